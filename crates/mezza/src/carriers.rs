@@ -1,9 +1,9 @@
-//! Carriers outside the device: the lines to relays, and the line to a mixnet.
+//! Adapters of the device's carriers: the connections to relays, and the connection to a mixnet.
 //!
-//! Adapters hold no state but live connections. A line goes by relay key, host and port.
-//! A connection that breaks voids what was in
-//! flight on it; the device asks again once it hears `Up`. Every line has a serial number, so
-//! that a late report of a line that was hung up is dropped.
+//! Adapters hold no state but live connections. A relay is named by its key, host and port
+//! (`LineId`). If its connection breaks, the requests in flight are void, and the device repeats
+//! them after `Up`. Every connection has a serial number, so that a late report of one that was
+//! closed is dropped.
 
 pub(crate) mod mixnet;
 mod pace;
@@ -36,15 +36,15 @@ pub struct Dialer {
     pub demo: bool,
 }
 
-/// What a line tells the node.
+/// A report of a connection to the node.
 pub(crate) struct ConnectionReport {
-    /// Which line.
+    /// The serial number of the connection.
     pub serial: u64,
-    /// What.
+    /// The event.
     pub news: ConnectionEvent,
 }
 
-/// What happened on a line.
+/// An event of a connection.
 pub(crate) enum ConnectionEvent {
     /// It stands; orders go here until it is down.
     Up {
@@ -68,13 +68,13 @@ struct PooledRelay {
     unconfirmed: BTreeSet<RequestId>,
 }
 
-/// All lines of one node.
+/// All connections of one node.
 pub(crate) struct Adapters<E> {
     dialer: Dialer,
     jobs: mpsc::Sender<E>,
     lines: BTreeMap<LineId, PooledRelay>,
     mailboxes: BTreeMap<MailboxId, LineId>,
-    /// The line to the mixnet, once the device wants one.
+    /// The connection to the mixnet, once the device wants one.
     net: Option<mixnet::EntryConnection<E>>,
     serial: u64,
     /// How many parcels were ordered to be carried.
@@ -83,7 +83,7 @@ pub(crate) struct Adapters<E> {
 }
 
 impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
-    /// No lines yet.
+    /// No connections yet.
     pub(crate) fn new(dialer: Dialer, jobs: mpsc::Sender<E>) -> Self {
         let (lines, mailboxes) = (BTreeMap::new(), BTreeMap::new());
         Self {
@@ -168,7 +168,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         }
     }
 
-    /// What is wrong with the lines, in words for people.
+    /// The faults of the connections, in words for people.
     pub(crate) fn troubles(&self) -> impl Iterator<Item = &str> {
         self.lines.values().filter_map(|line| line.trouble.as_deref())
     }
@@ -178,7 +178,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         self.lines.values().all(|line| line.unconfirmed.is_empty())
     }
 
-    /// Hangs all lines up.
+    /// Closes all connections.
     pub(crate) fn clear(&mut self) {
         self.lines.clear();
         self.mailboxes.clear();
@@ -210,8 +210,8 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         self.mailboxes.retain(|_, at| *at != line);
     }
 
-    /// Gives an order to a line. A line that is down needs none: the device asks again at `Up`.
-    /// One that does not keep up is cut off, which the device hears as `Down`.
+    /// Gives an order to a relay's connection. If it is down, the order is dropped: the device asks
+    /// again at `Up`. A connection that does not keep up is closed, which the device hears as `Down`.
     fn send(&mut self, line: LineId, output: RelayOutput) {
         let Some(line) = self.lines.get_mut(&line) else { return };
         if let RelayOutput::Open { ticket, .. } | RelayOutput::Publish { ticket, .. } = &output {

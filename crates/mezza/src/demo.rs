@@ -201,12 +201,12 @@ async fn close(served: ServedNode, echo: Option<RunningNode>, relay: Option<Demo
 fn options_of(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -> NodeOptions {
     let tap = observer.clone().map(|observer| observer as Arc<dyn Tap>);
     let dialer = Dialer { at_home: BTreeMap::from([relay.at_home()]), tap, demo: true };
-    // A demonstration hides nobody: nothing of it is worth a trace outside of its home.
+    // A demonstration hides nothing, so it leaves no witness outside of its home.
     let (vault, witness) = (home.vault(), None);
     NodeOptions { vault, witness, demo: true, idle_lock_s: 0, dialer, observer }
 }
 
-/// Echo is nobody's to observe: what it sends, its relay shows in the answer.
+/// Echo has no observer; its parcels are seen at the relay.
 /// Makes the party's identity, or unlocks it.
 async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Result<(), Fault> {
     let entry = relay.entry.clone();

@@ -243,7 +243,7 @@ fn promise(policy: &ServicePolicy) -> json::Promise {
     json::Promise { likely, idle, other }
 }
 
-/// What one carrier would do with a text.
+/// An estimate of how one carrier would transport a text.
 pub(crate) fn offer(offer: &CarrierEstimate) -> json::OfferJson {
     json::OfferJson {
         carrier: offer.carrier.name().into(),

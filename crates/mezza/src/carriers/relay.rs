@@ -1,4 +1,4 @@
-//! The line to one relay: two connections, kept up for as long as somebody wants it.
+//! The two connections to one relay, kept up for as long as the device wants them.
 //!
 //! ```text
 //! Down --TLS, HELLO on both--> Up --either breaks--> Down        pause 1, 2, 4 .. 60 s, +-20 %
@@ -30,15 +30,15 @@ use flight::{InFlight, RelayChannel};
 const PING: Duration = Duration::from_secs(55);
 /// A connection that says nothing for so long is dead: a PING and its answer would have come.
 const SILENCE: Duration = Duration::from_secs(85);
-/// A line that broke sooner does not begin the pauses anew: a relay that takes us and drops us
-/// again is left in peace.
+/// A connection that broke sooner does not begin the pauses anew: a relay that takes us and drops
+/// us again is left in peace.
 const STEADY: Duration = Duration::from_secs(10);
 /// The first pause before a new try.
 const PAUSE_MS_MIN: u64 = 1_000;
 /// The longest pause before a new try.
 const PAUSE_MS_MAX: u64 = 60_000;
 
-/// Keeps the line until the task is aborted.
+/// Keeps the connections until the task is aborted.
 pub(crate) async fn keep<E: From<ConnectionReport>>(
     relay: RelayEntry,
     dialer: Dialer,
@@ -72,7 +72,7 @@ fn jittered(pause_ms: u64) -> Duration {
     Duration::from_millis(pause_ms - fifth + OsRng.next_u64() % (2 * fifth + 1))
 }
 
-/// Where the orders of a line that stands go. Without one, the line hangs up.
+/// The queues for orders to a connected relay. Dropping them closes the connections.
 pub(crate) struct RelayCommands {
     flight: Arc<Mutex<InFlight>>,
     control: mpsc::Sender<ClientFrame>,

@@ -5,8 +5,8 @@
 //! socket <------------- outbox <- frames of the machine            (full: the link is lost)
 //! ```
 //!
-//! A machine never waits for a link: two of them that wait for each other would wait for ever. What
-//! a round may send is bounded, so an outbox that is full belongs to a peer that does not read.
+//! A machine never waits for a link: two of them that wait for each other would wait for ever. The
+//! frames of a round are bounded, so a full outbox belongs to a peer that does not read.
 
 mod dial;
 mod table;
@@ -73,7 +73,7 @@ impl FrameBytes {
 /// The way out of a link. Dropped, it hangs up once everything is written.
 pub type FrameSender = mpsc::Sender<FrameBytes>;
 
-/// What happens on a link.
+/// An event of a link.
 #[derive(Debug)]
 pub(crate) enum LinkEvent {
     /// It is up, and this is the way out.
@@ -109,7 +109,7 @@ impl End {
     pub fn tell(self, peer: &str, metrics: &Metrics) {
         match self {
             Self::Left => tracing::info!(peer, "a link was left"),
-            // Whoever dials it says so if it stays away.
+            // The side that dials logs an error if the peer stays away.
             Self::Gone => tracing::info!(peer, "a link is down"),
             end => tracing::warn!(peer, %end, "a link is down"),
         }

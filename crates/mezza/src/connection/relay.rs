@@ -91,7 +91,7 @@ pub async fn connect(
         .unwrap_or_else(|_| Err(target.unreachable(io::ErrorKind::TimedOut.into())))
 }
 
-/// Who is to be reached.
+/// The relay to connect to.
 struct Target<'a> {
     key: &'a [u8; 32],
     host: &'a str,

@@ -1,4 +1,4 @@
-//! What others see of a connection: the bytes below TLS, and the frames above it.
+//! Records of a connection for the observer: the bytes below TLS, and the frames above it.
 
 use std::pin::Pin;
 use std::sync::Arc;

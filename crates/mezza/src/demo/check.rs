@@ -23,10 +23,10 @@ const GLANCE: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The same in the mixnet, where calling echo takes some rounds.
 const PATIENCE_OF_ROUNDS: Duration = Duration::from_secs(60);
-/// What is sent.
+/// The text of the note.
 const TEXT: &str = "Hello echo, do you read me?";
 
-/// What was proven.
+/// The result of a check that passed.
 pub(super) struct CheckResult {
     /// By which carrier.
     pub carrier: String,

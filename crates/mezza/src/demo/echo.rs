@@ -85,7 +85,7 @@ fn settle(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
             shell.send(contact, labelled_hash("mezza/echo", &[&number]), text)?;
         }
     }
-    // What nobody looks at is kept up to the contact's share alone.
+    // Unread notes are kept up to the contact's share only, so echo marks them as seen.
     match last.filter(|_| unread) {
         Some(note) => shell.command(Command::Seen { contact, note }),
         None => Ok(()),

@@ -67,7 +67,7 @@ impl<'a> Screen<'a> {
         self.put(&json!({ "event": "mixnet", "mixes": demo::MIXES, "demo": true }), &text);
     }
 
-    /// What the check found.
+    /// The result of the check.
     pub(super) fn check(&self, proof: &Result<CheckResult, Fault>) {
         match proof {
             Ok(CheckResult { carrier, ms }) => {

@@ -27,7 +27,7 @@ use crate::process::rng::OsRng;
 /// How long the node may take to lock itself at the end (NODE-2).
 const STOP: Duration = Duration::from_millis(1_500);
 
-/// What a running node writes into `run/api.json`.
+/// The content of `run/api.json`, which a running node writes.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct ApiEndpoint {
     /// Where it listens.

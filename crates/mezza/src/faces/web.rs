@@ -38,14 +38,14 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 /// Largest picture, in bytes: grey, 16 million pixels.
 const PICTURE_BYTES_MAX: usize = 16 << 20;
 
-/// What every handler may use.
+/// The state that handlers share.
 #[derive(Clone)]
 pub(crate) struct Web {
     /// The node.
     pub node: NodeHandle,
-    /// Who may come in.
+    /// Checks the tickets and bearers of requests.
     pub auth: Arc<LocalAuth>,
-    /// What others see, in `up` and with `--observe`.
+    /// The observer, in `up` and with `--observe`.
     pub observer: Option<Arc<Observer>>,
     /// Becomes true when the program stops, or is to stop.
     pub stop: watch::Sender<bool>,
@@ -60,7 +60,7 @@ impl Web {
     }
 }
 
-/// What a handler returns.
+/// The result of a handler.
 pub(crate) type ApiResult<T> = Result<Json<T>, Refused>;
 
 #[derive(OpenApi)]
@@ -127,7 +127,7 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Takes the wished port on loopback, or the next free one that is nobody's default (NODE-3,
+    /// Takes the wished port on loopback, or the next free one that is no default port (NODE-3,
     /// MSG-82); 0 takes any.
     ///
     /// # Errors

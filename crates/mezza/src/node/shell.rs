@@ -38,7 +38,7 @@ use crate::store::{Argon2Params, Record, Vault};
 
 /// The shortest time between two looks at what is due, in milliseconds.
 const NAP_MS_MIN: u64 = 1;
-/// How long a fact that nobody waits for may wait for the next commit, in milliseconds.
+/// How long a fact that no caller waits for may wait for the next commit, in milliseconds.
 const LATER_MS: u64 = 10;
 
 /// Everything that the task owns.
@@ -48,15 +48,15 @@ pub struct NodeShell {
     adapters: Adapters<NodeEvent>,
     open: Option<UnlockedVault>,
     touched: Arc<LastActivity>,
-    /// What the clock said last.
+    /// The time at which the task ran last.
     seen: Time,
     commit_ms: u64,
     /// `Handed` facts that go with the next commit. The receipt is often right behind them, and
     /// must not wait for a commit of theirs; after a crash the relay is asked once more.
     later: DeferredCommit,
-    /// What the device wants to hear of once it is durable, which it is by now.
+    /// The sequence number that the device wants to be told of, durable by now.
     durable: Option<u64>,
-    /// What came of the last report, not committed yet.
+    /// The effects of the last report, not committed yet.
     heard: Option<CommitPlan>,
     /// The dial that waits for the person, as the vault was put back.
     withheld: Option<MixnetOutput>,
@@ -70,7 +70,7 @@ struct DeferredCommit {
     end: Option<Time>,
 }
 
-/// What an unlocked node holds.
+/// The vault of an unlocked node, with its device and its witness.
 struct UnlockedVault {
     vault: Vault,
     device: Device<AwsLc>,
@@ -105,7 +105,7 @@ impl NodeShell {
         }
     }
 
-    /// What the program is doing.
+    /// The state of the program.
     pub fn status(&self) -> json::StatusJson {
         json::StatusJson {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -174,7 +174,7 @@ impl NodeShell {
         Ok(())
     }
 
-    /// Locks the vault: lines are hung up, keys are wiped.
+    /// Locks the vault: connections are closed, keys are wiped.
     pub fn lock(&mut self) {
         self.log(Self::commit_later);
         self.adapters.clear();
@@ -233,8 +233,8 @@ impl NodeShell {
         self.finish(plan)
     }
 
-    /// Takes a report of a carrier in; `settle` does what comes of it. What the device does not know
-    /// any more is dropped.
+    /// Takes a report of a carrier in; `settle` carries out its effects. A report of a connection
+    /// that was closed is dropped.
     fn report(&mut self, report: ConnectionReport) {
         let input = self.adapters.report(report).filter(|_| self.open.is_some());
         let Some(input) = input else { return };
@@ -254,7 +254,7 @@ impl NodeShell {
         self.finish(turn)
     }
 
-    /// What comes of an input.
+    /// Gives the device an input, and returns its effects.
     fn turn(&mut self, input: Input) -> Result<CommitPlan, Refused> {
         self.turn_buckets()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
@@ -303,12 +303,12 @@ impl Shell for NodeShell {
     async fn settle(&mut self) -> Result<(), Fault> {
         if let Some(plan) = self.heard.take() {
             if !plan.early.is_empty() {
-                // Whoever was told ahead of the commit runs before it.
+                // The listeners of early events run before the commit.
                 yield_now().await;
             }
             self.log(|shell| shell.finish(plan));
         }
-        // What that set off leaves before anybody looks at clocks.
+        // Frames that this has caused leave before the deadlines are checked.
         yield_now().await;
         Ok(())
     }

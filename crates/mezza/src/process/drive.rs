@@ -15,13 +15,13 @@ use crate::clock::now;
 
 /// A machine, and all that its outputs go to.
 pub(crate) trait Shell: Send {
-    /// What the task of this machine takes in.
+    /// An event of the machine's task.
     type Event: Send;
 
     /// When it is to be woken at the latest.
     fn deadline(&self) -> Option<Time>;
 
-    /// It is time to wake the machine, or nobody did for long.
+    /// Wakes the machine: its deadline has passed, or it has not been woken for long.
     fn wake(&mut self, now: Time);
 
     /// Takes an event in.
@@ -39,12 +39,12 @@ pub(crate) trait Shell: Send {
     fn stop(&mut self);
 }
 
-/// Drives a machine until `stop` turns true, nobody can send events any more, or its shell ends it.
-/// It is woken after `nap` at the latest, however much comes: a clock that was put back takes its
-/// deadline far away (MIX-49).
+/// Drives a machine until `stop` turns true, all senders of events are gone, or its shell ends it.
+/// It is woken after `nap` at the latest, however many events come: a clock that was put back moves
+/// its deadline far away (MIX-49).
 ///
 /// # Errors
-/// What the shell cannot go on without.
+/// A fault that ends the shell.
 pub(crate) async fn run<S: Shell>(
     mut shell: S,
     mut events: mpsc::Receiver<S::Event>,
@@ -56,7 +56,7 @@ pub(crate) async fn run<S: Shell>(
         let due = shell.deadline().map(|due| Duration::from_millis(due.since_ms(now())));
         let longest = nap.saturating_sub(woken.elapsed());
         let pause = due.map_or(longest, |due| due.min(longest));
-        // What is due goes before what comes.
+        // Due work goes before new events.
         if pause.is_zero() {
             if *stop.borrow() {
                 break;

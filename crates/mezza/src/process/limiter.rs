@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Relay, entry, mix and bucket store have one (MSG-70, MSG-71, MIX-60). A source is an
-//! address and the site around it: whoever holds many places, others can still come in.
+//! address and the site around it: an address with many places does not keep others out.
 
 mod room;
 
@@ -29,7 +29,7 @@ use tokio::time::{sleep, timeout};
 use super::files::{self, Spare};
 use room::{Full, Leaves, Number, Room};
 
-/// What a handshake has for itself, even when somebody else waits for its place.
+/// The time that every handshake has, even while others wait for its place.
 const GRACE: Duration = Duration::from_secs(1);
 /// Pause after the system refused a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -86,7 +86,7 @@ pub(crate) struct ConnectionPermit {
     hang_up: Arc<Notify>,
 }
 
-/// What becomes of somebody who comes.
+/// The decision about a new connection.
 enum Answer {
     In(ConnectionPermit),
     Not(Why),
@@ -125,7 +125,7 @@ impl ConnectionLimiter {
     }
 
     /// The next connection and its place; without one, there are as many from there as may be, and
-    /// it is to be closed. Dropping the future loses nobody who has a place.
+    /// it is to be closed. Dropping the future loses no connection that has a place.
     pub(crate) async fn accept(
         self: &Arc<Self>,
         listener: &TcpListener,
@@ -180,8 +180,8 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Without a descriptor nobody can even be turned away: with the one that was kept somebody is
-    /// taken in, and who has most of them makes room.
+    /// Without a free file descriptor no connection can even be refused. The spare descriptor
+    /// accepts one, and the source with the most connections gives one up.
     async fn shed(&self, listener: &TcpListener) {
         self.lock().spare.spend();
         if let Ok(Ok((socket, peer))) = timeout(ACCEPT_PAUSE, listener.accept()).await {
@@ -200,7 +200,7 @@ impl ConnectionLimiter {
 }
 
 impl Inner {
-    /// Who has to go for one more of `source`. Nobody goes for a newcomer who does not come in.
+    /// The connections to close for one more of `source`; none if it is not admitted.
     fn room_for(
         &self,
         source: &Source,
@@ -231,9 +231,9 @@ impl Inner {
         Err(self.too_early(silent, source, bounds))
     }
 
-    /// What is said to a newcomer of `source` for whom nobody but `silent` can make room, and not
-    /// yet. Who comes next waits behind a newcomer that waits: one of the very site that takes up
-    /// the places must not make them wait.
+    /// The answer to a newcomer of `source` for which only `silent` can make room, and not yet.
+    /// Later newcomers wait behind one that waits, so one of the site that takes up the places is
+    /// refused at once.
     fn too_early(&self, silent: Number, source: &Source, bounds: &Bounds) -> Why {
         // Where a site may have any number, all may be of the same.
         let shared = bounds.per_site < u32::MAX;

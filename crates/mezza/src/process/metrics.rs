@@ -19,7 +19,7 @@ pub(crate) const ENTRY_PORT: u16 = 7_118;
 /// The port of the bucket store.
 pub(crate) const BUCKET_PORT: u16 = 7_119;
 
-/// What is counted.
+/// A counter or gauge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Rounds that ended well.
@@ -67,7 +67,7 @@ impl Metrics {
         self.counts[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many now.
+    /// Sets a gauge.
     pub fn set(&self, what: Metric, number: usize) {
         self.counts[what as usize].store(number as u64, Ordering::Relaxed);
     }

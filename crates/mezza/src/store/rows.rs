@@ -150,7 +150,7 @@ impl Rows {
         Ok(writing.0.commit()?)
     }
 
-    /// What makes the next transaction faster, for when nobody waits.
+    /// Reads ahead for the next transaction. To be called while no caller waits.
     pub(crate) fn prefetch(&mut self) {
         self.log.prefetch(&self.db);
     }
@@ -255,7 +255,7 @@ fn place(row: &rusqlite::Row<'_>) -> Option<RecordHeader> {
     })
 }
 
-/// What a step of the database says on this thread now.
+/// The planned fault of a step of the database on this thread.
 #[cfg(test)]
 fn failing(step: WriteStep) -> Result<(), Fault> {
     failing::at(step).map_err(|error| private::cannot_write(Path::new("records.db"), &error))

@@ -29,7 +29,7 @@ const AWAY: Duration = Duration::from_secs(10);
 /// Whom to dial.
 #[derive(Clone, Debug)]
 pub(crate) struct DialTarget {
-    /// What people call it: `mix 1`, `entry`.
+    /// Its name in texts: `mix 1`, `entry`.
     pub name: String,
     /// Where it listens, and the key it must prove.
     pub server: Server,
@@ -41,7 +41,7 @@ pub(crate) struct DialTarget {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DialError {
-    /// Nobody is there.
+    /// Nothing answers at the address.
     #[error("nobody answers: {0}")]
     Unreachable(#[from] io::Error),
     /// It proved another key, or does not let us in.

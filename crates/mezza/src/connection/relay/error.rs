@@ -24,17 +24,17 @@ pub enum ConnectError {
         /// Of the key in the card.
         expected: Fingerprint,
     },
-    /// Nobody answers.
+    /// Nothing answers at the address.
     #[error("relay {host}:{port} is not reachable ({source}); check your connection and try again")]
     Unreachable {
         /// As the card names it.
         host: String,
         /// TCP port.
         port: u16,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// What answers speaks another protocol.
+    /// The server there speaks another protocol.
     #[error("{host}:{port} is not a Mezzavoce relay; check host and port with its operator")]
     NotARelay {
         /// As the card names it.

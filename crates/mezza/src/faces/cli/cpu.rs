@@ -53,7 +53,7 @@ pub(crate) fn cpu(context: &CliContext, asked: &CpuArgs) -> Exit {
     if examined.iter().all(|(_, found)| found.is_ok()) { Exit::Done } else { Exit::No }
 }
 
-/// What a person should know: kernels that compute wrong answers, and a CPU that lacks something.
+/// Warnings for people: kernels that compute wrong answers, and a CPU that lacks something.
 fn advice(examined: &[Examined], chosen: &str, lacking: &[&str]) -> Vec<String> {
     let broken = examined.iter().filter_map(|(kernel, found)| {
         let wrong = found.err()?;
@@ -90,7 +90,7 @@ pub fn choose(name: KernelName) -> Result<(), Fault> {
     if force(kernel) { Ok(()) } else { Err(Fault::bug("a kernel was in use before the choice")) }
 }
 
-/// What the kernel on vectors wants and does not find, of CPU or system; nothing if it runs.
+/// The features of CPU or system that the kernel on vectors lacks; empty if it runs.
 fn lacking() -> Vec<&'static str> {
     if ifma().is_some() {
         return Vec::new();

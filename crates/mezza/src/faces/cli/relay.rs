@@ -135,7 +135,7 @@ async fn init(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Resu
     Ok(Exit::Done)
 }
 
-/// What `init` keeps of its options: the path of a store is the same from every folder.
+/// The options that `init` keeps; the path of a store becomes absolute.
 fn kept(flags: &[Flag]) -> Result<Vec<Flag>, Fault> {
     let whole = |(key, text): &Flag| match text.strip_prefix("sqlite:") {
         Some(path) if *key == "relay_store" => Ok((*key, format!("sqlite:{}", absolute(path)?))),
@@ -174,7 +174,8 @@ async fn status(context: &CliContext, settings: &Settings) -> Result<Exit, Fault
     Ok(Exit::Done)
 }
 
-/// What people can reach: what somebody said, else where the relay listens now, else where it would.
+/// The address that people can reach: the one that was given, else where the relay listens now,
+/// else where it would.
 fn uri(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
     let config = relay_config(&context.home, settings)?;
     let key = relay::key(&config.dir).map_err(|error| relay_fault(&error))?;

@@ -17,7 +17,7 @@ use super::Web;
 use crate::api::json::{EventJson, EventKind};
 use crate::node::event_log::{Listener, plain};
 
-/// Nobody we know (close code).
+/// The bearer is unknown (close code).
 const UNKNOWN: u16 = 4_401;
 /// Too slow (close code).
 const LAGGED: u16 = 4_408;

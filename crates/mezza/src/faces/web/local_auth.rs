@@ -28,7 +28,7 @@ const TICKETS_MAX: usize = 16;
 /// Bearers of one launch; the oldest goes first.
 const BEARERS_MAX: usize = 64;
 
-/// What the page may do (WEB-3).
+/// The content security policy of the page (WEB-3).
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self' blob:; font-src 'self'; frame-ancestors 'none'; \
     base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'";
@@ -43,7 +43,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 type Key = [u8; 32];
 
-/// Who may come in.
+/// Checks the host, origin, tickets and bearers of requests.
 pub(crate) struct LocalAuth {
     port: u16,
     names: [String; 3],

@@ -33,8 +33,8 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
         .routes(routes!(card))
 }
 
-/// Tells the node that a person is there. What a page asks by itself, again and again, does not
-/// count, and neither does what comes without a bearer (MSG-83).
+/// Tells the node that a person is there. Requests that the page repeats by itself do not count,
+/// and neither do requests without a bearer (MSG-83).
 pub(crate) async fn notice(State(web): State<Web>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let quiet = ["/v1/status", "/v1/observer", "/v1/health", "/v1/carriers", "/v1/events"];

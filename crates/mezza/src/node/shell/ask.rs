@@ -1,4 +1,4 @@
-//! What the interface may ask of an unlocked shell.
+//! The questions of the interface to an unlocked shell.
 
 use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::policy::Policy;
@@ -168,7 +168,7 @@ impl NodeShell {
         sent.map(|view| note(device, &view)).ok_or_else(Refused::no_note)
     }
 
-    /// What sending a text would take.
+    /// An estimate of sending a text, by carrier.
     pub fn preview(&self, contact: ContactId, text: &str) -> Result<json::Preview, Refused> {
         let device = self.device()?;
         device.contact(contact).ok_or_else(Refused::no_contact)?;

@@ -81,7 +81,7 @@ async fn nothing_leaves_before_its_commit() {
     assert!(ann.ask(move |shell| Ok(send(shell, contact, 3))).await.unwrap().1);
 }
 
-/// What a round has the device store, and nothing that it would have to load.
+/// The rows that a round of the mixnet stores, and none that the device would have to load.
 fn round(shell: &mut NodeShell) -> Result<(), Refused> {
     let (kind, key, bucket) = (RecordKind::NetworkRow, vec![0xff; 8], Retention::Rolling);
     let put = RecordChange::Put { kind, key: key.clone(), bucket, value: Wiping::new(Vec::new()) };
@@ -174,7 +174,7 @@ async fn mix_40_the_device_follows_a_clock_that_was_put_back() {
         shell.command(join)?;
         shell.seen = now().plus_ms(6 * Time::HOUR_MS);
         let open = shell.open.as_mut().expect("it was made");
-        // What comes of it waits, since it would tell the device the time.
+        // Its effects wait, since they would give the device the time.
         open.device.wake(shell.seen, &mut OsRng);
         let due = |shell: &NodeShell| shell.open.as_ref().and_then(|open| open.device.deadline());
         let before = due(shell);

@@ -83,7 +83,7 @@ async fn msg_70_a_handshake_that_had_its_time_makes_room() {
     let other = limiter.seat("203.0.113.1".parse().unwrap()).await.unwrap();
     assert!(now.elapsed() >= GRACE);
     assert!(is_told(&silent[0]).await && !is_told(&silent[1]).await);
-    // What is settled is no handshake any more, and nobody has to go for the next one.
+    // A settled connection is no handshake any more, so the next one needs no place of another.
     other.settle();
     let _third = limiter.seat("203.0.113.1".parse().unwrap()).await.unwrap();
     assert!(!is_told(&silent[1]).await && !is_told(&other).await);
@@ -149,7 +149,7 @@ async fn msg_70_a_48_of_silent_64s_does_not_make_others_wait() {
     let silent = |nr: u32| format!("2001:db8:7:{nr:x}::1");
     let mut held: Vec<_> =
         (0..PLACES).map(|nr| enter_at(&limiter, &silent(nr), at(nr * 10)).unwrap()).collect();
-    // The attacker's own next ones do not wait at the head of the line.
+    // The attacker's own next connections do not wait at the head of the queue.
     assert_eq!(due(&limiter, &silent(PLACES), at(900)), None);
     assert_eq!(due(&limiter, "192.0.2.1", at(900)), Some(start + GRACE), "the oldest is due first");
     // A newcomer of the attacker at each 10 ms, and one client behind each of them.
@@ -183,7 +183,7 @@ async fn msg_71_four_addresses_do_not_keep_the_others_of_their_site_out() {
     for (nr, permit) in (0..).zip(&held) {
         assert_eq!(is_told(permit).await, [3, 7, 11, 15, 14].contains(&nr), "{nr}");
     }
-    // Nobody of another site went for them, and none of them more than it is worth.
+    // No connection of another site was closed for them.
     assert!(!is_told(&others[0]).await);
     assert_eq!(limiter.lock().all.counts(&others[0].source()), (1, 16));
 }
@@ -209,7 +209,7 @@ async fn msg_71_nobody_goes_for_a_newcomer_who_does_not_come_in() {
 async fn msg_70_a_handshake_that_makes_room_for_a_connection_leaves_its_own_place_too() {
     let (limiter, now) = (limiter(2, 2, 100, 100), Instant::now());
     let silent: Vec<_> = (0..2).map(|_| enter_at(&limiter, "192.0.2.1", now).unwrap()).collect();
-    // The newest of the greediest goes at once, whatever time it had, and nobody besides.
+    // Only the newest of the greediest is closed, at once, whatever time it had.
     let _other = enter_at(&limiter, "203.0.113.1", now).unwrap();
     assert!(is_told(&silent[1]).await && !is_told(&silent[0]).await);
     let inner = limiter.lock();

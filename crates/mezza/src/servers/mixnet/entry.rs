@@ -69,7 +69,7 @@ enum ServerLink {
     Store,
 }
 
-/// What the task takes in.
+/// An event of the entry's task.
 enum Event {
     Line(ServerLink, u64, LinkEvent),
     Client(ConnectionId, LinkEvent),
@@ -254,7 +254,7 @@ impl EntryShell {
 
     fn hang_up(&mut self, client: ConnectionId) {
         self.clients.drop_link(client);
-        // One that never said a thing is a stranger to the machine.
+        // The machine refuses the id of a client that has sent nothing; it holds nothing of it.
         let _ = self.machine.handle(Input::Gone(client), now(), &mut OsRng);
     }
 

@@ -53,13 +53,13 @@ pub struct MixServerOptions {
     pub floor: NoiseFloor,
     /// Threads for heavy work.
     pub threads: usize,
-    /// What was signed.
+    /// The highest rounds that were signed.
     pub signed: Signed,
     /// The port of the metrics; 0: none. `None`: 7110 and the position.
     pub metrics: Option<u16>,
 }
 
-/// What the task takes in.
+/// An event of the mix's task.
 enum Event {
     Link(Neighbour, u64, LinkEvent),
     Job(JobEnd),
@@ -128,7 +128,7 @@ pub async fn start_with(
 
     let report = events.clone();
     let pool = WorkerPool::start(threads, kernel, Arc::clone(&counts), move |outcome| {
-        // The threads of the pool know no runtime; whoever is gone needs no result.
+        // The threads of the pool know no runtime. If the task has ended, the result is dropped.
         let _ = report.blocking_send(Event::Job(outcome));
     })?;
     let setup = MixOptions {
@@ -262,7 +262,7 @@ impl MixShell {
         let Err(error) = self.mix.handle(input, crate::clock::now(), &mut OsRng) else { return };
         self.metrics.count(Metric::Refused);
         match error {
-            // What comes late for a round that is over is nobody's fault.
+            // A late frame or job of a round that is over is no fault of a peer.
             MixError::UnknownRound | MixError::Unasked | MixError::Unexpected | MixError::Round => {
                 tracing::debug!(%error, "an input was refused");
             }
@@ -288,7 +288,7 @@ impl MixShell {
                     }
                 }
                 Output::Store(id) => {
-                    // Nobody signs before the number is durable; other inputs wait that long.
+                    // The machine signs once the number is durable; other inputs wait that long.
                     tokio::task::block_in_place(|| self.signed.put(id))?;
                     self.input(Input::Stored(id));
                 }

@@ -1,4 +1,5 @@
-//! What all three roles share: a listener for links of other servers, and the wait for what is due.
+//! The parts that all three roles share: a listener for links of other servers, TLS, the task's
+//! end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +26,7 @@ use crate::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPermit}
 use crate::process::metrics::{Metric, Metrics};
 use crate::tls::{AllowedClientKeys, TlsIdentity, link_server_config, peer_key};
 
-/// Events that may wait for a machine; whoever has one more waits. Frames of batches are long.
+/// Events that may wait for a machine; a sender with one more waits. Frames of batches are long.
 pub(crate) const EVENTS_MAX: usize = 256;
 /// Time for TLS to be set up.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -54,7 +55,7 @@ pub struct ServerHandle {
     pub key: VerifyKey,
     /// Tells it of a later config; links stay those of the config that it began with.
     pub learn: Learn,
-    /// What it counts.
+    /// Its counters.
     pub metrics: Arc<Metrics>,
     /// The task that owns its machine.
     pub task: JoinHandle<Result<Exit, Fault>>,
@@ -84,8 +85,8 @@ pub(crate) fn end(task: Result<Result<Exit, Fault>, JoinError>) -> Result<Exit, 
     task.unwrap_or_else(|_| Err(Fault::bug("the task of a server panicked")))
 }
 
-/// What hands configs to the task behind `events`. A task that has too much to do is told at the next
-/// request.
+/// A function that gives configs to the task behind `events`. If the task is busy, the config is
+/// dropped and read again at the next SIGHUP.
 pub(crate) fn learn<E: Send + 'static>(
     events: &mpsc::Sender<E>,
     event: impl Fn(SignedConfig) -> E + Send + Sync + 'static,
@@ -147,8 +148,8 @@ impl<P: Ord + Copy> Held<P> {
     }
 }
 
-/// What connections of servers have in common. `W` says whom a key and a protocol make, `V` what news
-/// of a link become.
+/// The state that connections of servers share. `W` finds the peer of a key and a protocol, `V`
+/// makes an event of a link's event.
 struct Gate<P, E, W, V> {
     tls: TlsAcceptor,
     held: Held<P>,

@@ -31,7 +31,7 @@ pub enum RelayError {
     Listen {
         /// Where it was tried.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// TLS refused our own settings.
@@ -42,7 +42,7 @@ pub enum RelayError {
     Io {
         /// Which one.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The writer thread ended before it was told to.

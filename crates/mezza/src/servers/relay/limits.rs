@@ -1,4 +1,4 @@
-//! What one client, one box and the whole relay may use. Load tests raise them.
+//! Limits of one client, of one mailbox and of the whole relay. Load tests raise them.
 
 use mezza_messenger::relay_wire::ENVELOPE_BYTES_MAX;
 
@@ -22,7 +22,7 @@ pub struct Limits {
     pub idle_box_days: u32,
     /// PUT per connection.
     pub puts: RateLimit,
-    /// PUT into one intro box, whoever puts.
+    /// PUT into one intro mailbox, from all senders together.
     pub intro_puts: RateLimit,
     /// `BUNDLE_GET` per connection.
     pub bundle_gets: RateLimit,

@@ -39,11 +39,11 @@ pub struct RelayConfig {
     pub listen: SocketAddr,
     /// Where mail is kept.
     pub store: StoreSpec,
-    /// What clients may use.
+    /// Limits for clients.
     pub limits: Limits,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
-    /// Who looks at the bytes.
+    /// A tap for the observer.
     pub tap: Option<Arc<dyn Tap>>,
 }
 
@@ -140,7 +140,7 @@ impl Relay {
     async fn run(self, mut ended: Ended) -> Result<(), RelayError> {
         let mut stop = self.stop.clone();
         let mut connections = JoinSet::new();
-        // One that goes on while others end: somebody may wait inside for a place.
+        // The future is kept while other branches end: a connection may wait inside for its place.
         let accepting = self.limiter.accept(&self.listener);
         tokio::pin!(accepting);
         let early = loop {
@@ -191,7 +191,7 @@ impl Relay {
     }
 }
 
-/// Waits until `stop` turns true or nobody is left to turn it.
+/// Waits until `stop` turns true or its sender is dropped.
 pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     drop(stop.wait_for(|stop| *stop).await);
 }

@@ -1,4 +1,4 @@
-//! Where a relay keeps its boxes: SQLite or PostgreSQL, behind one trait.
+//! The store of a relay's mailboxes: SQLite or PostgreSQL, behind one trait.
 //!
 //! Quotas, group commit and watchers live in the writer. A store executes statements inside the
 //! transaction that its caller began. The writer is compiled once for each of the two.
@@ -49,7 +49,7 @@ pub enum StoreError {
     /// A setting that this program does not accept.
     #[error("{0}")]
     Setting(&'static str),
-    /// A row holds what nobody wrote.
+    /// A row holds a value that no version writes.
     #[error("the store holds a damaged row; restore it from a copy")]
     Damaged,
     /// A file of the store.
@@ -57,7 +57,7 @@ pub enum StoreError {
     File {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
@@ -80,7 +80,7 @@ impl StoreError {
 pub struct MailboxRow {
     /// Its number.
     pub id: MailboxRowId,
-    /// What it is for.
+    /// Its kind.
     pub kind: MailboxKind,
     /// Mails in it.
     pub mails: u32,
@@ -91,7 +91,7 @@ pub struct MailboxRow {
 /// A mail to be stored.
 #[derive(Clone, Copy)]
 pub struct NewMail<'a> {
-    /// Whose box.
+    /// The row of its mailbox.
     pub box_id: MailboxRowId,
     /// The last hour since 1970 in which it is delivered.
     pub due_h: u32,
@@ -114,7 +114,7 @@ impl fmt::Debug for Mail {
     }
 }
 
-/// What an operation removed.
+/// The mails that an operation removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// How many mails.
@@ -144,7 +144,7 @@ pub trait MailStore {
     async fn begin(&mut self) -> Result<(), StoreError>;
     /// Makes all since `begin` durable.
     async fn commit(&mut self) -> Result<(), StoreError>;
-    /// What makes the next transaction faster, for when nobody waits.
+    /// Reads ahead for the next transaction. To be called while no caller waits.
     fn prefetch(&mut self) {}
     /// Undoes all since `begin`.
     async fn rollback(&mut self);

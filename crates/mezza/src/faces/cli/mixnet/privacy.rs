@@ -50,7 +50,7 @@ pub(super) fn privacy(out: Out, asked: &PrivacyArgs) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-/// What a noise keeps against one story.
+/// The promise of a noise against one story.
 struct Story {
     /// In how many rounds it differs from the true one.
     rounds: u64,

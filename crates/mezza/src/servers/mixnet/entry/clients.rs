@@ -14,7 +14,8 @@ use crate::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPermit}
 use crate::process::metrics::{Metric, Metrics};
 use crate::servers::mixnet::server::{HANDSHAKE, HANDSHAKES_MAX};
 
-/// So many from one IPv4 /24 or IPv6 /48, 0 for any number, and so many in all. An address has a
+/// The bounds for `per_site` connections of one IPv4 /24 or IPv6 /48 (0: any number) and
+/// `connections` in all. An address has a
 /// quarter of what its site has (MIX-28).
 pub(super) fn bounds(per_site: u32, connections: usize) -> Bounds {
     let (per_site, per_address) = match per_site {

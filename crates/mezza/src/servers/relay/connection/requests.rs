@@ -1,4 +1,4 @@
-//! What each frame of a client asks of the writer, after the limits of this connection.
+//! The frames of a client, translated into jobs of the writer after the limits of this connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ use super::{Connection, End, Watched, done, work_of};
 use crate::connection::tap::Direction;
 use crate::servers::relay::writer::{BundleSet, MailId, Put, ReplyTo, WatchId, WriterJob};
 
-/// What a client with too many boxes is told to wait, s: it must close the connection anyway.
+/// The wait in the refusal of a client with too many mailboxes, s: it must disconnect anyway.
 const RETRY_BOXES_S: u16 = 3_600;
 
 impl Connection {

@@ -1,4 +1,4 @@
-//! What each job does to the store, inside the writer's transaction.
+//! The effects of each job on the store, inside the writer's transaction.
 
 use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, MailboxKind, RelayFrame};
 
@@ -7,9 +7,9 @@ use super::job::{MailId, Put, ReplyTo, WatchId, WriterJob};
 use super::owners::{RefillRequest, Watcher, stock_frame};
 use crate::servers::relay::store::{MailStore, MailboxRow, NewMail, StoreError};
 
-/// What a sender waits when a box is full: its owner is away, s.
+/// The wait in the refusal for a full mailbox, whose owner is away, s.
 const RETRY_BOX_FULL_S: u16 = 300;
-/// What a client waits when the whole relay is full, s.
+/// The wait in the refusal of a full relay, s.
 pub(super) const RETRY_RELAY_FULL_S: u16 = 3_600;
 /// Mails read from the store at once for one watcher: at most 256 KiB.
 const REFILL_MAILS: u32 = 16;

@@ -48,7 +48,7 @@ impl<S: MailStore> Writer<S> {
         Ok(Ok(()))
     }
 
-    /// The bundle, with a one-time key as long as there are some and nobody drains them.
+    /// The bundle, with a one-time prekey while some are left and their rate limit allows it.
     pub(super) async fn bundle_get(
         &mut self,
         address: &MailboxAddress,

@@ -1,4 +1,4 @@
-//! What the writer remembers of boxes, so that a quota costs no query per mail.
+//! The writer's cache of mailbox rows, so that a quota costs no query for each mail.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub(super) const KEY_BYTES: u64 = 64;
 pub(super) struct Stock {
     /// Rows of one-time keys, those given out included.
     pub(super) rows: u32,
-    /// Those not given out.
+    /// Rows that are not given out.
     pub(super) left: u32,
     /// Bytes of the bundle.
     pub(super) bundle_bytes: u64,
@@ -40,7 +40,7 @@ pub(super) struct QuotaCache {
     totals: Option<Totals>,
 }
 
-/// What is known of a box.
+/// A cached mailbox.
 #[derive(Clone, Copy)]
 struct Known {
     row: MailboxRow,

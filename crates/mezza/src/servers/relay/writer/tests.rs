@@ -70,7 +70,7 @@ impl Stage {
         self.transact(jobs).await;
     }
 
-    /// What the client was told since the last look.
+    /// The events for the client since the last call.
     fn told(&mut self) -> Told {
         let mut told = Told::default();
         while let Ok(event) = self.events.try_recv() {
