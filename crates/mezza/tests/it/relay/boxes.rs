@@ -185,7 +185,7 @@ async fn a_box_watched_anew_forgets_the_numbers_of_its_own_mail_alone() {
     assert_eq!((again.0, again.2), (1, letter(1)));
     alice.taken(1, &[first.1]).await;
     alice.taken(2, &[second.1]).await;
-    // What stands behind them is answered, so both are done.
+    // The frame behind them is answered, so both are done.
     assert_eq!(alice.put(1, letter(3)).await, DONE);
     let mut bob = relay.connect().await;
     assert_eq!(bob.watch(1, 1).await, DONE);

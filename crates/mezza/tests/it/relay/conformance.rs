@@ -1,4 +1,4 @@
-//! What both stores must do, asked of each.
+//! The requirements of a store, tested on both.
 
 use mezza::testing::api::Exit;
 use mezza::testing::servers::relay::StoreSpec;
