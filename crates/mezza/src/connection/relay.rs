@@ -126,8 +126,7 @@ impl Target<'_> {
         let stream = TlsConnector::from(config).connect(name, socket).await;
         let stream = stream.map_err(|source| match pin.other_key() {
             Some(shown) => ConnectError::WrongKey {
-                host: self.host.to_owned(),
-                port: self.port,
+                relay: self.name(),
                 shown: fingerprint(&shown),
                 expected: fingerprint(self.key),
             },
@@ -150,24 +149,22 @@ impl Target<'_> {
         let RelayFrame::Hello { version: VERSION, now_ms, .. } = first else {
             return Err(self.not_a_relay());
         };
-        let ours_ms = clock.now().ms();
-        if now_ms.abs_diff(ours_ms) > CLOCK_DIFFERENCE_MS_MAX {
-            return Err(ConnectError::Clock {
-                host: self.host.to_owned(),
-                port: self.port,
-                relay_ms: now_ms,
-                ours_ms,
-            });
+        if now_ms.abs_diff(clock.now().ms()) > CLOCK_DIFFERENCE_MS_MAX {
+            return Err(ConnectError::Clock(self.name()));
         }
         Ok(())
     }
 
+    fn name(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
     fn unreachable(&self, source: io::Error) -> ConnectError {
-        ConnectError::Unreachable { host: self.host.to_owned(), port: self.port, source }
+        ConnectError::Unreachable { relay: self.name(), source }
     }
 
     fn not_a_relay(&self) -> ConnectError {
-        ConnectError::NotARelay { host: self.host.to_owned(), port: self.port }
+        ConnectError::NotARelay(self.name())
     }
 }
 
