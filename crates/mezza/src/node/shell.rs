@@ -152,8 +152,7 @@ impl NodeShell {
             if denied { Refused::new("passphrase", fault) } else { fault.into() }
         })?;
         let witness = self.witness(&vault, &records);
-        let device = Device::load_on(kernel(), records, vault.unread(), now(), &mut OsRng);
-        let mut device = device.map_err(words::load_fault)?;
+        let mut device = load(&vault, records)?;
         let turn = plan::drain(&mut device);
         self.begin(UnlockedVault { vault, device, witness }, turn)
     }
@@ -276,6 +275,12 @@ impl NodeShell {
             tracing::debug!(word = refused.word, "not done");
         }
     }
+}
+
+/// Loads a device from the records of its vault.
+fn load(vault: &Vault, records: Vec<Record>) -> Result<Device<AwsLc>, Fault> {
+    let device = Device::load_on(kernel(), records, vault.unread(), now(), &mut OsRng);
+    device.map_err(words::load_fault)
 }
 
 impl Shell for NodeShell {

@@ -3,18 +3,15 @@
 use std::collections::BTreeSet;
 
 use mezza_messenger::{
-    CarrierOutput, Device, Event, MixnetInput, MixnetOutput, Output, RecordChange, RecordKind,
-    WriteBatch,
+    CarrierOutput, Event, MixnetInput, MixnetOutput, Output, RecordChange, RecordKind, WriteBatch,
 };
 
-use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask};
+use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask, load};
 use crate::api::json::EventKind;
-use crate::api::{Fault, Refused, words};
-use crate::backend::kernel::kernel;
+use crate::api::{Fault, Refused};
 use crate::clock::now;
 use crate::node::event_log;
 use crate::node::plan::{self, CommitPlan};
-use crate::process::rng::OsRng;
 
 impl NodeShell {
     /// Takes the device's outputs, and tells those events that need not wait for the commit.
@@ -138,10 +135,7 @@ impl NodeShell {
         self.withheld = None;
         let Some(mut open) = self.open.take() else { return fault.into() };
         let records = open.vault.records();
-        let device = records.and_then(|r| {
-            let device = Device::load_on(kernel(), r, open.vault.unread(), now(), &mut OsRng);
-            device.map_err(words::load_fault)
-        });
+        let device = records.and_then(|records| load(&open.vault, records));
         if let Ok(device) = device {
             let mut open = UnlockedVault { device, ..open };
             // The first batches of a fresh device are small. If even they cannot be committed, it
