@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use crate::process::busy::Phase;
 use crate::process::metrics::{Metric, Metrics};
 use mezza_core::{DecodeError, Deframer};
 use mezza_mixnet::limits::FRAME_BYTES_MAX;
@@ -106,7 +107,7 @@ pub enum End {
 
 impl End {
     /// Says in the log why a link with a server ended, and counts mischief.
-    pub fn tell(self, peer: &str, metrics: &Metrics) {
+    fn tell(self, peer: &str, metrics: &Metrics) {
         match self {
             Self::Left => tracing::info!(peer, "a link was left"),
             // The side that dials logs an error if the peer stays away.
@@ -167,6 +168,26 @@ pub async fn carry<E: Send>(
         end = reading => end,
         end = write(&mut writer, parcels) => end,
     }
+}
+
+/// Carries a link between two servers and reports its first and last event, with a number of its
+/// own. `None` if the task behind `events` has ended.
+pub(crate) async fn between<E: Send>(
+    stream: impl AsyncRead + AsyncWrite + Send,
+    protocol: &[u8],
+    peer: &str,
+    events: &mpsc::Sender<E>,
+    metrics: &Metrics,
+    event: impl Fn(u64, LinkEvent) -> E + Send + Sync,
+) -> Option<()> {
+    let (link, (outbox, parcels)) = (number(), mpsc::channel(SERVER_FRAMES_MAX));
+    events.send(event(link, LinkEvent::Up(outbox))).await.ok()?;
+    tracing::info!(peer, "a link is up");
+    let size = if protocol == CONTROL { FrameSizeClass::Short } else { FrameSizeClass::Long };
+    let frame = |frame| event(link, LinkEvent::Frame(frame));
+    let carried = carry(stream, size, parcels, events, frame);
+    metrics.busy.task(Phase::Link, carried).await.tell(peer, metrics);
+    events.send(event(link, LinkEvent::Down)).await.ok()
 }
 
 async fn read<E, const MAX: usize, const READ: usize>(

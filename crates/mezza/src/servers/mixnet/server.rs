@@ -19,8 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::api::{Exit, Fault};
-use crate::connection::link::{self, FrameSizeClass, LinkEvent, SERVER_FRAMES_MAX, carry};
-use crate::process::busy::Phase;
+use crate::connection::link::{self, LinkEvent};
 use crate::process::drive::{self, Shell};
 use crate::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPermit};
 use crate::process::metrics::{Metric, Metrics};
@@ -228,19 +227,9 @@ where
         (peer, permit): (P, ConnectionPermit),
     ) {
         drop(permit);
-        let (number, event) = (link::number(), &self.event);
-        let (outbox, parcels) = mpsc::channel(SERVER_FRAMES_MAX);
-        if self.events.send(event(peer, number, LinkEvent::Up(outbox))).await.is_err() {
-            return;
-        }
-        tracing::info!(?peer, "a link is up");
-        let size =
-            if protocol == link::CONTROL { FrameSizeClass::Short } else { FrameSizeClass::Long };
-        let frame = |frame| event(peer, number, LinkEvent::Frame(frame));
-        let carried = carry(stream, size, parcels, &self.events, frame);
-        let end = self.metrics.busy.task(Phase::Link, carried).await;
-        end.tell(&format!("{peer:?}"), &self.metrics);
-        let _ = self.events.send(event(peer, number, LinkEvent::Down)).await;
+        let (name, event) = (format!("{peer:?}"), |link, news| (self.event)(peer, link, news));
+        // If the machine's task has ended, the listener ends as well.
+        let _ = link::between(stream, protocol, &name, &self.events, &self.metrics, event).await;
     }
 }
 
