@@ -3,7 +3,7 @@
 export type Standing = 'held' | 'asked' | 'open' | 'request' | 'blocked';
 export type NoteState = 'received' | 'queued' | 'handed' | 'carried' | 'expired' | 'delivered' | 'read';
 export type Fallback = 'none' | 'listed';
-export type Adversary = 'your provider' | 'the relay' | 'the room' | 'a thief';
+export type Adversary = 'your provider' | 'the relay' | 'an observer of all traffic' | 'a thief';
 export type Observer = 'provider' | 'relay' | 'thief';
 
 export interface Status {

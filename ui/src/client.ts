@@ -17,7 +17,7 @@ export class Refusal extends Error {
 }
 
 /** An error as one sentence: what is wrong; what to do. Commands stand between backticks on the wire. */
-export function faultWords(error: unknown): string {
+export function faultText(error: unknown): string {
   const said = error instanceof Refusal ? `${error.message}; ${error.next}` : error instanceof Error ? error.message : String(error);
   return sentence(said);
 }

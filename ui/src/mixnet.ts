@@ -25,21 +25,21 @@ function counted(value: number, unit: Unit, digits = 0): string {
 }
 
 /** 9,001 bytes, 24.5 kB, 2.4 MB. */
-export function sizeWords(bytes: number): string {
+export function sizeText(bytes: number): string {
   if (bytes < 1e4) return counted(bytes, 'byte');
   if (bytes < 1e6) return counted(bytes / 1e3, 'kilobyte', 1);
   return bytes < 1e9 ? counted(bytes / 1e6, 'megabyte', 1) : counted(bytes / 1e9, 'gigabyte', 1);
 }
 
 /** A time in the unit that people would take, rounded up. */
-export function durationWords(ms: number): string {
+export function durationText(ms: number): string {
   const steps: [Unit, number, number][] = [['second', 1e3, 90], ['minute', 6e4, 90], ['hour', 36e5, 48]];
   for (const [unit, each, most] of steps) if (ms <= each * most) return counted(Math.ceil(ms / each), unit);
   return counted(Math.ceil(ms / 864e5), 'day');
 }
 
 /** From one round to the next: 0.5 seconds. */
-export function intervalWords(ms: number): string {
+export function intervalText(ms: number): string {
   return counted(ms / 1e3, 'second', 3);
 }
 
@@ -63,27 +63,27 @@ export function tooBig(bytes: number, allowed: CarrierView[], offers: Offer[]): 
 }
 
 /** What so many bytes would take over the mixnet, and which carriers take them at all. */
-export function carriageWords(bytes: number, interval_ms: number | null, allowed: CarrierView[]): string {
+export function carriageText(bytes: number, interval_ms: number | null, allowed: CarrierView[]): string {
   const count = cells(bytes);
   const fitting = new Set(allowed.filter((one) => bytes <= maxBytes(one)).map((one) => carrierText(one.carrier)));
   return [
     interval_ms === null
       ? t('carriage-unknown', { cells: count, bytes: CELL_BYTES })
-      : t('carriage', { cells: count, bytes: CELL_BYTES, time: durationWords(count * interval_ms) }),
+      : t('carriage', { cells: count, bytes: CELL_BYTES, time: durationText(count * interval_ms) }),
     t('carriage-limits', { text: TEXT_BYTES_MAX, cells: CELLS_MAX, message: MESSAGE_BYTES_MAX }),
     fitting.size > 0 ? t('carriage-fits', { carriers: [...fitting].join(', ') }) : t('carriage-none'),
   ].join(' ');
 }
 
 /** Name and size of files that somebody wants to send. */
-export function filesWords(files: readonly { name: string; size: number }[]): string {
-  const size = sizeWords(files.reduce((sum, file) => sum + file.size, 0));
+export function filesText(files: readonly { name: string; size: number }[]): string {
+  const size = sizeText(files.reduce((sum, file) => sum + file.size, 0));
   const [first] = files;
   return files.length === 1 && first ? t('file-refused', { name: first.name.slice(0, 80), size }) : t('files-refused', { count: files.length, size });
 }
 
 /** Law, mean and scale of the noise. A law that this page does not know is shown as the node calls it. */
-export function noiseWords(net: Pick<Mixnet, 'law' | 'noise'>): string {
+export function noiseText(net: Pick<Mixnet, 'law' | 'noise'>): string {
   if (!net.noise) return t('mixnet-unknown');
   const law = net.law === 'gauss' ? t('law-gauss') : net.law === 'paper' ? t('law-paper') : (net.law ?? '?');
   return t('mixnet-noise', { law, mean: net.noise[0], scale: net.noise[1] });
@@ -97,7 +97,7 @@ export function budget(used: number, max: number | null): { words: string; warn:
 }
 
 /** Against which stories the budget holds; nothing where it holds against none. */
-export function storyWords({ likely, idle, other }: Promised): string[] {
+export function storyText({ likely, idle, other }: Promised): string[] {
   if (!(idle < 1)) return [];
   const chance = (delta: number): string => (delta < 1 ? t('budget-chance', { one: Math.floor(1 / delta) }) : t('budget-no-promise'));
   return [

@@ -9,14 +9,14 @@ function shown(options: Intl.DateTimeFormatOptions): (ms: number) => string {
 }
 
 /** 13:05 */
-export const clockWords = shown({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+export const clockText = shown({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 /** 13:05:22.120 */
-export const exactWords = shown({ hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23' });
+export const exactText = shown({ hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23' });
 /** November 21, 2026 */
-export const dayWords = shown({ day: 'numeric', month: 'long', year: 'numeric' });
+export const dayText = shown({ day: 'numeric', month: 'long', year: 'numeric' });
 const short = shown({ day: 'numeric', month: 'short' });
 
 /** 13:05 of today, otherwise the day. */
-export function recentWords(ms: number, now_ms: number): string {
-  return dayWords(ms) === dayWords(now_ms) ? clockWords(ms) : short(ms);
+export function recentText(ms: number, now_ms: number): string {
+  return dayText(ms) === dayText(now_ms) ? clockText(ms) : short(ms);
 }

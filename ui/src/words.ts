@@ -42,7 +42,7 @@ export function stateText(note: Pick<Note, 'state' | 'why' | 'words' | 'carrier'
 }
 
 /** How a note travelled: `relay, level 1`; null while no carrier has it. */
-export function pathWords(note: Pick<Note, 'carrier' | 'level'>): string | null {
+export function pathText(note: Pick<Note, 'carrier' | 'level'>): string | null {
   if (note.carrier === null) return null;
   const carrier = carrierText(note.carrier);
   return note.level === null ? carrier : t('path', { carrier, level: note.level });

@@ -296,7 +296,7 @@ mod tests {
         let mut watch = LoadWatch { steps: 50_000, repeats: REPEATS, seen_ns: vec![1.0; 99] };
         let all = watch.rounds(|| Ok(7)).unwrap();
         assert!(all.len() == 4 && all.iter().all(|round| round.busy && round.value == 7));
-        // One that has given up repeats no more.
+        // A watch that has given up repeats no more.
         let counts = [(); 2].map(|()| watch.rounds_or_give_up(|| Ok(7)).unwrap().len());
         assert_eq!(counts, [4, 1]);
         let second = figure_of(&[BenchRound { value: [0.5, 1.5], busy: true }], 1);

@@ -1,4 +1,4 @@
-//! What people and programs see of a device: JSON types, words, refusals, exit codes.
+//! The outside of a device for people and programs: JSON types, texts, refusals, exit codes.
 
 pub(crate) mod exit;
 pub(crate) mod figures;

@@ -1,4 +1,4 @@
-//! What speaks over TLS for carriers and servers alike: a client of a relay, frames of a mixnet.
+//! Connections over TLS for carriers and servers: the client of a relay, the frames of a mixnet.
 
 pub(crate) mod link;
 pub(crate) mod relay;

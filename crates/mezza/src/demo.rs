@@ -27,10 +27,10 @@ use tokio::sync::watch;
 
 use crate::api::json::{CardFormJson, CardText, ContactJson};
 use crate::api::network_uri::NetworkUri;
-use crate::api::{Exit, Fault, Refused, words};
+use crate::api::{Exit, Fault, words};
 use crate::carriers::Dialer;
 use crate::connection::tap::Tap;
-use crate::faces::cli::args::Up;
+use crate::faces::cli::args::UpArgs;
 use crate::faces::cli::relay::{relay_config, relay_fault};
 use crate::faces::cli::{CliContext, serve};
 use crate::faces::config::Settings;
@@ -59,12 +59,12 @@ const STOP: Duration = Duration::from_millis(1_500);
 ///
 /// # Errors
 /// Whatever keeps a party from starting.
-pub(crate) fn up(context: &CliContext, args: &Up) -> Result<Exit, Fault> {
+pub(crate) fn up(context: &CliContext, args: &UpArgs) -> Result<Exit, Fault> {
     let settings = serve::settings(context, &serve::flags(&args.serve))?;
     serve::block_on(serve::two_threads(), run(context, args, &settings))
 }
 
-async fn run(context: &CliContext, args: &Up, settings: &Settings) -> Result<Exit, Fault> {
+async fn run(context: &CliContext, args: &UpArgs, settings: &Settings) -> Result<Exit, Fault> {
     context.home.make()?;
     let lock = served::lock(&context.home)?;
     let demo = context.home.root().join(ECHO).exists();
@@ -87,7 +87,7 @@ async fn run(context: &CliContext, args: &Up, settings: &Settings) -> Result<Exi
 /// The demonstration world.
 async fn demonstrate(
     context: &CliContext,
-    args: &Up,
+    args: &UpArgs,
     settings: &Settings,
     lock: Lock,
 ) -> Result<Exit, Fault> {
@@ -100,24 +100,23 @@ async fn demonstrate(
     let network = demo::start(&context.home).await?;
     screen.network();
     let observer = Arc::new(Observer::new(serve::files(&context.home)));
-    let options = options(&context.home, &relay, Some(observer.clone()));
-    let station =
-        ServedNode::open(&context.home, lock, settings.web_port, options, Some(observer)).await?;
-    wake(&station.node, PERSON, &relay).await?;
+    let options = options_of(&context.home, &relay, Some(observer));
+    let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
+    wake(&served.node, PERSON, &relay).await?;
     screen.person(context);
-    let echo = node::start(options_of_echo(&echo_home, &relay));
+    let echo = node::start(options_of(&echo_home, &relay, None));
     wake(&echo.node, ECHO, &relay).await?;
     screen.echo();
-    join(&station.node, &network.uri).await?;
+    join(&served.node, &network.uri).await?;
     join(&echo.node, &network.uri).await?;
-    let contact = introduce(&station.node, &echo.node).await?;
+    let contact = introduce(&served.node, &echo.node).await?;
     let answering = tokio::spawn(echo::answer(echo.node.clone()));
     let done = tokio::select! {
-        done = prove(&screen, &station, &contact, args) => done,
-        signal = until_stopped(station.stopping()) => signal.map(|()| Exit::Done),
+        done = prove(&screen, &served, &contact, args) => done,
+        signal = until_stopped(served.stopping()) => signal.map(|()| Exit::Done),
     };
     answering.abort();
-    close(station, Some(echo), Some(relay)).await;
+    close(served, Some(echo), Some(relay)).await;
     let _ = tokio::time::timeout(STOP, network.stop()).await;
     done
 }
@@ -125,13 +124,13 @@ async fn demonstrate(
 /// The check, and then nothing but waiting.
 async fn prove(
     screen: &Screen<'_>,
-    station: &ServedNode,
+    served: &ServedNode,
     contact: &ContactJson,
-    args: &Up,
+    args: &UpArgs,
 ) -> Result<Exit, Fault> {
     let mut proven = false;
     for carrier in [CarrierId::RELAY, CarrierId::MIXNET] {
-        let proof = check::exchange(&station.node, contact, carrier).await;
+        let proof = check::exchange(&served.node, contact, carrier).await;
         screen.check(&proof);
         proven = proof.is_ok();
         if !proven {
@@ -141,14 +140,14 @@ async fn prove(
     if !proven || args.check {
         return Ok(if proven { Exit::Done } else { Exit::No });
     }
-    screen.open(station);
+    screen.open(served);
     std::future::pending().await
 }
 
 /// A home with an identity of its own.
 async fn own(
     context: &CliContext,
-    args: &Up,
+    args: &UpArgs,
     settings: &Settings,
     lock: Lock,
 ) -> Result<Exit, Fault> {
@@ -169,24 +168,21 @@ async fn own(
     };
     let unattended = serve::has_passphrase_file(&args.serve);
     let idle_lock_s = if unattended { 0 } else { settings.idle_lock_s };
-    let vault = context.home.vault();
-    let watching = Some(observer.clone());
-    let witness = Some(context.home.state());
+    let (vault, witness) = (context.home.vault(), Some(context.home.state()));
     let options =
-        NodeOptions { vault, witness, demo: false, idle_lock_s, dialer, observer: watching };
-    let station =
-        ServedNode::open(&context.home, lock, settings.web_port, options, Some(observer)).await?;
-    let unlocked = if unattended { serve::unlock(&station, &args.serve).await } else { Ok(()) };
+        NodeOptions { vault, witness, demo: false, idle_lock_s, dialer, observer: Some(observer) };
+    let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
+    let unlocked = if unattended { serve::unlock(&served, &args.serve).await } else { Ok(()) };
     if unlocked.is_ok() && !args.check {
         screen.own(context, unattended);
-        screen.open(&station);
-        until_stopped(station.stopping()).await?;
+        screen.open(&served);
+        until_stopped(served.stopping()).await?;
     }
-    close(station, None, relay).await;
+    close(served, None, relay).await;
     unlocked.map(|()| Exit::Done)
 }
 
-async fn close(station: ServedNode, echo: Option<RunningNode>, relay: Option<DemoRelay>) {
+async fn close(served: ServedNode, echo: Option<RunningNode>, relay: Option<DemoRelay>) {
     // All at once: together they have the two seconds of NODE-2.
     let echo = async {
         if let Some(echo) = echo {
@@ -199,22 +195,18 @@ async fn close(station: ServedNode, echo: Option<RunningNode>, relay: Option<Dem
             let _ = tokio::time::timeout(STOP, relay.handle.wait()).await;
         }
     };
-    tokio::join!(station.close(), echo, relay);
+    tokio::join!(served.close(), echo, relay);
 }
 
-fn options(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -> NodeOptions {
+fn options_of(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -> NodeOptions {
     let tap = observer.clone().map(|observer| observer as Arc<dyn Tap>);
     let dialer = Dialer { at_home: BTreeMap::from([relay.at_home()]), tap, demo: true };
-    // A demonstration hides nobody: nothing of it is worth a trace outside of its home.
+    // A demonstration hides nothing, so it leaves no witness outside of its home.
     let (vault, witness) = (home.vault(), None);
     NodeOptions { vault, witness, demo: true, idle_lock_s: 0, dialer, observer }
 }
 
-/// Echo is nobody's to observe: what it sends, its relay shows in the answer.
-fn options_of_echo(home: &Home, relay: &DemoRelay) -> NodeOptions {
-    options(home, relay, None)
-}
-
+/// Echo has no observer; its parcels are seen at the relay.
 /// Makes the party's identity, or unlocks it.
 async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Result<(), Fault> {
     let entry = relay.entry.clone();
@@ -222,7 +214,7 @@ async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Resul
         crate::api::json::NodeStateJson::Empty => shell.create(name, PASSPHRASE, &[entry]),
         _ => shell.unlock(PASSPHRASE),
     });
-    woken.await.map_err(|refused| refused.fault)
+    Ok(woken.await?)
 }
 
 /// Joins the network of this world, if it was not joined at an earlier start.
@@ -232,16 +224,14 @@ async fn join(node: &NodeHandle, uri: &NetworkUri) -> Result<(), Fault> {
         Ok(_) => Ok(()),
         Err(_) => shell.command(MixnetInput::Join(link)),
     });
-    joined.await.map_err(|refused| refused.fault)
+    Ok(joined.await?)
 }
 
 /// Alice adds echo by its card, as anybody would.
 async fn introduce(person: &NodeHandle, echo: &NodeHandle) -> Result<ContactJson, Fault> {
-    let fault = |refused: Refused| refused.fault;
     check::until_reachable(echo).await?;
-    let card: CardText = echo.ask(|shell| shell.card(CardFormJson::Full)).await.map_err(fault)?;
-    let contact = person.ask(move |shell| shell.add(&card.uri, None, false)).await;
-    contact.map_err(fault)
+    let card: CardText = echo.ask(|shell| shell.card(CardFormJson::Full)).await?;
+    Ok(person.ask(move |shell| shell.add(&card.uri, None, false)).await?)
 }
 
 /// The relay of this world.

@@ -1,4 +1,4 @@
-//! Who asks a node: the command line, and the page over HTTP.
+//! The users of a node: the command line, and the page over HTTP.
 
 pub(crate) mod cli;
 pub(crate) mod config;

@@ -26,7 +26,7 @@
 //! ```
 
 // `pub(crate)` is the default: what is `pub` is reached through `testing`, and the compiler finds
-// whatever nobody uses.
+// unused items.
 #![warn(unreachable_pub)]
 #![allow(rustdoc::private_intra_doc_links, reason = "this crate is read with its private items")]
 

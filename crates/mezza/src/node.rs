@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! web, command line -- Ask ----> +------+ -- commit --> vault
-//! relay lines ------- Report --> | task | -- orders --> relay lines
+//! adapters ---------- Report --> | task | -- orders --> adapters
 //! deadline, signal ------------> +------+ -- events --> log -> WebSockets
 //! ```
 //!
@@ -27,7 +27,7 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 
 use crate::api::{Exit, Fault, Refused};
-use crate::carriers::{self, Report};
+use crate::carriers::{self, ConnectionReport};
 use crate::clock::now;
 use crate::node::observer::Observer;
 use crate::process::drive;
@@ -43,7 +43,7 @@ const NAP_MAX: Duration = Duration::from_secs(30);
 pub struct NodeOptions {
     /// The folder of the vault.
     pub vault: PathBuf,
-    /// The folder of the vault's witness; `None`: nobody notices a vault that was put back.
+    /// The folder of the vault's witness; without one, a vault that was put back is not noticed.
     pub witness: Option<PathBuf>,
     /// Whether this is a demonstration: nothing locks itself, vaults are cheap to open.
     pub demo: bool,
@@ -51,23 +51,23 @@ pub struct NodeOptions {
     pub idle_lock_s: u64,
     /// How relays are dialled.
     pub dialer: carriers::Dialer,
-    /// Who is shown what a thief of the disk would find of each note.
+    /// Records what a thief of the disk would find of each note.
     pub observer: Option<Arc<Observer>>,
 }
 
 /// A question for the task.
 type Query = Box<dyn FnOnce(&mut NodeShell) + Send>;
 
-/// What the task takes in.
+/// An event of the node's task.
 pub(crate) enum NodeEvent {
     /// Somebody asks.
     Ask(Query),
     /// A carrier tells.
-    Report(Box<Report>),
+    Report(Box<ConnectionReport>),
 }
 
-impl From<Report> for NodeEvent {
-    fn from(report: Report) -> Self {
+impl From<ConnectionReport> for NodeEvent {
+    fn from(report: ConnectionReport) -> Self {
         Self::Report(Box::new(report))
     }
 }
@@ -130,7 +130,8 @@ impl NodeHandle {
         }));
         self.jobs.send(ask).await.map_err(|_| Refused::stopping())?;
         let answer = told.await.map_err(|_| Refused::stopping())?;
-        // What the question set off goes first: the note to its relay, then the word that it went.
+        // The effects of the question go first: the note leaves for its relay before the caller
+        // hears of it.
         yield_now().await;
         answer
     }

@@ -1,4 +1,4 @@
-//! What a process asks of its system, and the loop around its machine: shared by node and servers.
+//! The services of the system, and the loop around a machine: shared by node and servers.
 
 pub(crate) mod busy;
 pub(crate) mod drive;

@@ -1,4 +1,4 @@
-//! What serves others: the relay, and the three roles of a mixnet.
+//! The servers: the relay, and the three roles of a mixnet.
 
 pub(crate) mod mixnet;
 pub(crate) mod relay;

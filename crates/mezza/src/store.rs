@@ -10,12 +10,11 @@
 //! ```
 //!
 //! A thief of the folder learns how many records there are, their kinds, order, padded sizes and
-//! buckets, and pays one run of Argon2id per guess of the passphrase. What was deleted or has
-//! expired stays closed to him even with the passphrase from the moment its bucket's key is gone
-//! from the one small file `keyring` (module `day`), as far as the medium forgets what was
-//! replaced. He can put an old copy of the whole folder back, or delete rows; nothing here
-//! prevents that. What a mixnet was told meanwhile is noticed outside of the folder (module
-//! `witness`).
+//! buckets, and pays one run of Argon2id per guess of the passphrase. Deleted and expired records
+//! stay closed to him even with the passphrase, from the moment their bucket's key is gone from the
+//! one small file `keyring` (module `day`), as far as the medium forgets replaced bytes. He can put
+//! an old copy of the whole folder back, or delete rows; nothing here prevents that. An old copy
+//! whose mixnet has gone on is noticed outside of the folder (module `witness`).
 //!
 //! The caller keeps the clock: [`Vault::tick`] comes before any other work once
 //! [`Vault::deadline`] has passed.
@@ -84,7 +83,7 @@ struct Row {
 /// The row of each record by its [`name`].
 type Index = BTreeMap<Vec<u8>, Row>;
 
-/// What the database remembers of the keyring.
+/// The row in which the database remembers the keyring.
 struct Memory {
     generation: u64,
     /// The tag of its file; older versions stored none.
@@ -99,7 +98,7 @@ impl Memory {
     }
 }
 
-/// What the rows of the database are.
+/// The records of the database, and the rows that could not be read.
 #[derive(Default)]
 struct Loaded {
     index: Index,
@@ -154,8 +153,8 @@ impl Vault {
     }
 
     /// Makes a vault that holds `first` from its first moment: a disk that fails leaves none, and
-    /// not one without an identity (MSG-65). What an earlier attempt left without a head is removed
-    /// first.
+    /// not one without an identity (MSG-65). Files of an earlier attempt that made no head are
+    /// removed first.
     ///
     /// Errors: 73 if there is one already or the disk refuses, 75 if another process is at it,
     /// 77 for wrong modes, 78 for a cost outside the limits.
@@ -188,7 +187,8 @@ impl Vault {
         vault.commit(first)?;
         // The head comes last: with it the vault exists.
         private::replace(&dir.join(HEAD), &head.encode()).inspect_err(|_| {
-            // It may be there all the same, and nobody was told so.
+            // The file may be there although its write failed, and the caller is told that there is
+            // no vault.
             let _ = fs::remove_file(dir.join(HEAD));
         })?;
         Ok(vault)
@@ -247,7 +247,7 @@ impl Vault {
         Ok(())
     }
 
-    /// What makes the next commit faster, for when nobody waits.
+    /// Reads ahead for the next commit. To be called while no caller waits.
     pub fn prefetch(&mut self) {
         self.rows.prefetch();
     }

@@ -1,5 +1,5 @@
-//! What the lab, the fuzz targets and the tests of this crate use of the program, under the names
-//! that it has inside. It is no interface: it changes with what it measures.
+//! The parts of the program that the lab, the fuzz targets and the tests of this crate use, under
+//! their names inside. It is no interface: it changes with what it measures.
 
 #![expect(missing_docs, reason = "each module stands for the one of its name")]
 

@@ -3,8 +3,7 @@
 //! servers of a mixnet that dial one another prove their keys, too.
 //!
 //! There are no certificates, no names (no SNI), no tickets, no resumption and no early data:
-//! nothing that would let two connections of one client be told to belong together, and nobody
-//! beside the card who could vouch for a relay.
+//! nothing links two connections of one client, and only the card vouches for a relay.
 
 /// How either side checks that the other one holds a raw Ed25519 key: TLS 1.3 alone. For a verifier
 /// with a `provider`.
@@ -57,7 +56,7 @@ use std::sync::{Arc, LazyLock};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::CertificateDer;
 
-/// What an Ed25519 `SubjectPublicKeyInfo` (RFC 8410) has before its 32 key bytes.
+/// The prefix of an Ed25519 `SubjectPublicKeyInfo` (RFC 8410), before its 32 key bytes.
 const SPKI_HEAD: [u8; 12] =
     [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 

@@ -147,7 +147,7 @@ export const contact_pane_number_mark_pin_receipts_block = async ({ browser, ali
   await until('the pin at the node', async () => (await alice.contact('echo')).policy.pin === 2);
   await say(page, 'this one waits for level 2');
   const waiting = bubble(page, 'this one waits for level 2', true);
-  await waiting.getByText(/^waiting: what is up protects less than you allow/).waitFor();
+  await waiting.getByText(/^waiting: no carrier that is up reaches this conversation's lowest level/).waitFor();
   await slider.focus();
   await page.keyboard.press('ArrowLeft');
   await until('the pin at the node', async () => (await alice.contact('echo')).policy.pin === 1);

@@ -25,7 +25,7 @@ export const the_mixnet_screen_shows_rounds_that_rise_and_demo_noise = async ({ 
   await now.getByText('up: it takes part in each round').waitFor();
   await now.getByText('DEMO NOISE').waitFor();
   await now.getByText('Gaussian, mean 40, scale 6').waitFor();
-  await now.getByText('by the word of the entry').waitFor();
+  await now.getByText('as the entry server reports').waitFor();
   await now.getByText(/^[\d,]+ of [\d,]+ rounds used \(0 %\)$/).waitFor();
   await now.getByRole('progressbar', { name: 'Privacy budget' }).waitFor();
   const net = await alice.ask('GET', '/v1/mixnet');

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { Note, ObserverEvent } from '../../src/api.ts';
 import { clientId, fitInto, greyPixels, sendable, textBytes, TEXT_BYTES_MAX } from '../../src/bytes.ts';
-import { faultWords, Refusal } from '../../src/client.ts';
+import { faultText, Refusal } from '../../src/client.ts';
 import { isolate, t } from '../../src/fluent.ts';
 import { dump, owners } from '../../src/hexdump.ts';
 import { appendEvents, moments, eventsOf, SIGHTS_MAX } from '../../src/moments.ts';
 import { compareIds, merge, renew, upsert } from '../../src/order.ts';
 import { href, parse } from '../../src/route.ts';
-import { clockWords, dayWords, exactWords, recentWords } from '../../src/time.ts';
-import { pathWords, stateText } from '../../src/words.ts';
+import { clockText, dayText, exactText, recentText } from '../../src/time.ts';
+import { pathText, stateText } from '../../src/words.ts';
 
 const note = (changes: Partial<Note> = {}): Note => ({
   id: '1', contact: '1', incoming: false, kind: 'text', text: 'a', sent_ms: 0, at_ms: 0, state: 'queued', why: null,
@@ -37,9 +37,9 @@ describe('state words', () => {
   });
 
   test('a path is shown once a carrier has the note', () => {
-    expect(pathWords(note())).toBeNull();
-    expect(pathWords(note({ carrier: 'relay', level: 1 }))).toBe('relay, level 1');
-    expect(pathWords(note({ carrier: 'pigeon', level: null }))).toBe('pigeon');
+    expect(pathText(note())).toBeNull();
+    expect(pathText(note({ carrier: 'relay', level: 1 }))).toBe('relay, level 1');
+    expect(pathText(note({ carrier: 'pigeon', level: null }))).toBe('pigeon');
   });
 });
 
@@ -136,19 +136,19 @@ describe('observer', () => {
 describe('refusals', () => {
   test('a refusal is one sentence that ends with the next step', () => {
     const refusal = new Refusal({ code: 'ticket', title: 'this address was used already', next: '`mezza url` prints a new one', status: 403 });
-    expect(faultWords(refusal)).toBe('This address was used already; “mezza url” prints a new one');
+    expect(faultText(refusal)).toBe('This address was used already; “mezza url” prints a new one');
   });
 });
 
 describe('times', () => {
   test('times are read as people read them', () => {
     const noon = new Date(2026, 10, 21, 12, 5, 9, 120).getTime();
-    expect([clockWords(noon), exactWords(noon), dayWords(noon)]).toEqual(['12:05', '12:05:09.120', 'November 21, 2026']);
-    expect([recentWords(noon, noon + 60_000), recentWords(noon, noon + 864e5)]).toEqual(['12:05', 'Nov 21']);
+    expect([clockText(noon), exactText(noon), dayText(noon)]).toEqual(['12:05', '12:05:09.120', 'November 21, 2026']);
+    expect([recentText(noon, noon + 60_000), recentText(noon, noon + 864e5)]).toEqual(['12:05', 'Nov 21']);
   });
 
   test('a claimed time that is no date breaks nothing', () => {
-    for (const ms of [Number.NaN, Infinity, 2 ** 63, -(2 ** 63)]) expect([clockWords(ms), dayWords(ms), recentWords(ms, 0)]).toEqual(['–', '–', '–']);
+    for (const ms of [Number.NaN, Infinity, 2 ** 63, -(2 ** 63)]) expect([clockText(ms), dayText(ms), recentText(ms, 0)]).toEqual(['–', '–', '–']);
   });
 });
 

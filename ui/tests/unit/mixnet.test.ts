@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { CarrierView, Offer } from '../../src/api.ts';
 import { TEXT_BYTES_MAX } from '../../src/bytes.ts';
 import {
-  askAfter, budget, carriageWords, cells, CELL_BYTES, CELLS_MAX, durationWords, filesWords, intervalWords, MESSAGE_BYTES_MAX, noiseWords, maxBytes, sizeWords, storyWords, tooBig,
+  askAfter, budget, carriageText, cells, CELL_BYTES, CELLS_MAX, durationText, filesText, intervalText, MESSAGE_BYTES_MAX, noiseText, maxBytes, sizeText, storyText, tooBig,
 } from '../../src/mixnet.ts';
 
 const carrier = (name: string, piece_bytes: number, pieces_max: number): CarrierView => ({
@@ -25,7 +25,7 @@ describe('cells', () => {
 
   test('2.4 MB at half a second a round take an hour and a half', () => {
     expect(cells(2_400_000)).toBe(10_670);
-    expect(durationWords(10_670 * 500)).toBe('89 minutes');
+    expect(durationText(10_670 * 500)).toBe('89 minutes');
   });
 });
 
@@ -50,43 +50,43 @@ describe('what is refused', () => {
     expect(tooBig(8_000, [], [])).toBe(false);
     const garbled = { carrier: 'relay', level: 1, up: true, hides: null } as unknown as CarrierView;
     expect(tooBig(8_000, [garbled], [offer('relay', 1)])).toBe(false);
-    expect(carriageWords(9_000, 500, [garbled])).toMatch(/No carrier/);
+    expect(carriageText(9_000, 500, [garbled])).toMatch(/No carrier/);
   });
 });
 
 describe('words', () => {
   test('sizes and times are in the unit that people take', () => {
-    expect([0, 1, 9_001, 24_520, 2_400_000, 3e9].map(sizeWords)).toEqual(['0 bytes', '1 byte', '9,001 bytes', '24.5 kB', '2.4 MB', '3 GB']);
-    expect([1, 90_000, 90_001, 54e5, 54e5 + 1, 48 * 36e5, 48 * 36e5 + 1].map(durationWords)).toEqual(['1 second', '90 seconds', '2 minutes', '90 minutes', '2 hours', '48 hours', '3 days']);
-    expect([500, 1_000, 5_000].map(intervalWords)).toEqual(['0.5 seconds', '1 second', '5 seconds']);
+    expect([0, 1, 9_001, 24_520, 2_400_000, 3e9].map(sizeText)).toEqual(['0 bytes', '1 byte', '9,001 bytes', '24.5 kB', '2.4 MB', '3 GB']);
+    expect([1, 90_000, 90_001, 54e5, 54e5 + 1, 48 * 36e5, 48 * 36e5 + 1].map(durationText)).toEqual(['1 second', '90 seconds', '2 minutes', '90 minutes', '2 hours', '48 hours', '3 days']);
+    expect([500, 1_000, 5_000].map(intervalText)).toEqual(['0.5 seconds', '1 second', '5 seconds']);
   });
 
   test('a refused file is named with its size', () => {
-    expect(filesWords([{ name: 'a.jpg', size: 2_400_000 }])).toBe('Not sent: a.jpg, 2.4 MB');
-    expect(filesWords([{ name: 'a.jpg', size: 600 }, { name: 'b.jpg', size: 400 }])).toBe('Not sent: 2 files, 1,000 bytes together');
-    expect(filesWords([{ name: 'x'.repeat(255), size: 1 }])).toBe(`Not sent: ${'x'.repeat(80)}, 1 byte`);
+    expect(filesText([{ name: 'a.jpg', size: 2_400_000 }])).toBe('Not sent: a.jpg, 2.4 MB');
+    expect(filesText([{ name: 'a.jpg', size: 600 }, { name: 'b.jpg', size: 400 }])).toBe('Not sent: 2 files, 1,000 bytes together');
+    expect(filesText([{ name: 'x'.repeat(255), size: 1 }])).toBe(`Not sent: ${'x'.repeat(80)}, 1 byte`);
   });
 
   test('carriage says cells, time, limits and who would take it', () => {
-    expect(carriageWords(2_400_000, 500, [relay, mixnet])).toBe(
+    expect(carriageText(2_400_000, 500, [relay, mixnet])).toBe(
       'Over the mixnet: 10,670 cells of 225 bytes, one in each round, at least 89 minutes. ' +
         'This version sends text only, at most 8,192 bytes in a note; a mixnet message is 40 cells, 8,998 bytes. No carrier of this conversation takes so many bytes.',
     );
-    expect(carriageWords(8_999, 5_000, [relay, mixnet])).toMatch(/41 cells .* at least 4 minutes\. .*: relay\.$/);
-    expect(carriageWords(200, 500, [relay, mixnet, relay])).toMatch(/one cell of .* at least 1 second\. .*: relay, mixnet\.$/);
+    expect(carriageText(8_999, 5_000, [relay, mixnet])).toMatch(/41 cells .* at least 4 minutes\. .*: relay\.$/);
+    expect(carriageText(200, 500, [relay, mixnet, relay])).toMatch(/one cell of .* at least 1 second\. .*: relay, mixnet\.$/);
   });
 
   test('without a network no time is promised', () => {
-    const words = carriageWords(2_400_000, null, [relay]);
+    const words = carriageText(2_400_000, null, [relay]);
     expect(words).toMatch(/^Over a mixnet: 10,670 cells of 225 bytes, .* none is joined\./);
     expect(words).not.toMatch(/second|minute|hour|day/);
   });
 
   test('noise has a law, a mean and a scale', () => {
-    expect(noiseWords({ law: 'gauss', noise: [40, 6] })).toBe('Gaussian, mean 40, scale 6');
-    expect(noiseWords({ law: 'paper', noise: [45_710, 6_892] })).toBe('Laplace, mean 45,710, scale 6,892');
-    expect(noiseWords({ law: 'cauchy', noise: [1, 1] })).toBe('cauchy, mean 1, scale 1');
-    expect(noiseWords({ law: null, noise: null })).toBe('not known yet');
+    expect(noiseText({ law: 'gauss', noise: [40, 6] })).toBe('Gaussian, mean 40, scale 6');
+    expect(noiseText({ law: 'paper', noise: [45_710, 6_892] })).toBe('Laplace, mean 45,710, scale 6,892');
+    expect(noiseText({ law: 'cauchy', noise: [1, 1] })).toBe('cauchy, mean 1, scale 1');
+    expect(noiseText({ law: null, noise: null })).toBe('not known yet');
   });
 });
 
@@ -110,14 +110,14 @@ test('the page asks once a round, and at most once a second', () => {
 
 describe('stories', () => {
   test('the budget holds against idling, and keeps less against talking with somebody else', () => {
-    expect(storyWords({ likely: 66.67, idle: 9.998e-5, other: 2.909e-3 })).toEqual([
+    expect(storyText({ likely: 66.67, idle: 9.998e-5, other: 2.909e-3 })).toEqual([
       'Against “I was idle in these rounds”: what somebody thought 50 % likely becomes at most 67 % likely; it keeps less with a chance of one in 10,002.',
       'Against “I talked with somebody else at other times” twice as many rounds differ; it keeps less with a chance of one in 343.',
     ]);
   });
 
   test('where nothing is kept nothing is said, or that', () => {
-    expect(storyWords({ likely: 67, idle: 1, other: 1 })).toEqual([]);
-    expect(storyWords({ likely: 67, idle: 0.5, other: 1 })[1]).toMatch(/differ; it promises nothing\.$/);
+    expect(storyText({ likely: 67, idle: 1, other: 1 })).toEqual([]);
+    expect(storyText({ likely: 67, idle: 0.5, other: 1 })[1]).toMatch(/differ; it promises nothing\.$/);
   });
 });

@@ -7,7 +7,7 @@ use super::{Diagnostic, Tree};
 /// The layers of a crate, the lowest first, and the modules of each.
 type Layers = [&'static [&'static str]];
 
-/// Crates that have layers. One that is named here names all of its modules.
+/// Crates that have layers, each with all of its modules.
 const LAYERS: [(&str, &Layers); 3] =
     [("mezza-messenger", &MESSENGER), ("mezza", &MEZZA), ("mezza-lab", &LAB)];
 
@@ -60,7 +60,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     LAYERS.iter().flat_map(|(name, layers)| check_crate(tree, name, layers)).collect()
 }
 
-/// What one crate imports against the order of its layers; its tests may import everything.
+/// The imports of one crate against the order of its layers; its tests may import everything.
 fn check_crate(tree: &Tree, name: &str, layers: &Layers) -> Vec<Diagnostic> {
     let folder = format!("crates/{name}/src/");
     let mut refused = Vec::new();
@@ -92,7 +92,7 @@ fn unknown(module: &str) -> String {
     format!("no layer is known for `{module}`; enter the module in xtask, or import from one")
 }
 
-/// What is wrong with an import of `to` in the module `own`.
+/// The error of an import of `to` in the module `own`.
 fn wrong(layers: &Layers, own: &str, to: &str) -> Option<String> {
     let both_values = VALUES.contains(&own) && VALUES.contains(&to) && layers[0] == VALUES;
     if own == to || both_values {
@@ -109,7 +109,8 @@ mod tests {
     use super::*;
     use crate::tidy::tests::plant;
 
-    /// What the layers `low`, then `left` and `right`, then `top` refuse of a file of the sim.
+    /// The refusals for a file of the sim under the layers `low`, then `left` and `right`, then
+    /// `top`.
     fn refuses(name: &str, path: &str, text: &str) -> Vec<String> {
         let path = format!("crates/mezza-sim/src/{path}");
         let lib = "mod low;\nmod left;\nmod right;\nmod top;\npub use top::Top;\n";

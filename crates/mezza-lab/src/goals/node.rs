@@ -15,7 +15,7 @@ mod world;
 
 use super::measurement::Measurement;
 
-/// All of them. Those that put little load on the machine come first.
+/// All measurements; the ones that put little load on the machine come first.
 pub const ALL: &[Measurement] = &[
     Measurement::new(&[&page::LIMITS], "the page: `cargo xtask up`", [1, 1, 1], page::run),
     Measurement::new(

@@ -32,12 +32,12 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// One that measures time.
+    /// An experiment that measures time.
     pub const fn timed(id: Text, about: Text, seconds: [u32; 3], run: Run) -> Self {
         Self { id, about, rev: 1, peers: &[], seconds, exclusive: true, run }
     }
 
-    /// One that measures no time.
+    /// An experiment that measures no time.
     pub const fn calculated(id: Text, about: Text, seconds: [u32; 3], run: Run) -> Self {
         Self { exclusive: false, ..Self::timed(id, about, seconds, run) }
     }

@@ -54,9 +54,9 @@ impl From<Exit> for ExitCode {
 pub struct Fault {
     /// How the program ends if nothing else can be done.
     pub code: Exit,
-    /// What is wrong; no full stop at the end.
+    /// The fault; no full stop at the end.
     pub text: String,
-    /// What to do next; no full stop at the end.
+    /// The next step; no full stop at the end.
     pub next: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a config costs its clients, and what it promises them.
+//! The costs of a config for its clients, and its promises to them.
 
 use mezza_mixnet::Service;
 use mezza_mixnet::config::{Config, Mode, ServicePolicy};
@@ -8,7 +8,7 @@ use mezza_mixnet::service::{INVITATION_BYTES, reply_bytes};
 
 /// Bytes of a frame in front of its body: length, type, service, round.
 const HEAD_BYTES: u64 = 14;
-/// What TLS adds to a frame (RFC 8446, section 5.2): header, content type, tag.
+/// The overhead of TLS for a frame (RFC 8446, section 5.2): header, content type, tag.
 const RECORD_BYTES: u64 = 22;
 /// Bits of one token in a call bucket.
 const TOKEN_BITS: f64 = 25.6;

@@ -7,6 +7,7 @@ mod note;
 mod ratchet;
 mod world;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -154,7 +155,9 @@ pub(crate) struct RenewRequest {
 }
 
 /// Which parts of a card are given away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = CardForm)]
 pub enum CardFormJson {

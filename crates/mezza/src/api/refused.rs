@@ -100,6 +100,12 @@ impl Refused {
     }
 }
 
+impl From<Refused> for Fault {
+    fn from(refused: Refused) -> Self {
+        refused.fault
+    }
+}
+
 impl From<Fault> for Refused {
     fn from(fault: Fault) -> Self {
         let word = match fault.code {

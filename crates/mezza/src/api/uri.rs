@@ -38,7 +38,7 @@ pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
     }
 }
 
-/// What is wrong with the address of a card or of a relay (`noun`), in words for people.
+/// The fault in the address of a card or of a relay (`noun`), in words for people.
 fn uri_fault(error: UriError, noun: &str) -> Fault {
     let fault = |text: &str, next: &str| Fault::new(Exit::Malformed, text, next);
     let typing = |what: &str| {

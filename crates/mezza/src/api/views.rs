@@ -107,7 +107,7 @@ pub(crate) fn contact(view: &ContactView, last: Option<json::NoteJson>) -> json:
 }
 
 /// Somebody who invites over the mixnet.
-pub(crate) fn guest(view: &InvitationView) -> json::InvitationJson {
+pub(crate) fn invitation(view: &InvitationView) -> json::InvitationJson {
     json::InvitationJson { id: view.id.0.to_string(), at_ms: view.at.ms(), asked: view.asked }
 }
 
@@ -243,7 +243,7 @@ fn promise(policy: &ServicePolicy) -> json::Promise {
     json::Promise { likely, idle, other }
 }
 
-/// What one carrier would do with a text.
+/// An estimate of how one carrier would transport a text.
 pub(crate) fn offer(offer: &CarrierEstimate) -> json::OfferJson {
     json::OfferJson {
         carrier: offer.carrier.name().into(),

@@ -1,4 +1,4 @@
-//! What the device says, in words for people. Each refusal ends with the next step.
+//! Texts for people. Each refusal ends with the next step.
 
 use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::io::ResetCause;
@@ -35,7 +35,9 @@ fn why_words(why: WaitReason) -> &'static str {
     match why {
         WaitReason::Sending => "waiting: on its way to the carrier",
         WaitReason::NoCarrier => "waiting: no carrier is up",
-        WaitReason::BelowPin => "waiting: what is up protects less than the conversation demands",
+        WaitReason::BelowPin => {
+            "waiting: no carrier that is up reaches this conversation's lowest level"
+        }
         WaitReason::TooBig => "waiting: too big for the carriers that may take it",
         WaitReason::Keys => "waiting for their keys",
         WaitReason::Bundle => "waiting: their keys at the relay were refused",
@@ -100,7 +102,7 @@ pub(crate) fn cause_words(cause: ResetCause) -> &'static str {
     }
 }
 
-/// What a level hides, from whom: the table that people see beside a carrier.
+/// The table that people see beside a carrier: the facts that its level hides, by observer.
 pub(crate) fn hides(caps: &CarrierCaps) -> Vec<Hides> {
     let level = if caps.demo { 1 } else { caps.level };
     let line =
@@ -111,12 +113,12 @@ pub(crate) fn hides(caps: &CarrierCaps) -> Vec<Hides> {
         line("your provider", "who writes to whom", level >= 3),
         line("the relay", "what you write", true),
         line("the relay", "who writes to whom", level >= 2),
-        line("the room", "whether you converse at all", level >= 4),
+        line("an observer of all traffic", "whether you converse at all", level >= 4),
         line("a thief", "what is on a locked device", true),
     ]
 }
 
-/// What it costs to send so many pieces.
+/// The cost of sending so many pieces.
 pub(crate) fn cost_words(caps: &CarrierCaps, pieces: usize, up: bool) -> String {
     let time = match caps.delay_ms {
         ms @ 0..1_000 => format!("about {ms} ms"),
@@ -194,7 +196,7 @@ impl From<DeviceError> for Refused {
     }
 }
 
-/// What is refused because of the mixnet.
+/// The refusals that have to do with the mixnet.
 fn of_network(error: DeviceError) -> Refused {
     let refused =
         |word, code, text: &str, next: &str| Refused::new(word, Fault::new(code, text, next));
@@ -237,7 +239,7 @@ pub(crate) fn too_long(bytes: usize, max: usize) -> Refused {
     Refused::new("text_too_long", Fault::new(Exit::Malformed, text, next))
 }
 
-/// A vault that opens, but holds nobody.
+/// A vault that opens but holds no identity.
 pub(crate) fn load_fault(error: LoadError) -> Fault {
     Fault::new(
         Exit::Malformed,

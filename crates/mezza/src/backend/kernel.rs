@@ -12,7 +12,7 @@ use mezza_lanes::{FixedPoint, Kernel, Scalar, SelftestError, Strided, ifma, port
 /// Ladders by aws-lc.
 struct AwsLcKernel;
 
-/// What this process uses.
+/// The kernel of this process.
 static CHOSEN: OnceLock<&'static dyn Kernel> = OnceLock::new();
 
 /// The fastest kernel that gives right answers on this machine; looked for once.
@@ -33,7 +33,7 @@ pub fn all() -> Vec<&'static dyn Kernel> {
     [ifma(), Some(aws_lc()), Some(portable())].into_iter().flatten().collect()
 }
 
-/// What the self-test of a kernel says; a fault is an event of the log, too.
+/// Runs the self-test of a kernel; a fault is logged, too.
 ///
 /// # Errors
 /// The first operation that was wrong.

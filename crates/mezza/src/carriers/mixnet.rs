@@ -1,4 +1,4 @@
-//! The line to the entry of a mixnet: one connection, kept as long as the client's machine wants.
+//! The connection to the entry server of a mixnet, kept as long as the client's machine wants.
 //!
 //! ```text
 //! Dial --TLS with the key of the config--> Up .. frames .. Down        (the machine says when to dial)
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::pace::Pace;
-use super::{ConnectionEvent, Report};
+use super::{ConnectionEvent, ConnectionReport};
 use crate::backend::AwsLc;
 use crate::backend::kernel::kernel;
 use crate::connection::link::{
@@ -30,19 +30,19 @@ const _: () = assert!(ROW_BYTES_MAX + KEY_BYTES_MAX + 5 <= TEXT_BYTES_MAX);
 pub(crate) struct EntryConnection<E> {
     jobs: mpsc::Sender<E>,
     serial: u64,
-    /// Of all connections of the line, as an entry may hang up and be dialled again.
+    /// Shared by successive connections, as an entry server may close one and be dialled again.
     pace: Arc<Pace>,
     outbox: Option<FrameSender>,
     keeper: Option<JoinHandle<()>>,
 }
 
-impl<E: From<Report> + Send + 'static> EntryConnection<E> {
-    /// No connection yet. What it tells bears `serial`.
+impl<E: From<ConnectionReport> + Send + 'static> EntryConnection<E> {
+    /// No connection yet. Its reports bear `serial`.
     pub(crate) fn new(serial: u64, jobs: mpsc::Sender<E>) -> Self {
         Self { jobs, serial, pace: Arc::new(Pace::new()), outbox: None, keeper: None }
     }
 
-    /// Which line.
+    /// The serial number of its reports.
     pub(crate) const fn serial(&self) -> u64 {
         self.serial
     }
@@ -71,7 +71,7 @@ impl<E: From<Report> + Send + 'static> EntryConnection<E> {
         self.keeper = Some(tokio::spawn(keep((address, key), parcels, teller, pace)));
     }
 
-    /// A frame for the entry. One that reads too slowly is hung up on.
+    /// Sends a frame to the entry server. If the server reads too slowly, the connection is closed.
     fn send(&mut self, frame: Frame) {
         let sent = link::parcel(frame)
             .zip(self.outbox.as_ref())
@@ -112,16 +112,17 @@ struct Teller<E> {
     serial: u64,
 }
 
-impl<E: From<Report>> Teller<E> {
+impl<E: From<ConnectionReport>> Teller<E> {
     async fn tell(&self, input: MixnetInput) {
-        let report = Report { serial: self.serial, news: ConnectionEvent::Input(input.into()) };
-        // A node that ended needs no news.
+        let report =
+            ConnectionReport { serial: self.serial, news: ConnectionEvent::Input(input.into()) };
+        // Sending fails after the node has ended; the report is then useless.
         drop(self.jobs.send(report.into()).await);
     }
 }
 
 /// One connection, from the dial to its end.
-async fn keep<E: From<Report>>(
+async fn keep<E: From<ConnectionReport>>(
     (address, key): (String, Option<[u8; 32]>),
     parcels: mpsc::Receiver<FrameBytes>,
     teller: Teller<E>,

@@ -1,7 +1,8 @@
-//! How fast a device takes in what comes on a line: whoever sends more waits (MSG-77).
+//! The pace at which a device takes in frames of a connection; a faster sender waits (MSG-77).
 //!
-//! Each frame may cost the device a decryption and a commit. A relay or an entry that sends without
-//! end would have all of its time; with a pace it has a small part, and TCP holds up the rest.
+//! Each frame may cost the device a decryption and a commit. A relay or an entry server that sends
+//! without end would take all of its time; with a pace it takes a small part, and TCP holds up the
+//! rest.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

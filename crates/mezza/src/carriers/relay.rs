@@ -1,4 +1,4 @@
-//! The line to one relay: two connections, kept up for as long as somebody wants it.
+//! The two connections to one relay, kept up for as long as the device wants them.
 //!
 //! ```text
 //! Down --TLS, HELLO on both--> Up --either breaks--> Down        pause 1, 2, 4 .. 60 s, +-20 %
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time;
 
 use super::pace::Pace;
-use super::{ConnectionEvent, Dialer, ORDERS_MAX, Report};
+use super::{ConnectionEvent, ConnectionReport, Dialer, ORDERS_MAX};
 use crate::clock::Clock;
 use crate::connection::relay::{self, ConnectError, Connection, RelayReadHalf, RelayWriteHalf};
 use crate::process::rng::OsRng;
@@ -30,16 +30,16 @@ use flight::{InFlight, RelayChannel};
 const PING: Duration = Duration::from_secs(55);
 /// A connection that says nothing for so long is dead: a PING and its answer would have come.
 const SILENCE: Duration = Duration::from_secs(85);
-/// A line that broke sooner does not begin the pauses anew: a relay that takes us and drops us
-/// again is left in peace.
+/// A connection that broke sooner does not begin the pauses anew: a relay that takes us and drops
+/// us again is left in peace.
 const STEADY: Duration = Duration::from_secs(10);
 /// The first pause before a new try.
 const PAUSE_MS_MIN: u64 = 1_000;
 /// The longest pause before a new try.
 const PAUSE_MS_MAX: u64 = 60_000;
 
-/// Keeps the line until the task is aborted.
-pub(crate) async fn keep<E: From<Report>>(
+/// Keeps the connections until the task is aborted.
+pub(crate) async fn keep<E: From<ConnectionReport>>(
     relay: RelayEntry,
     dialer: Dialer,
     serial: u64,
@@ -57,7 +57,7 @@ pub(crate) async fn keep<E: From<Report>>(
                 }
             }
             Err(error) => {
-                tracing::debug!(exit = error.exit_code(), "a relay cannot be reached");
+                tracing::debug!(exit = error.exit_code().number(), "a relay cannot be reached");
                 line.tell(ConnectionEvent::Trouble(error.to_string())).await;
             }
         }
@@ -72,7 +72,7 @@ fn jittered(pause_ms: u64) -> Duration {
     Duration::from_millis(pause_ms - fifth + OsRng.next_u64() % (2 * fifth + 1))
 }
 
-/// Where the orders of a line that stands go. Without one, the line hangs up.
+/// The queues for orders to a connected relay. Dropping them closes the connections.
 pub(crate) struct RelayCommands {
     flight: Arc<Mutex<InFlight>>,
     control: mpsc::Sender<ClientFrame>,
@@ -96,7 +96,7 @@ struct RelayConnector<E> {
     pace: Pace,
 }
 
-impl<E: From<Report>> RelayConnector<E> {
+impl<E: From<ConnectionReport>> RelayConnector<E> {
     async fn connect(&self) -> Result<(Connection, Connection), ConnectError> {
         let at_home = self.dialer.at_home.get(&self.relay.key);
         let host = at_home.map_or_else(|| self.relay.host.clone(), |at| at.ip().to_string());
@@ -146,7 +146,7 @@ impl<E: From<Report>> RelayConnector<E> {
 
     /// Whether the node still listens.
     async fn tell(&self, news: ConnectionEvent) -> bool {
-        let report = Report { serial: self.serial, news };
+        let report = ConnectionReport { serial: self.serial, news };
         self.jobs.send(report.into()).await.is_ok()
     }
 }

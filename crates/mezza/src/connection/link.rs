@@ -5,8 +5,8 @@
 //! socket <------------- outbox <- frames of the machine            (full: the link is lost)
 //! ```
 //!
-//! A machine never waits for a link: two of them that wait for each other would wait for ever. What
-//! a round may send is bounded, so an outbox that is full belongs to a peer that does not read.
+//! A machine never waits for a link: two of them that wait for each other would wait for ever. The
+//! frames of a round are bounded, so a full outbox belongs to a peer that does not read.
 
 mod dial;
 mod table;
@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use crate::process::busy::Phase;
 use crate::process::metrics::{Metric, Metrics};
 use mezza_core::{DecodeError, Deframer};
 use mezza_mixnet::limits::FRAME_BYTES_MAX;
@@ -73,7 +74,7 @@ impl FrameBytes {
 /// The way out of a link. Dropped, it hangs up once everything is written.
 pub type FrameSender = mpsc::Sender<FrameBytes>;
 
-/// What happens on a link.
+/// An event of a link.
 #[derive(Debug)]
 pub(crate) enum LinkEvent {
     /// It is up, and this is the way out.
@@ -106,10 +107,10 @@ pub enum End {
 
 impl End {
     /// Says in the log why a link with a server ended, and counts mischief.
-    pub fn tell(self, peer: &str, metrics: &Metrics) {
+    fn tell(self, peer: &str, metrics: &Metrics) {
         match self {
             Self::Left => tracing::info!(peer, "a link was left"),
-            // Whoever dials it says so if it stays away.
+            // The side that dials logs an error if the peer stays away.
             Self::Gone => tracing::info!(peer, "a link is down"),
             end => tracing::warn!(peer, %end, "a link is down"),
         }
@@ -167,6 +168,26 @@ pub async fn carry<E: Send>(
         end = reading => end,
         end = write(&mut writer, parcels) => end,
     }
+}
+
+/// Carries a link between two servers and reports its first and last event, with a number of its
+/// own. `None` if the task behind `events` has ended.
+pub(crate) async fn between<E: Send>(
+    stream: impl AsyncRead + AsyncWrite + Send,
+    protocol: &[u8],
+    peer: &str,
+    events: &mpsc::Sender<E>,
+    metrics: &Metrics,
+    event: impl Fn(u64, LinkEvent) -> E + Send + Sync,
+) -> Option<()> {
+    let (link, (outbox, parcels)) = (number(), mpsc::channel(SERVER_FRAMES_MAX));
+    events.send(event(link, LinkEvent::Up(outbox))).await.ok()?;
+    tracing::info!(peer, "a link is up");
+    let size = if protocol == CONTROL { FrameSizeClass::Short } else { FrameSizeClass::Long };
+    let frame = |frame| event(link, LinkEvent::Frame(frame));
+    let carried = carry(stream, size, parcels, events, frame);
+    metrics.busy.task(Phase::Link, carried).await.tell(peer, metrics);
+    events.send(event(link, LinkEvent::Down)).await.ok()
 }
 
 async fn read<E, const MAX: usize, const READ: usize>(

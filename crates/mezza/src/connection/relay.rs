@@ -24,7 +24,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use mezza_messenger::relay_wire::{
-    ALPN, CLOCK_DIFFERENCE_MS_MAX, ClientFrame, LENGTH_BYTES, RelayDeframer, RelayFrame, VERSION,
+    ALPN, CLOCK_DIFFERENCE_MS_MAX, ClientFrame, RelayDeframer, RelayFrame, VERSION,
 };
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
@@ -91,7 +91,7 @@ pub async fn connect(
         .unwrap_or_else(|_| Err(target.unreachable(io::ErrorKind::TimedOut.into())))
 }
 
-/// Who is to be reached.
+/// The relay to connect to.
 struct Target<'a> {
     key: &'a [u8; 32],
     host: &'a str,
@@ -126,8 +126,7 @@ impl Target<'_> {
         let stream = TlsConnector::from(config).connect(name, socket).await;
         let stream = stream.map_err(|source| match pin.other_key() {
             Some(shown) => ConnectError::WrongKey {
-                host: self.host.to_owned(),
-                port: self.port,
+                relay: self.name(),
                 shown: fingerprint(&shown),
                 expected: fingerprint(self.key),
             },
@@ -150,24 +149,22 @@ impl Target<'_> {
         let RelayFrame::Hello { version: VERSION, now_ms, .. } = first else {
             return Err(self.not_a_relay());
         };
-        let ours_ms = clock.now().ms();
-        if now_ms.abs_diff(ours_ms) > CLOCK_DIFFERENCE_MS_MAX {
-            return Err(ConnectError::Clock {
-                host: self.host.to_owned(),
-                port: self.port,
-                relay_ms: now_ms,
-                ours_ms,
-            });
+        if now_ms.abs_diff(clock.now().ms()) > CLOCK_DIFFERENCE_MS_MAX {
+            return Err(ConnectError::Clock(self.name()));
         }
         Ok(())
     }
 
+    fn name(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
     fn unreachable(&self, source: io::Error) -> ConnectError {
-        ConnectError::Unreachable { host: self.host.to_owned(), port: self.port, source }
+        ConnectError::Unreachable { relay: self.name(), source }
     }
 
     fn not_a_relay(&self) -> ConnectError {
-        ConnectError::NotARelay { host: self.host.to_owned(), port: self.port }
+        ConnectError::NotARelay(self.name())
     }
 }
 
@@ -224,7 +221,7 @@ impl RelayReadHalf {
             let found = self.splitter.next(&mut input);
             self.begin = self.buffer.len() - input.len();
             if let Some(frame) = found.map_err(|_| ConnectionError::Malformed)? {
-                self.record(&frame);
+                self.point.record_body(Direction::ToClient, &frame);
                 return RelayFrame::decode(&frame).map_err(|_| ConnectionError::Malformed);
             }
             self.buffer.clear();
@@ -234,11 +231,5 @@ impl RelayReadHalf {
                 return Err(ConnectionError::Closed);
             }
         }
-    }
-
-    fn record(&self, frame: &[u8]) {
-        let length = (frame.len() as u32).to_be_bytes();
-        let whole = [&length[4 - LENGTH_BYTES..], frame].concat();
-        self.point.record(Side::Frame, Direction::ToClient, &whole);
     }
 }

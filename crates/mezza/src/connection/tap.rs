@@ -1,4 +1,4 @@
-//! What others see of a connection: the bytes below TLS, and the frames above it.
+//! Records of a connection for the observer: the bytes below TLS, and the frames above it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::{fmt, io};
 
+use mezza_messenger::relay_wire::LENGTH_BYTES;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// On which side of TLS the bytes were seen.
@@ -67,7 +68,16 @@ impl TapPoint {
         Self { tap, connection }
     }
 
-    /// Shows `bytes` to whoever looks.
+    /// Records a relay frame of which the length field was cut off.
+    pub(crate) fn record_body(&self, direction: Direction, body: &[u8]) {
+        if self.tap.is_some() {
+            let length = (body.len() as u32).to_be_bytes();
+            let whole = [&length[4 - LENGTH_BYTES..], body].concat();
+            self.record(Side::Frame, direction, &whole);
+        }
+    }
+
+    /// Records `bytes`, if there is a tap.
     pub(crate) fn record(&self, side: Side, direction: Direction, bytes: &[u8]) {
         if let Some(tap) = &self.tap {
             tap.record(TapEvent { connection: self.connection, side, direction, bytes });

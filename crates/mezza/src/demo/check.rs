@@ -23,10 +23,10 @@ const GLANCE: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The same in the mixnet, where calling echo takes some rounds.
 const PATIENCE_OF_ROUNDS: Duration = Duration::from_secs(60);
-/// What is sent.
+/// The text of the note.
 const TEXT: &str = "Hello echo, do you read me?";
 
-/// What was proven.
+/// The result of a check that passed.
 pub(super) struct CheckResult {
     /// By which carrier.
     pub carrier: String,
@@ -60,7 +60,7 @@ pub(super) async fn exchange(
     contact: &ContactJson,
     carrier: CarrierId,
 ) -> Result<CheckResult, Fault> {
-    let id = contact_id(&contact.id).map_err(|refused| refused.fault)?;
+    let id = contact_id(&contact.id)?;
     let mut live = node.events().listen(None).live;
     if timeout(UP, until_up(node, carrier, &mut live)).await.is_err() {
         let text = format!("the {} did not come up", carrier.name());
@@ -71,19 +71,15 @@ pub(super) async fn exchange(
         ));
     }
     let began = Instant::now();
-    let refused = |refused: Refused| refused.fault;
-    by(node, id, carrier).await.map_err(refused)?;
+    by(node, id, carrier).await?;
     let patience = if carrier == CarrierId::MIXNET { PATIENCE_OF_ROUNDS } else { PATIENCE };
     let done = timeout(patience, talk(node, id, &mut live)).await;
-    by(node, id, CarrierId::RELAY).await.map_err(refused)?;
+    by(node, id, CarrierId::RELAY).await?;
     let carrier = done.map_err(|_| {
         let text = format!("no answer within {} s", patience.as_secs());
         Fault::new(Exit::No, text, "look at `mezza log echo` and `mezza doctor`")
     })?;
-    Ok(CheckResult {
-        carrier: carrier.map_err(|refused| refused.fault)?,
-        ms: began.elapsed().as_millis(),
-    })
+    Ok(CheckResult { carrier: carrier?, ms: began.elapsed().as_millis() })
 }
 
 /// Has a conversation go by this carrier alone.

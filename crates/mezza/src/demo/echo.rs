@@ -66,7 +66,7 @@ fn told(done: Result<(), Refused>) {
 
 /// Asks who invites, lets a stranger in, and answers what has no answer yet.
 fn settle(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
-    if let Some(guest) = shell.guest(contact)? {
+    if let Some(guest) = shell.invitation(contact)? {
         return if guest.asked { Ok(()) } else { shell.command(MixnetInput::AskWho(contact)) };
     }
     let view = shell.contact(contact)?;
@@ -85,7 +85,7 @@ fn settle(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
             shell.send(contact, labelled_hash("mezza/echo", &[&number]), text)?;
         }
     }
-    // What nobody looks at is kept up to the contact's share alone.
+    // Unread notes are kept up to the contact's share only, so echo marks them as seen.
     match last.filter(|_| unread) {
         Some(note) => shell.command(Command::Seen { contact, note }),
         None => Ok(()),

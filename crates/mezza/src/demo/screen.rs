@@ -6,7 +6,7 @@ use super::check::CheckResult;
 use super::{DemoRelay, ECHO, PERSON};
 use crate::api::Fault;
 use crate::faces::cli::CliContext;
-use crate::faces::cli::args::Up;
+use crate::faces::cli::args::UpArgs;
 use crate::faces::served::ServedNode;
 use crate::servers::mixnet::demo;
 
@@ -18,7 +18,7 @@ pub(super) struct Screen<'a> {
 
 impl<'a> Screen<'a> {
     /// A screen for these arguments.
-    pub(super) fn new(context: &'a CliContext, args: &Up) -> Self {
+    pub(super) fn new(context: &'a CliContext, args: &UpArgs) -> Self {
         Self { context, no_web: args.serve.no_web }
     }
 
@@ -67,7 +67,7 @@ impl<'a> Screen<'a> {
         self.put(&json!({ "event": "mixnet", "mixes": demo::MIXES, "demo": true }), &text);
     }
 
-    /// What the check found.
+    /// The result of the check.
     pub(super) fn check(&self, proof: &Result<CheckResult, Fault>) {
         match proof {
             Ok(CheckResult { carrier, ms }) => {
@@ -90,15 +90,15 @@ impl<'a> Screen<'a> {
     }
 
     /// Where to go now.
-    pub(super) fn open(&self, station: &ServedNode) {
+    pub(super) fn open(&self, served: &ServedNode) {
         let file = self.context.home.run().join("url");
         if !self.no_web {
             let text = format!(
                 "open     {}\n         (also in {}; works once, `mezza url` for another)",
-                station.url,
+                served.url,
                 file.display()
             );
-            self.put(&json!({ "event": "open", "url": station.url, "port": station.port }), &text);
+            self.put(&json!({ "event": "open", "url": served.url, "port": served.port }), &text);
         }
         let program = std::env::args_os().next().unwrap_or_else(|| "mezza".into());
         let home = self.context.home.root().display();

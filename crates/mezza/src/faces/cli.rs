@@ -29,8 +29,8 @@ use args::{Cli, CliCommand};
 use client::ApiClient;
 use show::Out;
 
-/// What `mezza up` does: the demonstration stands above the command line, and is handed in.
-pub(crate) type Demo = fn(&CliContext, &args::Up) -> Result<Exit, Fault>;
+/// The function behind `mezza up`. It is handed in, because `demo` depends on the command line.
+pub(crate) type Demo = fn(&CliContext, &args::UpArgs) -> Result<Exit, Fault>;
 
 /// Runs the program.
 pub(crate) fn main(demo: Demo) -> ExitCode {
@@ -46,7 +46,7 @@ pub(crate) fn main(demo: Demo) -> ExitCode {
     }
 }
 
-/// What every command has at hand.
+/// The context of a command.
 pub(crate) struct CliContext {
     /// The folder of this identity.
     pub home: Home,

@@ -18,7 +18,7 @@ use crate::api::{Exit, Fault};
 use crate::faces::ports;
 use crate::process::home::private;
 
-/// What variables begin with.
+/// The prefix of environment variables.
 const PREFIX: &str = "MEZZA_";
 /// Variables behind the prefix that are no settings.
 const NO_SETTINGS: [&str; 3] = ["HOME", "PASSPHRASE_FILE", "SEED"];

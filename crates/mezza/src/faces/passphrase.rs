@@ -52,7 +52,7 @@ pub fn ask_new(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
     Ok(pass)
 }
 
-/// What is typed is given back if it comes twice.
+/// Asks twice, and returns the passphrase if both are equal.
 fn twice(
     mut typed: impl FnMut(&str) -> Result<Zeroizing<Vec<u8>>, Fault>,
 ) -> Result<Zeroizing<Vec<u8>>, Fault> {
@@ -65,8 +65,8 @@ fn twice(
     Err(denied("the two passphrases differ", "run the command again"))
 }
 
-/// Whether a passphrase is long enough for a new vault (MSG-84). One that a vault has already is
-/// asked for whatever its length.
+/// Whether a passphrase is long enough for a new vault (MSG-84). The passphrase of an existing
+/// vault is asked for whatever its length.
 ///
 /// # Errors
 /// 77 if it has too few characters.

@@ -9,7 +9,7 @@
 //! | 7118, 7119 | the metrics of its entry and of its bucket store |
 //!
 //! Where its own port is taken, the page, and in the demonstration the relay, goes on to the next
-//! one that is nobody's default.
+//! one that is no default port.
 
 use crate::process::metrics::{BUCKET_PORT, ENTRY_PORT, MIX_PORT};
 

@@ -18,7 +18,6 @@ use tokio::task::JoinHandle;
 use crate::api::Fault;
 use crate::faces::web::local_auth::LocalAuth;
 use crate::faces::web::{Sockets, Web};
-use crate::node::observer::Observer;
 use crate::node::{self, NodeHandle, NodeOptions, RunningNode};
 use crate::process::home::{Home, private};
 use crate::process::lock::Lock;
@@ -28,7 +27,7 @@ use crate::process::rng::OsRng;
 /// How long the node may take to lock itself at the end (NODE-2).
 const STOP: Duration = Duration::from_millis(1_500);
 
-/// What a running node writes into `run/api.json`.
+/// The content of `run/api.json`, which a running node writes.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct ApiEndpoint {
     /// Where it listens.
@@ -64,17 +63,17 @@ impl ServedNode {
         lock: Lock,
         port: u16,
         options: NodeOptions,
-        observer: Option<Arc<Observer>>,
     ) -> Result<Self, Fault> {
         memory::say();
         let sockets = Sockets::bind(port).await?;
+        let observer = options.observer.clone();
         let running = node::start(options);
         let port = sockets.port;
-        let door = Arc::new(LocalAuth::new(port, &mut OsRng));
-        let url = door.ticket_url(&mut OsRng);
+        let auth = Arc::new(LocalAuth::new(port, &mut OsRng));
+        let url = auth.ticket_url(&mut OsRng);
         let api = ApiEndpoint {
-            address: door.address(),
-            token: door.api_token(),
+            address: auth.address(),
+            token: auth.api_token(),
             pid: std::process::id(),
         };
         let json = serde_json::to_vec(&api).map_err(|_| Fault::bug("api.json cannot be made"))?;
@@ -82,7 +81,7 @@ impl ServedNode {
         private::replace(&home.run().join("url"), format!("{url}\n").as_bytes())?;
         let (stop, _) = watch::channel(false);
         let node = running.node.clone();
-        let web = Web { node: node.clone(), door, observer, stop: stop.clone() };
+        let web = Web { node: node.clone(), auth, observer, stop: stop.clone() };
         let serving = tokio::spawn(sockets.serve(web));
         Ok(Self { node, port, url, home: home.clone(), running, serving, stop, _lock: lock })
     }

@@ -15,9 +15,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Query, Request};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::serve::ListenerExt;
 use axum::{Json, Router, middleware};
+use mezza_messenger::Input;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -36,20 +38,29 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 /// Largest picture, in bytes: grey, 16 million pixels.
 const PICTURE_BYTES_MAX: usize = 16 << 20;
 
-/// What every handler may use.
+/// The state that handlers share.
 #[derive(Clone)]
 pub(crate) struct Web {
     /// The node.
     pub node: NodeHandle,
-    /// Who may come in.
-    pub door: Arc<LocalAuth>,
-    /// What others see, in `up` and with `--observe`.
+    /// Checks the tickets and bearers of requests.
+    pub auth: Arc<LocalAuth>,
+    /// The observer, in `up` and with `--observe`.
     pub observer: Option<Arc<Observer>>,
     /// Becomes true when the program stops, or is to stop.
     pub stop: watch::Sender<bool>,
 }
 
-/// What a handler returns.
+impl Web {
+    /// Has the device carry out a command; the answer has no body.
+    pub(crate) async fn command(&self, input: impl Into<Input>) -> Result<StatusCode, Refused> {
+        let input = input.into();
+        self.node.ask(move |shell| shell.command(input)).await?;
+        Ok(StatusCode::NO_CONTENT)
+    }
+}
+
+/// The result of a handler.
 pub(crate) type ApiResult<T> = Result<Json<T>, Refused>;
 
 #[derive(OpenApi)]
@@ -99,13 +110,13 @@ pub(crate) fn router(web: Web) -> Router {
     let text = description.to_pretty_json().unwrap_or_default() + "\n";
     let json = [(axum::http::header::CONTENT_TYPE, "application/json")];
     let describe = axum::routing::get(move || async move { (json, text.clone()) });
-    let door = Arc::clone(&web.door);
+    let auth = Arc::clone(&web.auth);
     router
         .route("/openapi.json", describe)
         .fallback(axum::routing::get(page::file))
         .layer(middleware::from_fn_with_state(web.clone(), person::notice))
         .with_state(web)
-        .layer(middleware::from_fn_with_state(door, local_auth::guard))
+        .layer(middleware::from_fn_with_state(auth, local_auth::guard))
 }
 
 /// The sockets of one port: IPv4 always, IPv6 where there is any.
@@ -116,7 +127,7 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Takes the wished port on loopback, or the next free one that is nobody's default (NODE-3,
+    /// Takes the wished port on loopback, or the next free one that is no default port (NODE-3,
     /// MSG-82); 0 takes any.
     ///
     /// # Errors

@@ -23,11 +23,11 @@ struct Ring {
     events: VecDeque<EventJson>,
 }
 
-/// What a listener starts with.
+/// The events for a new listener.
 pub struct Listener {
-    /// What it missed; one `reload` if that is not known any more.
+    /// The events that it missed; one `reload` if they are not kept any more.
     pub missed: Vec<EventJson>,
-    /// What comes.
+    /// The events from now on.
     pub live: broadcast::Receiver<EventJson>,
 }
 

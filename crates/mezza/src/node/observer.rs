@@ -25,14 +25,14 @@ pub(crate) const EVENTS_MAX: usize = 256;
 /// Bytes of an event that are kept.
 pub(crate) const BYTES_MAX: usize = 4_096;
 
-/// Who sees something.
+/// The adversary that sees an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vantage {
-    /// Whoever carries the packets.
+    /// A carrier of the packets.
     Provider,
-    /// Whoever runs the relay.
+    /// The operator of the relay.
     Relay,
-    /// Whoever takes the disk.
+    /// A thief of the disk.
     Thief,
 }
 

@@ -14,15 +14,12 @@ mod restore;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::carriers::mixnet::MixnetOutput;
-use mezza_messenger::{
-    CarrierInput, CarrierSet, Device, Event, Input, LineId, RelayInput, RequestId, WriteBatch,
-};
+use mezza_messenger::{CarrierInput, CarrierSet, Device, Event, Input, RelayInput, WriteBatch};
 use tokio::task::yield_now;
 
 use super::event_log::{self, EventLog};
@@ -32,7 +29,7 @@ use crate::api::json::{self, EventKind, NodeStateJson};
 use crate::api::{Exit, Fault, Refused, words};
 use crate::backend::AwsLc;
 use crate::backend::kernel::kernel;
-use crate::carriers::{Adapters, Report};
+use crate::carriers::{Adapters, ConnectionReport};
 use crate::clock::now;
 use crate::process::drive::Shell;
 use crate::process::rng::OsRng;
@@ -41,7 +38,7 @@ use crate::store::{Argon2Params, Record, Vault};
 
 /// The shortest time between two looks at what is due, in milliseconds.
 const NAP_MS_MIN: u64 = 1;
-/// How long a fact that nobody waits for may wait for the next commit, in milliseconds.
+/// How long a fact that no caller waits for may wait for the next commit, in milliseconds.
 const LATER_MS: u64 = 10;
 
 /// Everything that the task owns.
@@ -51,17 +48,15 @@ pub struct NodeShell {
     adapters: Adapters<NodeEvent>,
     open: Option<UnlockedVault>,
     touched: Arc<LastActivity>,
-    /// What the clock said last.
+    /// The time at which the task ran last.
     seen: Time,
     commit_ms: u64,
     /// `Handed` facts that go with the next commit. The receipt is often right behind them, and
     /// must not wait for a commit of theirs; after a crash the relay is asked once more.
     later: DeferredCommit,
-    /// Own mailboxes and bundles that the relay has not confirmed yet.
-    opening: BTreeMap<RequestId, LineId>,
-    /// What the device wants to hear of once it is durable, which it is by now.
+    /// The sequence number that the device wants to be told of, durable by now.
     durable: Option<u64>,
-    /// What came of the last report, not committed yet.
+    /// The effects of the last report, not committed yet.
     heard: Option<CommitPlan>,
     /// The dial that waits for the person, as the vault was put back.
     withheld: Option<MixnetOutput>,
@@ -80,7 +75,7 @@ fn carriers() -> CarrierSet<AwsLc> {
     CarrierSet::new(kernel())
 }
 
-/// What an unlocked node holds.
+/// The vault of an unlocked node, with its device and its witness.
 struct UnlockedVault {
     vault: Vault,
     device: Device<AwsLc>,
@@ -100,7 +95,6 @@ impl NodeShell {
             seen: now(),
             commit_ms: 0,
             later: DeferredCommit::default(),
-            opening: BTreeMap::new(),
             durable: None,
             heard: None,
             withheld: None,
@@ -116,7 +110,7 @@ impl NodeShell {
         }
     }
 
-    /// What the program is doing.
+    /// The state of the program.
     pub fn status(&self) -> json::StatusJson {
         json::StatusJson {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -163,8 +157,7 @@ impl NodeShell {
             if denied { Refused::new("passphrase", fault) } else { fault.into() }
         })?;
         let witness = self.witness(&vault, &records);
-        let device = Device::load(carriers(), records, vault.unread(), now(), &mut OsRng);
-        let mut device = device.map_err(words::load_fault)?;
+        let mut device = load(&vault, records)?;
         let turn = plan::drain(&mut device);
         self.begin(UnlockedVault { vault, device, witness }, turn)
     }
@@ -185,11 +178,10 @@ impl NodeShell {
         Ok(())
     }
 
-    /// Locks the vault: lines are hung up, keys are wiped.
+    /// Locks the vault: connections are closed, keys are wiped.
     pub fn lock(&mut self) {
         self.log(Self::commit_later);
         self.adapters.clear();
-        self.opening.clear();
         self.withheld = None;
         let Some(open) = self.open.take() else { return };
         self.events.clear();
@@ -210,7 +202,7 @@ impl NodeShell {
     ///
     /// A clock that was put back takes every end far away: then nothing waits for its own, and the
     /// device is woken to follow the clock.
-    fn tend_at(&mut self, now: Time) {
+    fn run_due_work_at(&mut self, now: Time) {
         let back = now < self.seen;
         self.seen = now;
         if self.open.is_none() {
@@ -245,20 +237,11 @@ impl NodeShell {
         self.finish(plan)
     }
 
-    /// Takes a report of a carrier in; `settle` does what comes of it. What the device does not know
-    /// any more is dropped.
-    fn report(&mut self, report: Report) {
-        let input = self.adapters.report(report);
-        match &input {
-            Some(CarrierInput::Relay(
-                RelayInput::Done { ticket } | RelayInput::Refused { ticket, .. },
-            )) => drop(self.opening.remove(ticket)),
-            Some(CarrierInput::Relay(RelayInput::Down { line })) => {
-                self.opening.retain(|_, at| at != line);
-            }
-            _ => {}
-        }
-        let Some(input) = input.filter(|_| self.open.is_some()) else { return };
+    /// Takes a report of a carrier in; `settle` carries out its effects. A report of a connection
+    /// that was closed is dropped.
+    fn report(&mut self, report: ConnectionReport) {
+        let input = self.adapters.report(report).filter(|_| self.open.is_some());
+        let Some(input) = input else { return };
         let may_wait = matches!(input, CarrierInput::Relay(RelayInput::Done { .. }));
         self.log(|shell| {
             shell.heard = Some(CommitPlan { may_wait, ..shell.turn(Input::Carrier(input))? });
@@ -275,7 +258,7 @@ impl NodeShell {
         self.finish(turn)
     }
 
-    /// What comes of an input.
+    /// Gives the device an input, and returns its effects.
     fn turn(&mut self, input: Input) -> Result<CommitPlan, Refused> {
         self.turn_buckets()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
@@ -299,6 +282,12 @@ impl NodeShell {
     }
 }
 
+/// Loads a device from the records of its vault.
+fn load(vault: &Vault, records: Vec<Record>) -> Result<Device<AwsLc>, Fault> {
+    let device = Device::load(carriers(), records, vault.unread(), now(), &mut OsRng);
+    device.map_err(words::load_fault)
+}
+
 impl Shell for NodeShell {
     type Event = NodeEvent;
 
@@ -310,7 +299,7 @@ impl Shell for NodeShell {
         Some(end.max(self.seen.plus_ms(NAP_MS_MIN)))
     }
 
-    /// `tend` does what is due.
+    /// `run_due_work` does what is due.
     fn wake(&mut self, _now: Time) {}
 
     fn hear(&mut self, event: NodeEvent) {
@@ -324,18 +313,18 @@ impl Shell for NodeShell {
     async fn settle(&mut self) -> Result<(), Fault> {
         if let Some(plan) = self.heard.take() {
             if !plan.early.is_empty() {
-                // Whoever was told ahead of the commit runs before it.
+                // The listeners of early events run before the commit.
                 yield_now().await;
             }
             self.log(|shell| shell.finish(plan));
         }
-        // What that set off leaves before anybody looks at clocks.
+        // Frames that this has caused leave before the deadlines are checked.
         yield_now().await;
         Ok(())
     }
 
-    fn tend(&mut self) -> Option<Result<Exit, Fault>> {
-        self.tend_at(now());
+    fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
+        self.run_due_work_at(now());
         None
     }
 

@@ -1,7 +1,7 @@
-//! What a mix spends its time on: CPU time by phase, summed up over all rounds.
+//! The CPU time of a mix by phase, summed up over all rounds.
 //!
-//! It stays in the process and is not among the [`metrics`](super::metrics): what a round's own
-//! noise cost tells how much of it there was, which is all that noise hides (MIX-32).
+//! It stays in the process and is not among the [`metrics`](super::metrics): the cost of a round's
+//! own noise would show its amount, which is the secret of noise (MIX-32).
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -48,7 +48,7 @@ impl Phase {
         !matches!(self, Self::Link | Self::Machine)
     }
 
-    /// What a job is part of.
+    /// The phase of a job.
     pub const fn of(job: &Job) -> Self {
         match job {
             Job::Unwrap(_) => Self::Unwrap,
@@ -86,7 +86,7 @@ impl Busy {
         poll_fn(|context| -> Poll<T> { self.run(phase, || task.as_mut().poll(context)) }).await
     }
 
-    /// What was spent on a phase until now.
+    /// The CPU time of a phase until now.
     pub fn of(&self, phase: Phase) -> Duration {
         Duration::from_nanos(self.ns[phase as usize].load(Ordering::Relaxed))
     }

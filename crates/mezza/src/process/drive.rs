@@ -1,7 +1,7 @@
 //! The one loop around a machine: what is due, then one event, each with what follows from it.
 //!
 //! ```text
-//! due | event | end --> wake, hear or stop --> settle: store, carry out --> tend
+//! due | event | end --> wake, hear or stop --> settle: store, carry out --> run_due_work
 //! ```
 
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use crate::clock::now;
 
 /// A machine, and all that its outputs go to.
 pub(crate) trait Shell: Send {
-    /// What the task of this machine takes in.
+    /// An event of the machine's task.
     type Event: Send;
 
     /// When it is to be woken at the latest.
     fn deadline(&self) -> Option<Time>;
 
-    /// It is time to wake the machine, or nobody did for long.
+    /// Wakes the machine: its deadline has passed, or it has not been woken for long.
     fn wake(&mut self, now: Time);
 
     /// Takes an event in.
@@ -31,7 +31,7 @@ pub(crate) trait Shell: Send {
     fn settle(&mut self) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// Looks after what is no machine's; with an answer the loop ends.
-    fn tend(&mut self) -> Option<Result<Exit, Fault>> {
+    fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
         None
     }
 
@@ -39,12 +39,12 @@ pub(crate) trait Shell: Send {
     fn stop(&mut self);
 }
 
-/// Drives a machine until `stop` turns true, nobody can send events any more, or its shell ends it.
-/// It is woken after `nap` at the latest, however much comes: a clock that was put back takes its
-/// deadline far away (MIX-49).
+/// Drives a machine until `stop` turns true, all senders of events are gone, or its shell ends it.
+/// It is woken after `nap` at the latest, however many events come: a clock that was put back moves
+/// its deadline far away (MIX-49).
 ///
 /// # Errors
-/// What the shell cannot go on without.
+/// A fault that ends the shell.
 pub(crate) async fn run<S: Shell>(
     mut shell: S,
     mut events: mpsc::Receiver<S::Event>,
@@ -56,7 +56,7 @@ pub(crate) async fn run<S: Shell>(
         let due = shell.deadline().map(|due| Duration::from_millis(due.since_ms(now())));
         let longest = nap.saturating_sub(woken.elapsed());
         let pause = due.map_or(longest, |due| due.min(longest));
-        // What is due goes before what comes.
+        // Due work goes before new events.
         if pause.is_zero() {
             if *stop.borrow() {
                 break;
@@ -74,7 +74,7 @@ pub(crate) async fn run<S: Shell>(
             }
         }
         shell.settle().await?;
-        if let Some(end) = shell.tend() {
+        if let Some(end) = shell.run_due_work() {
             return end;
         }
     }
@@ -116,7 +116,7 @@ mod tests {
             Ok(())
         }
 
-        fn tend(&mut self) -> Option<Result<Exit, Fault>> {
+        fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
             self.woken.then_some(Ok(if self.heard > 1 { Exit::Done } else { Exit::No }))
         }
 

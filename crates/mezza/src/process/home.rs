@@ -9,9 +9,9 @@
 //! ~/.local/state/mezza    0700   how far vaults have come (module `store::witness`)
 //! ```
 //!
-//! Folders have mode 0700 and files 0600, or the program does not touch them (exit code 77): what
-//! others could read or write once may be copied or planted already, so that the person should
-//! look before the mode is put right.
+//! Folders have mode 0700 and files 0600, or the program does not touch them (exit code 77): files
+//! that others could read or write once may be copied or planted already, so the person should look
+//! before the mode is put right.
 
 #[cfg(test)]
 pub(crate) mod failing;

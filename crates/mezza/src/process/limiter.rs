@@ -1,4 +1,4 @@
-//! The doors of a server: connections are counted when the system hands them over, before TLS.
+//! The limiter of a server's connections: they are counted when the system hands them over, before TLS.
 //!
 //! ```text
 //!  accept --as many from there as may be--> closed
@@ -8,8 +8,8 @@
 //!    no place for one more connection: one of the source with most of them makes room
 //! ```
 //!
-//! Relay, entry, mix and bucket store have such doors (MSG-70, MSG-71, MIX-60). A source is an
-//! address and the site around it: whoever holds many places, others can still come in.
+//! Relay, entry, mix and bucket store have one (MSG-70, MSG-71, MIX-60). A source is an
+//! address and the site around it: an address with many places does not keep others out.
 
 mod room;
 
@@ -29,7 +29,7 @@ use tokio::time::{sleep, timeout};
 use super::files::{self, Spare};
 use room::{Full, Leaves, Number, Room};
 
-/// What a handshake has for itself, even when somebody else waits for its place.
+/// The time that every handshake has, even while others wait for its place.
 const GRACE: Duration = Duration::from_secs(1);
 /// Pause after the system refused a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -49,7 +49,7 @@ pub(crate) struct Bounds {
     pub per_site: u32,
 }
 
-/// The doors of one server.
+/// Limits the connections of one server.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimiter {
     bounds: Bounds,
@@ -79,14 +79,14 @@ struct Member {
 /// A connection's place, which is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
-    doors: Arc<ConnectionLimiter>,
+    limiter: Arc<ConnectionLimiter>,
     number: Number,
     source: Source,
     settled: AtomicBool,
     hang_up: Arc<Notify>,
 }
 
-/// What becomes of somebody who comes.
+/// The decision about a new connection.
 enum Answer {
     In(ConnectionPermit),
     Not(Why),
@@ -125,7 +125,7 @@ impl ConnectionLimiter {
     }
 
     /// The next connection and its place; without one, there are as many from there as may be, and
-    /// it is to be closed. Dropping the future loses nobody who has a place.
+    /// it is to be closed. Dropping the future loses no connection that has a place.
     pub(crate) async fn accept(
         self: &Arc<Self>,
         listener: &TcpListener,
@@ -139,8 +139,8 @@ impl ConnectionLimiter {
                     // Small frames wait for nothing; where the system refuses this, only speed is
                     // lost.
                     drop(socket.set_nodelay(true));
-                    let ticket = self.seat(peer.ip()).await;
-                    return (socket, peer.ip(), ticket);
+                    let permit = self.seat(peer.ip()).await;
+                    return (socket, peer.ip(), permit);
                 }
                 Err(error) => {
                     tracing::warn!(kind = ?error.kind(), "the system refused a connection");
@@ -158,7 +158,7 @@ impl ConnectionLimiter {
         let source = Source::of(address);
         loop {
             match self.enter(source, Instant::now()) {
-                Answer::In(ticket) => return Some(ticket),
+                Answer::In(permit) => return Some(permit),
                 Answer::Not(Why::TooMany) => return None,
                 Answer::Not(Why::Later(due)) => {
                     let left = due.saturating_duration_since(Instant::now());
@@ -180,8 +180,8 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Without a descriptor nobody can even be turned away: with the one that was kept somebody is
-    /// taken in, and who has most of them makes room.
+    /// Without a free file descriptor no connection can even be refused. The spare descriptor
+    /// accepts one, and the source with the most connections gives one up.
     async fn shed(&self, listener: &TcpListener) {
         self.lock().spare.spend();
         if let Ok(Ok((socket, peer))) = timeout(ACCEPT_PAUSE, listener.accept()).await {
@@ -200,7 +200,7 @@ impl ConnectionLimiter {
 }
 
 impl Inner {
-    /// Who has to go for one more of `source`. Nobody goes for a newcomer who does not come in.
+    /// The connections to close for one more of `source`; none if it is not admitted.
     fn room_for(
         &self,
         source: &Source,
@@ -231,9 +231,9 @@ impl Inner {
         Err(self.too_early(silent, source, bounds))
     }
 
-    /// What is said to a newcomer of `source` for whom nobody but `silent` can make room, and not
-    /// yet. Who comes next waits behind a newcomer that waits: one of the very site that takes up
-    /// the places must not make them wait.
+    /// The answer to a newcomer of `source` for which only `silent` can make room, and not yet.
+    /// Later newcomers wait behind one that waits, so one of the site that takes up the places is
+    /// refused at once.
     fn too_early(&self, silent: Number, source: &Source, bounds: &Bounds) -> Why {
         // Where a site may have any number, all may be of the same.
         let shared = bounds.per_site < u32::MAX;
@@ -253,7 +253,7 @@ impl Inner {
 
     fn admit(
         &mut self,
-        doors: &Arc<ConnectionLimiter>,
+        limiter: &Arc<ConnectionLimiter>,
         source: Source,
         since: Instant,
     ) -> ConnectionPermit {
@@ -264,7 +264,7 @@ impl Inner {
         let member = Member { source, since, hang_up: Arc::clone(&hang_up) };
         self.members.insert(number, member);
         let settled = AtomicBool::new(false);
-        ConnectionPermit { doors: Arc::clone(doors), number, source, settled, hang_up }
+        ConnectionPermit { limiter: Arc::clone(limiter), number, source, settled, hang_up }
     }
 
     fn had_its_time(&self, number: Number, now: Instant) -> bool {
@@ -286,8 +286,8 @@ impl ConnectionPermit {
     /// The handshake is done; its place is for others.
     pub(crate) fn settle(&self) {
         if !self.settled.swap(true, Ordering::Relaxed) {
-            self.doors.lock().handshakes.remove(self.number, &self.source);
-            self.doors.room.notify_one();
+            self.limiter.lock().handshakes.remove(self.number, &self.source);
+            self.limiter.room.notify_one();
         }
     }
 
@@ -307,7 +307,7 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut inner = self.doors.lock();
+        let mut inner = self.limiter.lock();
         if inner.members.remove(&self.number).is_some() {
             inner.all.remove(self.number, &self.source);
             inner.handshakes.remove(self.number, &self.source);
@@ -315,7 +315,7 @@ impl Drop for ConnectionPermit {
             inner.leaving = inner.leaving.saturating_sub(1);
         }
         drop(inner);
-        self.doors.room.notify_one();
+        self.limiter.room.notify_one();
     }
 }
 

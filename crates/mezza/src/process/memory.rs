@@ -16,7 +16,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
 use crate::api::{Exit, Fault};
 
-/// What the system granted.
+/// The protections that the system granted.
 #[derive(Clone, Copy)]
 struct Kept {
     /// No core file and no reader.
@@ -66,7 +66,7 @@ pub(crate) fn say() {
     });
 }
 
-/// Whether this machine has swap; where nobody says so, it may.
+/// Whether this machine has swap; an unknown answer counts as yes.
 fn has_swap() -> bool {
     fs::read_to_string("/proc/swaps").map_or(true, |swaps| swaps.lines().count() > 1)
 }

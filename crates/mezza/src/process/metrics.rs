@@ -19,7 +19,7 @@ pub(crate) const ENTRY_PORT: u16 = 7_118;
 /// The port of the bucket store.
 pub(crate) const BUCKET_PORT: u16 = 7_119;
 
-/// What is counted.
+/// A counter or gauge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Rounds that ended well.
@@ -67,7 +67,7 @@ impl Metrics {
         self.counts[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many now.
+    /// Sets a gauge.
     pub fn set(&self, what: Metric, number: usize) {
         self.counts[what as usize].store(number as u64, Ordering::Relaxed);
     }
@@ -89,25 +89,28 @@ impl Metrics {
     }
 }
 
-/// Serves the counts on a port of loopback until the program ends; 0 serves nothing. A port that
-/// is taken costs the counts and no more.
-pub(crate) async fn serve(metrics: Arc<Metrics>, port: u16) {
+/// Fresh counts, served on a port of loopback until the program ends; 0 serves nothing. If the port
+/// is taken, the server runs without serving them.
+pub(crate) async fn serve(port: u16) -> Arc<Metrics> {
+    let metrics = Arc::<Metrics>::default();
     if port == 0 {
-        return;
+        return metrics;
     }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let Ok(listener) = TcpListener::bind(address).await else {
         tracing::warn!(port, "the port of the metrics is taken; they are not served");
-        return;
+        return metrics;
     };
+    let served = Arc::clone(&metrics);
     let router = Router::new().route(
         "/metrics",
         get(move || {
-            let text = metrics.text();
+            let text = served.text();
             async move { text }
         }),
     );
     tokio::spawn(async move { axum::serve(listener, router).await });
+    metrics
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use mezza_core::Time;
 
-/// So many at once, then one in each period.
+/// A burst at once, then one in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
     /// How many at once.

@@ -1,15 +1,15 @@
-//! The relay: boxes of sealed mail on a server that nobody needs to trust.
+//! The relay: mailboxes of sealed mail on a server that its users need not trust.
 //!
 //! ```text
 //!  client ==TLS==> connection task ---Job---> writer thread ---one transaction---> SQLite | PostgreSQL
 //!  client <==TLS== connection task <--Event-- (group commit, at most 100 jobs)
 //! ```
 //!
-//! One writer thread owns the store, the quotas and the list of who watches which box, so there
-//! is no lock and no race between a fetch and a push. Inside a transaction it inserts the mail,
+//! One writer thread owns the store, the quotas and the list of watchers, so that a fetch and a
+//! push cannot race. Inside a transaction it inserts the mail,
 //! hands it to an online watcher, commits, and only then answers the sender with DONE 0.
 //!
-//! Kept per mail: box, hour of expiry, envelope. No record and no log line says who put it.
+//! Kept per mail: box, hour of expiry, envelope. Neither the store nor the log names its sender.
 
 mod connection;
 mod error;
@@ -32,14 +32,13 @@ use std::path::Path;
 use crate::process::home::private;
 use crate::process::lock::Lock;
 use crate::tls::TlsIdentity;
-use store::MailStore as _;
 
 /// The file in a relay's folder that says where it listens; it holds while the lock is held.
 const ADDRESS: &str = "address";
 /// The file that a process holds while it serves the folder.
 const LOCK: &str = "lock";
 
-/// What a relay's folder and store hold.
+/// The contents of a relay's folder and store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The relay's public key, as cards carry it.

@@ -28,7 +28,7 @@ pub(crate) fn seal(
     Ok(sealed)
 }
 
-/// What was sealed, if key, additional data and every byte are the ones of [`seal`].
+/// The plaintext, if key, additional data and every byte are the ones of [`seal`].
 pub(crate) fn open(key: &Secret<32>, aad: &[u8], sealed: &[u8]) -> Option<Wiping<Vec<u8>>> {
     let (nonce, rest) = sealed.split_first_chunk::<NONCE_BYTES>()?;
     let (text, tag) = rest.split_last_chunk::<TAG_BYTES>()?;

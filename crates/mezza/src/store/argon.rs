@@ -24,7 +24,7 @@ const P_MAX: u32 = 16;
 /// How long one guess shall take on the machine that makes the vault.
 const GUESS_AIM: Duration = Duration::from_millis(500);
 
-/// What one guess of a passphrase costs.
+/// The cost of one guess of a passphrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argon2Params {
     /// Memory, KiB.

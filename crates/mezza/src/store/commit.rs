@@ -17,7 +17,7 @@ use crate::process::rng::OsRng;
 /// The key of the vault's own record.
 const KEY_MEMORY: &[u8] = b"ring";
 
-/// What becomes of one record; `None`: it is deleted.
+/// The new row of one record; `None`: it is deleted.
 type Fate<'a> = Option<(Retention, &'a [u8])>;
 
 impl Vault {

@@ -47,7 +47,7 @@ impl Folder {
         self.0.path().join("vault")
     }
 
-    /// What a crash at this moment leaves.
+    /// The folder as a crash at this moment leaves it.
     pub(super) fn copy(&self) -> Self {
         let copy = Self::empty();
         for file in fs::read_dir(self.path()).unwrap().map(Result::unwrap) {
@@ -119,7 +119,7 @@ fn msg_60_the_database_remembers_no_keyring_that_is_not_on_the_disk() {
         let failing = Failing::after(0, step, error);
         let fault = vault.commit(std::slice::from_ref(&with_new_bucket)).unwrap_err();
         assert_eq!(fault.code, Exit::CannotWrite, "{step:?}");
-        // What needs no new key goes on meanwhile.
+        // A commit that needs no new key succeeds meanwhile.
         vault.commit(&[put(2, Retention::Permanent, b"plain")]).unwrap();
         assert!(holds(&folder.copy().enter(noon()).1, &[2]), "{step:?} {error}");
         drop(failing);
@@ -184,7 +184,7 @@ fn op() -> impl Strategy<Value = Op> {
     (what, fault).prop_map(|(what, fault)| Op { what, fault })
 }
 
-/// What is acknowledged, and when it ends.
+/// The acknowledged records, and when they end.
 type Model = BTreeMap<u8, (Retention, Vec<u8>)>;
 
 fn bucket(class: u8, ahead: u8, now: Time) -> Retention {

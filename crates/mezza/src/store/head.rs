@@ -18,7 +18,7 @@ use super::argon::{Argon2Params, SALT_BYTES};
 use crate::api::{Exit, Fault};
 use crate::process::home::private;
 
-/// What the file begins with; the digit is the version of the layout.
+/// The first bytes of the file; the digit is the version of the layout.
 const MAGIC: &[u8; 8] = b"MZVAULT1";
 /// Bytes in front of the slots.
 const FRONT_BYTES: usize = 36;

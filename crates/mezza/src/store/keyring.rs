@@ -28,7 +28,7 @@ pub(crate) const KEYS_MAX: usize = u16::MAX as usize;
 const ENTRY_BYTES: usize = 36;
 /// Longest file.
 const FILE_BYTES_MAX: usize = 8 + SEAL_BYTES + 2 + KEYS_MAX * ENTRY_BYTES;
-/// What precedes the additional data.
+/// The label before the additional data.
 const AAD_LABEL: &[u8] = b"mezza/ring";
 /// The purpose for which the ring key is derived.
 const PURPOSE: &str = "mezza/vault/ring";
@@ -39,7 +39,8 @@ pub struct Keyring {
     ring_key: Secret<32>,
     /// The highest generation that a write has used.
     used: u64,
-    /// The highest generation whose write succeeded. Below `used` nobody knows what the file holds.
+    /// The highest generation whose write succeeded. Below `used` the content of the file is
+    /// unknown.
     written: u64,
     /// The last bytes of the file of that generation.
     tag: [u8; TAG_BYTES],
@@ -70,7 +71,7 @@ impl Keyring {
 
     /// Counts one generation up and replaces the file durably.
     ///
-    /// The number is used up even by a failure: nobody knows which content the disk then has.
+    /// A failure uses the number up, too: the content of the disk is unknown then.
     pub fn write(&mut self, rng: &mut dyn CryptoRng) -> Result<(), Fault> {
         self.used += 1;
         let mut nonce = [0; NONCE_BYTES];

@@ -1,4 +1,4 @@
-//! SQLite's write-ahead log, made as long as it will become before anything is written to it.
+//! SQLite's write-ahead log, filled to its final length before anything is written to it.
 //!
 //! A sync after bytes that make a file longer waits for the file system's journal too; one after
 //! bytes that replace others does not (measured by `mezza-lab goals node --only M1`, which prints
@@ -7,9 +7,9 @@
 //! Zeros are no log: where SQLite looks for the next part it finds neither the salt nor the
 //! checksum that it expects, and stops, as it does at what an older round left there.
 //!
-//! What comes next in the log is kept in memory: a part of the log begins and ends within pages of
-//! the file, and a page of which only a part is replaced is read before. Nobody has looked at it
-//! since the last round, so it is the first that a system short of memory lets go.
+//! The next pages of the log are kept in memory: a part of the log begins and ends within pages of
+//! the file, and a page of which only a part is replaced is read before. It was not used since the
+//! last round, so a system short of memory drops it first.
 //!
 //! The log is the one file of an open database that may be opened and closed beside its connection:
 //! SQLite locks the database and its shared memory and never the log, and the close of a file lets
@@ -28,13 +28,13 @@ use rusqlite::Connection;
 pub(crate) const PAGES_MAX: u32 = 4_096;
 /// The length of a log that was just made or cut, bytes: some 240 notes until it grows.
 const BYTES_MIN: u64 = 4 << 20;
-/// What is written at once.
+/// The zeros of one write.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Head of the log, and of each page in it, bytes (SQLite's file format, section 4).
 const HEAD_BYTES: u64 = 32;
 const PAGE_BYTES: u64 = 24 + 4_096;
-/// What is brought into memory ahead of its use, bytes: some five notes.
+/// Bytes that are read ahead: some five notes.
 const AHEAD_BYTES: i64 = 128 << 10;
 
 /// The log of one open database. Only speed is lost where the system refuses any of this.
@@ -56,12 +56,12 @@ impl WalFile {
 
     /// Makes a log long that was just cut.
     pub(crate) fn preallocate(&mut self) {
-        self.file = lengthen(&self.database, BYTES_MIN).ok();
+        self.file = preallocate_log(&self.database, BYTES_MIN).ok();
         self.pages = 0;
     }
 
-    /// Has what the next commits replace brought into memory, and does not wait for it. To be
-    /// called between transactions, when nobody waits.
+    /// Has the pages that the next commits replace read into memory, and does not wait for it. To
+    /// be called between transactions, while no caller waits.
     pub(crate) fn prefetch(&mut self, db: &Connection) {
         let pages = db.prepare_cached("PRAGMA wal_checkpoint(NOOP)");
         let pages = pages.and_then(|mut noop| noop.query_row([], |row| row.get(1)));
@@ -78,8 +78,8 @@ impl WalFile {
 }
 
 /// Fills the log of the database at `database` (the file beside it, mode 0600) with zeros up to
-/// `bytes`; a longer one stays as it is. What the log holds already is not touched.
-fn lengthen(database: &Path, bytes: u64) -> io::Result<File> {
+/// `bytes`; a longer one stays as it is. The present content of the log is not touched.
+fn preallocate_log(database: &Path, bytes: u64) -> io::Result<File> {
     let mut path = database.as_os_str().to_owned();
     path.push("-wal");
     let mut open = OpenOptions::new();
@@ -114,11 +114,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (live, copy) = (folder.path().join("live"), folder.path().join("copy"));
         let db = open(&live);
-        lengthen(&live, 1 << 20).unwrap();
+        preallocate_log(&live, 1 << 20).unwrap();
         for _ in 0..20 {
             db.execute("INSERT INTO t VALUES (randomblob(3000))", []).unwrap();
         }
-        // What a machine that loses power leaves: both files as they are, nothing closed.
+        // After a loss of power both files are as they were, and no file is closed.
         for suffix in ["", "-wal"] {
             let name = |path: &Path| format!("{}{suffix}", path.display());
             std::fs::copy(name(&live), name(&copy)).unwrap();
@@ -159,8 +159,8 @@ mod tests {
         db.execute("INSERT INTO t VALUES (1)", []).unwrap();
         let log = folder.path().join("db-wal");
         let before = std::fs::read(&log).unwrap();
-        lengthen(&path, 1 << 20).unwrap();
-        lengthen(&path, 0).unwrap();
+        preallocate_log(&path, 1 << 20).unwrap();
+        preallocate_log(&path, 0).unwrap();
         let after = std::fs::read(&log).unwrap();
         assert_eq!(after.len(), 1 << 20);
         assert_eq!(after[..before.len()], before);

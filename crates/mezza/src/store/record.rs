@@ -22,7 +22,7 @@ pub(crate) const KEY_BYTES_MAX: usize = 96;
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Longest body, bytes.
 pub(crate) const BODY_BYTES_MAX: usize = TEXT_BYTES_MAX + SEAL_BYTES;
-/// What precedes the additional data of records.
+/// The label before the additional data of records.
 const AAD_LABEL: &[u8] = b"mezza/rec";
 /// Sizes of a padded text; above the last one, its multiples.
 const SIZES: [usize; 6] = [256, 512, 1_024, 2_048, 4_096, 16_384];
@@ -46,7 +46,7 @@ impl RecordHeader {
     }
 }
 
-/// What a body holds.
+/// The content of a body.
 pub struct RecordContent {
     /// The record's key, at most 96 bytes.
     pub key: Vec<u8>,

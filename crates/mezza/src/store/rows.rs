@@ -49,11 +49,10 @@ impl Rows {
     pub(crate) fn create(path: &Path) -> Result<Self, Fault> {
         private::make(path)?;
         let rows = Self::connect(path)?;
-        let made = rows.db.execute_batch(&format!(
+        rows.db.execute_batch(&format!(
             "BEGIN; {SCHEMA}; PRAGMA user_version = {VERSION}; \
              PRAGMA application_id = {APPLICATION}; COMMIT;"
-        ));
-        made.map_err(|error| fault(&error))?;
+        ))?;
         Ok(rows)
     }
 
@@ -65,8 +64,8 @@ impl Rows {
             }
         }
         let rows = Self::connect(path)?;
-        let schema = rows.schema().map_err(|error| fault(&error))?;
-        match rows.version().map_err(|error| fault(&error))? {
+        let schema = rows.schema()?;
+        match rows.version()? {
             VERSION if schema == [SCHEMA] => Ok(rows),
             newer if newer > VERSION => Err(Fault::new(
                 Exit::Config,
@@ -84,9 +83,9 @@ impl Rows {
         mut each: impl FnMut(Option<RecordHeader>, &[u8]),
     ) -> Result<(), Fault> {
         let sql = "SELECT id, kind, bucket, body FROM rec ORDER BY id DESC";
-        let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
-        let mut rows = statement.query([]).map_err(|error| fault(&error))?;
-        while let Some(row) = rows.next().map_err(|error| fault(&error))? {
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
             each(place(row), body(row, 3));
         }
         Ok(())
@@ -96,9 +95,9 @@ impl Rows {
     pub(crate) fn among(&self, buckets: &[RetentionCode]) -> Result<Vec<RecordHeader>, Fault> {
         let mut found = Vec::new();
         let sql = "SELECT id, kind, bucket FROM rec WHERE bucket <> 0";
-        let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
-        let mut rows = statement.query([]).map_err(|error| fault(&error))?;
-        while let Some(row) = rows.next().map_err(|error| fault(&error))? {
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
             found.extend(place(row).filter(|place| buckets.contains(&place.bucket)));
         }
         Ok(found)
@@ -107,10 +106,9 @@ impl Rows {
     /// The days of live state in all rows but one, ascending.
     pub(crate) fn live_days(&self, without: u64) -> Result<Vec<u32>, Fault> {
         let sql = "SELECT DISTINCT bucket FROM rec WHERE id <> ?1 ORDER BY bucket";
-        let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
+        let mut statement = self.db.prepare_cached(sql)?;
         let codes = statement.query_map([without.cast_signed()], |row| Ok(row.get(0).ok()));
-        let codes: Vec<Option<u32>> =
-            codes.and_then(Iterator::collect).map_err(|error| fault(&error))?;
+        let codes: Vec<Option<u32>> = codes.and_then(Iterator::collect)?;
         Ok(codes
             .into_iter()
             .flatten()
@@ -125,7 +123,7 @@ impl Rows {
             .db
             .query_row(sql, [id.cast_signed()], |row| Ok((place(row), row.get(3)?)))
             .optional();
-        match found.map_err(|error| fault(&error))? {
+        match found? {
             Some((Some(place), body)) => Ok((place, body)),
             _ => Err(damaged("a row of the vault is missing")),
         }
@@ -135,8 +133,7 @@ impl Rows {
     /// vault comes to; it does not count.
     pub(crate) fn last(&self) -> Result<u64, Fault> {
         let sql = "SELECT coalesce(max(id), 0) FROM rec WHERE id BETWEEN 0 AND ?1";
-        let last: i64 =
-            self.db.query_row(sql, [ID_MAX], |row| row.get(0)).map_err(|error| fault(&error))?;
+        let last: i64 = self.db.query_row(sql, [ID_MAX], |row| row.get(0))?;
         Ok(last.cast_unsigned())
     }
 
@@ -146,14 +143,14 @@ impl Rows {
         work: impl FnOnce(&Writing<'_>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         self.logged = true;
-        let writing = Writing(self.db.transaction().map_err(|error| fault(&error))?);
+        let writing = Writing(self.db.transaction()?);
         work(&writing)?;
         #[cfg(test)]
         failing(WriteStep::Commit)?;
-        writing.0.commit().map_err(|error| fault(&error))
+        Ok(writing.0.commit()?)
     }
 
-    /// What makes the next transaction faster, for when nobody waits.
+    /// Reads ahead for the next transaction. To be called while no caller waits.
     pub(crate) fn prefetch(&mut self) {
         self.log.prefetch(&self.db);
     }
@@ -173,36 +170,31 @@ impl Rows {
     fn cut_log(&self) -> Result<(), Fault> {
         #[cfg(test)]
         failing(WriteStep::Checkpoint)?;
-        let busy: i64 = self
-            .db
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
-            .map_err(|error| fault(&error))?;
+        let busy: i64 =
+            self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
         if busy == 0 { Ok(()) } else { Err(Fault::bug("somebody else reads the vault's database")) }
     }
 
     /// Closes the database; the log is moved and deleted.
     pub(crate) fn close(self) -> Result<(), Fault> {
         self.cut_log()?;
-        self.db.close().map_err(|(_, error)| fault(&error))
+        self.db.close().map_err(|(_, error)| error.into())
     }
 
     fn connect(path: &Path) -> Result<Self, Fault> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connect = || {
-            let db = Connection::open_with_flags(path, flags)?;
-            db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-            db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-            db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
-            // The locking mode comes before the log: with it there is no shared-memory file.
-            db.execute_batch(&format!(
-                "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; \
-                 PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; \
-                 PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
-                 PRAGMA wal_autocheckpoint = {PAGES_MAX};"
-            ))?;
-            Ok(Self { db, log: WalFile::new(path), logged: true })
-        };
-        connect().map_err(|error| fault(&error))
+        let db = Connection::open_with_flags(path, flags)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+        // The locking mode comes before the log: with it there is no shared-memory file.
+        db.execute_batch(&format!(
+            "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; \
+             PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; \
+             PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
+             PRAGMA wal_autocheckpoint = {PAGES_MAX};"
+        ))?;
+        Ok(Self { db, log: WalFile::new(path), logged: true })
     }
 
     fn schema(&self) -> rusqlite::Result<Vec<String>> {
@@ -223,29 +215,24 @@ impl Writing<'_> {
     pub(crate) fn put(&self, place: RecordHeader, body: &[u8]) -> Result<(), Fault> {
         let sql = "INSERT INTO rec(id, kind, bucket, body) VALUES (?1, ?2, ?3, ?4) \
                    ON CONFLICT(id) DO UPDATE SET bucket = excluded.bucket, body = excluded.body";
-        let written = self.0.prepare_cached(sql).and_then(|mut statement| {
-            statement.execute(params![place.id.cast_signed(), place.kind, place.bucket.0, body])
-        });
-        written.map(drop).map_err(|error| fault(&error))
+        let mut statement = self.0.prepare_cached(sql)?;
+        statement.execute(params![place.id.cast_signed(), place.kind, place.bucket.0, body])?;
+        Ok(())
     }
 
     /// Deletes a row.
     pub(crate) fn delete(&self, id: u64) -> Result<(), Fault> {
-        let deleted = self
-            .0
-            .prepare_cached("DELETE FROM rec WHERE id = ?1")
-            .and_then(|mut statement| statement.execute([id.cast_signed()]));
-        deleted.map(drop).map_err(|error| fault(&error))
+        let mut statement = self.0.prepare_cached("DELETE FROM rec WHERE id = ?1")?;
+        statement.execute([id.cast_signed()])?;
+        Ok(())
     }
 
     /// The body of a row, empty if it is none of ours.
     pub(crate) fn body(&self, id: u64) -> Result<Vec<u8>, Fault> {
         let sql = "SELECT body FROM rec WHERE id = ?1";
-        let body = self.0.prepare_cached(sql).and_then(|mut statement| {
-            let found = |row: &rusqlite::Row<'_>| Ok(body(row, 0).to_vec());
-            statement.query_row([id.cast_signed()], found).optional()
-        });
-        body.map_err(|error| fault(&error))?.ok_or_else(|| damaged("a row of the vault is missing"))
+        let found = |row: &rusqlite::Row<'_>| Ok(body(row, 0).to_vec());
+        let body = self.0.prepare_cached(sql)?.query_row([id.cast_signed()], found).optional()?;
+        body.ok_or_else(|| damaged("a row of the vault is missing"))
     }
 }
 
@@ -268,41 +255,45 @@ fn place(row: &rusqlite::Row<'_>) -> Option<RecordHeader> {
     })
 }
 
-/// What a step of the database says on this thread now.
+/// The planned fault of a step of the database on this thread.
 #[cfg(test)]
 fn failing(step: WriteStep) -> Result<(), Fault> {
     failing::at(step).map_err(|error| private::cannot_write(Path::new("records.db"), &error))
 }
-
-fn fault(error: &rusqlite::Error) -> Fault {
-    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
-    if let FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) =
-        error
-    {
-        return damaged("a row of the vault is not one of ours");
-    }
-    let text = |what: &str| format!("{what} (SQLite: {error})");
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => Fault::new(
-            Exit::CannotWrite,
-            text("the disk of the vault is full"),
-            "make room, then unlock the vault again",
-        ),
-        Some(ErrorCode::SystemIoFailure | ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
-            Fault::new(
+/// Of the vault's database; the relay's store has errors of its own.
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::Error::{
+            FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType,
+        };
+        if let FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) =
+            error
+        {
+            return damaged("a row of the vault is not one of ours");
+        }
+        let text = |what: &str| format!("{what} (SQLite: {error})");
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Fault::new(
                 Exit::CannotWrite,
-                text("the vault's database cannot be read or written"),
-                "check the disk, its room and the modes in the folder, then unlock the vault again",
-            )
+                text("the disk of the vault is full"),
+                "make room, then unlock the vault again",
+            ),
+            Some(ErrorCode::SystemIoFailure | ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
+                Fault::new(
+                    Exit::CannotWrite,
+                    text("the vault's database cannot be read or written"),
+                    "check the disk, its room and the modes in the folder, then unlock the vault again",
+                )
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Fault::new(
+                Exit::Busy,
+                "another program has the vault's database open",
+                "close it and try again",
+            ),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                damaged(&text("the vault's database is damaged"))
+            }
+            _ => Fault::bug(text("the vault's database refuses a command")),
         }
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Fault::new(
-            Exit::Busy,
-            "another program has the vault's database open",
-            "close it and try again",
-        ),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            damaged(&text("the vault's database is damaged"))
-        }
-        _ => Fault::bug(text("the vault's database refuses a command")),
     }
 }

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! A block is [`BLOCK`] commits of rows of the mixnet's client, in which the charges of the privacy
-//! ledger are; each opening begins a new one. A crash may fall between any two steps of a claim. What
-//! is put back within the block in which it was copied is not noticed, nor is it when vault and
-//! witness are put back together.
+//! ledger are; each opening begins a new one. A crash may fall between any two steps of a claim. A
+//! copy that is put back within the block in which it was made is not noticed, nor is one that is
+//! put back together with its witness.
 
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,7 @@ enum Doubt {
     Of(u64),
 }
 
-/// What the commit under way is.
+/// The kind of the commit under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Commit {
     /// One without rows of the client.
@@ -93,7 +93,7 @@ impl Witness {
     }
 
     /// The person has decided: the vault goes on from here, in a block that neither it nor the file
-    /// has come to. What is to be committed for that, if there is a doubt; it is over behind
+    /// has come to. The batch to commit for that, if there is a doubt; the doubt ends with
     /// [`Self::after`].
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl Witness {
     }
 }
 
-/// What the file says, if it is one that we wrote: its block, and whether that is settled.
+/// The content of the file, if its seal is right: its block, and whether that is settled.
 fn read(path: &Path, key: &Secret<32>) -> Option<(u64, bool)> {
     let bytes = private::read(path, FILE_BYTES + 1).ok()?;
     let text = aead::open(key, AAD, &bytes)?;

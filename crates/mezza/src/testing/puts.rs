@@ -19,7 +19,7 @@ const BOXES: u16 = 100;
 /// Mails on their way at once, as from many clients: enough that each transaction is full.
 const WINDOW: usize = 400;
 
-/// What a run of puts took.
+/// The figures of a run of puts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PutsRate {
     /// Mails that were answered with DONE 0.

@@ -15,7 +15,7 @@ use rustls::sign::CertifiedKey;
 
 use super::SPKI_HEAD;
 
-/// What a PKCS#8 Ed25519 private key (RFC 8410) has before its 32 seed bytes.
+/// The prefix of a PKCS#8 Ed25519 private key (RFC 8410), before its 32 seed bytes.
 const PKCS8_HEAD: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
@@ -49,7 +49,7 @@ pub enum IdentityError {
     Io {
         /// Which file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Others than its owner may read it.
@@ -112,7 +112,7 @@ impl TlsIdentity {
         &self.public
     }
 
-    /// What rustls signs with: the raw public key in place of a certificate.
+    /// The signing key for rustls, with the raw public key in place of a certificate.
     pub(super) fn certified(&self) -> Result<Arc<CertifiedKey>, rustls::Error> {
         let mut pkcs8 = Wiping::new(PKCS8_HEAD.to_vec());
         pkcs8.extend_from_slice(self.seed.expose());

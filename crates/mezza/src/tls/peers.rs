@@ -17,7 +17,7 @@ pub struct AllowedClientKeys {
 }
 
 impl AllowedClientKeys {
-    /// Whoever proves one of `keys` is let in.
+    /// Accepts clients that prove one of `keys`.
     pub fn new(keys: Vec<[u8; 32]>) -> Arc<Self> {
         Arc::new(Self { keys, provider: provider() })
     }

@@ -146,7 +146,7 @@ fn msg_81_the_address_of_a_relay_is_what_people_can_reach() {
     };
     ok(&home, &["relay", "init"]);
     assert_eq!(place(), "127.0.0.1:7101");
-    // What `init` is told holds from then on.
+    // The options of `init` hold from then on.
     ok(&home, &["relay", "init", "--listen", "127.0.0.2:0"]);
     assert_eq!(mezza(&home, &["relay", "uri"]).status.code(), Some(2), "no port yet");
     let mut relay = Program::start(&home, &["relay", "run"], &[]);
@@ -269,7 +269,7 @@ fn every_command_that_a_text_names_is_there() {
     for file in files.iter().filter(|file| file.extension().is_some_and(|e| e != "html")) {
         for words in named_commands(&std::fs::read_to_string(file).unwrap()) {
             seen += 1;
-            // What is missing, or stands for something, is up to the reader.
+            // Missing arguments and placeholders are for the reader to fill in.
             let Err(error) = Cli::command().try_get_matches_from(&words) else { continue };
             let is_unknown =
                 matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument);

@@ -132,7 +132,7 @@ fn settings_are_kept_between_those_that_stand_there() {
     let text = keep(&[("relay_public", "b \"c\":2"), ("relay_listen", "[::]:7")]).unwrap();
     let expected = "# mine\nlog = \"info\" # loud\nrelay_public = 'b \"c\":2'\nweb_port = 9\n";
     assert_eq!(text, format!("{expected}relay_listen = \"[::]:7\"\n"));
-    // What spans lines is left to the person.
+    // A value that spans lines is left to the person.
     let hard = "log = \"\"\"\nrelay_public = 1\n\"\"\"\n";
     fs::write(&path, hard).unwrap();
     let fault = keep(&[("relay_public", "a:1")]).unwrap_err();

@@ -35,7 +35,7 @@ async fn a_node_that_nobody_asks_locks_itself() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(state(&node).await, NodeStateJson::Open);
-    // Nobody is there but something that looks: it locks, and says so.
+    // Only polls arrive: the node locks itself, and says so.
     let last = Instant::now();
     let locked = async { while live.recv().await.unwrap().kind != EventKind::Locked {} };
     let looks = async {

@@ -39,7 +39,7 @@ const MOMENT_MS_MAX: u64 = 150;
 const TRIAL_EVERY: u64 = 20;
 /// Between two notes of a writer: below what a relay takes from one connection for long.
 const BREATH: Duration = Duration::from_millis(100);
-/// Those who die, as they stand in [`World::kill`].
+/// The victims, in the order of [`World::kill`].
 const VICTIMS: [&str; 3] = ["ann", "ben", "relay"];
 const RELAY: usize = 2;
 
@@ -184,7 +184,7 @@ impl Load {
         written.try_into().unwrap()
     }
 
-    /// What the screens showed; the nodes have stopped by now.
+    /// The texts that the screens showed; the nodes have stopped by now.
     fn shown(self) -> Vec<Shown> {
         self.watchers.into_iter().map(|watcher| watcher.join().unwrap()).collect()
     }

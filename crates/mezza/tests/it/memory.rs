@@ -12,7 +12,7 @@ use nix::unistd::mkfifo;
 
 use crate::program::{Program, free_port, until};
 
-/// What `/proc/PID/FILE` says behind `name`.
+/// The value behind `name` in `/proc/PID/FILE`.
 fn of_process(pid: u32, file: &str, name: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name));

@@ -132,7 +132,7 @@ fn node_4_up_says_ok_after_echo_has_answered() {
     let carriers = ["relay", "mixnet"];
     let said: Vec<_> = checks.map(|check| (check["ok"] == true, &check["carrier"])).collect();
     assert_eq!(said, [(true, &carriers[0].into()), (true, &carriers[1].into())]);
-    // What it says is on both disks: two questions that were delivered, and their answers.
+    // Its notes are on both disks: two delivered questions, and their answers.
     for (vault, name) in [("vault", "echo"), ("echo/vault", "alice")] {
         let now = mezza::testing::clock::now();
         let (vault, records) = Vault::open(&home.join(vault), b"demo", now).unwrap();

@@ -1,4 +1,4 @@
-//! The observer beside a second program: whoever looks, what is committed stays.
+//! The observer beside a second program: committed rows stay, whichever of them reads.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 
 /// Commits before and after somebody looks.
 const COMMITS: u8 = 20;
-/// What the second program does: it counts, and closes the database as its only user would.
+/// The second program: it counts rows, and closes the database as its only user would.
 const COUNT: &str = "import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], timeout=0)
 print(db.execute('SELECT count(*) FROM ' + sys.argv[2]).fetchone()[0])
@@ -34,7 +34,7 @@ fn count(path: &Path, table: &str) -> Option<Output> {
     Some(output)
 }
 
-/// What a crash leaves of a folder.
+/// A copy of a folder as a crash leaves it.
 fn copy(from: &Path, to: &Path) {
     mezza::testing::process::home::private::folder(to).unwrap();
     for file in fs::read_dir(from).unwrap().map(Result::unwrap) {

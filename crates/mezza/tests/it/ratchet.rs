@@ -34,7 +34,7 @@ impl Peer {
         answer.trim_end_matches('\n').into()
     }
 
-    /// What stands behind `ok`.
+    /// The fields behind `ok`.
     fn ask(&mut self, line: &str) -> String {
         let answer = self.say(line.as_bytes());
         answer.strip_prefix("ok").unwrap_or_else(|| panic!("{line}: {answer}")).trim_start().into()

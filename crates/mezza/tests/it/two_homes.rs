@@ -202,7 +202,7 @@ fn a_stranger_asks_and_is_let_in_or_not() {
     }
     let requests = || json(&ben, &["requests"])[0]["requests"].as_array().unwrap().clone();
     until("both requests", || requests().len() == 2);
-    // Nobody is told anything before the person decides (MSG-26).
+    // The stranger learns nothing before the person decides (MSG-26).
     assert!(thread(&ann, "B").iter().all(|(_, _, state)| state == "handed"));
     let of = |name: &str| {
         let all = requests();

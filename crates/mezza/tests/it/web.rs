@@ -1,4 +1,4 @@
-//! The door of the local interface: who gets in, who does not, and what is promised about it.
+//! Authentication of the local interface: which requests are refused, and with what.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -108,10 +108,10 @@ fn serve(
         let vault = home.vault();
         let (witness, dialer, observer) = (None, Dialer::default(), None);
         let options = NodeOptions { vault, witness, demo: true, idle_lock_s, dialer, observer };
-        let station = ServedNode::open(home, lock, 0, options, None).await.unwrap();
-        tell.send(station.url.clone()).unwrap();
+        let served = ServedNode::open(home, lock, 0, options).await.unwrap();
+        tell.send(served.url.clone()).unwrap();
         let _ = stopped.await;
-        station.close().await;
+        served.close().await;
     });
 }
 

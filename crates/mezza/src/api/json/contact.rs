@@ -1,5 +1,6 @@
 //! Contacts, their rules, and strangers who ask to become one.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -101,7 +102,7 @@ pub struct PolicyJson {
 }
 
 /// Whether another carrier may step in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = Fallback)]
 pub enum FallbackJson {

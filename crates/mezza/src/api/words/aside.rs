@@ -1,4 +1,4 @@
-//! What is stored and did not load: what it is to the person, and what they can do about it.
+//! Texts for stored records that did not load, and for the next step of the person.
 
 use mezza_messenger::view::{Part, SetAside};
 

@@ -5,7 +5,7 @@
 use mezza_messenger::io::DeliveryProblem;
 use mezza_ratchet::{BundleError, OpenError, SuiteList};
 
-/// What a trouble with `name` is, ending with the next step.
+/// The text for a delivery problem with `name`, ending with the next step.
 pub(crate) fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
     match trouble {
         DeliveryProblem::Bundle(error) => bundle_words(error, name),

@@ -1,7 +1,7 @@
 //! What is in flight on one line: requests by their number, mailboxes and mail by theirs.
 //!
-//! Pure bookkeeping: orders become frames, frames become inputs. A new line begins with an empty
-//! one, so nothing of an older connection can be answered or taken by mistake (RELAY-5).
+//! Pure bookkeeping: orders become frames, frames become inputs. A new connection begins with an
+//! empty one, so nothing of an older connection can be answered or taken by mistake (RELAY-5).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ const MAILS_MAX: usize = 131_072;
 pub(super) enum RelayChannel {
     /// Our own mailboxes.
     Control,
-    /// What goes to others.
+    /// Requests for mailboxes of others.
     Put,
 }
 
@@ -84,7 +84,7 @@ impl InFlight {
         Some((RelayChannel::Control, frame))
     }
 
-    /// What a frame means for the device.
+    /// Translates a frame of the relay into an input of the device.
     pub(super) fn take_in(&mut self, way: RelayChannel, frame: RelayFrame) -> Option<RelayInput> {
         match frame {
             RelayFrame::Done { req, code, retry_s } => {

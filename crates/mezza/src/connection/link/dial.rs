@@ -14,8 +14,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{FrameSizeClass, LinkEvent, SERVER_FRAMES_MAX, carry};
-use crate::process::busy::Phase;
+use super::{LinkEvent, between};
 use crate::process::metrics::Metrics;
 use crate::tls::{Pin, TlsIdentity, link_client_config};
 
@@ -29,7 +28,7 @@ const AWAY: Duration = Duration::from_secs(10);
 /// Whom to dial.
 #[derive(Clone, Debug)]
 pub(crate) struct DialTarget {
-    /// What people call it: `mix 1`, `entry`.
+    /// Its name in texts: `mix 1`, `entry`.
     pub name: String,
     /// Where it listens, and the key it must prove.
     pub server: Server,
@@ -41,7 +40,7 @@ pub(crate) struct DialTarget {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DialError {
-    /// Nobody is there.
+    /// Nothing answers at the address.
     #[error("nobody answers: {0}")]
     Unreachable(#[from] io::Error),
     /// It proved another key, or does not let us in.
@@ -107,21 +106,12 @@ pub(crate) async fn keep<E: Send>(
         let pin = Pin::new(target.server.key);
         match dial(&target.server.address, target.protocol, pin, Some(&own)).await {
             Ok(stream) => {
-                let link = super::number();
-                let (outbox, parcels) = mpsc::channel(SERVER_FRAMES_MAX);
-                if events.send(event(link, LinkEvent::Up(outbox))).await.is_err() {
+                let link =
+                    between(stream, target.protocol, &target.name, &events, &metrics, &event);
+                if link.await.is_none() {
                     return;
                 }
-                tracing::info!(peer = target.name, "a link is up");
-                let size = size_of(target.protocol);
-                let frame = |frame| event(link, LinkEvent::Frame(frame));
-                let carried = carry(stream, size, parcels, &events, frame);
-                let end = metrics.busy.task(Phase::Link, carried).await;
-                end.tell(&target.name, &metrics);
                 away = Some(Instant::now());
-                if events.send(event(link, LinkEvent::Down)).await.is_err() {
-                    return;
-                }
             }
             Err(error) => {
                 if away.is_some_and(|since| since.elapsed() >= AWAY) {
@@ -137,9 +127,4 @@ pub(crate) async fn keep<E: Send>(
         }
         sleep(REDIAL).await;
     }
-}
-
-/// How long frames of a protocol may be.
-fn size_of(protocol: &[u8]) -> FrameSizeClass {
-    if protocol == super::CONTROL { FrameSizeClass::Short } else { FrameSizeClass::Long }
 }

@@ -6,7 +6,7 @@ use mezza_mixnet::wire::Frame;
 
 use super::{FrameBytes, FrameSender, LinkEvent, parcel};
 
-/// What news of a link mean to the machine behind the table.
+/// The consequence of a link's event for the machine behind the table.
 #[derive(Debug)]
 pub(crate) enum LinkChange {
     /// Nothing: they are of a link that was replaced, or it is up for the first time.
@@ -66,7 +66,7 @@ impl<P: Ord + Copy> LinkTable<P> {
         self.0.remove(&peer);
     }
 
-    /// Who is there.
+    /// The peers whose link is up.
     pub(crate) fn peers(&self) -> impl Iterator<Item = P> {
         self.0.keys().copied()
     }

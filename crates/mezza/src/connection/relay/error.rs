@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::api::Exit;
 use crate::tls::Fingerprint;
 
 /// Why a relay was not reached.
@@ -10,49 +11,31 @@ use crate::tls::Fingerprint;
 pub enum ConnectError {
     /// Somebody else answers there.
     #[error(
-        "relay {host}:{port} shows key {shown}, your card says {expected}; do not continue, ask \
+        "relay {relay} shows key {shown}, your card says {expected}; do not continue, ask \
          its operator"
     )]
     WrongKey {
-        /// As the card names it.
-        host: String,
-        /// TCP port.
-        port: u16,
+        /// Its host and port, as the card names them.
+        relay: String,
         /// Of the key that was shown.
         shown: Fingerprint,
         /// Of the key in the card.
         expected: Fingerprint,
     },
-    /// Nobody answers.
-    #[error("relay {host}:{port} is not reachable ({source}); check your connection and try again")]
+    /// Nothing answers at the address.
+    #[error("relay {relay} is not reachable ({source}); check your connection and try again")]
     Unreachable {
-        /// As the card names it.
-        host: String,
-        /// TCP port.
-        port: u16,
-        /// What the system said.
+        /// Its host and port, as the card names them.
+        relay: String,
+        /// The error of the system.
         source: io::Error,
     },
-    /// What answers speaks another protocol.
-    #[error("{host}:{port} is not a Mezzavoce relay; check host and port with its operator")]
-    NotARelay {
-        /// As the card names it.
-        host: String,
-        /// TCP port.
-        port: u16,
-    },
-    /// The two clocks are more than a day apart.
-    #[error("this computer and relay {host}:{port} disagree about the date; set the clock right")]
-    Clock {
-        /// As the card names it.
-        host: String,
-        /// TCP port.
-        port: u16,
-        /// The relay's time, ms since 1970.
-        relay_ms: u64,
-        /// Our time, ms since 1970.
-        ours_ms: u64,
-    },
+    /// The server of this host and port speaks another protocol.
+    #[error("{0} is not a Mezzavoce relay; check host and port with its operator")]
+    NotARelay(String),
+    /// Our clock and that of the relay of this host and port are more than a day apart.
+    #[error("this computer and relay {0} disagree about the date; set the clock right")]
+    Clock(String),
     /// TLS refused our own settings.
     #[error("TLS cannot be set up: {0}; this is a bug, please report it")]
     Tls(rustls::Error),
@@ -60,11 +43,13 @@ pub enum ConnectError {
 
 impl ConnectError {
     /// The exit code of a program that ends with this error.
-    pub fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> Exit {
         match self {
-            Self::WrongKey { .. } | Self::Unreachable { .. } | Self::NotARelay { .. } => 69,
-            Self::Clock { .. } => 78,
-            Self::Tls(_) => 70,
+            Self::WrongKey { .. } | Self::Unreachable { .. } | Self::NotARelay(_) => {
+                Exit::Unreachable
+            }
+            Self::Clock(_) => Exit::Config,
+            Self::Tls(_) => Exit::Bug,
         }
     }
 }

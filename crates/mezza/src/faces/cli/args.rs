@@ -11,15 +11,17 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use card::{Add, CardArgs, CardFormName, CardWhat};
-pub(crate) use cpu::Cpu;
+pub(crate) use card::{AddArgs, CardArgs, CardCommand};
+pub(crate) use cpu::CpuArgs;
 pub use cpu::KernelName;
 pub(crate) use mixnet::{
-    AccountingName, EntryArgs, MixnetBucket, MixnetCommand, MixnetConfig, MixnetLoad, MixnetMix,
-    NoiseFloorName, Privacy, ServerArgs, ServiceName,
+    AccountingName, BucketArgs, EntryArgs, LoadArgs, MixArgs, MixnetCommand, MixnetConfigCommand,
+    NoiseFloorName, PrivacyArgs, ServerArgs, ServiceName,
 };
-pub(crate) use ratchet::{RatchetCommand, RatchetNumber, RatchetPeer, SuiteName};
-pub(crate) use relay::RelayArgs;
+pub(crate) use ratchet::{NumberArgs, PeerArgs, RatchetCommand, SuiteName};
+pub(crate) use relay::RelayCommand;
+
+use crate::api::json::FallbackJson;
 
 /// Private messages over whatever path is left.
 #[derive(Parser)]
@@ -41,9 +43,9 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum CliCommand {
     /// Start what this home holds; an empty home becomes the demonstration world
-    Up(Up),
+    Up(UpArgs),
     /// Make a new identity and its vault
-    Init(Init),
+    Init(InitArgs),
     /// Run, look at or stop the node
     Node {
         /// What to do with it
@@ -59,7 +61,7 @@ pub enum CliCommand {
     /// Show the own card, or look at another one
     Card(CardArgs),
     /// Add a contact from a card: an address, or a picture of a QR code
-    Add(Add),
+    Add(AddArgs),
     /// List contacts, or show one
     Contacts {
         /// Name or #number
@@ -69,7 +71,7 @@ pub enum CliCommand {
     Requests {
         /// What to do with one
         #[command(subcommand)]
-        what: Option<Requests>,
+        what: Option<RequestsCommand>,
     },
     /// Show the safety number of a contact
     Verify {
@@ -80,7 +82,7 @@ pub enum CliCommand {
         matches: bool,
     },
     /// Write a note
-    Send(Send),
+    Send(SendArgs),
     /// Show a thread
     Log {
         /// Name or #number
@@ -96,17 +98,17 @@ pub enum CliCommand {
     Outbox {
         /// What to do with one
         #[command(subcommand)]
-        what: Option<Outbox>,
+        what: Option<OutboxCommand>,
     },
     /// Set how to talk to a contact
-    Set(Set),
+    Set(SetArgs),
     /// List carriers: level, delay, limits, what each protects from whom
     Carriers,
     /// Run a relay for others
     Relay {
         /// What to do
         #[command(subcommand)]
-        what: RelayArgs,
+        what: RelayCommand,
     },
     /// Run the servers of a mixnet, and make its keys and configs
     Mixnet {
@@ -130,7 +132,7 @@ pub enum CliCommand {
     /// Look for what is wrong
     Doctor,
     /// Show which kernel computes for many at once on this CPU, and whether it computes right
-    Cpu(Cpu),
+    Cpu(CpuArgs),
     /// Check or print the settings
     Config {
         /// What to do with them
@@ -154,7 +156,7 @@ pub enum CliCommand {
 
 /// `mezza up`.
 #[derive(Args)]
-pub struct Up {
+pub struct UpArgs {
     /// Make the demonstration world: a relay, you, and an echo
     #[arg(long)]
     pub demo: bool,
@@ -163,12 +165,12 @@ pub struct Up {
     pub check: bool,
     /// How it is served
     #[command(flatten)]
-    pub serve: Serve,
+    pub serve: ServeArgs,
 }
 
 /// How a node is served.
 #[derive(Args)]
-pub struct Serve {
+pub struct ServeArgs {
     /// Port of the page and the interface; a taken one gives the next free one
     #[arg(long, value_name = "N")]
     pub port: Option<u16>,
@@ -193,7 +195,7 @@ pub struct PassphraseArgs {
 
 /// `mezza init`.
 #[derive(Args)]
-pub struct Init {
+pub struct InitArgs {
     /// The name that others read on your card, at most 24 bytes
     #[arg(long)]
     pub name: Option<String>,
@@ -212,7 +214,7 @@ pub enum NodeCommand {
     Run {
         /// How it is served
         #[command(flatten)]
-        serve: Serve,
+        serve: ServeArgs,
         /// Record what a provider, the relay and a thief see
         #[arg(long)]
         observe: bool,
@@ -225,7 +227,7 @@ pub enum NodeCommand {
 
 /// `mezza requests`.
 #[derive(Subcommand)]
-pub enum Requests {
+pub enum RequestsCommand {
     /// Ask somebody who invites over the mixnet who they are
     See {
         /// The number in the list
@@ -245,7 +247,7 @@ pub enum Requests {
 
 /// `mezza send`.
 #[derive(Args)]
-pub struct Send {
+pub struct SendArgs {
     /// Name or #number
     pub name: String,
     /// The text; `-` or nothing reads it from standard input
@@ -255,7 +257,7 @@ pub struct Send {
     pub carrier: Option<String>,
     /// Wait until the note is that far
     #[arg(long, value_enum)]
-    pub wait: Option<Wait>,
+    pub wait: Option<WaitName>,
     /// How long to wait, seconds
     #[arg(long, value_name = "S", default_value_t = 30, requires = "wait")]
     pub timeout: u64,
@@ -263,7 +265,7 @@ pub struct Send {
 
 /// How far a note shall be.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Wait {
+pub enum WaitName {
     /// A carrier took it
     Handed,
     /// It is on their device
@@ -272,7 +274,7 @@ pub enum Wait {
 
 /// `mezza outbox`.
 #[derive(Subcommand)]
-pub enum Outbox {
+pub enum OutboxCommand {
     /// Give a note up
     Cancel {
         /// The number in the list
@@ -282,7 +284,7 @@ pub enum Outbox {
 
 /// `mezza set`.
 #[derive(Args)]
-pub struct Set {
+pub struct SetArgs {
     /// Name or #number
     pub name: String,
     /// Carriers, best first
@@ -293,13 +295,13 @@ pub struct Set {
     pub level_min: Option<u8>,
     /// Whether another carrier of the list may step in
     #[arg(long, value_enum)]
-    pub fallback: Option<FallbackName>,
+    pub fallback: Option<FallbackJson>,
     /// How long notes stay: 30s, 5m, 1h, 8h, 1d, 7d, 28d, off
     #[arg(long, value_name = "TIME", value_parser = super::show::timer)]
     pub timer: Option<u32>,
     /// Whether to tell them what has arrived
     #[arg(long, value_enum)]
-    pub receipts: Option<Switch>,
+    pub receipts: Option<SwitchName>,
     /// Your name for the contact
     #[arg(long = "as", value_name = "PETNAME")]
     pub petname: Option<String>,
@@ -311,18 +313,9 @@ pub struct Set {
     pub unblock: bool,
 }
 
-/// `--fallback`.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum FallbackName {
-    /// The first of the list alone
-    None,
-    /// The first of the list that fits and is up
-    Listed,
-}
-
 /// On or off.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Switch {
+pub enum SwitchName {
     /// On
     On,
     /// Off
@@ -346,11 +339,10 @@ impl CliCommand {
     /// The kernel that was asked for (`--kernel`).
     pub fn kernel(&self) -> Option<KernelName> {
         match self {
-            Self::Up(Up { serve, .. }) | Self::Node { what: NodeCommand::Run { serve, .. } } => {
-                serve.kernel
-            }
+            Self::Up(UpArgs { serve, .. })
+            | Self::Node { what: NodeCommand::Run { serve, .. } } => serve.kernel,
             Self::Mixnet { what } => what.kernel(),
-            Self::Cpu(Cpu { kernel, .. }) => kernel.name,
+            Self::Cpu(CpuArgs { kernel, .. }) => kernel.name,
             _ => None,
         }
     }

@@ -206,8 +206,8 @@ fn no_answer() -> Fault {
     )
 }
 
-/// A value as one line of JSON. What would steer a terminal stands there escaped: outside of strings
-/// JSON has no such characters.
+/// A value as one line of JSON. Characters that steer a terminal are escaped; JSON has none of them
+/// outside of strings.
 pub(crate) fn json(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_else(|_| Value::Null.to_string());
     if !text.chars().any(steers) {

@@ -7,7 +7,7 @@ use mezza_lanes::{BASE, Kernel, Scalar, SelftestError as Wrong, Strided, ifma};
 use serde_json::{Value, json};
 
 use super::CliContext;
-use super::args::{Cpu, KernelName};
+use super::args::{CpuArgs, KernelName};
 use crate::api::{Exit, Fault};
 use crate::backend::kernel::{all, examine, force, kernel};
 
@@ -22,7 +22,7 @@ const STRIDE: usize = BODY + 16;
 type Examined = (&'static dyn Kernel, Result<(), Wrong>);
 
 /// `mezza cpu`; the answer is no if a self-test failed.
-pub(crate) fn cpu(context: &CliContext, asked: &Cpu) -> Exit {
+pub(crate) fn cpu(context: &CliContext, asked: &CpuArgs) -> Exit {
     let examined: Vec<Examined> = all().into_iter().map(|k| (k, examine(k))).collect();
     let rates = asked.bench.then(|| {
         let each = Duration::from_secs(asked.seconds.into()) / (3 * examined.len()) as u32;
@@ -53,7 +53,7 @@ pub(crate) fn cpu(context: &CliContext, asked: &Cpu) -> Exit {
     if examined.iter().all(|(_, found)| found.is_ok()) { Exit::Done } else { Exit::No }
 }
 
-/// What a person should know: kernels that compute wrong answers, and a CPU that lacks something.
+/// Warnings for people: kernels that compute wrong answers, and a CPU that lacks something.
 fn advice(examined: &[Examined], chosen: &str, lacking: &[&str]) -> Vec<String> {
     let broken = examined.iter().filter_map(|(kernel, found)| {
         let wrong = found.err()?;
@@ -90,7 +90,7 @@ pub fn choose(name: KernelName) -> Result<(), Fault> {
     if force(kernel) { Ok(()) } else { Err(Fault::bug("a kernel was in use before the choice")) }
 }
 
-/// What the kernel on vectors wants and does not find, of CPU or system; nothing if it runs.
+/// The features of CPU or system that the kernel on vectors lacks; empty if it runs.
 fn lacking() -> Vec<&'static str> {
     if ifma().is_some() {
         return Vec::new();

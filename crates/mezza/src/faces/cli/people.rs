@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::args::{Add, FallbackName, Requests, Set, Switch};
+use super::args::{AddArgs, RequestsCommand, SetArgs, SwitchName};
 use super::client::ApiClient;
 use super::person::read_source;
 use super::{CliContext, show};
@@ -13,7 +13,7 @@ use crate::api::{Exit, Fault, json};
 const GROUPS_A_LINE: usize = 4;
 
 /// `mezza add`
-pub(crate) fn add(context: &CliContext, add: &Add) -> Result<(), Fault> {
+pub(crate) fn add(context: &CliContext, add: &AddArgs) -> Result<(), Fault> {
     let uri = read_source(&add.source)?;
     // A card that cannot be read is the person's to mend, with or without a node.
     read_card(&uri)?;
@@ -77,18 +77,18 @@ fn describe(context: &CliContext, contact: &json::ContactJson) {
 }
 
 /// `mezza requests`
-pub(crate) fn requests(context: &CliContext, what: Option<&Requests>) -> Result<(), Fault> {
+pub(crate) fn requests(context: &CliContext, what: Option<&RequestsCommand>) -> Result<(), Fault> {
     let client = context.client()?;
     match what {
         None => list_requests(context, &client),
-        Some(Requests::See { n }) => {
+        Some(RequestsCommand::See { n }) => {
             client.act("POST", &format!("/v1/requests/{n}/see"))?;
             let text = "asked; who it is comes with the next rounds of the mixnet: \
                         `mezza requests` shows it";
             context.out.either(&json!({ "asked": n }), text);
             Ok(())
         }
-        Some(Requests::Accept { n }) => {
+        Some(RequestsCommand::Accept { n }) => {
             let contact: json::ContactJson =
                 client.post(&format!("/v1/requests/{n}/accept"), &())?;
             let name = show::clean(&contact.name);
@@ -96,7 +96,7 @@ pub(crate) fn requests(context: &CliContext, what: Option<&Requests>) -> Result<
             context.out.either(&contact, format!("{name} is a contact now; {log}"));
             Ok(())
         }
-        Some(Requests::Refuse { n }) => {
+        Some(RequestsCommand::Refuse { n }) => {
             client.act("POST", &format!("/v1/requests/{n}/refuse"))?;
             context.out.either(&json!({ "refused": n }), "refused; they are not told");
             Ok(())
@@ -161,7 +161,7 @@ pub(crate) fn verify(context: &CliContext, name: &str, matches: bool) -> Result<
 }
 
 /// `mezza set`
-pub(crate) fn set(context: &CliContext, set: &Set) -> Result<(), Fault> {
+pub(crate) fn set(context: &CliContext, set: &SetArgs) -> Result<(), Fault> {
     let client = context.client()?;
     let contact = find(&client, &set.name)?;
     let patch = json::ContactPatch {
@@ -191,17 +191,15 @@ pub(crate) fn set(context: &CliContext, set: &Set) -> Result<(), Fault> {
     Ok(())
 }
 
-fn changed(old: &json::PolicyJson, set: &Set) -> json::PolicyJson {
-    let fallback = set.fallback.map(|fallback| match fallback {
-        FallbackName::None => json::FallbackJson::None,
-        FallbackName::Listed => json::FallbackJson::Listed,
-    });
+fn changed(old: &json::PolicyJson, set: &SetArgs) -> json::PolicyJson {
     json::PolicyJson {
         carriers: set.carriers.clone().unwrap_or_else(|| old.carriers.clone()),
         pin: set.level_min.unwrap_or(old.pin),
-        fallback: fallback.unwrap_or(old.fallback),
+        fallback: set.fallback.unwrap_or(old.fallback),
         timer_s: set.timer.unwrap_or(old.timer_s),
-        delivered: set.receipts.map_or(old.delivered, |receipts| matches!(receipts, Switch::On)),
+        delivered: set
+            .receipts
+            .map_or(old.delivered, |receipts| matches!(receipts, SwitchName::On)),
         read: old.read,
     }
 }

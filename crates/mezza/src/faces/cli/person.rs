@@ -4,15 +4,17 @@ use std::fs;
 use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
+use clap::ValueEnum as _;
+use clap::builder::PossibleValue;
 use mezza_messenger::card::Card as CheckedCard;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::args::{CardArgs, CardFormName, CardWhat, ConfigCommand, Init, PassphraseArgs};
+use super::args::{CardArgs, CardCommand, ConfigCommand, InitArgs, PassphraseArgs};
 use super::{CliContext, show};
 use crate::api::json::{CardText, Health, HealthLine, MeJson, RenewRequest, StatusJson, TicketUrl};
 use crate::api::uri::{read_card, relay_of};
-use crate::api::{Exit, Fault, words};
+use crate::api::{Exit, Fault, Refused, words};
 use crate::faces::passphrase;
 use crate::faces::qr::{self, Medium, QrImage};
 use crate::node::shell;
@@ -22,9 +24,9 @@ use crate::store;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// `mezza init`
-pub(crate) fn init(context: &CliContext, init: &Init) -> Result<(), Fault> {
+pub(crate) fn init(context: &CliContext, init: &InitArgs) -> Result<(), Fault> {
     if store::Vault::exists(&context.home.vault()) {
-        return Err(crate::api::Refused::exists().fault);
+        return Err(Refused::exists().into());
     }
     let relay = init.relay.as_deref().map(relay_of).transpose()?;
     let name = init.name.clone().map_or_else(ask_name, Ok)?;
@@ -32,8 +34,7 @@ pub(crate) fn init(context: &CliContext, init: &Init) -> Result<(), Fault> {
     context.home.make()?;
     let pass = passphrase::ask_new(file)?;
     let no_relay = relay.is_none();
-    shell::make::init(&context.home.vault(), &name, &pass, relay.as_slice())
-        .map_err(|refused| refused.fault)?;
+    shell::make::init(&context.home.vault(), &name, &pass, relay.as_slice())?;
     let value = json!({ "name": name, "home": context.home.root() });
     context.out.either(&value, format!("{name} lives in {}", context.home.root().display()));
     if no_relay {
@@ -87,17 +88,14 @@ pub(crate) fn url(context: &CliContext) -> Result<(), Fault> {
 /// `mezza card` and `mezza card show`
 pub(crate) fn card(context: &CliContext, card: &CardArgs) -> Result<(), Fault> {
     match &card.what {
-        Some(CardWhat::Show { source }) => return card_show(context, source),
-        Some(CardWhat::Renew { name, relays }) => {
+        Some(CardCommand::Show { source }) => return card_show(context, source),
+        Some(CardCommand::Renew { name, relays }) => {
             return card_renew(context, name.as_deref(), relays);
         }
         None => {}
     }
-    let form = match card.form {
-        CardFormName::Full => "full",
-        CardFormName::Poster => "poster",
-        CardFormName::Offline => "offline",
-    };
+    let value = card.form.to_possible_value();
+    let form = value.as_ref().map_or("full", PossibleValue::get_name);
     let text: CardText = context.client()?.get(&format!("/v1/me/card?form={form}"))?;
     if let Some(path) = &card.out {
         write_picture(path, &text.uri)?;

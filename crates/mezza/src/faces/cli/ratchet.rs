@@ -11,7 +11,7 @@ use mezza_core::{Suite as _, SuiteId, Time};
 use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4};
 
 use super::CliContext;
-use super::args::{RatchetCommand, RatchetPeer, SuiteName};
+use super::args::{PeerArgs, RatchetCommand, SuiteName};
 use crate::api::{Exit, Fault};
 
 use device::Given;
@@ -35,7 +35,7 @@ pub(crate) fn ratchet(context: &CliContext, what: &RatchetCommand) -> Result<Exi
     }
 }
 
-fn given(asked: &RatchetPeer) -> Given {
+fn given(asked: &PeerArgs) -> Given {
     Given {
         suite: id(asked.suite),
         one_time: asked.one_time.into(),

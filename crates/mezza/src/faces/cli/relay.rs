@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::CliContext;
-use super::args::RelayArgs;
+use super::args::RelayCommand;
 use super::serve::{block_on, settings, two_threads};
 use crate::api::{Exit, Fault, words};
 use crate::faces::config::{self, Settings};
@@ -22,14 +22,14 @@ type Flag = (&'static str, String);
 ///
 /// # Errors
 /// What the command refuses; see each of them.
-pub(crate) fn relay(context: &CliContext, what: &RelayArgs) -> Result<Exit, Fault> {
+pub(crate) fn relay(context: &CliContext, what: &RelayCommand) -> Result<Exit, Fault> {
     let flags = what.flags();
     let settings = settings(context, &flags)?;
     match what {
-        RelayArgs::Run(_) => block_on(two_threads(), run(context, &settings)),
-        RelayArgs::Init { .. } => block_on(two_threads(), init(context, &settings, &flags)),
-        RelayArgs::Status(_) => block_on(two_threads(), status(context, &settings)),
-        RelayArgs::Uri(_) => uri(context, &settings, &flags),
+        RelayCommand::Run(_) => block_on(two_threads(), run(context, &settings)),
+        RelayCommand::Init { .. } => block_on(two_threads(), init(context, &settings, &flags)),
+        RelayCommand::Status(_) => block_on(two_threads(), status(context, &settings)),
+        RelayCommand::Uri(_) => uri(context, &settings, &flags),
     }
 }
 
@@ -135,7 +135,7 @@ async fn init(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Resu
     Ok(Exit::Done)
 }
 
-/// What `init` keeps of its options: the path of a store is the same from every folder.
+/// The options that `init` keeps; the path of a store becomes absolute.
 fn kept(flags: &[Flag]) -> Result<Vec<Flag>, Fault> {
     let whole = |(key, text): &Flag| match text.strip_prefix("sqlite:") {
         Some(path) if *key == "relay_store" => Ok((*key, format!("sqlite:{}", absolute(path)?))),
@@ -174,7 +174,8 @@ async fn status(context: &CliContext, settings: &Settings) -> Result<Exit, Fault
     Ok(Exit::Done)
 }
 
-/// What people can reach: what somebody said, else where the relay listens now, else where it would.
+/// The address that people can reach: the one that was given, else where the relay listens now,
+/// else where it would.
 fn uri(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
     let config = relay_config(&context.home, settings)?;
     let key = relay::key(&config.dir).map_err(|error| relay_fault(&error))?;
@@ -204,20 +205,5 @@ fn uri(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit
 pub(crate) fn relay_fault(error: &RelayError) -> Fault {
     let text = error.to_string();
     let (text, next) = text.rsplit_once("; ").unwrap_or((&text, "see `mezza relay status`"));
-    Fault::new(exit_of(error.exit_code()), text, next)
-}
-
-fn exit_of(number: u8) -> Exit {
-    match number {
-        1 => Exit::No,
-        2 => Exit::Usage,
-        65 => Exit::Malformed,
-        66 => Exit::NotFound,
-        69 => Exit::Unreachable,
-        73 => Exit::CannotWrite,
-        75 => Exit::Busy,
-        77 => Exit::Denied,
-        78 => Exit::Config,
-        _ => Exit::Bug,
-    }
+    Fault::new(error.exit_code(), text, next)
 }

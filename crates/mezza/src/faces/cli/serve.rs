@@ -10,10 +10,10 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::args::{NodeCommand, Serve};
+use super::args::{NodeCommand, ServeArgs};
 use super::{CliContext, show};
 use crate::api::json::{NodeStateJson, StatusJson};
-use crate::api::{Exit, Fault, Refused};
+use crate::api::{Exit, Fault};
 use crate::carriers::Dialer;
 use crate::connection::tap::Tap;
 use crate::faces::config::{LoadedSettings, Settings};
@@ -43,7 +43,7 @@ pub(crate) fn node(context: &CliContext, what: &NodeCommand) -> Result<Exit, Fau
 }
 
 /// Flags that are settings.
-pub(crate) fn flags(serve: &Serve) -> Vec<(&'static str, String)> {
+pub(crate) fn flags(serve: &ServeArgs) -> Vec<(&'static str, String)> {
     serve.port.map(|port| ("web_port", port.to_string())).into_iter().collect()
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn block_on<T>(
     done
 }
 
-async fn run(context: &CliContext, serve: &Serve, settings: &Settings) -> Result<Exit, Fault> {
+async fn run(context: &CliContext, serve: &ServeArgs, settings: &Settings) -> Result<Exit, Fault> {
     context.home.make()?;
     let lock = served::lock(&context.home)?;
     let observer = settings.observe.then(|| Arc::new(Observer::new(files(&context.home))));
@@ -96,17 +96,16 @@ async fn run(context: &CliContext, serve: &Serve, settings: &Settings) -> Result
         demo: false,
         idle_lock_s: if unattended { 0 } else { settings.idle_lock_s },
         dialer,
-        observer: observer.clone(),
+        observer,
     };
-    let station =
-        ServedNode::open(&context.home, lock, settings.web_port, options, observer).await?;
-    if unattended && let Err(fault) = unlock(&station, serve).await {
-        station.close().await;
+    let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
+    if unattended && let Err(fault) = unlock(&served, serve).await {
+        served.close().await;
         return Err(fault);
     }
-    announce(context, serve, &station).await?;
-    until_stopped(station.stopping()).await?;
-    station.close().await;
+    announce(context, serve, &served).await?;
+    until_stopped(served.stopping()).await?;
+    served.close().await;
     Ok(Exit::Done)
 }
 
@@ -117,7 +116,7 @@ pub fn files(home: &Home) -> Vec<std::path::PathBuf> {
 }
 
 /// Whether a passphrase is to be had without a person.
-pub(crate) fn has_passphrase_file(serve: &Serve) -> bool {
+pub(crate) fn has_passphrase_file(serve: &ServeArgs) -> bool {
     serve.key.passphrase_file.is_some() || std::env::var_os("MEZZA_PASSPHRASE_FILE").is_some()
 }
 
@@ -125,28 +124,27 @@ pub(crate) fn has_passphrase_file(serve: &Serve) -> bool {
 ///
 /// # Errors
 /// A wrong passphrase, or no vault.
-pub(crate) async fn unlock(station: &ServedNode, serve: &Serve) -> Result<(), Fault> {
+pub(crate) async fn unlock(served: &ServedNode, serve: &ServeArgs) -> Result<(), Fault> {
     let pass = passphrase::ask(serve.key.passphrase_file.as_deref(), "Passphrase")?;
-    station
-        .node
-        .ask(move |shell| shell.unlock(&pass))
-        .await
-        .map_err(|refused: Refused| refused.fault)
+    Ok(served.node.ask(move |shell| shell.unlock(&pass)).await?)
 }
 
-async fn announce(context: &CliContext, serve: &Serve, station: &ServedNode) -> Result<(), Fault> {
-    let status =
-        station.node.ask(|shell| Ok(shell.status())).await.map_err(|refused| refused.fault)?;
+async fn announce(
+    context: &CliContext,
+    serve: &ServeArgs,
+    served: &ServedNode,
+) -> Result<(), Fault> {
+    let status = served.node.ask(|shell| Ok(shell.status())).await?;
     let value = json!({
-        "event": "running", "port": station.port, "state": status.state,
-        "url": (!serve.no_web).then_some(&station.url),
+        "event": "running", "port": served.port, "state": status.state,
+        "url": (!serve.no_web).then_some(&served.url),
     });
     context.out.value(&value);
     context.out.line(format!("node     {}", state_line(&status)));
     if !serve.no_web {
         context
             .out
-            .line(format!("open     {}   (works once, `mezza url` for another)", station.url));
+            .line(format!("open     {}   (works once, `mezza url` for another)", served.url));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What is printed: lines for people, JSON for programs, nothing that steers a terminal.
+//! Output: lines for people, JSON for programs, no character that steers a terminal.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use super::client;
 use crate::api::Fault;
 use crate::api::json::{ContactJson, NoteJson, StandingJson, VerifiedHow};
 
-/// What a timer may be.
+/// The timers that may be chosen.
 const TIMERS: &str = "write 30s, 5m, 1h, 8h, 1d, 7d, 28d or off";
 
 /// Where answers go.
@@ -193,7 +193,8 @@ mod tests {
         assert_eq!(clean("Zoë \u{1f600}"), "Zoë \u{1f600}");
     }
 
-    /// What steers: an escape sequence of 7 bits, one of 8, and a line of a log that nobody wrote.
+    /// Text that steers a terminal: an escape sequence of 7 bits, one of 8, and a forged line of a
+    /// log.
     const HOSTILE: &str = "\x1b[2J\u{9b}2J\n2026-11-21 13:05Z  you: yes\u{202e}";
     /// The same as it is shown in a line.
     const SHOWN: &str = "\u{fffd}[2J\u{fffd}2J\u{fffd}2026-11-21 13:05Z  you: yes\u{fffd}";

@@ -7,30 +7,30 @@ use std::time::Duration;
 use rand_core::Rng as _;
 use serde_json::json;
 
-use super::args::{Outbox, Send, Wait};
+use super::args::{OutboxCommand, SendArgs, WaitName};
 use super::client::ApiClient;
 use super::follow::Follower;
 use super::people::find;
 use super::{CliContext, show};
 use crate::api::json::{self, EventKind, NoteStateJson};
-use crate::api::{Exit, Fault, words};
+use crate::api::{Exit, Fault, Refused, words};
+use crate::node::shell::ask::TEXT_BYTES_MAX;
 use crate::process::rng::OsRng;
 
 /// Bytes of standard input that are read: more than a note holds, to say by how much.
 const INPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// `mezza send`
-pub(crate) fn send(context: &CliContext, send: &Send) -> Result<Exit, Fault> {
+pub(crate) fn send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fault> {
     let text = match send.text.as_deref() {
         None | Some("-") => read_input()?,
         Some(text) => text.into(),
     };
     if text.is_empty() {
-        return Err(crate::api::Refused::from(mezza_messenger::DeviceError::EmptyText).fault);
+        return Err(Refused::from(mezza_messenger::DeviceError::EmptyText).into());
     }
-    if text.len() > crate::node::shell::ask::TEXT_BYTES_MAX {
-        let max = crate::node::shell::ask::TEXT_BYTES_MAX;
-        return Err(words::too_long(text.len(), max).fault);
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(words::too_long(text.len(), TEXT_BYTES_MAX).into());
     }
     let client = context.client()?;
     let contact = find(&client, &send.name)?;
@@ -99,7 +99,7 @@ fn wait_for(
     client: &ApiClient,
     follower: Follower,
     note: json::NoteJson,
-    wait: Wait,
+    wait: WaitName,
     patience: Duration,
 ) -> Result<json::NoteJson, Fault> {
     if is_far_enough(&note, wait) {
@@ -119,17 +119,17 @@ fn wait_for(
     Ok(notes.notes.into_iter().find(|newer| newer.id == note.id).unwrap_or(note))
 }
 
-fn is_far_enough(note: &json::NoteJson, wait: Wait) -> bool {
+fn is_far_enough(note: &json::NoteJson, wait: WaitName) -> bool {
     let handed = matches!(note.state, NoteStateJson::Handed | NoteStateJson::Carried);
     let delivered = matches!(note.state, NoteStateJson::Delivered | NoteStateJson::Read);
-    delivered || (matches!(wait, Wait::Handed) && handed)
+    delivered || (matches!(wait, WaitName::Handed) && handed)
 }
 
 fn finish(
     context: &CliContext,
     contact: &json::ContactJson,
     note: &json::NoteJson,
-    wait: Option<Wait>,
+    wait: Option<WaitName>,
 ) -> Exit {
     let name = show::clean(&contact.name);
     context.out.value(note);
@@ -148,9 +148,9 @@ fn finish(
 
 fn below_pin(contact: &json::ContactJson, note: &json::NoteJson) -> String {
     format!(
-        "{} is pinned to level {} and only the relay (level 1) is up; the note waits. To send \
-         it by relay after all: `mezza outbox cancel {}`, `mezza set {} --level-min 1`, then \
-         send again",
+        "{} requires level {}, and no carrier that is up reaches it; the note waits. To send it \
+         by relay after all: `mezza outbox cancel {}`, `mezza set {} --level-min 1`, then send \
+         again",
         show::clean(&contact.name),
         note.pin,
         note.id,
@@ -185,9 +185,9 @@ pub(crate) fn log(context: &CliContext, name: &str, n: u16, follow: bool) -> Res
 }
 
 /// `mezza outbox`
-pub(crate) fn outbox(context: &CliContext, what: Option<&Outbox>) -> Result<(), Fault> {
+pub(crate) fn outbox(context: &CliContext, what: Option<&OutboxCommand>) -> Result<(), Fault> {
     let client = context.client()?;
-    if let Some(Outbox::Cancel { id }) = what {
+    if let Some(OutboxCommand::Cancel { id }) = what {
         client.act("DELETE", &format!("/v1/notes/{id}?how=cancel"))?;
         context
             .out

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use mezza_messenger::Input;
+use mezza_messenger::{Command, MixnetInput};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -106,7 +106,7 @@ async fn requests(State(web): State<Web>) -> ApiResult<json::RequestsJson> {
 #[utoipa::path(post, path = "/v1/requests/{id}/see", params(("id" = String, Path, description = "Its number")),
     responses((status = 204), (status = 404, body = json::Problem)))]
 async fn see(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
-    command(&web, mezza_messenger::MixnetInput::AskWho(contact_id(&id)?)).await
+    web.command(MixnetInput::AskWho(contact_id(&id)?)).await
 }
 
 /// Let a stranger in.
@@ -115,7 +115,7 @@ async fn see(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCod
 async fn accept(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::ContactJson> {
     let id = contact_id(&id)?;
     let contact = web.node.ask(move |shell| {
-        shell.command(mezza_messenger::Command::Accept { contact: id })?;
+        shell.command(Command::Accept { contact: id })?;
         shell.contact(id)
     });
     contact.await.map(Json)
@@ -125,11 +125,5 @@ async fn accept(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<jso
 #[utoipa::path(post, path = "/v1/requests/{id}/refuse", params(("id" = String, Path, description = "Its number")),
     responses((status = 204), (status = 404, body = json::Problem)))]
 async fn refuse(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
-    command(&web, mezza_messenger::Command::Refuse { contact: contact_id(&id)? }).await
-}
-
-async fn command(web: &Web, command: impl Into<Input>) -> Result<StatusCode, Refused> {
-    let command = command.into();
-    web.node.ask(move |shell| shell.command(command)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    web.command(Command::Refuse { contact: contact_id(&id)? }).await
 }

@@ -17,7 +17,7 @@ use super::Web;
 use crate::api::json::{EventJson, EventKind};
 use crate::node::event_log::{Listener, plain};
 
-/// Nobody we know (close code).
+/// The bearer is unknown (close code).
 const UNKNOWN: u16 = 4_401;
 /// Too slow (close code).
 const LAGGED: u16 = 4_408;
@@ -47,7 +47,7 @@ async fn talk(web: Web, mut socket: WebSocket) {
         Ok(Some(Ok(Message::Text(text)))) => serde_json::from_str::<Hello>(&text).ok(),
         _ => None,
     };
-    let Some(hello) = hello.filter(|hello| web.door.knows(&hello.bearer)) else {
+    let Some(hello) = hello.filter(|hello| web.auth.knows(&hello.bearer)) else {
         return close(socket, UNKNOWN, "bearer").await;
     };
     let listener = web.node.events().listen(hello.since);

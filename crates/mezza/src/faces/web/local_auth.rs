@@ -1,4 +1,4 @@
-//! The door of the local web app (P8): it obeys its owner only.
+//! Authentication of the local interface (P8): only its owner may use it.
 //!
 //! ```text
 //! request -> Host ours? -> Origin ours, or none? -> open path, or a bearer? -> handler
@@ -28,7 +28,7 @@ const TICKETS_MAX: usize = 16;
 /// Bearers of one launch; the oldest goes first.
 const BEARERS_MAX: usize = 64;
 
-/// What the page may do (WEB-3).
+/// The content security policy of the page (WEB-3).
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self' blob:; font-src 'self'; frame-ancestors 'none'; \
     base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'";
@@ -43,7 +43,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 type Key = [u8; 32];
 
-/// Who may come in.
+/// Checks the host, origin, tickets and bearers of requests.
 pub(crate) struct LocalAuth {
     port: u16,
     names: [String; 3],
@@ -53,7 +53,7 @@ pub(crate) struct LocalAuth {
 }
 
 impl LocalAuth {
-    /// A door for a port, with a fresh token for the command line.
+    /// The authentication of a port, with a fresh token for the command line.
     pub(crate) fn new(port: u16, rng: &mut dyn CryptoRng) -> Self {
         let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
         let (tickets, bearers) = (Mutex::default(), Mutex::default());
@@ -120,11 +120,11 @@ impl LocalAuth {
 
 /// The middleware: nothing passes without it.
 pub(crate) async fn guard(
-    State(door): State<Arc<LocalAuth>>,
+    State(auth): State<Arc<LocalAuth>>,
     request: Request,
     next: Next,
 ) -> Response {
-    let mut response = match refusal(&door, &request) {
+    let mut response = match refusal(&auth, &request) {
         Some(closed) => closed.into_response(),
         None => next.run(request).await,
     };
@@ -134,15 +134,15 @@ pub(crate) async fn guard(
     response
 }
 
-fn refusal(door: &LocalAuth, request: &Request) -> Option<Closed> {
-    if !door.host_is_ours(request) {
+fn refusal(auth: &LocalAuth, request: &Request) -> Option<Closed> {
+    if !auth.host_is_ours(request) {
         return Some(Closed::Host);
     }
-    if !door.origin_is_ours(request.headers()) {
+    if !auth.origin_is_ours(request.headers()) {
         return Some(Closed::Origin);
     }
     let open = is_open(request.method(), request.uri().path());
-    (!open && !door.bearer_is_known(request.headers())).then_some(Closed::Bearer)
+    (!open && !auth.bearer_is_known(request.headers())).then_some(Closed::Bearer)
 }
 
 /// The page and its assets, the exchange of a ticket, and the WebSocket, which asks itself.
@@ -187,35 +187,35 @@ mod tests {
     use crate::process::rng::OsRng;
 
     /// Tickets as the addresses of a browser hold them.
-    fn ticket(door: &LocalAuth) -> String {
-        door.ticket_url(&mut OsRng).rsplit_once("#t=").unwrap().1.to_owned()
+    fn ticket(auth: &LocalAuth) -> String {
+        auth.ticket_url(&mut OsRng).rsplit_once("#t=").unwrap().1.to_owned()
     }
 
     #[test]
     fn the_oldest_ticket_goes_when_one_too_many_waits() {
-        let door = LocalAuth::new(7_100, &mut OsRng);
-        let tickets: Vec<String> = (0..=TICKETS_MAX).map(|_| ticket(&door)).collect();
-        assert!(door.exchange(&tickets[0], &mut OsRng).is_none());
+        let auth = LocalAuth::new(7_100, &mut OsRng);
+        let tickets: Vec<String> = (0..=TICKETS_MAX).map(|_| ticket(&auth)).collect();
+        assert!(auth.exchange(&tickets[0], &mut OsRng).is_none());
         for kept in &tickets[1..] {
-            assert!(door.exchange(kept, &mut OsRng).is_some());
+            assert!(auth.exchange(kept, &mut OsRng).is_some());
         }
     }
 
     #[test]
     fn the_oldest_bearer_goes_when_one_too_many_was_given() {
-        let door = LocalAuth::new(7_100, &mut OsRng);
+        let auth = LocalAuth::new(7_100, &mut OsRng);
         let bearers: Vec<String> =
-            (0..=BEARERS_MAX).map(|_| door.exchange(&ticket(&door), &mut OsRng).unwrap()).collect();
-        assert!(!door.knows(&bearers[0]));
-        assert!(bearers[1..].iter().all(|bearer| door.knows(bearer)));
-        assert!(door.knows(&door.api_token()), "the command line's is no bearer that goes");
+            (0..=BEARERS_MAX).map(|_| auth.exchange(&ticket(&auth), &mut OsRng).unwrap()).collect();
+        assert!(!auth.knows(&bearers[0]));
+        assert!(bearers[1..].iter().all(|bearer| auth.knows(bearer)));
+        assert!(auth.knows(&auth.api_token()), "the command line's is no bearer that goes");
     }
 
     #[test]
     fn a_key_that_is_there_twice_is_known() {
-        let door = LocalAuth::new(7_100, &mut OsRng);
-        push(&door.bearers, door.api, BEARERS_MAX);
-        assert!(door.knows(&door.api_token()));
+        let auth = LocalAuth::new(7_100, &mut OsRng);
+        push(&auth.bearers, auth.api, BEARERS_MAX);
+        assert!(auth.knows(&auth.api_token()));
     }
 
     fn request(method: Method, uri: &str, headers: &[(HeaderName, &str)]) -> Request {
@@ -228,10 +228,10 @@ mod tests {
 
     #[test]
     fn only_our_own_names_are_hosts_and_one_at_a_time() {
-        let door = LocalAuth::new(7_100, &mut OsRng);
+        let auth = LocalAuth::new(7_100, &mut OsRng);
         let ours = |uri: &str, hosts: &[&str]| {
             let hosts: Vec<_> = hosts.iter().map(|host| (header::HOST, *host)).collect();
-            door.host_is_ours(&request(Method::GET, uri, &hosts))
+            auth.host_is_ours(&request(Method::GET, uri, &hosts))
         };
         for name in ["127.0.0.1:7100", "LocalHost:7100", "[::1]:7100"] {
             assert!(ours("/", &[name]), "{name}");
@@ -247,10 +247,10 @@ mod tests {
 
     #[test]
     fn every_origin_is_ours_or_there_is_none() {
-        let door = LocalAuth::new(7_100, &mut OsRng);
+        let auth = LocalAuth::new(7_100, &mut OsRng);
         let ours = |origins: &[&str]| {
             let origins: Vec<_> = origins.iter().map(|name| (header::ORIGIN, *name)).collect();
-            door.origin_is_ours(request(Method::GET, "/", &origins).headers())
+            auth.origin_is_ours(request(Method::GET, "/", &origins).headers())
         };
         assert!(ours(&[]) && ours(&["http://LOCALHOST:7100"]) && ours(&["http://[::1]:7100"]));
         for origin in ["null", "localhost:7100", "https://localhost:7100", "http://localhost:71"] {
@@ -261,11 +261,11 @@ mod tests {
 
     #[test]
     fn the_interface_asks_for_a_bearer_and_the_page_for_none() {
-        let door = LocalAuth::new(7_100, &mut OsRng);
+        let auth = LocalAuth::new(7_100, &mut OsRng);
         let refused = |method: &Method, path: &str, bearer: Option<&str>| {
             let mut headers = vec![(header::HOST, "localhost:7100")];
             headers.extend(bearer.map(|bearer| (header::AUTHORIZATION, bearer)));
-            refusal(&door, &request(method.clone(), path, &headers)).is_some()
+            refusal(&auth, &request(method.clone(), path, &headers)).is_some()
         };
         let (get, post) = (&Method::GET, &Method::POST);
         for (method, path) in
@@ -273,7 +273,7 @@ mod tests {
         {
             assert!(!refused(method, path, None), "{path}");
         }
-        let (right, api) = (format!("Bearer {}", door.api_token()), door.api_token());
+        let (right, api) = (format!("Bearer {}", auth.api_token()), auth.api_token());
         for (method, path) in [
             (get, "/v1"),
             (get, "/v1/contacts"),
@@ -293,15 +293,15 @@ mod tests {
 
     #[test]
     fn a_wrong_host_or_origin_is_refused_with_the_right_bearer_too() {
-        let door = LocalAuth::new(7_100, &mut OsRng);
-        let bearer = format!("Bearer {}", door.api_token());
+        let auth = LocalAuth::new(7_100, &mut OsRng);
+        let bearer = format!("Bearer {}", auth.api_token());
         let refused = |host: &str, origin: &str| {
             let headers = [
                 (header::HOST, host),
                 (header::ORIGIN, origin),
                 (header::AUTHORIZATION, bearer.as_str()),
             ];
-            refusal(&door, &request(Method::GET, "/v1/contacts", &headers))
+            refusal(&auth, &request(Method::GET, "/v1/contacts", &headers))
         };
         let (name, ours) = ("localhost:7100", "http://localhost:7100");
         assert!(refused(name, ours).is_none());

@@ -98,8 +98,7 @@ async fn seen(
     JsonBody(body): JsonBody<json::SeenRequest>,
 ) -> Result<StatusCode, Refused> {
     let (contact, note) = (contact_id(&id)?, note_id(&body.note)?);
-    web.node.ask(move |shell| shell.command(Command::Seen { contact, note })).await?;
-    Ok(StatusCode::NO_CONTENT)
+    web.command(Command::Seen { contact, note }).await
 }
 
 /// Own notes that are not delivered yet.
@@ -138,6 +137,5 @@ async fn give_up(
         How::Cancel => Command::Cancel { note },
         How::Forget => Command::Forget { note },
     };
-    web.node.ask(move |shell| shell.command(command)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    web.command(command).await
 }

@@ -33,13 +33,13 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
         .routes(routes!(card))
 }
 
-/// Tells the node that a person is there. What a page asks by itself, again and again, does not
-/// count, and neither does what comes without a bearer (MSG-83).
+/// Tells the node that a person is there. Requests that the page repeats by itself do not count,
+/// and neither do requests without a bearer (MSG-83).
 pub(crate) async fn notice(State(web): State<Web>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let quiet = ["/v1/status", "/v1/observer", "/v1/health", "/v1/carriers", "/v1/events"];
     let by_itself = request.method() == Method::GET && quiet.contains(&path);
-    if path.starts_with("/v1/") && !by_itself && web.door.bearer_is_known(request.headers()) {
+    if path.starts_with("/v1/") && !by_itself && web.auth.bearer_is_known(request.headers()) {
         web.node.touch();
     }
     next.run(request).await
@@ -52,7 +52,7 @@ async fn session(
     State(web): State<Web>,
     JsonBody(body): JsonBody<json::SessionRequest>,
 ) -> ApiResult<json::BearerJson> {
-    let bearer = web.door.exchange(&body.ticket, &mut OsRng).ok_or_else(|| {
+    let bearer = web.auth.exchange(&body.ticket, &mut OsRng).ok_or_else(|| {
         let text = "this address was used already, or is not ours";
         Refused::new("ticket", Fault::new(Exit::Denied, text, "`mezza url` prints a new one"))
     })?;
@@ -62,7 +62,7 @@ async fn session(
 /// Make a new one-time address.
 #[utoipa::path(post, path = "/v1/ticket", responses((status = 200, body = json::TicketUrl)))]
 async fn ticket(State(web): State<Web>) -> ApiResult<json::TicketUrl> {
-    Ok(Json(json::TicketUrl { url: web.door.ticket_url(&mut OsRng) }))
+    Ok(Json(json::TicketUrl { url: web.auth.ticket_url(&mut OsRng) }))
 }
 
 /// What the program is doing.

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use crate::api::json::Problem;
 use crate::api::{Exit, Refused};
 
-/// Why the door stays closed.
+/// Why a request is refused before its handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
     /// The Host header names somebody else: 421.

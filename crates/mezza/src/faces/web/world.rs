@@ -63,12 +63,8 @@ async fn observer(
     UrlQuery(query): UrlQuery<Since>,
 ) -> ApiResult<json::ObserverJson> {
     let observer = web.observer.ok_or_else(|| {
-        let fault = Fault::new(
-            Exit::NotFound,
-            "the observer is off",
-            "start it with `mezza node run --observe`",
-        );
-        Refused::new("no_observer", fault)
+        let next = "start it with `mezza node run --observe`";
+        Refused::new("no_observer", Fault::new(Exit::NotFound, "the observer is off", next))
     })?;
     let since = query.since.unwrap_or(0);
     let seen = tokio::task::spawn_blocking(move || observer.since(since)).await;

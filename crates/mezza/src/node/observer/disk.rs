@@ -2,8 +2,9 @@
 //!
 //! Databases are not among them. On POSIX systems a process that closes any descriptor of a file
 //! lets go of all its locks on it; the next program that opened the database would then take it for
-//! abandoned and delete the log under the connection that writes it (MSG-61). What lies in a
-//! database comes from the connection that has it open: [`Observer::record_disk_row`](super::Observer::record_disk_row).
+//! abandoned and delete the log under the connection that writes it (MSG-61). Rows of a database
+//! come from the connection that has it open:
+//! [`Observer::record_disk_row`](super::Observer::record_disk_row).
 
 use std::fs::File;
 use std::io::Read;
@@ -32,7 +33,7 @@ impl Disk {
         Self(paths.into_iter().map(|path| WatchedFile { path, state: None }).collect())
     }
 
-    /// Those that have changed.
+    /// The files that have changed.
     pub(super) fn look(&mut self) -> Vec<DiskView> {
         self.0.iter_mut().filter_map(WatchedFile::look).collect()
     }

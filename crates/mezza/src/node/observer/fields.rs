@@ -166,7 +166,7 @@ pub(super) struct FieldCursor<'a> {
     pub bytes: &'a [u8],
     /// Where the next field begins.
     pub at: usize,
-    /// What was named so far.
+    /// The fields named so far.
     pub fields: Vec<ObserverField>,
 }
 

@@ -1,4 +1,4 @@
-//! What the interface may ask of an unlocked shell.
+//! The questions of the interface to an unlocked shell.
 
 use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::policy::Policy;
@@ -168,7 +168,7 @@ impl NodeShell {
         sent.map(|view| note(device, &view)).ok_or_else(Refused::no_note)
     }
 
-    /// What sending a text would take.
+    /// An estimate of sending a text, by carrier.
     pub fn preview(&self, contact: ContactId, text: &str) -> Result<json::Preview, Refused> {
         let device = self.device()?;
         device.contact(contact).ok_or_else(Refused::no_contact)?;
@@ -192,12 +192,12 @@ impl NodeShell {
             contact: contact(device, &view),
         };
         let requests = strangers.map(one).collect();
-        let guests = device.guests().iter().map(views::guest).collect();
+        let guests = device.guests().iter().map(views::invitation).collect();
         Ok(json::RequestsJson { requests, guests })
     }
 
     /// One of those who invite.
-    pub fn guest(&self, id: ContactId) -> Result<Option<InvitationView>, Refused> {
+    pub fn invitation(&self, id: ContactId) -> Result<Option<InvitationView>, Refused> {
         Ok(self.device()?.guests().into_iter().find(|guest| guest.id == id))
     }
 
@@ -215,7 +215,7 @@ impl NodeShell {
 
     /// Whether strangers can write to us: the relay is up and holds mailbox and bundle.
     pub fn is_reachable(&self) -> bool {
-        self.is_up(CarrierId::RELAY) && self.opening.is_empty()
+        self.is_up(CarrierId::RELAY) && self.adapters.relays_have_confirmed()
     }
 
     /// Whether a carrier is up.

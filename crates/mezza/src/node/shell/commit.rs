@@ -1,22 +1,20 @@
-//! What comes of an input: told ahead, committed, told and done.
+//! The effects of an input: early events, one commit, late events and orders.
 
 use std::collections::BTreeSet;
 
 use mezza_messenger::{
-    CarrierOutput, Device, Event, MixnetInput, MixnetOutput, Output, RecordChange, RecordKind,
-    RelayOutput, WriteBatch,
+    CarrierOutput, Event, MixnetInput, MixnetOutput, Output, RecordChange, RecordKind, WriteBatch,
 };
 
-use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask, carriers};
+use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask, load};
 use crate::api::json::EventKind;
-use crate::api::{Fault, Refused, words};
+use crate::api::{Fault, Refused};
 use crate::clock::now;
 use crate::node::event_log;
 use crate::node::plan::{self, CommitPlan};
-use crate::process::rng::OsRng;
 
 impl NodeShell {
-    /// What the device has to say, of which that is told which need not wait for the commit.
+    /// Takes the device's outputs, and tells those events that need not wait for the commit.
     pub(super) fn drain(&mut self) -> Result<CommitPlan, Refused> {
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         let turn = plan::drain(&mut open.device);
@@ -26,8 +24,8 @@ impl NodeShell {
         Ok(turn)
     }
 
-    /// Commits once, then does the rest in order (messenger 5.1). What the device wants to hear of is
-    /// durable then. Facts that may wait go with the next commit.
+    /// Commits once, then does the rest in order (messenger 5.1). The device is told of its durable
+    /// rows afterwards. Facts that may wait go with the next commit.
     pub(super) fn finish(&mut self, plan: CommitPlan) -> Result<(), Refused> {
         if plan.is_empty() {
             return Ok(());
@@ -119,21 +117,12 @@ impl NodeShell {
         }
     }
 
-    /// What a carrier of the device wants; of a vault that was put back the mixnet waits.
+    /// Passes an order on to its carrier. The mixnet waits if the vault was put back.
     fn order(&mut self, order: CarrierOutput, doubted: bool) {
         match order {
             CarrierOutput::Mixnet(MixnetOutput::Durable(seq)) => self.durable = Some(seq),
             CarrierOutput::Mixnet(order) if doubted => self.withhold(order),
-            order => {
-                if let CarrierOutput::Relay(
-                    RelayOutput::Open { ticket, line, .. }
-                    | RelayOutput::Publish { ticket, line, .. },
-                ) = &order
-                {
-                    self.opening.insert(*ticket, *line);
-                }
-                self.adapters.order(order);
-            }
+            order => self.adapters.order(order),
         }
     }
 
@@ -141,19 +130,16 @@ impl NodeShell {
     pub(super) fn crashed(&mut self, fault: Fault) -> Refused {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
         self.adapters.clear();
-        self.opening.clear();
-        // What the device that is gone had still to hear and to say goes with it.
+        // Pending inputs and outputs of the old device are dropped with it.
         (self.later, self.heard, self.durable) = (DeferredCommit::default(), None, None);
         self.withheld = None;
         let Some(mut open) = self.open.take() else { return fault.into() };
         let records = open.vault.records();
-        let device = records.and_then(|r| {
-            let device = Device::load(carriers(), r, open.vault.unread(), now(), &mut OsRng);
-            device.map_err(words::load_fault)
-        });
+        let device = records.and_then(|records| load(&open.vault, records));
         if let Ok(device) = device {
             let mut open = UnlockedVault { device, ..open };
-            // What a fresh device wants stored is small; if even that fails, stay locked.
+            // The first batches of a fresh device are small. If even they cannot be committed, it
+            // stays locked.
             let turn = plan::drain(&mut open.device);
             if open.vault.commit(&turn.batches).is_ok() {
                 self.open = Some(open);

@@ -39,7 +39,7 @@ impl NodeShell {
         let carriers = self.carriers().unwrap_or_default();
         let up = carriers.iter().filter(|c| c.up).count();
         if let Some(trouble) = self.adapters.troubles().next() {
-            // What the line says ends with the next step already.
+            // The text of the connection ends with the next step already.
             let (text, next) = trouble.rsplit_once("; ").unwrap_or((trouble, "try again later"));
             return HealthLine::bad("relay", text, next);
         }
@@ -89,7 +89,7 @@ impl NodeShell {
         HealthLine::good("disk", &text)
     }
 
-    /// What is stored and did not load, one line for each part.
+    /// The stored parts that did not load, a line for each.
     fn aside_lines(&self) -> Vec<HealthLine> {
         let aside = self.open.iter().flat_map(|open| open.device.set_aside());
         aside.map(|aside| words::aside_line(&aside)).collect()

@@ -9,7 +9,7 @@ use crate::api::{Refused, json};
 use crate::store::witness::Witness;
 
 impl UnlockedVault {
-    /// What is to be committed with `batches` for the witness. Without one the commit goes on: notes
+    /// The batch to commit with `batches` for the witness. Without one the commit goes on: notes
     /// of other carriers are in it.
     pub(super) fn witnessed(&mut self, batches: &[WriteBatch]) -> Option<WriteBatch> {
         let claimed = self.witness.as_mut()?.before(batches);

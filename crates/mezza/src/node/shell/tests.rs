@@ -81,7 +81,7 @@ async fn nothing_leaves_before_its_commit() {
     assert!(ann.ask(move |shell| Ok(send(shell, contact, 3))).await.unwrap().1);
 }
 
-/// What a round has the device store, and nothing that it would have to load.
+/// The rows that a round of the mixnet stores, and none that the device would have to load.
 fn round(shell: &mut NodeShell) -> Result<(), Refused> {
     let (kind, key, bucket) = (RecordKind::NetworkRow, vec![0xff; 8], Retention::Rolling);
     let put = RecordChange::Put { kind, key: key.clone(), bucket, value: Wiping::new(Vec::new()) };
@@ -156,9 +156,9 @@ async fn what_waits_for_a_commit_goes_when_the_clock_was_put_back() {
     let follow = |shell: &mut NodeShell| {
         shell.create("Ann", PASS, &[])?;
         let ahead = now().plus_ms(6 * Time::HOUR_MS);
-        shell.tend_at(ahead);
+        shell.run_due_work_at(ahead);
         shell.later.end = Some(ahead.plus_ms(LATER_MS));
-        shell.tend_at(now());
+        shell.run_due_work_at(now());
         Ok(shell.later.end)
     };
     assert_eq!(node.ask(follow).await.unwrap(), None);
@@ -174,11 +174,11 @@ async fn mix_40_the_device_follows_a_clock_that_was_put_back() {
         shell.command(join)?;
         shell.seen = now().plus_ms(6 * Time::HOUR_MS);
         let open = shell.open.as_mut().expect("it was made");
-        // What comes of it waits, since it would tell the device the time.
+        // Its effects wait, since they would give the device the time.
         open.device.wake(shell.seen, &mut OsRng);
         let due = |shell: &NodeShell| shell.open.as_ref().and_then(|open| open.device.deadline());
         let before = due(shell);
-        shell.tend_at(now());
+        shell.run_due_work_at(now());
         let soon = Some(now().plus_ms(2 * Time::HOUR_MS));
         Ok((before > soon, due(shell) <= soon))
     };

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 /// A step that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteStep {
-    /// What an earlier attempt left is removed.
+    /// Remove the file of an earlier attempt.
     Clear,
     /// The second file is made.
     Create,
@@ -54,7 +54,7 @@ impl WriteStep {
         Self::Checkpoint,
     ];
 
-    /// What the system says when this step fails.
+    /// The errors of the system with which this step fails.
     pub(crate) fn errors(self) -> &'static [Errno] {
         match self {
             Self::Create | Self::Enter => &[Errno::EMFILE, Errno::ENOSPC],
@@ -94,7 +94,7 @@ impl Drop for Failing {
     }
 }
 
-/// What this step says on this thread now.
+/// The planned result of this step on this thread.
 pub(crate) fn at(step: WriteStep) -> io::Result<()> {
     let Some(plan) = PLAN.get().filter(|plan| plan.step == step) else { return Ok(()) };
     if plan.after > 0 {

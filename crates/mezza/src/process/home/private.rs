@@ -1,4 +1,4 @@
-//! Files that nobody else may read: made with their mode, checked before they are used.
+//! Files for their owner only: made with their mode, checked before they are used.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,7 +19,7 @@ const FILE_MODE: u32 = 0o600;
 const SHARED_MODE: u32 = 0o666;
 /// The bits that are compared; the others, set-group-id say, come from the folder above.
 const MODE_MASK: u32 = 0o777;
-/// What [`replace`] adds to a name until the new content is whole.
+/// The suffix of a file that [`replace`] is still writing.
 const FRESH: &str = ".new";
 
 /// Makes a folder of mode 0700 with its parents, or checks the one that is there.
@@ -54,8 +54,8 @@ pub(crate) fn check_not_planted(path: &Path) -> Result<(), Fault> {
     check_owner(path, &found)
 }
 
-/// Refuses a file that somebody else may read or write (exit code 77). What is no regular file, a
-/// pipe for example, passes: it has no mode worth a check.
+/// Refuses a file that somebody else may read or write (exit code 77). A file that is not regular,
+/// a pipe for example, passes: its mode protects nothing.
 pub(crate) fn check_unread(path: &Path) -> Result<(), Fault> {
     let found = fs::metadata(path).map_err(|error| cannot_read(path, &error))?;
     if found.is_file() && found.mode() & 0o077 != 0 {

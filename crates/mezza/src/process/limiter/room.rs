@@ -67,7 +67,7 @@ impl Leaves {
 /// The connections of one site.
 #[derive(Debug, Default)]
 struct Site {
-    /// What leaves first is the last of each set, see [`Leaves::turn`].
+    /// The last of each set leaves first, see [`Leaves::turn`].
     by_address: BTreeMap<[u8; 8], BTreeSet<Number>>,
     /// The addresses by how soon they make room.
     by_rank: BTreeSet<(Rank, [u8; 8])>,
@@ -109,7 +109,7 @@ fn rank(numbers: &BTreeSet<Number>) -> Option<Rank> {
     numbers.last().map(|last| (numbers.len(), *last))
 }
 
-/// So many places.
+/// The number of places.
 #[derive(Debug)]
 pub(super) struct Room {
     most: usize,
@@ -120,7 +120,7 @@ pub(super) struct Room {
     len: usize,
 }
 
-/// There is no place, and nobody has to make room.
+/// There is no place, and no connection has to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -139,7 +139,8 @@ impl Room {
         self.len >= self.most
     }
 
-    /// Who makes room for one more of `source` where no place is free: one of the site with most
+    /// The connection that makes room for one more of `source` where no place is free: one of the
+    /// site with most
     /// places, there of the address with most. Among equals a connection that stands stays, and a
     /// handshake gives way, the oldest first.
     pub(super) fn yielding(&self, source: &Source) -> Result<Number, Full> {

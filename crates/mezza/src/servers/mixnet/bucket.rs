@@ -12,7 +12,6 @@ use mezza_mixnet::config::{Chain, ServicePolicy, SignedConfig};
 use mezza_mixnet::sign::VerifyKey;
 use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::TlsAcceptor;
 
 use super::key::ServerKey;
 use super::network::{ConfigArchive, in_force};
@@ -22,7 +21,7 @@ use crate::api::{Exit, Fault};
 use crate::clock::now;
 use crate::connection::link::{self, LinkChange, LinkEvent, LinkTable};
 use crate::process::metrics::{self, Metric, Metrics};
-use crate::tls::{AllowedClientKeys, link_server_config};
+use crate::tls::AllowedClientKeys;
 
 /// How far the clocks of servers may be apart (MIX-34).
 const CLOCKS_MS: u64 = 30_000;
@@ -44,7 +43,7 @@ pub(crate) struct BucketServerOptions {
     pub metrics: u16,
 }
 
-/// Who has a link here.
+/// The peers of a bucket store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Peer {
     /// The last mix, which puts.
@@ -53,7 +52,7 @@ enum Peer {
     Entry,
 }
 
-/// What the thread takes in.
+/// An event of the store's thread.
 enum Event {
     Link(Peer, u64, LinkEvent),
     Config(SignedConfig),
@@ -76,28 +75,28 @@ pub(crate) async fn start(
         return Err(Fault::new(Exit::Config, text, "use the key whose public half stands there"));
     }
     let shelves = BucketDir::open(&dir)?;
-    let listener = server::bind(listen).await?;
-    let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
-    let counts = Arc::new(Metrics::default());
-    metrics::serve(Arc::clone(&counts), port).await;
+    let (listener, address) = server::bind(listen).await?;
+    let counts = metrics::serve(port).await;
 
     let entry = config.coordinator.key;
     let last = config.mixes.last().map_or(entry, |mix| mix.server.key);
     let identity = key.identity()?;
-    let tls = link_server_config(
-        &identity,
-        &[link::STORE],
-        Some(AllowedClientKeys::new(vec![entry, last])),
-    )
-    .map_err(|_| Fault::bug("TLS refuses our settings"))?;
+    let peers = AllowedClientKeys::new(vec![entry, last]);
+    let tls = server::acceptor(&identity, &[link::STORE], Some(peers))?;
     let who = move |key: &VerifyKey, _: &[u8]| match *key {
         key if key == entry => Some(Peer::Entry),
         key if key == last => Some(Peer::Mix),
         _ => None,
     };
     let (events, queue) = mpsc::channel(EVENTS_MAX);
-    let door = (listener, TlsAcceptor::from(tls));
-    tokio::spawn(server::take_in(door, events.clone(), Arc::clone(&counts), who, Event::Link));
+    let listening = (listener, tls);
+    tokio::spawn(server::accept_links(
+        listening,
+        events.clone(),
+        Arc::clone(&counts),
+        who,
+        Event::Link,
+    ));
     tracing::info!("bucket store runs");
     let store = Store {
         chain: network.chain,
@@ -134,7 +133,7 @@ async fn run(
 struct Store {
     chain: Chain,
     shelves: BucketDir,
-    /// What the last mix is putting.
+    /// The upload of the last mix.
     upload: Option<Upload>,
     /// Buckets that the entry got on this link, of rounds that may still be here.
     given: BTreeSet<(RoundId, u32)>,
@@ -162,7 +161,7 @@ impl Store {
         Ok(Exit::Done)
     }
 
-    /// What happens on a link.
+    /// Handles an event of a link.
     fn hear(&mut self, peer: Peer, link: u64, news: LinkEvent) -> Result<(), Fault> {
         let allowed = match (peer, self.links.hear(peer, link, news)) {
             (_, LinkChange::None) => true,
@@ -194,7 +193,7 @@ impl Store {
         }
     }
 
-    /// Sends a frame; `false` if the link is lost, of which no news will come.
+    /// Sends a frame; `false` if the link is lost. No event follows then.
     fn send(&mut self, peer: Peer, frame: Frame) -> bool {
         let sent = self.links.send(peer, frame);
         if !sent {
@@ -379,7 +378,7 @@ mod tests {
         let (mut store, key) = store(folder.path());
         let round = current(&store);
         assert!(put(&mut store, &key, round));
-        // Each time over a link that begins anew, whoever hung up on the last one.
+        // Each time over a new link, whichever side closed the last one.
         for link in [1, 2] {
             let mut entry = link_up(&mut store, link, 2);
             assert_eq!(fetch(&mut store, &mut entry, (link, round)), 2);
@@ -397,7 +396,7 @@ mod tests {
             assert_eq!(fetch(&mut store, &mut entry, (link, round + 1)), 0);
             assert!(entry.is_closed(), "too often in vain");
         }
-        // One that does not read is hung up on as well: manifest and object are two.
+        // A link that is not read is closed as well: manifest and object are two frames.
         let mut entry = link_up(&mut store, 5, 1);
         assert_eq!(fetch(&mut store, &mut entry, (5, round)), 1);
         assert!(entry.is_closed());
@@ -415,7 +414,7 @@ mod tests {
         let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
         let _entry = link_up(&mut store, 1, 2);
         assert!(store.hand_out(&fetch).unwrap());
-        // What is removed from the shelves is not remembered for ever.
+        // Buckets that are removed from the folder are not remembered for ever.
         (1..=10).for_each(|ahead| assert!(put(&mut store, &key, round + ahead)));
         assert_eq!(store.given.len(), 1);
         let gone = RoundId { service: Service::Call, round: round - 16 };

@@ -33,7 +33,7 @@ use crate::process::rng::OsRng;
 pub(crate) const MIXES: usize = 3;
 /// Clients of the network.
 const USERS_MAX: u32 = 200;
-/// Noise that shows what noise is, and protects nobody.
+/// Noise for a demonstration: too little to protect a user.
 const NOISE: Law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
 /// Noise messages whose way back is checked.
 const TRAPS: Traps = Traps { singles: 8, pairs: 4 };
@@ -180,7 +180,7 @@ impl DemoFiles {
     }
 }
 
-/// Ports of loopback that nobody has now, below those that the system gives to outgoing connections:
+/// Free ports of loopback, below those that the system gives to outgoing connections:
 /// they are to be free at the next start, too.
 ///
 /// # Errors

@@ -18,7 +18,6 @@ use mezza_mixnet::config::{Config, Server, SignedConfig};
 use mezza_mixnet::coordinator::{ConnectionId, Coordinator, Ending, Input, Output};
 use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::TlsAcceptor;
 
 use super::key::ServerKey;
 use super::network::{ConfigArchive, in_force};
@@ -31,7 +30,7 @@ use crate::process::files;
 use crate::process::limiter::ConnectionLimiter;
 use crate::process::metrics::{self, Metric, Metrics};
 use crate::process::rng::OsRng;
-use crate::tls::{TlsIdentity, link_server_config};
+use crate::tls::TlsIdentity;
 
 /// Connections beyond the clients: links, and those that come for a config.
 const SPARE: usize = 64;
@@ -70,7 +69,7 @@ enum ServerLink {
     Store,
 }
 
-/// What the task takes in.
+/// An event of the entry's task.
 enum Event {
     Line(ServerLink, u64, LinkEvent),
     Client(ConnectionId, LinkEvent),
@@ -94,18 +93,15 @@ pub async fn start(
     }
     let most = config.users_max as usize + SPARE;
     files::room_for_files(most as u64 + files::OTHERS)?;
-    let listener = server::bind(listen).await?;
-    let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
+    let (listener, address) = server::bind(listen).await?;
     let (events, queue) = mpsc::channel(EVENTS_MAX);
-    let counts = Arc::new(Metrics::default());
-    metrics::serve(Arc::clone(&counts), port).await;
+    let counts = metrics::serve(port).await;
 
     let identity = Arc::new(key.identity()?);
-    let tls = link_server_config(&identity, &[link::CLIENT], None)
-        .map_err(|_| Fault::bug("TLS refuses our settings"))?;
-    let door = (listener, TlsAcceptor::from(tls));
-    let doors = ConnectionLimiter::new(clients::bounds(per_prefix, most));
-    tokio::spawn(clients::accept_clients(door, doors, events.clone(), Arc::clone(&counts)));
+    let tls = server::acceptor(&identity, &[link::CLIENT], None)?;
+    let listening = (listener, tls);
+    let limiter = ConnectionLimiter::new(clients::bounds(per_prefix, most));
+    tokio::spawn(clients::accept_clients(listening, limiter, events.clone(), Arc::clone(&counts)));
     lines(&config, &identity, &events, &counts);
     tracing::info!("entry runs");
     let shell = EntryShell {
@@ -200,7 +196,7 @@ impl Shell for EntryShell {
         }
     }
 
-    fn tend(&mut self) -> Option<Result<Exit, Fault>> {
+    fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
         if self.ticked.elapsed() >= TICK {
             self.ticked = Instant::now();
             self.hang_up_unseen();
@@ -258,7 +254,7 @@ impl EntryShell {
 
     fn hang_up(&mut self, client: ConnectionId) {
         self.clients.drop_link(client);
-        // One that never said a thing is a stranger to the machine.
+        // The machine refuses the id of a client that has sent nothing; it holds nothing of it.
         let _ = self.machine.handle(Input::Gone(client), now(), &mut OsRng);
     }
 

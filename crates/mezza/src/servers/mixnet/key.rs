@@ -14,7 +14,7 @@ use crate::api::{Exit, Fault};
 use crate::process::home::private;
 use crate::tls::TlsIdentity;
 
-/// What stands before the seed.
+/// The text before the seed.
 const HEAD: &[u8] = b"mezza-mix-key-1 ";
 /// Bytes of the line, its end included.
 const LINE_BYTES: usize = HEAD.len() + 64 + 1;
@@ -84,7 +84,7 @@ impl ServerKey {
         (whole == Ok(32)).then_some(Self(seed))
     }
 
-    /// What signs.
+    /// The signer of this key.
     pub fn signer(&self) -> Signer {
         Signer::from_seed(&self.0)
     }
@@ -94,7 +94,7 @@ impl ServerKey {
         self.signer().public()
     }
 
-    /// What proves itself on links.
+    /// The TLS identity for links.
     ///
     /// # Errors
     /// If the primitive refuses the seed, which it does to none.

@@ -38,7 +38,7 @@ use user::Pairs;
 /// How long no round may be returned before the load gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What to simulate.
+/// The options of a simulation.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     /// The network, joined.
@@ -51,7 +51,7 @@ pub(crate) struct Load {
     pub verify: bool,
 }
 
-/// What the task takes in.
+/// An event of the simulation's task.
 enum Event {
     User(u32, u64, LinkEvent),
     Prepared(Box<Prepared>),
@@ -69,7 +69,7 @@ pub(crate) async fn run(
     let entry = EntryClient::of(&load.chain).map_err(|e| Fault::bug(e.to_string()))?;
     let (load, entry) = (Arc::new(load), Arc::new(entry));
     let (events, mut queue) = mpsc::channel(EVENTS_MAX);
-    // Users hang up once nobody holds this any more.
+    // Users disconnect once this is dropped.
     let (_here, gone) = watch::channel(());
     for number in 0..load.users {
         let (load, entry) = (Arc::clone(&load), Arc::clone(&entry));

@@ -20,7 +20,6 @@ use mezza_mixnet::privacy::{Accounting, PrivacyTarget, noise_for};
 use mezza_mixnet::sign::VerifyKey;
 use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::TlsAcceptor;
 
 use super::key::ServerKey;
 use super::network::{ConfigArchive, in_force};
@@ -35,7 +34,7 @@ use crate::process::busy::Phase;
 use crate::process::drive::Shell;
 use crate::process::metrics::{self, Metric, Metrics};
 use crate::process::rng::OsRng;
-use crate::tls::{AllowedClientKeys, link_server_config};
+use crate::tls::AllowedClientKeys;
 
 /// Onions of a job, of a frame of 512. With larger ones the threads end far apart, and latency grows
 /// in stairs. Without vectors that is 5 ms of work; with them 1 ms, and as many as share an inversion.
@@ -54,13 +53,13 @@ pub struct MixServerOptions {
     pub floor: NoiseFloor,
     /// Threads for heavy work.
     pub threads: usize,
-    /// What was signed.
+    /// The highest rounds that were signed.
     pub signed: Signed,
     /// The port of the metrics; 0: none. `None`: 7110 and the position.
     pub metrics: Option<u16>,
 }
 
-/// What the task takes in.
+/// An event of the mix's task.
 enum Event {
     Link(Neighbour, u64, LinkEvent),
     Job(JobEnd),
@@ -123,15 +122,13 @@ pub async fn start_with(
     let public = key.public();
     let (config, at) = place(&network, &public)?;
     check_noise(&config, &floor)?;
-    let listener = server::bind(listen).await?;
-    let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
+    let (listener, address) = server::bind(listen).await?;
     let (events, queue) = mpsc::channel(EVENTS_MAX);
-    let counts = Arc::new(Metrics::default());
-    metrics::serve(Arc::clone(&counts), port.unwrap_or(metrics::MIX_PORT + at as u16)).await;
+    let counts = metrics::serve(port.unwrap_or(metrics::MIX_PORT + at as u16)).await;
 
     let report = events.clone();
     let pool = WorkerPool::start(threads, kernel, Arc::clone(&counts), move |outcome| {
-        // The threads of the pool know no runtime; whoever is gone needs no result.
+        // The threads of the pool know no runtime. If the task has ended, the result is dropped.
         let _ = report.blocking_send(Event::Job(outcome));
     })?;
     let setup = MixOptions {
@@ -171,15 +168,20 @@ fn links(
     let coordinator = config.coordinator.key;
     let before = at.checked_sub(1).map_or(coordinator, |before| config.mixes[before].server.key);
     let peers = AllowedClientKeys::new(vec![coordinator, before]);
-    let tls = link_server_config(&identity, &[link::CONTROL, link::DATA], Some(peers))
-        .map_err(|_| Fault::bug("TLS refuses our settings"))?;
+    let tls = server::acceptor(&identity, &[link::CONTROL, link::DATA], Some(peers))?;
     let who = move |key: &VerifyKey, protocol: &[u8]| match protocol {
         link::CONTROL if *key == coordinator => Some(Neighbour::Coordinator),
         link::DATA if *key == before => Some(Neighbour::Previous),
         _ => None,
     };
-    let door = (listener, TlsAcceptor::from(tls));
-    tokio::spawn(server::take_in(door, events.clone(), Arc::clone(metrics), who, Event::Link));
+    let listening = (listener, tls);
+    tokio::spawn(server::accept_links(
+        listening,
+        events.clone(),
+        Arc::clone(metrics),
+        who,
+        Event::Link,
+    ));
     let (peer, name, server, protocol) = if let Some(next) = config.mixes.get(at + 1) {
         (Neighbour::Next, format!("mix {}", at + 1), next.server.clone(), link::DATA)
     } else {
@@ -260,7 +262,7 @@ impl MixShell {
         let Err(error) = self.mix.handle(input, crate::clock::now(), &mut OsRng) else { return };
         self.metrics.count(Metric::Refused);
         match error {
-            // What comes late for a round that is over is nobody's fault.
+            // A late frame or job of a round that is over is no fault of a peer.
             MixError::UnknownRound | MixError::Unasked | MixError::Unexpected | MixError::Round => {
                 tracing::debug!(%error, "an input was refused");
             }
@@ -286,7 +288,7 @@ impl MixShell {
                     }
                 }
                 Output::Store(id) => {
-                    // Nobody signs before the number is durable; other inputs wait that long.
+                    // The machine signs once the number is durable; other inputs wait that long.
                     tokio::task::block_in_place(|| self.signed.put(id))?;
                     self.input(Input::Stored(id));
                 }

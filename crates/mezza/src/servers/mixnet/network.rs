@@ -60,8 +60,8 @@ pub struct ConfigArchive {
 }
 
 impl ConfigArchive {
-    /// Reads and checks the configs of a network, oldest first. Whoever names the files trusts
-    /// the first one: its hash becomes the pin.
+    /// Reads and checks the configs of a network, oldest first. The first one is trusted, because
+    /// the operator named it: its hash becomes the pin.
     ///
     /// # Errors
     /// As [`read`]; 1 if one of them is refused.

@@ -32,10 +32,10 @@ pub(crate) enum JobEnd {
     Lost(RoundId),
 }
 
-/// Who is told.
+/// Reports the end of a job.
 type Report = Box<dyn Fn(JobEnd) + Send + Sync>;
 
-/// Threads and the jobs that wait for them. What waits when it is dropped is wiped.
+/// Threads and the jobs that wait for them. Waiting jobs are wiped when the pool is dropped.
 pub(crate) struct WorkerPool {
     threads: ThreadPool,
     queue: Arc<JobQueue>,
@@ -94,7 +94,7 @@ impl WorkerPool {
         true
     }
 
-    /// Drops, and so wipes, the waiting jobs that nobody wants any more (MIX-14).
+    /// Drops, and so wipes, the waiting jobs that are not wanted any more (MIX-14).
     pub(crate) fn retain(&self, wanted: impl Fn(&Job) -> bool) {
         let mut waiting = self.queue.waiting();
         waiting.round.retain(&wanted);
@@ -103,8 +103,8 @@ impl WorkerPool {
 }
 
 /// Keeps thread `n` on a core of its own where there is one for each: two that are woken from one core
-/// may share it for milliseconds while another one has nothing to do. What a thread does not take in
-/// time another one does.
+/// may share it for milliseconds while another one has nothing to do. A job that a thread does not
+/// take in time is taken by another one.
 #[cfg(target_os = "linux")]
 fn stay(n: usize, threads: usize) {
     use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};

@@ -1,4 +1,5 @@
-//! What all three roles share: a listener for links of other servers, and the wait for what is due.
+//! The parts that all three roles share: a listener for links of other servers, TLS, the task's
+//! end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,14 +19,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::api::{Exit, Fault};
-use crate::connection::link::{self, FrameSizeClass, LinkEvent, SERVER_FRAMES_MAX, carry};
-use crate::process::busy::Phase;
+use crate::connection::link::{self, LinkEvent};
 use crate::process::drive::{self, Shell};
 use crate::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPermit};
 use crate::process::metrics::{Metric, Metrics};
-use crate::tls::peer_key;
+use crate::tls::{AllowedClientKeys, TlsIdentity, link_server_config, peer_key};
 
-/// Events that may wait for a machine; whoever has one more waits. Frames of batches are long.
+/// Events that may wait for a machine; a sender with one more waits. Frames of batches are long.
 pub(crate) const EVENTS_MAX: usize = 256;
 /// Time for TLS to be set up.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ pub struct ServerHandle {
     pub key: VerifyKey,
     /// Tells it of a later config; links stay those of the config that it began with.
     pub learn: Learn,
-    /// What it counts.
+    /// Its counters.
     pub metrics: Arc<Metrics>,
     /// The task that owns its machine.
     pub task: JoinHandle<Result<Exit, Fault>>,
@@ -84,8 +84,8 @@ pub(crate) fn end(task: Result<Result<Exit, Fault>, JoinError>) -> Result<Exit, 
     task.unwrap_or_else(|_| Err(Fault::bug("the task of a server panicked")))
 }
 
-/// What hands configs to the task behind `events`. A task that has too much to do is told at the next
-/// request.
+/// A function that gives configs to the task behind `events`. If the task is busy, the config is
+/// dropped and read again at the next SIGHUP.
 pub(crate) fn learn<E: Send + 'static>(
     events: &mpsc::Sender<E>,
     event: impl Fn(SignedConfig) -> E + Send + Sync + 'static,
@@ -103,15 +103,27 @@ pub(crate) fn is_news(config: &SignedConfig, chain: &Chain) -> bool {
     config.config().seq >= chain.head().seq
 }
 
-/// Listens on an address.
+/// Listens on an address; gives the address with the port that was free, too.
 ///
 /// # Errors
 /// 78 if it cannot be had.
-pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
-    TcpListener::bind(address).await.map_err(|error| {
-        let text = format!("cannot listen on {address}: {error}");
+pub(crate) async fn bind(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
+    let listener = TcpListener::bind(wanted).await.map_err(|error| {
+        let text = format!("cannot listen on {wanted}: {error}");
         Fault::new(Exit::Config, text, "choose another address with `--listen`")
-    })
+    })?;
+    let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
+    Ok((listener, address))
+}
+
+/// The server's side of TLS, for these protocols; with `peers` only for clients with their keys.
+pub(crate) fn acceptor(
+    identity: &TlsIdentity,
+    protocols: &[&[u8]],
+    peers: Option<Arc<AllowedClientKeys>>,
+) -> Result<TlsAcceptor, Fault> {
+    let config = link_server_config(identity, protocols, peers);
+    config.map(TlsAcceptor::from).map_err(|_| Fault::bug("TLS refuses our settings"))
 }
 
 /// How many links each server of the config has here.
@@ -135,8 +147,8 @@ impl<P: Ord + Copy> Held<P> {
     }
 }
 
-/// What connections of servers have in common. `W` says whom a key and a protocol make, `V` what news
-/// of a link become.
+/// The state that connections of servers share. `W` finds the peer of a key and a protocol, `V`
+/// makes an event of a link's event.
 struct Gate<P, E, W, V> {
     tls: TlsAcceptor,
     held: Held<P>,
@@ -148,7 +160,7 @@ struct Gate<P, E, W, V> {
 
 /// Takes in links of other servers until the machine is gone. `who` says whom a key and a protocol
 /// make; anybody else is closed before a frame is read (MIX-1).
-pub(crate) async fn take_in<P, E>(
+pub(crate) async fn accept_links<P, E>(
     (listener, tls): (TcpListener, TlsAcceptor),
     events: mpsc::Sender<E>,
     metrics: Arc<Metrics>,
@@ -158,26 +170,26 @@ pub(crate) async fn take_in<P, E>(
     P: Copy + Ord + fmt::Debug + Send + Sync + 'static,
     E: Send + 'static,
 {
-    let doors = ConnectionLimiter::new(BOUNDS);
+    let limiter = ConnectionLimiter::new(BOUNDS);
     let held = Held(Mutex::default());
     let gate = Arc::new(Gate { tls, held, events, metrics, who, event });
     loop {
-        let (socket, _, ticket) = tokio::select! {
+        let (socket, _, permit) = tokio::select! {
             () = gate.events.closed() => return,
-            accepted = doors.accept(&listener) => accepted,
+            accepted = limiter.accept(&listener) => accepted,
         };
-        let Some(ticket) = ticket else {
+        let Some(permit) = permit else {
             gate.metrics.count(Metric::TurnedAway);
             continue;
         };
         let gate = Arc::clone(&gate);
         tokio::spawn(async move {
             // A handshake that had to make room was a stranger's, or comes again.
-            let Some(Some((stream, protocol, peer))) = ticket.hold(gate.meet(socket)).await else {
+            let Some(Some((stream, protocol, peer))) = permit.hold(gate.meet(socket)).await else {
                 return;
             };
             if gate.held.take(peer) {
-                gate.link(stream, &protocol, (peer, ticket)).await;
+                gate.link(stream, &protocol, (peer, permit)).await;
                 gate.held.give_back(peer);
             }
         });
@@ -207,27 +219,17 @@ where
     }
 
     /// A link with a server of the config, until it ends. From now on it has a place that no stranger
-    /// can have: the one at the doors is given back.
+    /// can have: its permit is given back.
     async fn link(
         &self,
         stream: Box<TlsStream<TcpStream>>,
         protocol: &[u8],
-        (peer, ticket): (P, ConnectionPermit),
+        (peer, permit): (P, ConnectionPermit),
     ) {
-        drop(ticket);
-        let (number, event) = (link::number(), &self.event);
-        let (outbox, parcels) = mpsc::channel(SERVER_FRAMES_MAX);
-        if self.events.send(event(peer, number, LinkEvent::Up(outbox))).await.is_err() {
-            return;
-        }
-        tracing::info!(?peer, "a link is up");
-        let size =
-            if protocol == link::CONTROL { FrameSizeClass::Short } else { FrameSizeClass::Long };
-        let frame = |frame| event(peer, number, LinkEvent::Frame(frame));
-        let carried = carry(stream, size, parcels, &self.events, frame);
-        let end = self.metrics.busy.task(Phase::Link, carried).await;
-        end.tell(&format!("{peer:?}"), &self.metrics);
-        let _ = self.events.send(event(peer, number, LinkEvent::Down)).await;
+        drop(permit);
+        let (name, event) = (format!("{peer:?}"), |link, news| (self.event)(peer, link, news));
+        // If the machine's task has ended, the listener ends as well.
+        let _ = link::between(stream, protocol, &name, &self.events, &self.metrics, event).await;
     }
 }
 

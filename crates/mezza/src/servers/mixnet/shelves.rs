@@ -21,7 +21,7 @@ use crate::process::home::private;
 const ROUNDS: usize = 16;
 /// Most bytes of an object in one CHUNK.
 const CHUNK_BYTES: usize = 262_000;
-/// What stands behind the name of a round that is not whole.
+/// The suffix of the folder of an unfinished round.
 const NEW: &str = ".new";
 
 /// The folder.
@@ -109,7 +109,7 @@ impl BucketDir {
         Ok(())
     }
 
-    /// What is said about a bucket: OBJECT and its CHUNKs, or that it is not there.
+    /// The answer for a bucket: OBJECT and its CHUNKs, or an empty OBJECT if it is not there.
     ///
     /// # Errors
     /// If the disk cannot be read.
@@ -136,7 +136,7 @@ impl BucketDir {
         Ok(std::iter::once(FrameBody::Object(Some(manifest))).chain(chunks).collect())
     }
 
-    /// What is in the folder; `None`: not a whole round.
+    /// The entries of the folder; `None`: not a whole round.
     fn entries(&self) -> Result<Vec<(PathBuf, Option<RoundId>)>, Fault> {
         let entry = |entry: io::Result<fs::DirEntry>| {
             entry.map(|entry| (entry.path(), entry.file_name().to_str().and_then(id_of)))

@@ -45,7 +45,7 @@ impl Signed {
         Ok(Self { path, rounds, _lock: lock })
     }
 
-    /// What was signed.
+    /// The highest rounds that were signed.
     pub const fn rounds(&self) -> &BTreeMap<Service, u64> {
         &self.rounds
     }

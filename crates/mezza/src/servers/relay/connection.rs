@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use mezza_core::{FrameTooLong, Time};
 use mezza_messenger::relay_wire::{
-    ALPN, ENVELOPE_BYTES_MAX, LENGTH_BYTES, RelayDeframer, RelayFrame, VERSION, encode_mail,
+    ALPN, ENVELOPE_BYTES_MAX, RelayDeframer, RelayFrame, VERSION, encode_mail,
 };
 use mezza_messenger::relay_wire::{DoneCode, MailboxAddress};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -40,12 +40,12 @@ const READ_BYTES: usize = 4_096;
 const WRITE_BYTES: usize = 32 << 10;
 /// How long a connection that ends waits for its answers, and then for the client to hang up.
 const LEAVE: Duration = Duration::from_millis(700);
-/// What a client over the limit of connections is told to wait, s.
+/// The wait in the refusal of a client over the limit of connections, s.
 const RETRY_CONNECT_S: u16 = 60;
 /// Bytes of a frame that make as much work as one more frame.
 const WORK_BYTES: usize = 4_096;
 
-/// What all connections of one relay share.
+/// The parts that all connections of one relay share.
 pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) clock: Clock,
@@ -115,17 +115,17 @@ struct Connection {
 pub(super) async fn serve(
     shared: Arc<Shared>,
     socket: TcpStream,
-    (account, ticket): (Account, &ConnectionPermit),
+    (account, permit): (Account, &ConnectionPermit),
     mut stop: watch::Receiver<bool>,
 ) {
     let accepting = Connection::accept(shared, socket, account, &mut stop);
-    let Some(Some(mut connection)) = ticket.hold(accepting).await else { return };
-    ticket.settle();
+    let Some(Some(mut connection)) = permit.hold(accepting).await else { return };
+    permit.settle();
     let served = async {
         let end = connection.run(stop).await;
         connection.end(end).await;
     };
-    if ticket.hold(served).await.is_none() {
+    if permit.hold(served).await.is_none() {
         connection.unwatch().await;
     }
 }
@@ -270,8 +270,8 @@ impl Connection {
         self.look_up().await
     }
 
-    /// What the writer could not say in the queue: that this connection has to end, or that mail
-    /// waits for room which there is now.
+    /// Looks for signals that the full queue could not hold: that this connection has to end, or
+    /// that mail waits for room which there is now.
     async fn look_up(&mut self) -> Result<(), End> {
         if self.outlet.is_ended() {
             return Err(End::Failed);
@@ -342,7 +342,7 @@ impl Connection {
         if self.lane.send(job).await { Ok(()) } else { Err(End::Stopped) }
     }
 
-    /// Waits until this connection may have so much done. What comes for it meanwhile is delivered.
+    /// Waits until this connection may have so much done, and delivers events meanwhile.
     async fn pace(&mut self, work: u64) -> Result<(), End> {
         let rate = self.shared.limits.work;
         loop {
@@ -365,7 +365,7 @@ impl Connection {
         Time::from_ms(self.began.elapsed().as_millis() as u64)
     }
 
-    /// What the client was promised an answer for is answered, then the watches end.
+    /// Sends the answers that are still pending, then ends the watches.
     async fn leave(&mut self) {
         let answers = async {
             while self.pending > 0 {
@@ -395,15 +395,6 @@ impl Connection {
         let mut buffer = vec![0; READ_BYTES];
         let unread = async { while matches!(socket.read(&mut buffer).await, Ok(1..)) {} };
         drop(timeout(LEAVE, unread).await);
-    }
-
-    /// Shows a frame that came in, with the length field that the splitter ate.
-    fn record_frame(&self, frame: &[u8]) {
-        if self.shared.tap.is_some() {
-            let length = (frame.len() as u32).to_be_bytes();
-            let whole = [&length[4 - LENGTH_BYTES..], frame].concat();
-            self.point.record(Side::Frame, Direction::ToRelay, &whole);
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::store::StoreError;
+use crate::api::Exit;
 use crate::tls::IdentityError;
 
 /// Why a relay could not start, or stopped.
@@ -30,7 +31,7 @@ pub enum RelayError {
     Listen {
         /// Where it was tried.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// TLS refused our own settings.
@@ -41,7 +42,7 @@ pub enum RelayError {
     Io {
         /// Which one.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The writer thread ended before it was told to.
@@ -51,20 +52,20 @@ pub enum RelayError {
 
 impl RelayError {
     /// The exit code of a program that ends with this error.
-    pub fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> Exit {
         match self {
-            Self::Identity(IdentityError::Modes { .. }) => 77,
-            Self::Identity(IdentityError::NotAKey { .. }) => 65,
+            Self::Identity(IdentityError::Modes { .. }) => Exit::Denied,
+            Self::Identity(IdentityError::NotAKey { .. }) => Exit::Malformed,
             Self::Identity(IdentityError::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound =>
             {
-                66
+                Exit::NotFound
             }
-            Self::Identity(IdentityError::Io { .. }) | Self::Io { .. } => 73,
+            Self::Identity(IdentityError::Io { .. }) | Self::Io { .. } => Exit::CannotWrite,
             Self::Store(error) => error.exit_code(),
-            Self::InUse { .. } => 75,
-            Self::Listen { .. } => 78,
-            Self::Tls(_) | Self::WriterGone => 70,
+            Self::InUse { .. } => Exit::Busy,
+            Self::Listen { .. } => Exit::Config,
+            Self::Tls(_) | Self::WriterGone => Exit::Bug,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What one client, one box and the whole relay may use. Load tests raise them.
+//! Limits of one client, of one mailbox and of the whole relay. Load tests raise them.
 
 use mezza_messenger::relay_wire::ENVELOPE_BYTES_MAX;
 
@@ -22,7 +22,7 @@ pub struct Limits {
     pub idle_box_days: u32,
     /// PUT per connection.
     pub puts: RateLimit,
-    /// PUT into one intro box, whoever puts.
+    /// PUT into one intro mailbox, from all senders together.
     pub intro_puts: RateLimit,
     /// `BUNDLE_GET` per connection.
     pub bundle_gets: RateLimit,
@@ -131,7 +131,7 @@ impl Limits {
     }
 
     /// How many connections come in.
-    pub(crate) fn doors(&self) -> Bounds {
+    pub(crate) fn connection_bounds(&self) -> Bounds {
         Bounds {
             connections: self.connections_max,
             handshakes: self.handshakes_max,
@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn msg_70_a_site_has_four_times_the_connections_of_an_address() {
-        let doors = Limits::default().doors();
-        assert_eq!((doors.per_address, doors.per_site), (256, 1_024));
-        assert_eq!((doors.connections, doors.handshakes), (20_000, 256));
+        let limiter = Limits::default().connection_bounds();
+        assert_eq!((limiter.per_address, limiter.per_site), (256, 1_024));
+        assert_eq!((limiter.connections, limiter.handshakes), (20_000, 256));
     }
 
     #[test]

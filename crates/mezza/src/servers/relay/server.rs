@@ -39,11 +39,11 @@ pub struct RelayConfig {
     pub listen: SocketAddr,
     /// Where mail is kept.
     pub store: StoreSpec,
-    /// What clients may use.
+    /// Limits for clients.
     pub limits: Limits,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
-    /// Who looks at the bytes.
+    /// A tap for the observer.
     pub tap: Option<Arc<dyn Tap>>,
 }
 
@@ -121,15 +121,15 @@ pub async fn serve(
     });
     let key = *identity.public();
     tracing::info!(key = %fingerprint(&key), port = address.port(), "relay listens");
-    let doors = ConnectionLimiter::new(shared.limits.doors());
+    let limiter = ConnectionLimiter::new(shared.limits.connection_bounds());
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
-    let relay = Relay { listener, doors, refusals, shared, stop, _lock: lock };
+    let relay = Relay { listener, limiter, refusals, shared, stop, _lock: lock };
     Ok(RelayHandle { address, key, task: tokio::spawn(relay.run(ended)) })
 }
 
 struct Relay {
     listener: TcpListener,
-    doors: Arc<ConnectionLimiter>,
+    limiter: Arc<ConnectionLimiter>,
     refusals: Arc<Semaphore>,
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
@@ -140,18 +140,18 @@ impl Relay {
     async fn run(self, mut ended: Ended) -> Result<(), RelayError> {
         let mut stop = self.stop.clone();
         let mut connections = JoinSet::new();
-        // One that goes on while others end: somebody may wait inside for a place.
-        let accepting = self.doors.accept(&self.listener);
+        // The future is kept while other branches end: a connection may wait inside for its place.
+        let accepting = self.limiter.accept(&self.listener);
         tokio::pin!(accepting);
         let early = loop {
             tokio::select! {
                 () = stopped(&mut stop) => break false,
                 _ = &mut ended => break true,
                 Some(_) = connections.join_next() => (),
-                (socket, peer, ticket) = &mut accepting => {
-                    accepting.set(self.doors.accept(&self.listener));
-                    match ticket {
-                        Some(ticket) => self.welcome(&mut connections, socket, ticket),
+                (socket, peer, permit) = &mut accepting => {
+                    accepting.set(self.limiter.accept(&self.listener));
+                    match permit {
+                        Some(permit) => self.welcome(&mut connections, socket, permit),
                         None => self.refuse(&mut connections, socket, peer),
                     }
                 }
@@ -171,11 +171,11 @@ impl Relay {
         Ok(result?)
     }
 
-    fn welcome(&self, connections: &mut JoinSet<()>, socket: TcpStream, ticket: ConnectionPermit) {
+    fn welcome(&self, connections: &mut JoinSet<()>, socket: TcpStream, permit: ConnectionPermit) {
         let (shared, stop) = (self.shared.clone(), self.stop.clone());
         connections.spawn(async move {
-            let account = shared.usage.account(ticket.source());
-            connection::serve(shared, socket, (account, &ticket), stop).await;
+            let account = shared.usage.account(permit.source());
+            connection::serve(shared, socket, (account, &permit), stop).await;
         });
     }
 
@@ -191,7 +191,7 @@ impl Relay {
     }
 }
 
-/// Waits until `stop` turns true or nobody is left to turn it.
+/// Waits until `stop` turns true or its sender is dropped.
 pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     drop(stop.wait_for(|stop| *stop).await);
 }

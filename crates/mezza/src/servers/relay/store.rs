@@ -1,7 +1,7 @@
-//! Where a relay keeps its boxes: SQLite or PostgreSQL, behind one trait.
+//! The store of a relay's mailboxes: SQLite or PostgreSQL, behind one trait.
 //!
-//! Quotas, group commit and watchers live above (in the writer); a store only does what it is
-//! told, inside the transaction that its caller began. Static dispatch over an enum of two.
+//! Quotas, group commit and watchers live in the writer. A store executes statements inside the
+//! transaction that its caller began. The writer is compiled once for each of the two.
 
 mod postgres;
 mod sqlite;
@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind, RawOneTimePrekey};
+
+use crate::api::Exit;
 
 /// A box's number in its store.
 pub(crate) type MailboxRowId = i64;
@@ -47,7 +49,7 @@ pub enum StoreError {
     /// A setting that this program does not accept.
     #[error("{0}")]
     Setting(&'static str),
-    /// A row holds what nobody wrote.
+    /// A row holds a value that no version writes.
     #[error("the store holds a damaged row; restore it from a copy")]
     Damaged,
     /// A file of the store.
@@ -55,20 +57,20 @@ pub enum StoreError {
     File {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
 
 impl StoreError {
     /// The exit code of a program that ends with this error.
-    pub fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> Exit {
         match self {
-            Self::Setting(_) => 78,
-            Self::Busy => 75,
-            Self::Version { .. } | Self::Damaged => 65,
-            Self::Sqlite(_) | Self::File { .. } => 73,
-            Self::Postgres(_) | Self::Pool(_) => 69,
+            Self::Setting(_) => Exit::Config,
+            Self::Busy => Exit::Busy,
+            Self::Version { .. } | Self::Damaged => Exit::Malformed,
+            Self::Sqlite(_) | Self::File { .. } => Exit::CannotWrite,
+            Self::Postgres(_) | Self::Pool(_) => Exit::Unreachable,
         }
     }
 }
@@ -78,7 +80,7 @@ impl StoreError {
 pub struct MailboxRow {
     /// Its number.
     pub id: MailboxRowId,
-    /// What it is for.
+    /// Its kind.
     pub kind: MailboxKind,
     /// Mails in it.
     pub mails: u32,
@@ -89,7 +91,7 @@ pub struct MailboxRow {
 /// A mail to be stored.
 #[derive(Clone, Copy)]
 pub struct NewMail<'a> {
-    /// Whose box.
+    /// The row of its mailbox.
     pub box_id: MailboxRowId,
     /// The last hour since 1970 in which it is delivered.
     pub due_h: u32,
@@ -112,7 +114,7 @@ impl fmt::Debug for Mail {
     }
 }
 
-/// What an operation removed.
+/// The mails that an operation removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// How many mails.
@@ -142,7 +144,7 @@ pub trait MailStore {
     async fn begin(&mut self) -> Result<(), StoreError>;
     /// Makes all since `begin` durable.
     async fn commit(&mut self) -> Result<(), StoreError>;
-    /// What makes the next transaction faster, for when nobody waits.
+    /// Reads ahead for the next transaction. To be called while no caller waits.
     fn prefetch(&mut self) {}
     /// Undoes all since `begin`.
     async fn rollback(&mut self);
@@ -236,7 +238,7 @@ impl FromStr for StoreSpec {
     }
 }
 
-/// One of the two stores.
+/// One of the two stores. The code that works with a store is generic over [`MailStore`].
 #[derive(Debug)]
 pub enum RelayStore {
     /// A file.
@@ -257,6 +259,19 @@ pub async fn open(spec: &StoreSpec, dir: &Path) -> Result<RelayStore, StoreError
         )?),
         StoreSpec::Postgres(url) => RelayStore::Postgres(PostgresStore::open(url).await?),
     })
+}
+
+impl RelayStore {
+    /// Ends, with everything in its files.
+    ///
+    /// # Errors
+    /// As [`MailStore::close`].
+    pub async fn close(self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(store) => store.close().await,
+            Self::Postgres(store) => store.close().await,
+        }
+    }
 }
 
 /// Counts what a store holds, beside a running relay.
@@ -291,119 +306,5 @@ const fn kind_of(number: i16) -> Result<MailboxKind, StoreError> {
         0 => Ok(MailboxKind::Conversation),
         1 => Ok(MailboxKind::Intro),
         _ => Err(StoreError::Damaged),
-    }
-}
-
-macro_rules! either {
-    ($store:expr, $one:ident => $call:expr) => {
-        match $store {
-            RelayStore::Sqlite($one) => $call,
-            RelayStore::Postgres($one) => $call,
-        }
-    };
-}
-
-impl MailStore for RelayStore {
-    async fn begin(&mut self) -> Result<(), StoreError> {
-        either!(self, s => s.begin().await)
-    }
-
-    async fn commit(&mut self) -> Result<(), StoreError> {
-        either!(self, s => s.commit().await)
-    }
-
-    fn prefetch(&mut self) {
-        either!(self, s => s.prefetch());
-    }
-
-    async fn rollback(&mut self) {
-        either!(self, s => s.rollback().await);
-    }
-
-    async fn find_box(
-        &mut self,
-        address: &MailboxAddress,
-    ) -> Result<Option<MailboxRow>, StoreError> {
-        either!(self, s => s.find_box(address).await)
-    }
-
-    async fn open_box(
-        &mut self,
-        address: &MailboxAddress,
-        kind: MailboxKind,
-        day: u32,
-    ) -> Result<MailboxRowId, StoreError> {
-        either!(self, s => s.open_box(address, kind, day).await)
-    }
-
-    async fn close_box(&mut self, id: MailboxRowId) -> Result<(), StoreError> {
-        either!(self, s => s.close_box(id).await)
-    }
-
-    async fn seen(&mut self, id: MailboxRowId, day: u32) -> Result<(), StoreError> {
-        either!(self, s => s.seen(id, day).await)
-    }
-
-    async fn put_batch(&mut self, mails: &[NewMail<'_>]) -> Result<Vec<Seq>, StoreError> {
-        either!(self, s => s.put_batch(mails).await)
-    }
-
-    async fn fetch(
-        &mut self,
-        id: MailboxRowId,
-        after: Seq,
-        now_h: u32,
-        max: u32,
-    ) -> Result<Vec<Mail>, StoreError> {
-        either!(self, s => s.fetch(id, after, now_h, max).await)
-    }
-
-    async fn take(&mut self, id: MailboxRowId, seqs: &[Seq]) -> Result<Removed, StoreError> {
-        either!(self, s => s.take(id, seqs).await)
-    }
-
-    async fn expire(&mut self, now_h: u32, max: u32) -> Result<Removed, StoreError> {
-        either!(self, s => s.expire(now_h, max).await)
-    }
-
-    async fn drop_idle(&mut self, day: u32, max: u32) -> Result<u32, StoreError> {
-        either!(self, s => s.drop_idle(day, max).await)
-    }
-
-    async fn bundle_set(
-        &mut self,
-        id: MailboxRowId,
-        fresh: bool,
-        bundle: &[u8],
-    ) -> Result<(), StoreError> {
-        either!(self, s => s.bundle_set(id, fresh, bundle).await)
-    }
-
-    async fn keys_add(
-        &mut self,
-        id: MailboxRowId,
-        keys: &[RawOneTimePrekey],
-    ) -> Result<u32, StoreError> {
-        either!(self, s => s.keys_add(id, keys).await)
-    }
-
-    async fn keys_count(&mut self, id: MailboxRowId) -> Result<(u32, u32), StoreError> {
-        either!(self, s => s.keys_count(id).await)
-    }
-
-    async fn bundle(&mut self, id: MailboxRowId) -> Result<Option<Vec<u8>>, StoreError> {
-        either!(self, s => s.bundle(id).await)
-    }
-
-    async fn key_take(&mut self, id: MailboxRowId) -> Result<Option<RawOneTimePrekey>, StoreError> {
-        either!(self, s => s.key_take(id).await)
-    }
-
-    async fn totals(&mut self) -> Result<Totals, StoreError> {
-        either!(self, s => s.totals().await)
-    }
-
-    async fn close(self) -> Result<(), StoreError> {
-        either!(self, s => s.close().await)
     }
 }

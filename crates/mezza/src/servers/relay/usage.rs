@@ -1,4 +1,4 @@
-//! What an address and the site around it used today, in memory only.
+//! The use of an address and of the site around it today, in memory only.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +14,14 @@ const ACCOUNTS_MAX: usize = 1 << 20;
 /// The account that sites share then. No client has this address.
 const SHARED: [u8; 8] = [0xff; 8];
 
-/// What was used since midnight UTC.
+/// The use since midnight UTC.
 #[derive(Clone, Copy, Default)]
 struct Used {
     opens: u32,
     put_bytes: u64,
 }
 
-/// What was used from the places of one kind.
+/// The use of all addresses, or of all sites.
 type Places = HashMap<[u8; 8], Used>;
 
 struct Accounts {
@@ -94,7 +94,7 @@ impl Accounts {
     }
 }
 
-/// What was used from one place.
+/// The use of one address or site.
 fn used(places: &Places, place: [u8; 8]) -> Used {
     places.get(&place).copied().unwrap_or_default()
 }

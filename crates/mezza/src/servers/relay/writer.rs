@@ -1,4 +1,4 @@
-//! The one writer: group commit, quotas, and who watches which box.
+//! The one writer: group commit, quotas and watchers.
 //!
 //! ```text
 //!  puts --> shown to watchers
@@ -11,9 +11,10 @@
 //! that came before, with one job at a time. So connections take turns, and one commit holds little
 //! of each, however much one of them asks for (MSG-73).
 //!
-//! Everything queued is taken as soon as the last commit ended; what nobody waits for, a TAKEN, may
-//! wait 20 ms for company. A put is shown to its watcher when it is queued, if that one has seen
-//! all before it; else it comes from here. A client may send TAKEN before the mail is committed.
+//! Everything queued is taken as soon as the last commit ended. A TAKEN, for which no client waits,
+//! may wait 20 ms for other jobs. A put is shown to its watcher when it is queued, if the watcher
+//! has been shown all before it; else the writer sends it. A client may send TAKEN before the mail
+//! is committed.
 //! The writer handles it after that put, so nothing is lost.
 
 mod apply;
@@ -41,7 +42,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 use super::limits::Limits;
-use super::store::{MailStore as _, RelayStore, StoreError};
+use super::store::{MailStore, RelayStore, StoreError};
 use crate::clock::Clock;
 use crate::process::rate::TokenBucket;
 use ledger::QuotaCache;
@@ -52,9 +53,9 @@ use shares::Shares;
 const QUEUE_JOBS: usize = 256;
 /// Rows removed in one transaction of the tidying.
 const TIDY_ROWS: u32 = 1_000;
-/// How long jobs that nobody waits for may wait for a transaction that others need.
+/// How long jobs that no client waits for may wait for a transaction that others need.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// What a failed transaction's clients are told to wait, s.
+/// The wait in the refusals after a failed transaction, s.
 const RETRY_AFTER_FAILURE_S: u16 = 30;
 
 /// The writer's end, told once.
@@ -67,10 +68,16 @@ pub(crate) fn spawn(store: RelayStore, limits: Limits, clock: Clock) -> io::Resu
     let runtime = Handle::current();
     let owners = Arc::new(Watchers::new(limits.in_flight_max));
     let jobs = Jobs { queue: jobs, owners: Arc::clone(&owners) };
-    let writer = Writer::new(store, limits, clock, owners);
     std::thread::Builder::new().name("relay-writer".to_owned()).spawn(move || {
-        let result = runtime.block_on(writer.run(queue));
-        // Nobody listens any more when the runtime is being torn down.
+        let result = match store {
+            RelayStore::Sqlite(store) => {
+                runtime.block_on(Writer::new(store, limits, clock, owners).run(queue))
+            }
+            RelayStore::Postgres(store) => {
+                runtime.block_on(Writer::new(store, limits, clock, owners).run(queue))
+            }
+        };
+        // The receiver may be gone: the runtime is being torn down.
         drop(end.send(result));
     })?;
     Ok((jobs, ended))
@@ -131,8 +138,8 @@ impl Lane {
     }
 }
 
-struct Writer {
-    store: RelayStore,
+struct Writer<S> {
+    store: S,
     limits: Limits,
     clock: Clock,
     ledger: QuotaCache,
@@ -145,7 +152,7 @@ struct Writer {
     batch: Batch,
 }
 
-/// What a transaction leaves to do when it is durable, and to take back when it is not.
+/// The effects of a transaction: to carry out when it is durable, to take back when it fails.
 #[derive(Default)]
 struct Batch {
     /// Sent after the commit, in this order; a STOCK behind its WATCH and before a later PUBLISH,
@@ -153,7 +160,7 @@ struct Batch {
     answers: Vec<(ConnectionQueue, RelayFrame)>,
     /// Boxes whose one-time keys run low, and how many are left.
     low: Vec<(MailboxAddress, u32)>,
-    /// Who waits for an answer to anything in this transaction.
+    /// The requests of this transaction that wait for an answer.
     asked: Vec<ReplyTo>,
     /// Connections that saw something of this transaction before its commit.
     touched: Vec<(MailboxAddress, ConnectionQueue)>,
@@ -161,8 +168,8 @@ struct Batch {
     refill: BTreeSet<MailboxAddress>,
 }
 
-impl Writer {
-    fn new(store: RelayStore, limits: Limits, clock: Clock, owners: Arc<Watchers>) -> Self {
+impl<S: MailStore> Writer<S> {
+    fn new(store: S, limits: Limits, clock: Clock, owners: Arc<Watchers>) -> Self {
         Self {
             store,
             limits,
@@ -286,9 +293,10 @@ impl Writer {
         }
     }
 
-    /// After a failure nothing of the transaction exists: what was counted of it is forgotten, its
-    /// clients try again later, and who was shown a mail of it must forget that mail's number, so
-    /// these connections end; whoever watches the box meanwhile and saw nothing stays. Who asked for mail of earlier ones is brought it (MSG-64).
+    /// After a failure nothing of the transaction exists. Its counts are forgotten, and its clients
+    /// try again later. A connection that was shown a mail of it must forget that mail's number, so
+    /// it ends; a watcher that was shown none stays. Watchers that lack mail of earlier
+    /// transactions get it (MSG-64).
     async fn undo(&mut self, error: &StoreError) {
         tracing::warn!(%error, "the relay's store refused a transaction");
         self.store.rollback().await;

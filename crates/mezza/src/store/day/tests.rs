@@ -35,7 +35,7 @@ impl Life {
         self.vault.sealed_row(RecordKind::Note, &[key]).unwrap().map(|(place, _)| place.bucket)
     }
 
-    /// What the next opening finds: the first byte of each key, ascending.
+    /// The records that the next opening finds: the first byte of each key, ascending.
     fn reopened(self, now: Time) -> Vec<u8> {
         let Self { folder, master, vault } = self;
         vault.close().unwrap();

@@ -189,7 +189,7 @@ impl Person {
     }
 }
 
-/// What a screen showed.
+/// The notes that a screen showed.
 #[derive(Default)]
 pub struct Shown {
     /// Notes that came, by their number on this device.

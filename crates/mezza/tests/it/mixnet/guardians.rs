@@ -127,7 +127,7 @@ fn mix_48_a_guardian_sees_what_a_config_changes_and_is_asked() {
          before it with `--after`\n"
     );
     assert_eq!(says(&blind, 2, &expected), "");
-    // Nobody sits at a terminal here.
+    // The test has no terminal.
     let expected = "mezza: nobody is here to say whether this is to be signed; read it, then say \
                     so with `--yes`\n";
     let shown = says(&seeing, 2, expected);

@@ -99,7 +99,7 @@ async fn buckets_come_from_the_store_signed_once_a_round() {
     let mut guest = Guest::welcomed(&chain).await;
     let told = guest.settings(Service::Call).await;
     let id = told.settings.id;
-    // What no mix opens is a message, too; the round is returned all the same.
+    // A message that no mix can open is counted, too; the round is returned all the same.
     guest.say(&Frame::Round(id, FrameBody::Submit(vec![7; 164]))).await;
     let of_round = |its: RoundId, body| (its == id).then_some(body);
     assert_eq!(guest.body(of_round).await, FrameBody::Return { users: 1, replies: Vec::new() });

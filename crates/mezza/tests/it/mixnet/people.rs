@@ -86,7 +86,7 @@ fn a_stranger_is_met_by_invitation() {
     assert!(refused.status.code() == Some(1) && text.contains("mezza requests see"), "{text}");
     assert_eq!(notes(&ann, "Ben"), [("guess who".into(), String::new(), "queued".into())]);
 
-    // The invitation survives a crash of whoever got it.
+    // The invitation survives a crash of its receiver.
     ben_node.stop(Signal::SIGKILL);
     let _ben_node = world.node(&ben);
     until("Ben is back", || is_up(&ben));

@@ -86,7 +86,7 @@ fn assert_silent(logs: &str) {
     assert!(logs.contains("a link is up"), "{logs}");
 }
 
-/// What the entry counted.
+/// The counts of the entry server.
 fn metrics(port: u16) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! What a server does not start with, and what it says then.
+//! The options with which a server does not start, and its errors.
 
 use std::path::Path;
 

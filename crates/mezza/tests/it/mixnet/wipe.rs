@@ -1,4 +1,4 @@
-//! What is left of a round in the memory of a mix: nothing (MIX-14). Memory is read as root reads it.
+//! The memory of a mix holds nothing of a finished round (MIX-14). It is read as root reads it.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mezza::testing::api::Exit;
 use mezza::testing::connection::relay::{ConnectError, connect};
 use mezza_core::Time;
 use mezza_messenger::relay_wire::{
@@ -103,11 +104,11 @@ async fn clocks_more_than_a_day_apart_are_told() {
     ahead.clock.pass(1);
     let error = connect(&key, "127.0.0.1", port, &ahead.clock.clock(), None).await.unwrap_err();
     assert!(matches!(error, ConnectError::Clock { .. }));
-    assert_eq!(error.exit_code(), 78);
+    assert_eq!(error.exit_code(), Exit::Config);
     relay.stop().await;
     let error = connect(&key, "127.0.0.1", port, &ahead.clock.clock(), None).await.unwrap_err();
     assert!(matches!(error, ConnectError::Unreachable { .. }));
-    assert_eq!(error.exit_code(), 69);
+    assert_eq!(error.exit_code(), Exit::Unreachable);
 }
 
 /// The relay holds back what a connection does not read, and brings it when it reads again.
@@ -184,7 +185,7 @@ async fn a_box_watched_anew_forgets_the_numbers_of_its_own_mail_alone() {
     assert_eq!((again.0, again.2), (1, letter(1)));
     alice.taken(1, &[first.1]).await;
     alice.taken(2, &[second.1]).await;
-    // What stands behind them is answered, so both are done.
+    // The frame behind them is answered, so both are done.
     assert_eq!(alice.put(1, letter(3)).await, DONE);
     let mut bob = relay.connect().await;
     assert_eq!(bob.watch(1, 1).await, DONE);

@@ -1,5 +1,6 @@
-//! What both stores must do, asked of each.
+//! The requirements of a store, tested on both.
 
+use mezza::testing::api::Exit;
 use mezza::testing::servers::relay::StoreSpec;
 use mezza::testing::servers::relay::store::{
     self, Mail, MailStore, NewMail, RelayStore, Removed, Totals,
@@ -11,20 +12,32 @@ use super::fixture::{Place, letter, one_time, place};
 #[tokio::test]
 async fn relay_9_both_stores_pass_the_same_suite() {
     for place in Place::both().await {
-        boxes(&mut fresh(&place).await).await;
-        mails(&mut fresh(&place).await).await;
-        numbers(&mut fresh(&place).await).await;
-        expiry(&mut fresh(&place).await).await;
-        idle(&mut fresh(&place).await).await;
-        bundles(&mut fresh(&place).await).await;
-        rollback(&mut fresh(&place).await).await;
-        reopened(&place).await;
+        match opened(&place).await {
+            RelayStore::Sqlite(mut store) => {
+                suite(&mut store).await;
+                reopened(store, &place).await;
+            }
+            RelayStore::Postgres(mut store) => {
+                suite(&mut store).await;
+                reopened(store, &place).await;
+            }
+        }
     }
 }
 
-/// The place's store, emptied.
-async fn fresh(place: &Place) -> RelayStore {
-    let mut store = opened(place).await;
+async fn suite(store: &mut impl MailStore) {
+    boxes(fresh(store).await).await;
+    mails(fresh(store).await).await;
+    numbers(fresh(store).await).await;
+    expiry(fresh(store).await).await;
+    idle(fresh(store).await).await;
+    bundles(fresh(store).await).await;
+    rollback(fresh(store).await).await;
+    fresh(store).await;
+}
+
+/// The store, emptied.
+async fn fresh<S: MailStore>(store: &mut S) -> &mut S {
     store.begin().await.unwrap();
     for token in 0..=255 {
         if let Some(row) = store.find_box(&super::fixture::place(token)).await.unwrap() {
@@ -40,7 +53,7 @@ async fn opened(place: &Place) -> RelayStore {
     store::open(&place.store, place.dir.path()).await.unwrap()
 }
 
-async fn boxes(store: &mut RelayStore) {
+async fn boxes(store: &mut impl MailStore) {
     store.begin().await.unwrap();
     assert_eq!(store.find_box(&place(1)).await.unwrap(), None);
     let one = store.open_box(&place(1), Conversation, 100).await.unwrap();
@@ -62,7 +75,7 @@ async fn boxes(store: &mut RelayStore) {
 
 /// Puts one mail for each number into a box, due in hour 9.
 async fn put(
-    store: &mut RelayStore,
+    store: &mut impl MailStore,
     box_id: i64,
     numbers: impl IntoIterator<Item = u32>,
 ) -> Vec<i64> {
@@ -71,7 +84,7 @@ async fn put(
     store.put_batch(&mails).await.unwrap()
 }
 
-async fn mails(store: &mut RelayStore) {
+async fn mails(store: &mut impl MailStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Conversation, 1).await.unwrap();
     let two = store.open_box(&place(2), Conversation, 1).await.unwrap();
@@ -107,7 +120,7 @@ async fn mails(store: &mut RelayStore) {
 }
 
 /// A number that was committed is not used again, even when its mail and all behind it are gone.
-async fn numbers(store: &mut RelayStore) {
+async fn numbers(store: &mut impl MailStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Conversation, 1).await.unwrap();
     let first = put(store, one, 0..2_500).await;
@@ -122,7 +135,7 @@ async fn numbers(store: &mut RelayStore) {
     assert!(second[0] > first[2_499]);
 }
 
-async fn expiry(store: &mut RelayStore) {
+async fn expiry(store: &mut impl MailStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Conversation, 1).await.unwrap();
     let seqs = put(store, one, 0..5).await;
@@ -138,7 +151,7 @@ async fn expiry(store: &mut RelayStore) {
     assert_eq!(store.totals().await.unwrap(), Totals { boxes: 1, ..Totals::default() });
 }
 
-async fn idle(store: &mut RelayStore) {
+async fn idle(store: &mut impl MailStore) {
     store.begin().await.unwrap();
     let mut ids = Vec::new();
     for token in 1..5 {
@@ -156,7 +169,7 @@ async fn idle(store: &mut RelayStore) {
     assert_eq!(store.totals().await.unwrap(), left);
 }
 
-async fn bundles(store: &mut RelayStore) {
+async fn bundles(store: &mut impl MailStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Intro, 1).await.unwrap();
     assert_eq!(store.bundle(one).await.unwrap(), None);
@@ -184,7 +197,7 @@ async fn bundles(store: &mut RelayStore) {
     assert_eq!((totals.bytes, totals.one_time_keys), (5 + 64, 1));
 }
 
-async fn rollback(store: &mut RelayStore) {
+async fn rollback(store: &mut impl MailStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Conversation, 1).await.unwrap();
     let kept = put(store, one, 0..2).await;
@@ -200,8 +213,7 @@ async fn rollback(store: &mut RelayStore) {
     store.commit().await.unwrap();
 }
 
-async fn reopened(place: &Place) {
-    let mut store = fresh(place).await;
+async fn reopened(mut store: impl MailStore, place: &Place) {
     store.begin().await.unwrap();
     let one = store.open_box(&super::fixture::place(1), Intro, 1).await.unwrap();
     let seqs = put(&mut store, one, 0..3).await;
@@ -210,9 +222,15 @@ async fn reopened(place: &Place) {
     put(&mut store, one, 3..4).await;
     // Neither committed nor rolled back: as after a crash.
     store.close().await.unwrap();
-    let mut store = opened(place).await;
+    match opened(place).await {
+        RelayStore::Sqlite(store) => holds(store, one, &seqs).await,
+        RelayStore::Postgres(store) => holds(store, one, &seqs).await,
+    }
+}
+
+async fn holds(mut store: impl MailStore, box_id: i64, seqs: &[i64]) {
     store.begin().await.unwrap();
-    let found = store.fetch(one, 0, 9, 64).await.unwrap();
+    let found = store.fetch(box_id, 0, 9, 64).await.unwrap();
     assert_eq!(found.iter().map(|mail| mail.seq).collect::<Vec<_>>(), seqs);
     store.commit().await.unwrap();
     store.close().await.unwrap();
@@ -228,7 +246,7 @@ fn a_store_is_named_by_its_kind() {
         assert_eq!(parse(&text).unwrap(), StoreSpec::Postgres(url.to_owned()));
     }
     for wrong in ["", "sqlite:", "postgres:", "redis:x", "/srv/m.db"] {
-        assert_eq!(parse(wrong).unwrap_err().exit_code(), 78, "{wrong}");
+        assert_eq!(parse(wrong).unwrap_err().exit_code(), Exit::Config, "{wrong}");
     }
 }
 
@@ -239,7 +257,7 @@ async fn a_newer_store_is_left_alone() {
     let db = rusqlite::Connection::open(place.dir.path().join("mail.db")).unwrap();
     db.pragma_update(None, "user_version", 99).unwrap();
     let error = store::open(&place.store, place.dir.path()).await.unwrap_err();
-    assert_eq!(error.exit_code(), 65);
+    assert_eq!(error.exit_code(), Exit::Malformed);
     assert!(error.to_string().contains("version 99"));
 }
 
@@ -249,7 +267,7 @@ async fn two_relays_never_serve_one_database() {
     let spec = StoreSpec::Postgres(url);
     let place = Place::sqlite();
     let first = store::open(&spec, place.dir.path()).await.unwrap();
-    assert_eq!(store::open(&spec, place.dir.path()).await.unwrap_err().exit_code(), 75);
+    assert_eq!(store::open(&spec, place.dir.path()).await.unwrap_err().exit_code(), Exit::Busy);
     first.close().await.unwrap();
     store::open(&spec, place.dir.path()).await.unwrap().close().await.unwrap();
 }

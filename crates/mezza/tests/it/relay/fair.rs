@@ -78,7 +78,7 @@ async fn msg_73_a_connection_has_a_bounded_part_of_what_is_served_before_others(
             }
         }));
     }
-    // What each may have in the queue, and one that each waits with.
+    // The jobs that each may have in the queue, and one that each waits with.
     let most = before + (GREEDY * (part + 1)) as usize;
     asked.wait_for(most).await;
     let req = alice.put_unanswered(1, 9, letter(OTHER)).await;
@@ -105,7 +105,7 @@ async fn msg_73_a_connection_has_a_bounded_part_of_what_is_served_before_others(
         *last = Some(nr);
     }
     println!("{before} of {} mails were stored before that of somebody else", GREEDY * PUTS);
-    // What each had in the queue, and one that each waited with.
+    // The jobs that each had in the queue, and one that each waited with.
     assert!(before <= GREEDY * (part + 1), "{before}");
     assert!(before >= GREEDY, "the writer stood still for too short a time: {before}");
     relay.stop().await;
@@ -189,7 +189,7 @@ async fn msg_72_all_requests_of_a_connection_share_one_bucket() {
         let more = timeout(Duration::from_millis(100), peer.connection.recv()).await;
         assert!(more.is_err(), "kind {kind}: {more:?}");
     }
-    // What has no answer counts as well, and nobody else pays for it.
+    // Jobs without an answer count as well, and only their sender pays for them.
     let (mut peer, mut other) = (relay.connect().await, relay.connect().await);
     for _ in 0..20 {
         peer.taken(1, &[1]).await;

@@ -75,7 +75,7 @@ impl Gate {
     }
 }
 
-/// What outlives one run of a relay.
+/// The state that outlives one run of a relay.
 pub struct Place {
     pub dir: TempDir,
     pub store: StoreSpec,

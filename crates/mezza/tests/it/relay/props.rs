@@ -166,7 +166,7 @@ fn random_bytes_end_one_connection_and_nothing_else() {
                     code: mezza_messenger::relay_wire::DoneCode::Refused,
                     retry_s: 0,
                 };
-                // What was a request before is still answered, perhaps behind the refusal.
+                // Earlier requests are still answered, perhaps behind the refusal.
                 assert_eq!(frames.iter().filter(|frame| **frame == end).count(), 1, "{frames:?}");
                 let mut alice = relay.connect().await;
                 alice.send(&ClientFrame::Ping).await;

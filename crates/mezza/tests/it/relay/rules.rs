@@ -9,7 +9,7 @@ use mezza_messenger::relay_wire::{
 
 use super::fixture::*;
 
-/// What was answered with DONE 0 is there when the relay starts again from its files alone.
+/// Mail that was answered with DONE 0 is there when the relay starts again from its files alone.
 #[tokio::test]
 async fn relay_1_done_means_durable() {
     for place in Place::both().await {

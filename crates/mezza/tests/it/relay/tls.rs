@@ -1,4 +1,4 @@
-//! What a client may not leave out, and what the handshake may not say.
+//! The required parts of a handshake with a relay, and the parts that it must not have.
 
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use mezza::testing::api::Exit;
 use mezza::testing::servers::relay::{RelayConfig, RelayError, init, serve, status};
 use mezza_messenger::relay_wire::MailboxKind::{Conversation, Intro};
 use mezza_messenger::relay_wire::{ClientFrame, DoneCode, MailboxAddress, RelayFrame};
@@ -130,7 +131,7 @@ async fn key_and_folder_are_the_owners_alone() {
     let place = Place::sqlite();
     let (dir, store) = (place.config().dir, place.store.clone());
     let error = status(&dir, &store).await.unwrap_err();
-    assert_eq!(error.exit_code(), 66);
+    assert_eq!(error.exit_code(), Exit::NotFound);
     let key = init(&dir, &store).await.unwrap();
     assert_eq!(init(&dir, &store).await.unwrap(), key);
     let mode = |name: &str| dir.join(name).metadata().unwrap().permissions().mode() & 0o777;
@@ -141,13 +142,13 @@ async fn key_and_folder_are_the_owners_alone() {
     let (_stop, stopped) = tokio::sync::watch::channel(false);
     let error = serve(place.config(), stopped).await.unwrap_err();
     assert!(matches!(error, RelayError::InUse { .. }));
-    assert_eq!(error.exit_code(), 75);
+    assert_eq!(error.exit_code(), Exit::Busy);
     relay.stop().await;
     std::fs::set_permissions(dir.join("key"), std::fs::Permissions::from_mode(0o640)).unwrap();
-    assert_eq!(status(&dir, &store).await.unwrap_err().exit_code(), 77);
+    assert_eq!(status(&dir, &store).await.unwrap_err().exit_code(), Exit::Denied);
     std::fs::set_permissions(dir.join("key"), std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::write(dir.join("key"), [0; 31]).unwrap();
-    assert_eq!(status(&dir, &store).await.unwrap_err().exit_code(), 65);
+    assert_eq!(status(&dir, &store).await.unwrap_err().exit_code(), Exit::Malformed);
 }
 
 /// Everything a client can cause, listened to at the finest level; then the tables, read whole.

@@ -29,7 +29,7 @@ impl Clock {
         fs::rename(&fresh, &self.file).unwrap();
     }
 
-    /// What a process has in its environment that goes by this clock.
+    /// The environment of a process that goes by this clock.
     pub fn environment(&self) -> [(&str, &str); 5] {
         [
             ("LD_PRELOAD", &self.library),

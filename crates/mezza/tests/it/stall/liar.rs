@@ -32,7 +32,7 @@ pub struct Liar {
     _runtime: Runtime,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Road {
     /// Where the true entry listens, and its key.
     behind: String,
@@ -84,7 +84,7 @@ async fn between(road: Arc<Road>, socket: TcpStream) {
     }
 }
 
-/// What the entry says, on its way to a node.
+/// A frame of the entry server, on its way to a node.
 async fn tell(
     road: &Road,
     mut from: impl tokio::io::AsyncRead + Unpin,
@@ -115,7 +115,7 @@ async fn tell(
     }
 }
 
-/// What was said on one connection.
+/// The frames of one connection that may be lied about.
 #[derive(Default)]
 struct Lies {
     heard: Vec<(RoundId, SignedSettings)>,
@@ -123,7 +123,7 @@ struct Lies {
 }
 
 impl Lies {
-    /// What a node is told instead of a frame.
+    /// The lie for a node in place of a frame.
     fn of(&mut self, mut frame: Frame, rng: &mut ChaCha20Rng) -> Vec<Frame> {
         match &mut frame {
             Frame::Round(id, FrameBody::Settings(told)) => {
@@ -139,7 +139,7 @@ impl Lies {
                 }
             }
             Frame::Round(..) => {}
-            // Who is not let in is not lied to.
+            // Frames outside of a round pass unchanged, so that the node is let in.
             _ => return vec![frame],
         }
         if one_in(8, rng) {

@@ -172,7 +172,7 @@ fn vault_9_a_generation_that_is_not_there_is_no_excuse_for_an_older_keyring() {
         let fault = folder.enter(noon()).map(drop).unwrap_err();
         assert!(fault.text.contains("keyring is older than its database"), "{fault}");
     };
-    // One that does not open every row.
+    // A vault that does not open every row.
     let folder = filled();
     folder.ring().forget(&[RetentionCode::new(Retention::Day(DAY + 3), DAY)], &mut OsRng).unwrap();
     remember(&folder, 1, b"");

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+
+use crate::api::json::CardFormJson;
 
 /// `mezza card`.
 #[derive(Args)]
@@ -10,10 +12,10 @@ use clap::{Args, Subcommand, ValueEnum};
 pub struct CardArgs {
     /// Look at a card instead
     #[command(subcommand)]
-    pub what: Option<CardWhat>,
+    pub what: Option<CardCommand>,
     /// Which parts to give away
-    #[arg(long, value_enum, default_value_t = CardFormName::Full)]
-    pub form: CardFormName,
+    #[arg(long, value_enum, default_value_t = CardFormJson::Full)]
+    pub form: CardFormJson,
     /// Draw it as a QR code
     #[arg(long, conflicts_with = "out")]
     pub qr: bool,
@@ -22,20 +24,9 @@ pub struct CardArgs {
     pub out: Option<PathBuf>,
 }
 
-/// Forms of a card.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum CardFormName {
-    /// All parts
-    Full,
-    /// Small enough for paper
-    Poster,
-    /// For use without internet
-    Offline,
-}
-
 /// `mezza card show`.
 #[derive(Subcommand)]
-pub enum CardWhat {
+pub enum CardCommand {
     /// Check a card and show what it says
     Show {
         /// An address, a file with one, or a picture of a QR code
@@ -55,7 +46,7 @@ pub enum CardWhat {
 
 /// `mezza add`.
 #[derive(Args)]
-pub struct Add {
+pub struct AddArgs {
     /// An address, a file with one, or a picture of a QR code
     pub source: String,
     /// Your name for the contact; else the one on the card

@@ -23,7 +23,7 @@ pub struct KernelArgs {
 
 /// `mezza cpu`.
 #[derive(Args)]
-pub struct Cpu {
+pub struct CpuArgs {
     /// Measure every kernel that runs here
     #[arg(long)]
     pub bench: bool,

@@ -20,20 +20,20 @@ pub enum MixnetCommand {
     Config {
         /// What to do
         #[command(subcommand)]
-        what: MixnetConfig,
+        what: MixnetConfigCommand,
     },
     /// How much noise a promise takes, or what promise a noise keeps
     ///
     /// Noise is found with the accountant of `--mode`, which is a bound; beside it stands between which
     /// two numbers the least delta lies. Rounds are those in which somebody takes part: they differ from
     /// a story of being idle. From one of talking with somebody else at other times twice as many differ
-    Privacy(Privacy),
+    Privacy(PrivacyArgs),
     /// Run an entry: clock, announcer and concentrator
     Entry(EntryArgs),
     /// Run a mix
-    Mix(MixnetMix),
+    Mix(MixArgs),
     /// Run a bucket store
-    Bucket(MixnetBucket),
+    Bucket(BucketArgs),
     /// Join a network: the link pins its first config
     Join {
         /// As `mezza-net:1:HASH@host:port`
@@ -48,7 +48,7 @@ pub enum MixnetCommand {
         after_restore: bool,
     },
     /// Simulate users, one connection each, and check every reply
-    Load(MixnetLoad),
+    Load(LoadArgs),
 }
 
 impl MixnetCommand {
@@ -56,8 +56,8 @@ impl MixnetCommand {
     pub fn kernel(&self) -> Option<KernelName> {
         match self {
             Self::Entry(EntryArgs { kernel, .. })
-            | Self::Mix(MixnetMix { kernel, .. })
-            | Self::Load(MixnetLoad { kernel, .. }) => kernel.name,
+            | Self::Mix(MixArgs { kernel, .. })
+            | Self::Load(LoadArgs { kernel, .. }) => kernel.name,
             _ => None,
         }
     }
@@ -101,7 +101,7 @@ pub struct EntryArgs {
 
 /// `mezza mixnet mix`.
 #[derive(Args)]
-pub struct MixnetMix {
+pub struct MixArgs {
     /// Who it is
     #[command(flatten)]
     pub identity: ServerArgs,
@@ -132,7 +132,7 @@ pub enum NoiseFloorName {
 
 /// `mezza mixnet bucket`.
 #[derive(Args)]
-pub struct MixnetBucket {
+pub struct BucketArgs {
     /// Who it is
     #[command(flatten)]
     pub identity: ServerArgs,
@@ -146,7 +146,7 @@ pub struct MixnetBucket {
 
 /// `mezza mixnet load`.
 #[derive(Args)]
-pub struct MixnetLoad {
+pub struct LoadArgs {
     /// The network: mezza-net:1:HASH@host:port
     #[arg(long, value_name = "URI")]
     pub network: String,
@@ -169,7 +169,7 @@ pub struct MixnetLoad {
 
 /// `mezza mixnet config`.
 #[derive(Subcommand)]
-pub enum MixnetConfig {
+pub enum MixnetConfigCommand {
     /// Print a whole example to begin with
     Example,
     /// Check a config as people write it, and make the file that guardians sign
@@ -209,7 +209,7 @@ pub enum MixnetConfig {
 
 /// `mezza mixnet privacy`.
 #[derive(Args)]
-pub struct Privacy {
+pub struct PrivacyArgs {
     /// How many rounds
     #[arg(long)]
     pub rounds: u64,

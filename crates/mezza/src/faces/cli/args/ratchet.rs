@@ -6,9 +6,9 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Subcommand)]
 pub enum RatchetCommand {
     /// Speak the line protocol of docs/protocols/ratchet.md on standard input and output
-    Peer(RatchetPeer),
+    Peer(PeerArgs),
     /// Print the safety number of two identities
-    Number(RatchetNumber),
+    Number(NumberArgs),
     /// List the sessions with contacts: counters and times, no keys
     Sessions {
         /// Name or #number
@@ -41,7 +41,7 @@ pub enum RatchetCommand {
 
 /// `mezza ratchet peer`.
 #[derive(Args)]
-pub struct RatchetPeer {
+pub struct PeerArgs {
     /// What the device speaks
     #[arg(long, value_enum, default_value_t = SuiteName::B2c20)]
     pub suite: SuiteName,
@@ -79,7 +79,7 @@ pub enum SuiteName {
 
 /// `mezza ratchet number`.
 #[derive(Args)]
-pub struct RatchetNumber {
+pub struct NumberArgs {
     /// Whose form of numbers
     #[arg(long, value_enum)]
     pub suite: SuiteName,

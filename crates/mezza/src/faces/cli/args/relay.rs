@@ -4,30 +4,30 @@ use clap::{Args, Subcommand};
 
 /// What to do with a relay.
 #[derive(Subcommand)]
-pub enum RelayArgs {
+pub enum RelayCommand {
     /// Run it until Ctrl-C
-    Run(Place),
+    Run(PlaceArgs),
     /// Make its key and store; what is said here is kept in the settings
     Init {
         /// Where it lies
         #[command(flatten)]
-        place: Place,
+        place: PlaceArgs,
         /// How others reach it
         #[command(flatten)]
-        public: Public,
+        public: PublicArgs,
     },
     /// Its key, its store, and whether it runs
-    Status(Store),
+    Status(StoreArgs),
     /// Print the address that people give to `mezza init --relay`
-    Uri(Public),
+    Uri(PublicArgs),
 }
 
 /// Where a relay lies.
 #[derive(Args)]
-pub struct Place {
+pub struct PlaceArgs {
     /// Where mail lies
     #[command(flatten)]
-    pub store: Store,
+    pub store: StoreArgs,
     /// Where to listen, ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
@@ -35,7 +35,7 @@ pub struct Place {
 
 /// Where the mail of a relay lies.
 #[derive(Args)]
-pub struct Store {
+pub struct StoreArgs {
     /// Where mail lies: sqlite:PATH or postgres:URL
     #[arg(long, value_name = "STORE")]
     pub store: Option<String>,
@@ -43,13 +43,13 @@ pub struct Store {
 
 /// How others reach a relay.
 #[derive(Args)]
-pub struct Public {
+pub struct PublicArgs {
     /// The name or address and the port under which others reach it; kept in the settings
     #[arg(long, value_name = "HOST:PORT")]
     pub public: Option<String>,
 }
 
-impl RelayArgs {
+impl RelayCommand {
     /// Options that are settings.
     pub fn flags(&self) -> Vec<(&'static str, String)> {
         let (place, store, public) = match self {

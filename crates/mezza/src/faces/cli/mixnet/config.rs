@@ -11,7 +11,7 @@ use mezza_mixnet::config::{Config, ServicePolicy, SignatureSet, SignedConfig};
 use serde_json::{Value, json};
 
 use crate::api::{Exit, Fault, figures};
-use crate::faces::cli::args::MixnetConfig;
+use crate::faces::cli::args::MixnetConfigCommand;
 use crate::faces::cli::show::{self, Out};
 use crate::process::home::private;
 use crate::servers::mixnet::key::ServerKey;
@@ -19,18 +19,18 @@ use crate::servers::mixnet::network::{self, ConfigArchive};
 use crate::servers::mixnet::written;
 
 /// `mezza mixnet config ..`
-pub(super) fn config(out: Out, what: &MixnetConfig) -> Result<Exit, Fault> {
+pub(super) fn config(out: Out, what: &MixnetConfigCommand) -> Result<Exit, Fault> {
     match what {
-        MixnetConfig::Example => {
+        MixnetConfigCommand::Example => {
             show::raw(written::EXAMPLE.trim_end());
             Ok(Exit::Done)
         }
-        MixnetConfig::New { file, out: to } => new(out, file, to.as_deref()),
-        MixnetConfig::Sign { file, key, after, yes } => {
+        MixnetConfigCommand::New { file, out: to } => new(out, file, to.as_deref()),
+        MixnetConfigCommand::Sign { file, key, after, yes } => {
             sign(out, file, key, after.as_deref(), *yes)
         }
-        MixnetConfig::Verify { files } => verify(out, files.iter().map(AsRef::as_ref)),
-        MixnetConfig::Show { file } => {
+        MixnetConfigCommand::Verify { files } => verify(out, files.iter().map(AsRef::as_ref)),
+        MixnetConfigCommand::Show { file } => {
             let signed = network::read(file)?;
             tell(out, &signed);
             Ok(Exit::Done)
@@ -68,8 +68,8 @@ fn tell(out: Out, signed: &SignedConfig) {
     }
 }
 
-/// Nobody signs what was not shown: the first config of a network whole, a later one beside the one
-/// before it (MIX-47, MIX-48).
+/// Only shown values are signed: the first config of a network as a whole, a later one compared
+/// with the one before it (MIX-47, MIX-48).
 fn sign(out: Out, file: &Path, key: &Path, after: Option<&Path>, yes: bool) -> Result<Exit, Fault> {
     let mut signed = network::read(file)?;
     let before = after.map(network::read).transpose()?;
@@ -87,7 +87,7 @@ fn sign(out: Out, file: &Path, key: &Path, after: Option<&Path>, yes: bool) -> R
     if !yes {
         agree(out)?;
     }
-    // What others have signed before must not go with a disk that is full.
+    // Signatures of other guardians must survive a full disk, so the file is replaced as a whole.
     private::replace_shared(file, &signed.encode())?;
     let (valid, needed) = valid(&signed, SignatureSet::Own);
     let text = format!("signed: {valid} of {needed} needed guardian signatures");
@@ -113,7 +113,7 @@ fn follows(file: &Path, signed: &SignedConfig, before: Option<&SignedConfig>) ->
     }
 }
 
-/// What a guardian is asked to sign, beside the config before.
+/// The changes that a guardian is asked to sign, compared with the config before.
 fn difference(before: &Config, next: &Config) -> Vec<String> {
     let mut lines = vec![
         format!("hash     {}", hex(&next.hash())),
@@ -124,7 +124,7 @@ fn difference(before: &Config, next: &Config) -> Vec<String> {
     lines
 }
 
-/// Asks a person; without a terminal there is nobody to ask.
+/// Asks a person. Without a terminal this fails.
 fn agree(out: Out) -> Result<(), Fault> {
     if out.json || !io::stdin().is_terminal() {
         let text = "nobody is here to say whether this is to be signed";
@@ -177,7 +177,7 @@ fn valid(signed: &SignedConfig, set: SignatureSet) -> (usize, usize) {
     (signed.count(set, &config.guardians), config.threshold.into())
 }
 
-/// What a config says, for programs.
+/// The content of a config, for programs.
 fn about(signed: &SignedConfig) -> Value {
     let config = signed.config();
     let (valid, needed) = valid(signed, SignatureSet::Own);
@@ -210,7 +210,7 @@ fn service(config: &Config, policy: &ServicePolicy) -> Value {
     })
 }
 
-/// What a config says, for people.
+/// The content of a config, for people.
 fn lines(signed: &SignedConfig) -> Vec<String> {
     let config = signed.config();
     let (valid, needed) = valid(signed, SignatureSet::Own);

@@ -9,7 +9,7 @@ use tokio::runtime::Builder;
 use crate::api::{Exit, Fault};
 use crate::backend::kernel::kernel;
 use crate::faces::cli::CliContext;
-use crate::faces::cli::args::MixnetLoad;
+use crate::faces::cli::args::LoadArgs;
 use crate::faces::cli::serve::{block_on, settings};
 use crate::process::files;
 use crate::servers::mixnet::client;
@@ -19,7 +19,7 @@ use crate::servers::mixnet::load::{self, Load, LoadReport};
 const SPARE_FILES: u64 = 64;
 
 /// `mezza mixnet load`
-pub(super) fn load(context: &CliContext, asked: &MixnetLoad) -> Result<Exit, Fault> {
+pub(super) fn load(context: &CliContext, asked: &LoadArgs) -> Result<Exit, Fault> {
     settings(context, &[])?;
     files::room_for_files(u64::from(asked.users) + SPARE_FILES)?;
     block_on(Builder::new_multi_thread(), run(context, asked))
@@ -54,7 +54,7 @@ impl Sum {
 }
 
 #[expect(clippy::cast_sign_loss, reason = "a part of a number of users is not negative")]
-async fn run(context: &CliContext, asked: &MixnetLoad) -> Result<Exit, Fault> {
+async fn run(context: &CliContext, asked: &LoadArgs) -> Result<Exit, Fault> {
     let chain = client::join(&asked.network.parse()?).await?;
     if chain.head().policy(Service::Conversation).is_none_or(|(_, policy)| policy.slots != 1) {
         let text =

@@ -9,7 +9,7 @@ use crate::faces::cli::CliContext;
 
 /// `mezza mixnet join`
 pub(super) fn join(context: &CliContext, link: &str) -> Result<Exit, Fault> {
-    // What is no link is said before a node is asked for.
+    // A malformed link is refused before a node is needed.
     let uri: NetworkUri = link.trim().parse()?;
     let request = JoinRequest { link: uri.to_string() };
     context.client()?.post::<Mixnet>("/v1/mixnet", &request)?;

@@ -10,11 +10,11 @@ use mezza_mixnet::privacy::{
 use serde_json::{Value, json};
 
 use crate::api::{Exit, Fault, figures};
-use crate::faces::cli::args::{self, Privacy, ServiceName};
+use crate::faces::cli::args::{self, PrivacyArgs, ServiceName};
 use crate::faces::cli::show::Out;
 
 /// `mezza mixnet privacy`
-pub(super) fn privacy(out: Out, asked: &Privacy) -> Result<Exit, Fault> {
+pub(super) fn privacy(out: Out, asked: &PrivacyArgs) -> Result<Exit, Fault> {
     let service = service(asked.service);
     if service != Service::Conversation && asked.slots != 1 {
         let text = "calls and invitations have one slot";
@@ -50,7 +50,7 @@ pub(super) fn privacy(out: Out, asked: &Privacy) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-/// What a noise keeps against one story.
+/// The promise of a noise against one story.
 struct Story {
     /// In how many rounds it differs from the true one.
     rounds: u64,
@@ -60,7 +60,7 @@ struct Story {
 }
 
 impl Story {
-    fn of(spent: RoundsSpent, asked: &Privacy) -> Self {
+    fn of(spent: RoundsSpent, asked: &PrivacyArgs) -> Self {
         let reached = match asked.mode {
             args::AccountingName::Paper => advanced(&[spent], asked.epsilon),
             _ => delta(&[spent], asked.epsilon),
@@ -83,7 +83,7 @@ impl Story {
     }
 }
 
-fn least(asked: &Privacy, service: Service) -> Result<Law, Fault> {
+fn least(asked: &PrivacyArgs, service: Service) -> Result<Law, Fault> {
     let (epsilon, delta) = (asked.epsilon, asked.delta);
     let target =
         PrivacyTarget { service, rounds: asked.rounds, slots: asked.slots, epsilon, delta };

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::api::{Exit, Fault};
 use crate::faces::cli::CliContext;
-use crate::faces::cli::args::{self, EntryArgs, MixnetBucket, MixnetMix, ServerArgs};
+use crate::faces::cli::args::{self, BucketArgs, EntryArgs, MixArgs, ServerArgs};
 use crate::faces::cli::serve::{block_on, settings, two_threads};
 use crate::process::stop::until_stopped;
 use crate::process::{memory, metrics};
@@ -41,7 +41,7 @@ pub(super) fn entry(context: &CliContext, asked: &EntryArgs) -> Result<Exit, Fau
 }
 
 /// `mezza mixnet mix`
-pub(super) fn mix(context: &CliContext, asked: &MixnetMix) -> Result<Exit, Fault> {
+pub(super) fn mix(context: &CliContext, asked: &MixArgs) -> Result<Exit, Fault> {
     settings(context, &[])?;
     memory::require_closed()?;
     let (network, key) = load(&asked.identity)?;
@@ -67,7 +67,7 @@ pub(super) fn mix(context: &CliContext, asked: &MixnetMix) -> Result<Exit, Fault
 }
 
 /// `mezza mixnet bucket`
-pub(super) fn bucket(context: &CliContext, asked: &MixnetBucket) -> Result<Exit, Fault> {
+pub(super) fn bucket(context: &CliContext, asked: &BucketArgs) -> Result<Exit, Fault> {
     settings(context, &[])?;
     let (network, key) = load(&asked.identity)?;
     let options = bucket::BucketServerOptions {

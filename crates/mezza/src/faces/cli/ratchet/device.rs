@@ -18,15 +18,15 @@ use crate::backend::AwsLc;
 /// The largest number of an install in Signal's protocol.
 const REGISTRATION_MAX: u32 = 16_380;
 
-/// What a peer is given when it starts.
+/// The options of a peer.
 pub(super) struct Given {
-    /// What its devices speak.
+    /// The suite of its devices.
     pub suite: SuiteId,
     /// One-time keys that a device hands in with each bundle.
     pub one_time: usize,
     /// Where it draws from.
     pub chance: Chance,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct PeerDevice {
     registration: u32,
     identity: IdentityKeyPair,
     prekeys: Prekeys,
-    /// What others may fetch: the bundle of a container suite, and one-time keys.
+    /// The bundle of a container suite and the one-time keys, for others to fetch.
     bundle: Vec<u8>,
     one_time: VecDeque<OneTimePrekey>,
     talk: Option<Conversation<AwsLc>>,
@@ -203,7 +203,7 @@ impl PeerDevice {
         Ok((first, message))
     }
 
-    /// Opens a message of the contact; whoever sends the first one is the contact.
+    /// Opens a message of the contact. The sender of the first message becomes the contact.
     pub(super) fn open(&mut self, message: &[u8]) -> Result<Vec<u8>, Refusal> {
         let now = self.now();
         let mut talk = match (self.talk.take(), wire::first_identity(message)) {
@@ -212,7 +212,7 @@ impl PeerDevice {
             (None, None) => return Err(SealError::NoSession.into()),
         };
         let opened = talk.open(message, &[], &self.identity, &mut self.prekeys, now);
-        // Who sent only what does not open is no contact.
+        // A sender whose messages do not open does not become the contact.
         self.talk = talk.has_session().then_some(talk);
         let body = opened?.body.to_vec();
         self.settle()?;

@@ -55,7 +55,7 @@ impl TryRng for Chance {
 
 impl TryCryptoRng for Chance {}
 
-/// What time it is for a peer.
+/// The clock of a peer.
 #[derive(Clone, Copy)]
 pub(super) enum Clock {
     /// The system's clock.

@@ -7,7 +7,7 @@ use mezza_ratchet::safety::{self, NamedIdentity};
 use serde_json::json;
 
 use crate::api::{Exit, Fault};
-use crate::faces::cli::args::RatchetNumber;
+use crate::faces::cli::args::NumberArgs;
 use crate::faces::cli::show::Out;
 
 /// The version of a code in Signal's apps.
@@ -33,7 +33,7 @@ pub(super) fn of(
 }
 
 /// Prints the number of two identities from the command line.
-pub(super) fn number(out: Out, asked: &RatchetNumber) -> Result<Exit, Fault> {
+pub(super) fn number(out: Out, asked: &NumberArgs) -> Result<Exit, Fault> {
     let answer = || {
         let (local, here) = party(&asked.local)?;
         let (remote, there) = party(&asked.remote)?;

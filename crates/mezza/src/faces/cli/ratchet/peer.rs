@@ -1,8 +1,8 @@
 //! `mezza ratchet peer`: our ratchet behind a line protocol, for other people's tests.
 //!
 //! One line there, one line back; fields are separated by one blank, bytes are lower-case hex,
-//! keys are `05 | key`, 33 bytes. What is refused is answered by `err CODE TEXT`, whatever the line
-//! was; the end of the input is the one end.
+//! keys are `05 | key`, 33 bytes. A refused line is answered by `err CODE TEXT`; only the end of
+//! the input ends the peer.
 //!
 //! ```text
 //! bundle  /  offer  /  rotate                   ok REG OPKID OPK SPKID SPK SIG IK [KEMID KEMPK KEMSIG]
@@ -30,14 +30,14 @@ use crate::api::{Exit, Fault};
 
 /// Longest line in bytes.
 const LINE_BYTES_MAX: usize = 8 << 20;
-/// What stands in front of a key.
+/// The type byte before a key.
 const KEY_TYPE: u8 = 5;
-/// What stands in front of a key of Kyber1024.
+/// The type byte before a key of Kyber1024.
 const KEM_TYPE: u8 = 8;
 /// The kind of a first message, and of every other.
 const KINDS: [&str; 2] = ["3", "2"];
 
-/// What a field is where there is no one-time key.
+/// The field for an absent one-time key.
 const NO_KEY: &str = "-";
 
 /// Answers line by line until the input ends.

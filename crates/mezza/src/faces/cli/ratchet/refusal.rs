@@ -3,12 +3,12 @@
 use mezza_core::DecodeError;
 use mezza_ratchet::{BundleError, KeyError, OpenError, PrekeysError, SealError};
 
-/// What stands behind `err`. The words are listed in `docs/protocols/ratchet.md`, and stay.
+/// The word after `err`. `docs/protocols/ratchet.md` lists the words; they do not change.
 #[derive(Debug)]
 pub(super) struct Refusal {
     /// Lower-case words joined by `-`.
     pub code: &'static str,
-    /// What is wrong.
+    /// The fault, in words for people.
     pub text: String,
 }
 

@@ -14,7 +14,8 @@ use crate::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPermit}
 use crate::process::metrics::{Metric, Metrics};
 use crate::servers::mixnet::server::{HANDSHAKE, HANDSHAKES_MAX};
 
-/// So many from one IPv4 /24 or IPv6 /48, 0 for any number, and so many in all. An address has a
+/// The bounds for `per_site` connections of one IPv4 /24 or IPv6 /48 (0: any number) and
+/// `connections` in all. An address has a
 /// quarter of what its site has (MIX-28).
 pub(super) fn bounds(per_site: u32, connections: usize) -> Bounds {
     let (per_site, per_address) = match per_site {
@@ -27,24 +28,24 @@ pub(super) fn bounds(per_site: u32, connections: usize) -> Bounds {
 /// Takes in clients until the machine is gone.
 pub(super) async fn accept_clients(
     (listener, tls): (TcpListener, TlsAcceptor),
-    doors: Arc<ConnectionLimiter>,
+    limiter: Arc<ConnectionLimiter>,
     events: mpsc::Sender<Event>,
     metrics: Arc<Metrics>,
 ) {
     loop {
-        let (socket, _, ticket) = tokio::select! {
+        let (socket, _, permit) = tokio::select! {
             () = events.closed() => return,
-            accepted = doors.accept(&listener) => accepted,
+            accepted = limiter.accept(&listener) => accepted,
         };
-        let Some(ticket) = ticket else {
+        let Some(permit) = permit else {
             metrics.count(Metric::TurnedAway);
             continue;
         };
         let (tls, events, metrics) = (tls.clone(), events.clone(), Arc::clone(&metrics));
         tokio::spawn(async move {
             let client = link::number();
-            let served = serve(client, tls, socket, (&ticket, &events, &metrics));
-            if ticket.hold(served).await.is_none() {
+            let served = serve(client, tls, socket, (&permit, &events, &metrics));
+            if permit.hold(served).await.is_none() {
                 metrics.count(Metric::TurnedAway);
                 let _ = events.send(Event::Client(client, LinkEvent::Down)).await;
             }
@@ -58,7 +59,7 @@ async fn serve(
     client: ConnectionId,
     tls: TlsAcceptor,
     socket: TcpStream,
-    (ticket, events, metrics): (&ConnectionPermit, &mpsc::Sender<Event>, &Metrics),
+    (permit, events, metrics): (&ConnectionPermit, &mpsc::Sender<Event>, &Metrics),
 ) {
     let Some(stream) = limiter::secure(&tls, socket, HANDSHAKE).await else { return };
     if stream.get_ref().1.alpn_protocol() != Some(link::CLIENT) {
@@ -69,7 +70,7 @@ async fn serve(
         return;
     }
     let frame = |frame| {
-        ticket.settle();
+        permit.settle();
         Event::Client(client, LinkEvent::Frame(frame))
     };
     let end = carry(stream, FrameSizeClass::Short, parcels, events, frame).await;

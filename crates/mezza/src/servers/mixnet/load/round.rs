@@ -23,7 +23,7 @@ const CHUNK: usize = 512;
 /// How long replies may come after the end of a round, milliseconds.
 const GRACE_MS: u64 = 2_000;
 
-/// What a round was like.
+/// The figures of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadReport {
     /// Its number.
@@ -44,11 +44,11 @@ pub(crate) struct LoadReport {
     pub latency_ms: [u64; 3],
     /// Onions made.
     pub onions: usize,
-    /// What making them took: CPU time of all threads together.
+    /// The CPU time of making them, of all threads together.
     pub making: Duration,
 }
 
-/// What became of one user in a round. What is large is boxed: a tree that grows at its end leaves
+/// The outcome of one user in a round. Large values are boxed: a tree that grows at its end leaves
 /// half of each node empty.
 enum UserOutcome {
     /// The onion is ready.
@@ -138,7 +138,7 @@ impl LoadRound {
         Self { id, open, policy, outcomes, waiting: 0, is_prepared: false, onions: 0, making }
     }
 
-    /// What every user will say.
+    /// The cells of all users for this round.
     pub(super) fn plan(
         &self,
         users: Vec<u32>,
@@ -174,7 +174,7 @@ impl LoadRound {
         });
     }
 
-    /// What becomes of a user's onion next.
+    /// Moves a user's outcome on.
     fn change(&mut self, user: u32, next: impl FnOnce(UserOutcome) -> UserOutcome) {
         let Some(outcome) = self.outcomes.remove(&user) else { return };
         let waited = outcome.waits();
@@ -268,7 +268,7 @@ impl LoadRound {
         let theirs = partner.map(|partner| DropResult::Met(Ok(cell(partner, self.id.round))));
         match partner.and_then(|partner| self.outcomes.get(&partner)) {
             Some(UserOutcome::Returned(..)) => Some(answer) == theirs.as_ref(),
-            // It left, and nobody knows whether it arrived.
+            // The partner's onion left, but it is unknown whether it arrived.
             Some(UserOutcome::Sent(..)) => {
                 *answer == DropResult::Absent || Some(answer) == theirs.as_ref()
             }

@@ -74,7 +74,7 @@ pub(super) async fn stay(
     }
 }
 
-/// Who talks with whom: users 0 and 1, 2 and 3, up to a number.
+/// The pairs in conversations: users 0 and 1, 2 and 3, up to a number.
 pub(super) struct Pairs {
     chains: Vec<Chain>,
 }
@@ -102,7 +102,7 @@ impl Pairs {
         ((user as usize) < self.chains.len()).then_some(user ^ 1)
     }
 
-    /// What a user puts into a round: a cell for its partner, or the access of an idle slot.
+    /// The access of a user in a round: a cell for its partner, or that of an idle slot.
     pub(super) fn access(&mut self, user: u32, round: u64, rng: &mut dyn CryptoRng) -> Access {
         let Some(chain) = self.chains.get_mut(user as usize) else {
             return Access::idle::<AwsLc>(round, rng);
@@ -118,7 +118,7 @@ impl Pairs {
     }
 }
 
-/// What a user says in a round.
+/// The cell of a user in a round.
 pub(super) fn cell(user: u32, round: u64) -> Cell {
     let piece = Piece::new(format!("user {user}, round {round}").as_bytes());
     Cell { leaving: false, seq: round as u32, ack: 0, sack: 0, piece }

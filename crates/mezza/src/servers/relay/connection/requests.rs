@@ -1,4 +1,4 @@
-//! What each frame of a client asks of the writer, after the limits of this connection.
+//! The frames of a client, translated into jobs of the writer after the limits of this connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,15 +8,16 @@ use mezza_messenger::relay_wire::{
 };
 
 use super::{Connection, End, Watched, done, work_of};
+use crate::connection::tap::Direction;
 use crate::servers::relay::writer::{BundleSet, MailId, Put, ReplyTo, WatchId, WriterJob};
 
-/// What a client with too many boxes is told to wait, s: it must close the connection anyway.
+/// The wait in the refusal of a client with too many mailboxes, s: it must disconnect anyway.
 const RETRY_BOXES_S: u16 = 3_600;
 
 impl Connection {
     /// One whole frame.
     pub(super) async fn handle(&mut self, frame: &[u8]) -> Result<(), End> {
-        self.record_frame(frame);
+        self.point.record_body(Direction::ToRelay, frame);
         self.pace(work_of(frame.len())).await?;
         let frame = ClientFrame::decode(frame).map_err(|_| End::Malformed)?;
         match frame {

@@ -92,8 +92,8 @@ impl SqliteStore {
     }
 }
 
-/// Makes the file with its mode. One that is there is not opened, not for a moment: closing it would
-/// let go of the locks that a connection of this process may hold on it (MSG-61).
+/// Makes the file with its mode. An existing file is not opened: closing it would let go of the
+/// locks that a connection of this process may hold on it (MSG-61).
 fn make(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),

@@ -1,15 +1,15 @@
-//! What each job does to the store, inside the writer's transaction.
+//! The effects of each job on the store, inside the writer's transaction.
 
 use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, MailboxKind, RelayFrame};
 
 use super::Writer;
 use super::job::{MailId, Put, ReplyTo, WatchId, WriterJob};
 use super::owners::{RefillRequest, Watcher, stock_frame};
-use crate::servers::relay::store::{MailStore as _, MailboxRow, NewMail, StoreError};
+use crate::servers::relay::store::{MailStore, MailboxRow, NewMail, StoreError};
 
-/// What a sender waits when a box is full: its owner is away, s.
+/// The wait in the refusal for a full mailbox, whose owner is away, s.
 const RETRY_BOX_FULL_S: u16 = 300;
-/// What a client waits when the whole relay is full, s.
+/// The wait in the refusal of a full relay, s.
 pub(super) const RETRY_RELAY_FULL_S: u16 = 3_600;
 /// Mails read from the store at once for one watcher: at most 256 KiB.
 const REFILL_MAILS: u32 = 16;
@@ -17,7 +17,7 @@ const REFILL_MAILS: u32 = 16;
 /// A refusal: code and seconds to wait.
 pub(super) type Refusal = (DoneCode, u16);
 
-impl Writer {
+impl<S: MailStore> Writer<S> {
     pub(super) async fn apply(&mut self, job: WriterJob) -> Result<(), StoreError> {
         match job {
             WriterJob::Put(put) => self.put_run(vec![put]).await,

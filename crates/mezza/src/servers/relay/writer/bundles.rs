@@ -6,12 +6,12 @@ use super::Writer;
 use super::apply::{RETRY_RELAY_FULL_S, Refusal};
 use super::job::{BundleSet, ReplyTo};
 use super::ledger::{KEY_BYTES, Stock};
-use crate::servers::relay::store::{MailStore as _, MailboxRow, StoreError};
+use crate::servers::relay::store::{MailStore, MailboxRow, StoreError};
 
 /// A stock below this is told to its owner.
 const STOCK_LOW: u32 = 20;
 
-impl Writer {
+impl<S: MailStore> Writer<S> {
     pub(super) async fn bundle_set(&mut self, set: BundleSet) -> Result<(), StoreError> {
         let result = match self.ledger.find(&mut self.store, &set.address).await? {
             None => Err((DoneCode::NoBox, 0)),
@@ -48,7 +48,7 @@ impl Writer {
         Ok(Ok(()))
     }
 
-    /// The bundle, with a one-time key as long as there are some and nobody drains them.
+    /// The bundle, with a one-time prekey while some are left and their rate limit allows it.
     pub(super) async fn bundle_get(
         &mut self,
         address: &MailboxAddress,

@@ -1,4 +1,4 @@
-//! What connections ask of the writer, and what it sends them.
+//! The jobs of connections for the writer, and its events for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,12 +26,12 @@ pub(crate) struct Put {
     pub(crate) site: [u8; 8],
     /// Given when it is queued; in that order.
     pub(super) id: MailId,
-    /// Who was shown it when it was queued.
+    /// The watcher that was shown it when it was queued.
     pub(super) shown: Option<(WatchId, ConnectionQueue)>,
 }
 
 impl Put {
-    /// Mail that nobody has seen yet.
+    /// Mail that no watcher has been shown yet.
     pub(crate) fn new(
         address: MailboxAddress,
         ttl_h: u16,
@@ -92,7 +92,7 @@ pub(crate) struct BundleSet {
 }
 
 impl WriterJob {
-    /// Whether nobody notices when this is done a moment later.
+    /// Whether this may be done a moment later without a client noticing.
     pub(super) fn is_patient(&self) -> bool {
         matches!(self, Self::Take { .. } | Self::Gone(_))
     }
@@ -110,7 +110,7 @@ impl WriterJob {
         units as u32
     }
 
-    /// Who waits for an answer.
+    /// The request that waits for an answer.
     pub(super) fn answer(&self) -> Option<&ReplyTo> {
         match self {
             Self::Put(put) => Some(&put.answer),
@@ -135,7 +135,7 @@ pub(crate) struct ReplyTo {
 pub(crate) enum WriterEvent {
     /// The answer to a request.
     Answer(RelayFrame),
-    /// A STOCK, which nobody asked for.
+    /// A STOCK, which answers no request.
     Stock(RelayFrame),
     /// Mail of a watched box.
     Mail { number: u16, watch: WatchId, id: MailId, envelope: Vec<u8> },
@@ -174,8 +174,8 @@ impl ConnectionQueue {
 
     /// Sends an answer.
     pub(super) fn answer(&self, frame: RelayFrame) {
-        // Full cannot be: a connection opens no more requests than places are kept. Closed means
-        // that nobody waits any more.
+        // The queue has room: a connection has no more open requests than places are kept. If it is
+        // closed, the connection is gone and the answer is dropped.
         drop(self.events.try_send(WriterEvent::Answer(frame)));
     }
 

@@ -1,11 +1,11 @@
-//! What the writer remembers of boxes, so that a quota costs no query per mail.
+//! The writer's cache of mailbox rows, so that a quota costs no query for each mail.
 
 use std::collections::HashMap;
 
 use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind};
 
 use crate::servers::relay::store::{
-    MailStore as _, MailboxRow, MailboxRowId, RelayStore, Removed, StoreError, Totals,
+    MailStore, MailboxRow, MailboxRowId, Removed, StoreError, Totals,
 };
 
 /// Boxes remembered at once, some 10 MB.
@@ -20,7 +20,7 @@ pub(super) const KEY_BYTES: u64 = 64;
 pub(super) struct Stock {
     /// Rows of one-time keys, those given out included.
     pub(super) rows: u32,
-    /// Those not given out.
+    /// Rows that are not given out.
     pub(super) left: u32,
     /// Bytes of the bundle.
     pub(super) bundle_bytes: u64,
@@ -40,7 +40,7 @@ pub(super) struct QuotaCache {
     totals: Option<Totals>,
 }
 
-/// What is known of a box.
+/// A cached mailbox.
 #[derive(Clone, Copy)]
 struct Known {
     row: MailboxRow,
@@ -51,7 +51,7 @@ impl QuotaCache {
     /// The box of an address.
     pub(super) async fn find(
         &mut self,
-        store: &mut RelayStore,
+        store: &mut impl MailStore,
         address: &MailboxAddress,
     ) -> Result<Option<MailboxRow>, StoreError> {
         if let Some(known) = self.rows.get(address) {
@@ -67,7 +67,7 @@ impl QuotaCache {
     /// Bundle and keys of the box `id` at an address.
     pub(super) async fn stock(
         &mut self,
-        store: &mut RelayStore,
+        store: &mut impl MailStore,
         address: &MailboxAddress,
         id: MailboxRowId,
     ) -> Result<Stock, StoreError> {
@@ -84,7 +84,10 @@ impl QuotaCache {
     }
 
     /// Counts over the whole store.
-    pub(super) async fn totals(&mut self, store: &mut RelayStore) -> Result<Totals, StoreError> {
+    pub(super) async fn totals(
+        &mut self,
+        store: &mut impl MailStore,
+    ) -> Result<Totals, StoreError> {
         match self.totals {
             Some(totals) => Ok(totals),
             None => Ok(*self.totals.insert(store.totals().await?)),

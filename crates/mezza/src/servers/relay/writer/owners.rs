@@ -1,9 +1,9 @@
-//! Who watches which box: the newest WATCH owns it.
+//! The watchers of mailboxes: the newest WATCH owns a mailbox.
 //!
 //! The writer and the connections share this. A connection that takes a put in hands it to the
-//! box's watcher at once, under the lock under which it also gives it to the writer: what is shown
-//! and what is queued have one order. Only what may overtake nothing goes that way: while a put
-//! that was not shown still waits for the writer, everything behind it waits as well.
+//! box's watcher at once, under the lock under which it also gives it to the writer: puts are shown
+//! and queued in one order. While a put that was not shown still waits for the writer, every put
+//! behind it waits as well.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -56,7 +56,7 @@ impl Watcher {
     }
 }
 
-/// What a watcher lacks: its box, the newest seq that it was sent, and how much more it may get.
+/// The mail to fetch for a watcher: its mailbox, the newest seq that it was sent, and its room.
 pub(super) struct RefillRequest {
     pub(super) box_id: MailboxRowId,
     pub(super) last: Seq,
@@ -118,7 +118,7 @@ impl Watchers {
     }
 
     /// A put was stored as `seq`: its watcher gets it now, if it has not been shown to this one
-    /// and this one has seen all before it. The outlet of whoever is shown it by this.
+    /// and this one has seen all before it. The queue of the watcher that is shown it by this call.
     pub(super) fn stored(&self, put: &mut Put, seq: Seq) -> Option<ConnectionQueue> {
         let mut inner = self.inner();
         let owner = inner.owners.get_mut(&put.address)?;
@@ -141,7 +141,7 @@ impl Watchers {
         inner.done = inner.done.max(id);
     }
 
-    /// What a watcher lacks, if it may be brought anything.
+    /// The mail to fetch for a watcher, if it has room.
     pub(super) fn lack(&self, address: &MailboxAddress) -> Option<RefillRequest> {
         let inner = self.inner();
         let owner = inner.owners.get(address)?;
@@ -153,7 +153,7 @@ impl Watchers {
     /// Sends what the store had for a watcher; `more`: there is more behind it.
     pub(super) fn refill(&self, address: &MailboxAddress, mails: Vec<Mail>, more: bool) {
         let mut inner = self.inner();
-        // What was queued while the store was asked was not shown, and is not among this.
+        // Puts queued while the store was asked were not shown, and are not among `mails`.
         let queued = inner.queued;
         let ids: Vec<MailId> = mails.iter().map(|_| inner.next()).collect();
         let Some(owner) = inner.owners.get_mut(address) else { return };
@@ -189,7 +189,7 @@ impl Watchers {
         self.inner().of_watch(address, watch).is_some_and(|owner| owner.has_backlog)
     }
 
-    /// Nobody watches the box any more; the outlet of who did.
+    /// Ends the watch of a mailbox; the queue of its watcher.
     pub(super) fn remove(&self, address: &MailboxAddress) -> Option<ConnectionQueue> {
         self.inner().owners.remove(address).map(|owner| owner.outlet)
     }
@@ -277,7 +277,7 @@ mod tests {
         assert!(owners.stored(&mut one, 70).is_none());
         assert_eq!(owners.take(&BOX, WATCH, &[one.id]).unwrap().2, [70]);
         assert!(owners.take(&BOX, WATCH, &[one.id]).unwrap().2.is_empty());
-        // What was refused after it was shown has no row.
+        // A put that was refused after it was shown has no row.
         let two = put(&owners, 2);
         assert!(owners.take(&BOX, WATCH + 1, &[two.id]).is_none());
         assert!(owners.take(&BOX, WATCH, &[two.id]).unwrap().2.is_empty());

@@ -1,7 +1,7 @@
-//! What each site has of the whole relay: a part that no site can pass, whatever its addresses.
+//! The share of each site in the whole relay: no site passes it, however many addresses it has.
 //!
-//! The store does not know who opened a mailbox or put a mail (RELAY-7), so what a site had is
-//! remembered as long as it can still be there, in memory alone.
+//! The store does not record the site of a mailbox or mail (RELAY-7), so the use of a site is
+//! remembered in memory, as long as its mail can still be there.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::servers::relay::limits::Limits;
 const SITES_MAX: usize = 1 << 20;
 /// The account that newcomers share then. No client has this address.
 const SHARED: [u8; 8] = [0xff; 8];
-/// What a site may open at once of however few mailboxes: a family has one address.
+/// The mailboxes that a site may open at once in any case: a family has one address.
 const MAILBOXES_MIN: u64 = 1_024;
 /// Bytes that a site may put at once into however small a store.
 const MAIL_BYTES_MIN: u64 = 16 << 20;
@@ -54,8 +54,8 @@ impl Shares {
         of(&mut self.mailboxes, site, SITES_MAX).take(rate, now)
     }
 
-    /// Counts a mail. While the store is `tight`, says how many seconds to wait where the site has
-    /// its part; else nobody is kept from using what is free.
+    /// Counts a mail. While the store is `tight`, a site beyond its share is refused with the
+    /// seconds to wait; else free room is open to every site.
     pub(super) fn put(
         &mut self,
         site: [u8; 8],

@@ -17,7 +17,7 @@ const NUMBER: u16 = 9;
 
 /// A writer, and the queue of one client that asks it everything.
 struct Stage {
-    writer: Writer,
+    writer: Writer<SqliteStore>,
     outlet: ConnectionQueue,
     events: Receiver<WriterEvent>,
     watch: WatchId,
@@ -31,7 +31,7 @@ impl Stage {
         let folder = TempDir::new().unwrap();
         let store = SqliteStore::open(&folder.path().join("mail.db"), Durability::Full).unwrap();
         let owners = Arc::new(Watchers::new(limits.in_flight_max));
-        let writer = Writer::new(RelayStore::Sqlite(store), limits, Clock::system(), owners);
+        let writer = Writer::new(store, limits, Clock::system(), owners);
         let (outlet, events) = ConnectionQueue::new(64);
         Self { writer, outlet, events, watch: 0, last: 0, _folder: folder }
     }
@@ -70,7 +70,7 @@ impl Stage {
         self.transact(jobs).await;
     }
 
-    /// What the client was told since the last look.
+    /// The events for the client since the last call.
     fn told(&mut self) -> Told {
         let mut told = Told::default();
         while let Ok(event) = self.events.try_recv() {

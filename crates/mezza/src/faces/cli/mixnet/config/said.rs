@@ -1,12 +1,12 @@
 //! All that guardians sign, a line for each value or group of values: what a config says, and what it
 //! changes beside the one before it.
 
-use data_encoding::HEXLOWER;
 use mezza_core::Time;
 use mezza_mixnet::config::{Config, Server, ServicePolicy};
 use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::privacy::fifty_becomes;
 
+use super::hex;
 use crate::api::figures;
 use crate::faces::cli::show;
 
@@ -39,7 +39,7 @@ pub(super) fn lines(config: &Config) -> Vec<String> {
     lines
 }
 
-/// What `next` takes away and what it adds beside `before`: lines with a minus and with a plus.
+/// The lines that `next` lacks (minus) and adds (plus), compared with `before`.
 pub(super) fn changes(before: &Config, next: &Config) -> Vec<String> {
     let (before, next) = (lines(before), lines(next));
     let gone = before.iter().filter(|line| !next.contains(line)).map(|line| format!("- {line}"));
@@ -50,7 +50,7 @@ pub(super) fn changes(before: &Config, next: &Config) -> Vec<String> {
     lines
 }
 
-/// What follows from a config for the people in its network; nothing of it is signed.
+/// The consequences of a config for the people in its network; they are not signed.
 pub(super) fn consequences(config: &Config) -> Vec<String> {
     config.services.iter().flat_map(|policy| consequence(config, policy)).collect()
 }
@@ -130,10 +130,6 @@ fn decimal(number: u64, digits: u32) -> String {
 /// For people, and exactly.
 fn time(time: Time) -> String {
     format!("{} ({} ms)", show::time(time.ms()), time.ms())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    HEXLOWER.encode(bytes)
 }
 
 #[cfg(test)]

@@ -106,6 +106,7 @@ fn fields(line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Exit;
 
     #[test]
     fn only_this_machine_and_no_password() {
@@ -127,7 +128,7 @@ mod tests {
             "http://localhost",
         ] {
             let error = config(bad).map(drop).unwrap_err();
-            assert_eq!(error.exit_code(), 78, "{bad}");
+            assert_eq!(error.exit_code(), Exit::Config, "{bad}");
             assert!(!error.to_string().contains("secret"));
         }
     }

@@ -9,10 +9,10 @@ const BOX: MailboxAddress = MailboxAddress([7; 16]);
 const OTHER: MailboxAddress = MailboxAddress([8; 16]);
 
 /// A ledger that has counted a store with nothing in it.
-async fn fresh() -> (TempDir, RelayStore, QuotaCache) {
+async fn fresh() -> (TempDir, SqliteStore, QuotaCache) {
     let folder = TempDir::new().unwrap();
-    let store = SqliteStore::open(&folder.path().join("mail.db"), Durability::Off).unwrap();
-    let (mut store, mut ledger) = (RelayStore::Sqlite(store), QuotaCache::default());
+    let mut store = SqliteStore::open(&folder.path().join("mail.db"), Durability::Off).unwrap();
+    let mut ledger = QuotaCache::default();
     assert_eq!(ledger.totals(&mut store).await.unwrap(), Totals::default());
     (folder, store, ledger)
 }
