@@ -66,7 +66,7 @@ pub fn operations(data: &[u8]) {
                 town.handle(who, input);
             }
             _ => {
-                town.handle(who, RelayInput::Down { line: relay().line() }.into());
+                town.handle(who, RelayInput::Down { connection: relay().connection() }.into());
                 town.phones[who].answers.clear();
                 town.phones[who].answers.push_back(Answer::Up);
             }
@@ -169,7 +169,7 @@ fn some_lie(ops: &mut Operations<'_>) -> Input {
         4 => return MixnetInput::Stored(ops.below(256) as u64).into(),
         5 => return MixnetInput::Up { trusted: ops.below(2) == 0 }.into(),
         6 => return MixnetInput::Down.into(),
-        _ => RelayInput::Stock { line: relay().line(), left: u16::from(ops.byte()) },
+        _ => RelayInput::Stock { connection: relay().connection(), left: u16::from(ops.byte()) },
     };
     input.into()
 }

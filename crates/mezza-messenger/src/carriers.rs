@@ -386,7 +386,7 @@ impl<B: Backend> Port for CarrierSet<B> {
         Ok(StoredPerson {
             relay: rows.optional(RecordKind::RelayPeer, RelayPeer::read)?,
             mixnet: rows.optional(RecordKind::MixnetPeer, MixnetPeer::read)?,
-            inviter: rows.value(RecordKind::Guest).map(Inviter::read).transpose()?,
+            inviter: rows.value(RecordKind::Inviter).map(Inviter::read).transpose()?,
         })
     }
 
@@ -425,11 +425,11 @@ impl<B: Backend> Port for CarrierSet<B> {
 
     fn loads_again(kind: RecordKind, key: &[u8], value: &[u8]) -> bool {
         let again = match kind {
-            RecordKind::Slot => OwnMailbox::read(value).map(|own| Some(own.write())),
+            RecordKind::Mailbox => OwnMailbox::read(value).map(|own| Some(own.write())),
             RecordKind::RelayPeer if key.is_empty() => return Relay::<B>::read_next(value).is_ok(),
             RecordKind::RelayPeer => RelayPeer::read(value).map(|peer| peer.stored()),
             RecordKind::Network => Membership::read(value).map(|member| Some(member.write())),
-            RecordKind::Guest => Inviter::read(value).map(|inviter| Some(inviter.write())),
+            RecordKind::Inviter => Inviter::read(value).map(|inviter| Some(inviter.write())),
             RecordKind::MixnetPeer => MixnetPeer::read(value).map(|peer| peer.stored()),
             _ => return fits(value),
         };

@@ -177,7 +177,7 @@ impl<P: Port> DeviceOver<P> {
     }
 
     /// Those who invite and have shown no card, in the order in which they came.
-    pub fn guests(&self) -> Vec<InvitationView> {
+    pub fn inviters(&self) -> Vec<InvitationView> {
         self.parts.carriers.inviters()
     }
 
@@ -223,7 +223,7 @@ impl<P: Port> DeviceOver<P> {
     }
 
     /// The connections that this device keeps, and what they can do now.
-    pub fn roads(&self, now: Time) -> Vec<ConnectionView> {
+    pub fn connections(&self, now: Time) -> Vec<ConnectionView> {
         view::connections(&self.parts, now)
     }
 

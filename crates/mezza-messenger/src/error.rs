@@ -15,7 +15,7 @@ pub enum DeviceError {
     NoSuchNote,
     /// Our caller named a mailbox that is not there.
     #[error("no such mailbox")]
-    NoSuchSlot,
+    NoSuchMailbox,
     /// A carrier answered a request that was never made, or was answered already.
     #[error("no such request")]
     NoSuchTicket,

@@ -46,9 +46,9 @@ pub struct NoteId(pub u64);
 pub struct MailboxId(pub u32);
 
 /// Names the connection to a relay by key, host and port
-/// ([`RelayEntry::line`]): two cards that give one relay different hosts name two of them.
+/// ([`RelayEntry::connection`]): two cards that give one relay different hosts name two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LineId(pub [u8; 16]);
+pub struct RelayConnectionId(pub [u8; 16]);
 
 /// Names one request to a carrier until it is answered or the carrier goes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -145,7 +145,7 @@ pub enum Part {
     /// A contact: its card, sessions, notes, mailboxes.
     Contact(ContactId),
     /// Somebody who invites over the mixnet.
-    Guest(ContactId),
+    Inviter(ContactId),
     /// The mixnet that was joined.
     Network,
     /// Rows of its client, which goes on without them.

@@ -1,7 +1,7 @@
 //! Adapters of the device's carriers: the connections to relays, and the connection to a mixnet.
 //!
 //! Adapters hold no state but live connections. A relay is named by its key, host and port
-//! (`LineId`). If its connection breaks, the requests in flight are void, and the device repeats
+//! (`RelayConnectionId`). If its connection breaks, the requests in flight are void, and the device repeats
 //! them after `Up`. Every connection has a serial number, so that a late report of one that was
 //! closed is dropped.
 
@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::{
-    CarrierInput, CarrierOutput, LineId, MailboxId, RelayInput, RelayOutput, RequestId,
+    CarrierInput, CarrierOutput, MailboxId, RelayConnectionId, RelayInput, RelayOutput, RequestId,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::connection::tap::Tap;
 
-/// Orders that may wait for one line: more than a device has in flight.
+/// Orders that may wait for one connection: more than a device has in flight.
 pub(crate) const ORDERS_MAX: usize = 4_096;
 
 /// How relays are dialled.
@@ -72,8 +72,8 @@ struct PooledRelay {
 pub(crate) struct Adapters<E> {
     dialer: Dialer,
     jobs: mpsc::Sender<E>,
-    lines: BTreeMap<LineId, PooledRelay>,
-    mailboxes: BTreeMap<MailboxId, LineId>,
+    connections: BTreeMap<RelayConnectionId, PooledRelay>,
+    mailboxes: BTreeMap<MailboxId, RelayConnectionId>,
     /// The connection to the mixnet, once the device wants one.
     net: Option<mixnet::EntryConnection<E>>,
     serial: u64,
@@ -85,11 +85,11 @@ pub(crate) struct Adapters<E> {
 impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     /// No connections yet.
     pub(crate) fn new(dialer: Dialer, jobs: mpsc::Sender<E>) -> Self {
-        let (lines, mailboxes) = (BTreeMap::new(), BTreeMap::new());
+        let (connections, mailboxes) = (BTreeMap::new(), BTreeMap::new());
         Self {
             dialer,
             jobs,
-            lines,
+            connections,
             mailboxes,
             net: None,
             serial: 0,
@@ -111,21 +111,21 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         };
         match &output {
             RelayOutput::Connect { relay } => self.dial(relay.clone()),
-            RelayOutput::Disconnect { line } => self.disconnect(*line),
-            RelayOutput::Watch { mailbox: slot, line, .. } => {
-                self.mailboxes.insert(*slot, *line);
-                self.send(*line, output);
+            RelayOutput::Disconnect { connection } => self.disconnect(*connection),
+            RelayOutput::Watch { mailbox: slot, connection, .. } => {
+                self.mailboxes.insert(*slot, *connection);
+                self.send(*connection, output);
             }
             RelayOutput::Acknowledge { mailbox: slot, .. } => {
-                if let Some(line) = self.mailboxes.get(slot).copied() {
-                    self.send(line, output);
+                if let Some(connection) = self.mailboxes.get(slot).copied() {
+                    self.send(connection, output);
                 }
             }
-            RelayOutput::Put { line, .. }
-            | RelayOutput::Open { line, .. }
-            | RelayOutput::Close { line, .. }
-            | RelayOutput::Publish { line, .. }
-            | RelayOutput::Fetch { line, .. } => self.send(*line, output),
+            RelayOutput::Put { connection, .. }
+            | RelayOutput::Open { connection, .. }
+            | RelayOutput::Close { connection, .. }
+            | RelayOutput::Publish { connection, .. }
+            | RelayOutput::Fetch { connection, .. } => self.send(*connection, output),
         }
     }
 
@@ -137,20 +137,21 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
                 _ => None,
             };
         }
-        let known = self.lines.iter_mut().find(|(_, line)| line.serial == report.serial);
-        let (line, known) = known.map(|(line, known)| (*line, known))?;
+        let known =
+            self.connections.iter_mut().find(|(_, connection)| connection.serial == report.serial);
+        let (connection, known) = known.map(|(connection, known)| (*connection, known))?;
         match report.news {
             ConnectionEvent::Up { orders } => {
                 known.orders = Some(orders);
                 known.trouble = None;
                 let (level, demo) =
                     (mezza_messenger::carriers::relay::CAPS.level, self.dialer.demo);
-                Some(RelayInput::Up { line, level, demo }.into())
+                Some(RelayInput::Up { connection, level, demo }.into())
             }
             ConnectionEvent::Down => {
                 known.orders = None;
                 known.unconfirmed.clear();
-                Some(RelayInput::Down { line }.into())
+                Some(RelayInput::Down { connection }.into())
             }
             ConnectionEvent::Trouble(text) => {
                 known.trouble = Some(text);
@@ -170,17 +171,17 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
 
     /// The faults of the connections, in words for people.
     pub(crate) fn troubles(&self) -> impl Iterator<Item = &str> {
-        self.lines.values().filter_map(|line| line.trouble.as_deref())
+        self.connections.values().filter_map(|connection| connection.trouble.as_deref())
     }
 
     /// Whether each relay has answered every request to open an own mailbox or to publish prekeys.
     pub(crate) fn relays_have_confirmed(&self) -> bool {
-        self.lines.values().all(|line| line.unconfirmed.is_empty())
+        self.connections.values().all(|connection| connection.unconfirmed.is_empty())
     }
 
     /// Closes all connections.
     pub(crate) fn clear(&mut self) {
-        self.lines.clear();
+        self.connections.clear();
         self.mailboxes.clear();
         self.net = None;
     }
@@ -193,32 +194,32 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     }
 
     fn dial(&mut self, relay: RelayEntry) {
-        let id = relay.line();
-        if self.lines.contains_key(&id) {
+        let id = relay.connection();
+        if self.connections.contains_key(&id) {
             return;
         }
         self.serial += 1;
         let task = relay::keep(relay, self.dialer.clone(), self.serial, self.jobs.clone());
         let keeper = tokio::spawn(task);
         let (serial, unconfirmed) = (self.serial, BTreeSet::new());
-        let line = PooledRelay { serial, keeper, orders: None, trouble: None, unconfirmed };
-        self.lines.insert(id, line);
+        let connection = PooledRelay { serial, keeper, orders: None, trouble: None, unconfirmed };
+        self.connections.insert(id, connection);
     }
 
-    fn disconnect(&mut self, line: LineId) {
-        self.lines.remove(&line);
-        self.mailboxes.retain(|_, at| *at != line);
+    fn disconnect(&mut self, connection: RelayConnectionId) {
+        self.connections.remove(&connection);
+        self.mailboxes.retain(|_, at| *at != connection);
     }
 
     /// Gives an order to a relay's connection. If it is down, the order is dropped: the device asks
     /// again at `Up`. A connection that does not keep up is closed, which the device hears as `Down`.
-    fn send(&mut self, line: LineId, output: RelayOutput) {
-        let Some(line) = self.lines.get_mut(&line) else { return };
+    fn send(&mut self, connection: RelayConnectionId, output: RelayOutput) {
+        let Some(connection) = self.connections.get_mut(&connection) else { return };
         if let RelayOutput::Open { ticket, .. } | RelayOutput::Publish { ticket, .. } = &output {
-            line.unconfirmed.insert(*ticket);
+            connection.unconfirmed.insert(*ticket);
         }
-        if line.orders.as_ref().is_some_and(|orders| !orders.give(output)) {
-            line.orders = None;
+        if connection.orders.as_ref().is_some_and(|orders| !orders.give(output)) {
+            connection.orders = None;
         }
     }
 }
@@ -249,14 +250,14 @@ mod tests {
         for relay in [&evil, &good, &good] {
             adapters.order(RelayOutput::Connect { relay: relay.clone() }.into());
         }
-        assert_eq!(adapters.lines.keys().count(), 2);
-        let serial = adapters.lines[&evil.line()].serial;
+        assert_eq!(adapters.connections.keys().count(), 2);
+        let serial = adapters.connections[&evil.connection()].serial;
         let heard = adapters.report(ConnectionReport { serial, news: ConnectionEvent::Down });
         assert!(
-            matches!(heard, Some(CarrierInput::Relay(RelayInput::Down { line })) if line == evil.line())
+            matches!(heard, Some(CarrierInput::Relay(RelayInput::Down { connection })) if connection == evil.connection())
         );
-        adapters.order(RelayOutput::Disconnect { line: evil.line() }.into());
-        assert!(adapters.lines.keys().eq([&good.line()]));
+        adapters.order(RelayOutput::Disconnect { connection: evil.connection() }.into());
+        assert!(adapters.connections.keys().eq([&good.connection()]));
     }
 
     #[tokio::test]
@@ -265,12 +266,12 @@ mod tests {
         let mut adapters = Adapters::new(Dialer::default(), jobs);
         let address = MailboxAddress([0; 16]);
         let relay = RelayEntry { key: [7; 32], address, port: 1, host: "127.0.0.1".into() };
-        let line = relay.line();
+        let connection = relay.connection();
         adapters.order(RelayOutput::Connect { relay }.into());
-        let serial = adapters.lines[&line].serial;
+        let serial = adapters.connections[&connection].serial;
         let open = |ticket| {
             let (token, kind) = (Secret::init_with(|_| {}), MailboxKind::Intro);
-            CarrierOutput::from(RelayOutput::Open { ticket, line, token, kind })
+            CarrierOutput::from(RelayOutput::Open { ticket, connection, token, kind })
         };
         let (one, two) = (RequestId(1), RequestId(2));
         assert!(adapters.relays_have_confirmed());

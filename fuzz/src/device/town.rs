@@ -53,7 +53,7 @@ pub(super) struct Town {
 impl Answer {
     pub(super) fn input(self) -> Input {
         let input = match self {
-            Self::Up => RelayInput::Up { line: relay().line(), level: 1, demo: false },
+            Self::Up => RelayInput::Up { connection: relay().connection(), level: 1, demo: false },
             Self::Handed(ticket) => RelayInput::Done { ticket },
             Self::Refused(ticket, code) => RelayInput::Refused { ticket, code, retry_s: 5 },
             Self::Arrived(mailbox, mail, envelope) => RelayInput::Mail { mailbox, mail, envelope },

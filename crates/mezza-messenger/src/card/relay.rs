@@ -6,7 +6,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
 
-use crate::io::LineId;
+use crate::io::RelayConnectionId;
 use crate::relay_wire::MailboxAddress;
 
 /// Most bytes of a host name (RFC 1035, section 2.3.4, without the final dot).
@@ -36,13 +36,13 @@ impl RelayEntry {
     }
 
     /// The connection by which it is reached: `H_16("mezza/line", key | port | host)`.
-    pub fn line(&self) -> LineId {
+    pub fn connection(&self) -> RelayConnectionId {
         let (port, host) = (self.port.to_be_bytes(), self.host.as_bytes());
-        LineId(labelled_hash("mezza/line", &[&self.key, &port, host]))
+        RelayConnectionId(labelled_hash("mezza/line", &[&self.key, &port, host]))
     }
 
     /// Whether both are reached by the same connection.
-    pub fn shares_line(&self, other: &Self) -> bool {
+    pub fn shares_connection(&self, other: &Self) -> bool {
         (&self.key, self.port, &self.host) == (&other.key, other.port, &other.host)
     }
 

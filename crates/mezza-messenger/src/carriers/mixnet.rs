@@ -436,7 +436,7 @@ impl<B: Backend> Mixnet<B> {
             return;
         }
         if self.inviters.remove(&id).is_some() {
-            at.step.drop_row(RecordKind::Guest, key32(id.0));
+            at.step.drop_row(RecordKind::Inviter, key32(id.0));
             at.step.timer(timer(INVITER | u64::from(id.0)), None);
         }
         if self.peers.remove(&id).is_some_and(|peer| peer.stored().is_some()) {

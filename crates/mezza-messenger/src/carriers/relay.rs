@@ -28,12 +28,13 @@ use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
     Arrival, ArrivalOrigin, At, CarrierCaps, CarrierConnection, CarrierId, CarrierState,
-    ContactFacts, ContactId, Due, Event, FetchPurpose, HelloPlace, LineId, LostPlace, MailboxId,
-    News, ParcelId, Publication, Receiving, RecordKind, RequestId, Retention, Route, Step, key32,
+    ContactFacts, ContactId, Due, Event, FetchPurpose, HelloPlace, LostPlace, MailboxId, News,
+    ParcelId, Publication, Receiving, RecordKind, RelayConnectionId, RequestId, Retention, Route,
+    Step, key32,
 };
 use crate::note::{Item, RemoteMailbox};
 use crate::relay_wire::MailboxAddress;
-use connections::Lines;
+use connections::Connections;
 use requests::{Request, Requests};
 
 pub use io::{RelayInput, RelayOutput};
@@ -90,7 +91,7 @@ pub(crate) struct Relay<B: Backend> {
     mailboxes: BTreeMap<MailboxId, OwnMailbox>,
     next_mailbox: u32,
     peers: BTreeMap<ContactId, RelayPeer>,
-    lines: Lines,
+    connections: Connections,
     requests: Requests,
     publication: Option<Publication>,
     stock: Option<u16>,
@@ -111,7 +112,7 @@ impl<B: Backend> Default for Relay<B> {
             mailboxes: BTreeMap::new(),
             next_mailbox: 1,
             peers: BTreeMap::new(),
-            lines: Lines::default(),
+            connections: Connections::default(),
             requests: Requests::default(),
             publication: None,
             stock: None,
@@ -130,22 +131,22 @@ impl<B: Backend> Relay<B> {
     /// How the contact's relay, or our own one, is now.
     pub fn state(&self, to: Option<&ContactFacts<'_>>) -> CarrierState {
         let relay = to.map_or_else(|| self.own_relay(), |to| self.relay_of(to));
-        let line = relay.and_then(|relay| self.lines.get(relay.line()));
+        let connection = relay.and_then(|relay| self.connections.get(relay.connection()));
         CarrierState {
             reached: relay.is_some(),
-            up: line.is_some_and(|line| line.up.is_some()),
-            caps: line.map_or(CAPS, connections::Line::caps),
+            up: connection.is_some_and(|connection| connection.up.is_some()),
+            caps: connection.map_or(CAPS, connections::Connection::caps),
         }
     }
 
     /// The connections that are kept.
     pub fn connections(&self) -> impl Iterator<Item = CarrierConnection> {
         let own = self.own_relay();
-        self.lines.iter().map(move |line| CarrierConnection {
-            relay: Some(line.entry.clone()),
-            own: own.is_some_and(|own| own.shares_line(&line.entry)),
-            up: line.up.is_some(),
-            caps: line.caps(),
+        self.connections.iter().map(move |connection| CarrierConnection {
+            relay: Some(connection.entry.clone()),
+            own: own.is_some_and(|own| own.shares_connection(&connection.entry)),
+            up: connection.up.is_some(),
+            caps: connection.caps(),
         })
     }
 
@@ -171,7 +172,7 @@ impl<B: Backend> Relay<B> {
     }
 
     fn is_own(&self, relay: &RelayEntry) -> bool {
-        self.mailboxes.values().any(|mailbox| mailbox.relay.shares_line(relay))
+        self.mailboxes.values().any(|mailbox| mailbox.relay.shares_connection(relay))
     }
 
     fn peer(&self, id: ContactId) -> Option<&RelayPeer> {
@@ -244,20 +245,22 @@ impl<B: Backend> Relay<B> {
     pub fn moved(&mut self, to: &ContactFacts<'_>) {
         let theirs = self.theirs(to.id).map(|theirs| theirs.relay.clone());
         let intro = to.card.relays().first().cloned();
-        let same = |relay: Option<&RelayEntry>, line: LineId, address: MailboxAddress| {
-            relay.is_some_and(|relay| relay.line() == line && relay.address == address)
+        let same = |relay: Option<&RelayEntry>,
+                    connection: RelayConnectionId,
+                    address: MailboxAddress| {
+            relay.is_some_and(|relay| relay.connection() == connection && relay.address == address)
         };
-        let stray = |line, request: &Request| match request {
+        let stray = |connection, request: &Request| match request {
             Request::Put { contact, to: address, intro: first, .. } if *contact == to.id => {
                 let now = if *first { intro.as_ref() } else { theirs.as_ref() };
-                !same(now, line, *address)
+                !same(now, connection, *address)
             }
             _ => false,
         };
         let strays = self.requests.take_where(stray);
         self.return_parcels(strays);
-        let kept = [&theirs, &intro].into_iter().flatten().map(RelayEntry::line);
-        for relay in self.lines.keep_only(to.id, &kept.collect::<Vec<_>>()) {
+        let kept = [&theirs, &intro].into_iter().flatten().map(RelayEntry::connection);
+        for relay in self.connections.keep_only(to.id, &kept.collect::<Vec<_>>()) {
             self.leave(&relay);
         }
     }
@@ -282,7 +285,7 @@ impl<B: Backend> Relay<B> {
             step.drop_row(RecordKind::RelayPeer, key32(id.0));
         }
         step.timer(timer(FETCH | u64::from(id.0)), None);
-        self.lines.keep_only(id, &[]);
+        self.connections.keep_only(id, &[]);
     }
 
     /// Asks the contact's relay for its bundle, one request at a time, and only where the relay may
@@ -295,21 +298,21 @@ impl<B: Backend> Relay<B> {
         at: &mut At<'_>,
     ) -> Option<Time> {
         let relay = of.card.relays().first()?.clone();
-        let line = relay.line();
-        if self.lines.level(line) < pin {
+        let connection = relay.connection();
+        if self.connections.level(connection) < pin {
             return None;
         }
         self.connect(&relay, Some(of.id), at);
         let peer = self.peers.entry(of.id).or_default();
-        if peer.fetch.is_some() || !self.lines.is_up(line) {
+        if peer.fetch.is_some() || !self.connections.is_up(connection) {
             return None;
         }
         if at.now < peer.fetch_after {
             return Some(peer.fetch_after);
         }
-        let ticket = self.requests.ask(line, Request::Fetch(of.id, purpose));
+        let ticket = self.requests.ask(connection, Request::Fetch(of.id, purpose));
         peer.fetch = Some(ticket);
-        self.outputs.push_back(RelayOutput::Fetch { ticket, line, address: relay.address });
+        self.outputs.push_back(RelayOutput::Fetch { ticket, connection, address: relay.address });
         None
     }
 
@@ -322,18 +325,18 @@ impl<B: Backend> Relay<B> {
 
     /// Keeps a connection to `relay` from now on.
     fn connect(&mut self, relay: &RelayEntry, by: Option<ContactId>, at: &mut At<'_>) {
-        if self.lines.want(relay, by, at.now) {
+        if self.connections.want(relay, by, at.now) {
             self.outputs.push_back(RelayOutput::Connect { relay: relay.clone() });
-            at.step.timer(timer(IDLE), self.lines.next_idle(|relay| self.is_own(relay)));
+            at.step.timer(timer(IDLE), self.connections.next_idle(|relay| self.is_own(relay)));
         }
     }
 
-    fn up(&mut self, line: LineId, caps: CarrierCaps, at: &mut At<'_>) {
-        let Some(known) = self.lines.line_mut(line) else { return };
+    fn up(&mut self, connection: RelayConnectionId, caps: CarrierCaps, at: &mut At<'_>) {
+        let Some(known) = self.connections.connection_mut(connection) else { return };
         known.up = Some(caps);
         let entry = known.entry.clone();
-        self.lines.want(&entry, None, at.now);
-        let ours = self.mailboxes.iter().filter(|(_, own)| own.relay.shares_line(&entry));
+        self.connections.want(&entry, None, at.now);
+        let ours = self.mailboxes.iter().filter(|(_, own)| own.relay.shares_connection(&entry));
         for id in ours.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.ask_mailbox(id);
         }
@@ -343,22 +346,22 @@ impl<B: Backend> Relay<B> {
     }
 
     /// The connection is gone, and with it every request on it.
-    fn down(&mut self, line: LineId, step: &mut Step) {
-        if !self.lines.down(line) {
+    fn down(&mut self, connection: RelayConnectionId, step: &mut Step) {
+        if !self.connections.down(connection) {
             return;
         }
-        let gone = self.requests.take_where(|at, _| at == line);
+        let gone = self.requests.take_where(|at, _| at == connection);
         self.return_parcels(gone);
         step.show_early(Event::Carrier(CarrierId::RELAY));
     }
 
     /// Nobody will answer these.
-    fn return_parcels(&mut self, gone: Vec<(RequestId, LineId, Request)>) {
+    fn return_parcels(&mut self, gone: Vec<(RequestId, RelayConnectionId, Request)>) {
         let mut parcels = Vec::new();
-        for (ticket, line, request) in gone {
+        for (ticket, connection, request) in gone {
             match request {
                 Request::Put { parcel, .. } => {
-                    self.lines.landed(line);
+                    self.connections.landed(connection);
                     parcels.push(parcel);
                 }
                 Request::Fetch(contact, _) => {
@@ -376,16 +379,16 @@ impl<B: Backend> Relay<B> {
 
     /// Leaves a relay if nobody is reached by this connection any more.
     fn leave(&mut self, relay: &RelayEntry) {
-        if !self.is_own(relay) && !self.lines.is_used(relay.line()) {
-            self.disconnect(relay.line());
+        if !self.is_own(relay) && !self.connections.is_used(relay.connection()) {
+            self.disconnect(relay.connection());
         }
     }
 
-    fn disconnect(&mut self, line: LineId) {
-        if self.lines.remove(line) {
-            let gone = self.requests.take_where(|at, _| at == line);
+    fn disconnect(&mut self, connection: RelayConnectionId) {
+        if self.connections.remove(connection) {
+            let gone = self.requests.take_where(|at, _| at == connection);
             self.return_parcels(gone);
-            self.outputs.push_back(RelayOutput::Disconnect { line });
+            self.outputs.push_back(RelayOutput::Disconnect { connection });
         }
     }
 
@@ -400,10 +403,10 @@ impl<B: Backend> Relay<B> {
             RelayInput::Mail { mailbox, mail, envelope } => {
                 return self.mail(mailbox, mail, &envelope, seals);
             }
-            RelayInput::Up { line, level, demo } => {
-                self.up(line, CarrierCaps { level, demo, ..CAPS }, at);
+            RelayInput::Up { connection, level, demo } => {
+                self.up(connection, CarrierCaps { level, demo, ..CAPS }, at);
             }
-            RelayInput::Down { line } => self.down(line, at.step),
+            RelayInput::Down { connection } => self.down(connection, at.step),
             RelayInput::Done { ticket } => return self.done(ticket, at),
             RelayInput::Refused { ticket, code, retry_s } => {
                 return self.refused(ticket, code, retry_s, at);
@@ -411,8 +414,8 @@ impl<B: Backend> Relay<B> {
             RelayInput::Bundle { ticket, bytes, one_time } => {
                 return self.bundle(ticket, bytes, one_time, at);
             }
-            RelayInput::Stock { line, left } => {
-                if self.own_relay().is_some_and(|own| own.line() == line) {
+            RelayInput::Stock { connection, left } => {
+                if self.own_relay().is_some_and(|own| own.connection() == connection) {
                     self.stock = Some(left);
                     let (_, under_way) = self.stock();
                     self.news.push_back(News::Stock(u32::from(left) + under_way));
@@ -431,8 +434,9 @@ impl<B: Backend> Relay<B> {
         envelope: &[u8],
         seals: &[&StaticKey],
     ) -> Result<(), DeviceError> {
-        let mailbox = self.mailboxes.get(&id).ok_or(DeviceError::NoSuchSlot)?;
-        let (address, level) = (mailbox.relay.address, self.lines.level(mailbox.relay.line()));
+        let mailbox = self.mailboxes.get(&id).ok_or(DeviceError::NoSuchMailbox)?;
+        let (address, level) =
+            (mailbox.relay.address, self.connections.level(mailbox.relay.connection()));
         let open = |key: &StaticKey| envelope::open::<B>(&address, key, envelope);
         let (from, parcel) = match mailbox.contact {
             Some(contact) => (ArrivalOrigin::Contact(contact), open(&mailbox.seal)),
@@ -452,10 +456,10 @@ impl<B: Backend> Relay<B> {
     }
 
     fn done(&mut self, ticket: RequestId, at: &mut At<'_>) -> Result<(), DeviceError> {
-        let (line, request) = self.requests.take(ticket).ok_or(DeviceError::NoSuchTicket)?;
+        let (connection, request) = self.requests.take(ticket).ok_or(DeviceError::NoSuchTicket)?;
         match request {
             Request::Put { parcel, .. } => {
-                self.lines.landed(line);
+                self.connections.landed(connection);
                 self.news.push_back(News::Handed { parcel, again: None });
             }
             Request::Open(mailbox) => self.opened(mailbox, at.step),
@@ -472,10 +476,10 @@ impl<B: Backend> Relay<B> {
         retry_s: u16,
         at: &mut At<'_>,
     ) -> Result<(), DeviceError> {
-        let (line, request) = self.requests.take(ticket).ok_or(DeviceError::NoSuchTicket)?;
+        let (connection, request) = self.requests.take(ticket).ok_or(DeviceError::NoSuchTicket)?;
         match request {
             Request::Put { parcel, contact, to, intro } => {
-                self.lines.landed(line);
+                self.connections.landed(connection);
                 self.put_refused(parcel, (code, retry_s), at);
                 if code == NO_SUCH_BOX {
                     self.lost(contact, to, intro, at.step);
@@ -546,13 +550,13 @@ impl<B: Backend> Relay<B> {
         match number {
             RETRY => self.retry(),
             IDLE => {
-                let own: BTreeSet<LineId> =
-                    self.mailboxes.values().map(|own| own.relay.line()).collect();
-                let is_own = |relay: &RelayEntry| own.contains(&relay.line());
-                for line in self.lines.idle(is_own, busy, at.now) {
-                    self.disconnect(line);
+                let own: BTreeSet<RelayConnectionId> =
+                    self.mailboxes.values().map(|own| own.relay.connection()).collect();
+                let is_own = |relay: &RelayEntry| own.contains(&relay.connection());
+                for connection in self.connections.idle(is_own, busy, at.now) {
+                    self.disconnect(connection);
                 }
-                at.step.timer(timer(IDLE), self.lines.next_idle(is_own));
+                at.step.timer(timer(IDLE), self.connections.next_idle(is_own));
             }
             number if number & FETCH != 0 => at.step.touch(ContactId(number as u32)),
             number => self.turn(MailboxId(number as u32), at),

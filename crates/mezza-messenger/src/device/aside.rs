@@ -208,7 +208,7 @@ mod tests {
         assert!(seen.insert(aside.parcels()));
         aside.sealed(&[Unread { kind: Some(RecordKind::Parcel), bytes: 9 }]);
         assert!(seen.insert(aside.parcels()));
-        assert!(aside.lost(RecordKind::Parcel) && !aside.lost(RecordKind::Slot));
+        assert!(aside.lost(RecordKind::Parcel) && !aside.lost(RecordKind::Mailbox));
     }
 
     #[test]

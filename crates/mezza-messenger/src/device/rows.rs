@@ -82,7 +82,7 @@ fn load_profile<P: Port>(
 
 /// What belongs to somebody who did not load.
 fn part_of(aside: &Aside, id: ContactId) -> Part {
-    let guest = Part::Guest(id);
+    let guest = Part::Inviter(id);
     if aside.has(guest) { guest } else { Part::Contact(id) }
 }
 

@@ -63,7 +63,7 @@ pub enum RecordKind {
     /// A parcel on its way.
     Parcel = 4,
     /// An own mailbox.
-    Slot = 5,
+    Mailbox = 5,
     /// A session of the ratchet.
     Session = 6,
     /// A skipped message key.
@@ -81,7 +81,7 @@ pub enum RecordKind {
     /// A row of the mixnet's client.
     NetworkRow = 13,
     /// Somebody who invites over the mixnet and has shown no card.
-    Guest = 14,
+    Inviter = 14,
     /// The bundle of a contact, for an invitation.
     Bundle = 15,
     /// What must be said to a contact.
@@ -103,7 +103,7 @@ impl RecordKind {
         Self::Contact,
         Self::Note,
         Self::Parcel,
-        Self::Slot,
+        Self::Mailbox,
         Self::Session,
         Self::Skipped,
         Self::Prekey,
@@ -112,7 +112,7 @@ impl RecordKind {
         Self::Setting,
         Self::Network,
         Self::NetworkRow,
-        Self::Guest,
+        Self::Inviter,
         Self::Bundle,
         Self::Owed,
         Self::Renewal,

@@ -51,7 +51,7 @@ fn part_of(kind: RecordKind, key: &[u8]) -> Part {
         | RecordKind::Quota => Part::Contact(bob),
         RecordKind::Note => Part::Notes,
         RecordKind::Parcel | RecordKind::Held => Part::Parcels,
-        RecordKind::Slot => {
+        RecordKind::Mailbox => {
             let id = key.try_into().map_or(0, u32::from_be_bytes);
             Part::Mailbox(mezza_messenger::MailboxId(id))
         }
@@ -106,7 +106,7 @@ fn msg_42_one_record_that_does_not_load_takes_nothing_else_with_it() {
         RecordKind::Contact,
         RecordKind::Note,
         RecordKind::Parcel,
-        RecordKind::Slot,
+        RecordKind::Mailbox,
         RecordKind::Session,
         RecordKind::Prekey,
     ];
@@ -222,7 +222,7 @@ fn msg_42_parcels_to_who_is_set_aside_concern_nobody_else() {
 #[test]
 fn msg_42_a_number_at_the_end_of_its_range_ends_no_device() {
     let half = u32::MAX / 2;
-    let rows = [RecordKind::Contact, RecordKind::Slot]
+    let rows = [RecordKind::Contact, RecordKind::Mailbox]
         .map(|kind| [half - 1, half, half + 1].map(|n| (kind, n)));
     let rows = rows.concat().into_iter().map(|(kind, n)| (kind, n.to_be_bytes().to_vec()));
     let notes =

@@ -20,7 +20,7 @@ const BETTER: SuiteId = SuiteId(0x0102);
 
 impl Town {
     fn guest(&self, who: usize) -> Option<ContactId> {
-        self.members[who].device.guests().first().map(|guest| guest.id)
+        self.members[who].device.inviters().first().map(|guest| guest.id)
     }
 
     fn asks(&self, who: usize) -> Option<ContactId> {
@@ -50,7 +50,7 @@ impl Town {
             let notes: Vec<_> = notes.into_iter().map(|note| (note.state, note.carrier)).collect();
             let views = device.contacts().into_iter();
             let views = views.map(|view| (view.standing, view.trouble)).collect::<Vec<_>>();
-            format!("{notes:?} {views:?} {} {:?}", device.guests().len(), device.refusals())
+            format!("{notes:?} {views:?} {} {:?}", device.inviters().len(), device.refusals())
         };
         panic!("{what} does not come: {} / {}", say(ANN), say(BEN));
     }
@@ -125,7 +125,7 @@ fn ended_well(town: &Town, ben: ContactId) {
     for (who, contact) in [(ANN, ben), (BEN, ann)] {
         assert_eq!(town.standing(who, contact), ContactState::Open);
         let gone = |kind: &RecordKind| {
-            matches!(kind, RecordKind::Guest | RecordKind::Bundle | RecordKind::Parcel)
+            matches!(kind, RecordKind::Inviter | RecordKind::Bundle | RecordKind::Parcel)
         };
         let left = town.members[who].disk.keys().find(|(kind, _)| gone(kind));
         assert_eq!(left, None, "what an invitation needed is not needed any more");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mezza_core::Secret;
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
-    CarrierOutput, Input, LineId, MailboxId, Output, RelayInput, RelayOutput, RequestId,
+    CarrierOutput, Input, MailboxId, Output, RelayConnectionId, RelayInput, RelayOutput, RequestId,
 };
 use mezza_ratchet::OneTimePrekey;
 
@@ -63,14 +63,14 @@ pub enum Tell {
 
 impl Tell {
     /// The device's input.
-    pub fn into_input(self, line: LineId) -> Input {
+    pub fn into_input(self, connection: RelayConnectionId) -> Input {
         let input = match self {
-            Self::Up => RelayInput::Up { line, level: 1, demo: false },
+            Self::Up => RelayInput::Up { connection, level: 1, demo: false },
             Self::Done(ticket, 0) => RelayInput::Done { ticket },
             Self::Done(ticket, code) => RelayInput::Refused { ticket, code, retry_s: 1 },
             Self::Mail(mailbox, mail, envelope) => RelayInput::Mail { mailbox, mail, envelope },
             Self::Bundle(ticket, bytes, one_time) => RelayInput::Bundle { ticket, bytes, one_time },
-            Self::Stock(left) => RelayInput::Stock { line, left },
+            Self::Stock(left) => RelayInput::Stock { connection, left },
         };
         input.into()
     }

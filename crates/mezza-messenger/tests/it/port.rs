@@ -27,7 +27,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
 use crate::model::{Ask, Model, Store, Tell};
-use crate::stage::{START, line, relay};
+use crate::stage::{START, connection, relay};
 
 /// No stored form has this number.
 const TOY: CarrierId = CarrierId::of(5);
@@ -393,7 +393,9 @@ impl Pair {
     fn settle(&mut self) {
         (0..2).for_each(|who| self.drain(who));
         while let Some((who, tell)) = self.told.pop_front() {
-            let Input::Carrier(input) = tell.into_input(line()) else { unreachable!("of a relay") };
+            let Input::Carrier(input) = tell.into_input(connection()) else {
+                unreachable!("of a relay")
+            };
             let _ = self.devices[who].handle(
                 Input::Carrier(FiveInput::Four(input)),
                 START,

@@ -3,7 +3,7 @@
 mod answers;
 mod arrivals;
 mod cells;
-mod lines;
+mod connections;
 mod peers;
 mod policy;
 mod said;
@@ -21,7 +21,7 @@ use mezza_messenger::{
 };
 
 use crate::model::Tell;
-use crate::stage::{START, Stage, line, relay};
+use crate::stage::{START, Stage, connection, relay};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_ratchet::{BundleError, IdentityKeyPair, SuiteList};
 
@@ -195,7 +195,7 @@ fn msg_35_every_queue_is_bounded() {
     let refused = device.handle(Input::Command(one_more), now, &mut stage.rng);
     assert_eq!(refused, Err(DeviceError::OutboxFull));
     // Eight leave at once, the others wait for answers.
-    device.handle(Tell::Up.into_input(line()), now, &mut stage.rng).expect("up");
+    device.handle(Tell::Up.into_input(connection()), now, &mut stage.rng).expect("up");
     let outputs = std::iter::from_fn(|| device.poll());
     assert_eq!(
         outputs

@@ -8,9 +8,9 @@ use mezza_messenger::card::{Card, CardForm, RelayEntry};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::{ContactState, NoteContent, NoteView};
 use mezza_messenger::{
-    CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError, Event, Input, LineId,
-    LoadError, NoteId, Output, RecordChange, RecordKind, RelayInput, RelayOutput, RequestId,
-    Unread,
+    CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError, Event, Input, LoadError,
+    NoteId, Output, RecordChange, RecordKind, RelayConnectionId, RelayInput, RelayOutput,
+    RequestId, Unread,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -33,8 +33,8 @@ pub fn relay() -> RelayEntry {
 }
 
 /// The connection to it.
-pub fn line() -> LineId {
-    relay().line()
+pub fn connection() -> RelayConnectionId {
+    relay().connection()
 }
 
 /// Stored records.
@@ -277,8 +277,8 @@ impl Stage {
         while let Some((who, tell)) = self.queue.pop_front() {
             if self.parties[who].online {
                 // An answer to a request of an older connection is no fault of the device.
-                match self.input(who, tell.into_input(line())) {
-                    Ok(()) | Err(DeviceError::NoSuchTicket | DeviceError::NoSuchSlot) => {}
+                match self.input(who, tell.into_input(connection())) {
+                    Ok(()) | Err(DeviceError::NoSuchTicket | DeviceError::NoSuchMailbox) => {}
                     Err(error) => panic!("the device refuses what a relay says: {error}"),
                 }
             }
@@ -310,7 +310,8 @@ impl Stage {
         self.relay.leave(who);
         self.queue.retain(|(to, _)| *to != who);
         self.parties[who].online = false;
-        self.input(who, RelayInput::Down { line: line() }).expect("going down is never refused");
+        self.input(who, RelayInput::Down { connection: connection() })
+            .expect("going down is never refused");
     }
 
     /// And stands again.

@@ -7,7 +7,7 @@ use mezza_messenger::note::{Era, Item, MixnetStart, Note};
 use mezza_messenger::{Command, ContactId, RecordKind};
 
 use crate::keyed_peer::{Peer, forms};
-use crate::stage::line;
+use crate::stage::connection;
 use crate::town::{ROUND_MS, Town, cells, config};
 
 const ANN: usize = 0;
@@ -107,7 +107,7 @@ fn msg_53_whoever_brings_root_upon_root_costs_a_few_snapshots() {
         let note = Note { era: Era([3; 4]), seq: 0, sent: now, timer_s: 0, items };
         let told = peer.send(&note.encode(), &mut town.relay, now).into_iter();
         for (who, tell) in told.filter(|(who, _)| *who == ANN) {
-            town.input(who, tell.into_input(line())).expect("mail is never refused");
+            town.input(who, tell.into_input(connection())).expect("mail is never refused");
         }
         town.settle();
     };

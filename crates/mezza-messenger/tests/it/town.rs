@@ -27,7 +27,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use crate::city::City;
 use crate::model::{Ask, Model, Store};
-use crate::stage::{START, hand, line, load, records, relay};
+use crate::stage::{START, connection, hand, load, records, relay};
 use member::Member;
 
 pub use entry::Lies;
@@ -102,7 +102,7 @@ impl Town {
     pub fn hears(&mut self, who: usize, ask: Ask) {
         let (early, late) = self.relay.ask(who, ask);
         let told = early.into_iter().chain(late).filter(|(to, _)| *to < self.members.len());
-        self.queue.extend(told.map(|(who, tell)| (who, tell.into_input(line()))));
+        self.queue.extend(told.map(|(who, tell)| (who, tell.into_input(connection()))));
         self.settle();
     }
 
@@ -277,7 +277,7 @@ impl Town {
                 member.asked.push(ask.clone());
                 let (early, late) = self.relay.ask(who, ask);
                 let told = early.into_iter().chain(late);
-                self.queue.extend(told.map(|(who, tell)| (who, tell.into_input(line()))));
+                self.queue.extend(told.map(|(who, tell)| (who, tell.into_input(connection()))));
             }
         }
     }
@@ -309,7 +309,7 @@ impl Town {
                     Ok(())
                     | Err(
                         DeviceError::NoSuchTicket
-                        | DeviceError::NoSuchSlot
+                        | DeviceError::NoSuchMailbox
                         | DeviceError::Network(_),
                     ) => {}
                     Err(error) => panic!("the device refuses what others say: {error}"),

@@ -45,20 +45,20 @@ pub(crate) async fn keep<E: From<ConnectionReport>>(
     serial: u64,
     jobs: mpsc::Sender<E>,
 ) {
-    let line = RelayConnector { relay, dialer, serial, jobs, pace: Pace::new() };
+    let connection = RelayConnector { relay, dialer, serial, jobs, pace: Pace::new() };
     let mut pause_ms = PAUSE_MS_MIN;
     loop {
-        match line.connect().await {
+        match connection.connect().await {
             Ok((control, put)) => {
                 let began = time::Instant::now();
-                line.stand(control, put).await;
+                connection.stand(control, put).await;
                 if began.elapsed() >= STEADY {
                     pause_ms = PAUSE_MS_MIN;
                 }
             }
             Err(error) => {
                 tracing::debug!(exit = error.exit_code().number(), "a relay cannot be reached");
-                line.tell(ConnectionEvent::Trouble(error.to_string())).await;
+                connection.tell(ConnectionEvent::Trouble(error.to_string())).await;
             }
         }
         time::sleep(jittered(pause_ms)).await;
@@ -108,7 +108,7 @@ impl<E: From<ConnectionReport>> RelayConnector<E> {
 
     /// Serves both connections until one breaks.
     async fn stand(&self, control: Connection, put: Connection) {
-        let flight = Arc::new(Mutex::new(InFlight::new(self.relay.line())));
+        let flight = Arc::new(Mutex::new(InFlight::new(self.relay.connection())));
         let (to_control, control_frames) = mpsc::channel(ORDERS_MAX);
         let (to_put, put_frames) = mpsc::channel(ORDERS_MAX);
         let orders =

@@ -185,7 +185,7 @@ impl<B: Backend> DevicePair<B> {
                 _ => cost.read += ns,
             }
             match refused {
-                None | Some(DeviceError::NoSuchTicket | DeviceError::NoSuchSlot) => {}
+                None | Some(DeviceError::NoSuchTicket | DeviceError::NoSuchMailbox) => {}
                 Some(error) => return Err(error.into()),
             }
             self.carry_out(who, outputs);
@@ -213,7 +213,7 @@ impl<B: Backend> DevicePair<B> {
             };
             let input = match order {
                 RelayOutput::Connect { relay } => {
-                    RelayInput::Up { line: relay.line(), level: 1, demo: false }
+                    RelayInput::Up { connection: relay.connection(), level: 1, demo: false }
                 }
                 RelayOutput::Put { ticket, address, envelope: bytes, .. } => {
                     self.boxes.waiting.entry(address).or_default().push(bytes);

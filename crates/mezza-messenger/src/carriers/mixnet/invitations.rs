@@ -115,7 +115,7 @@ impl<B: Backend> Mixnet<B> {
             self.forget(id, Forget::Chains, at);
         }
         self.inviters.remove(&id)?;
-        at.step.drop_row(RecordKind::Guest, key32(id.0));
+        at.step.drop_row(RecordKind::Inviter, key32(id.0));
         at.step.timer(timer(INVITER | u64::from(id.0)), None);
         self.change(id, at.step, |peer| peer.root_for = session);
         Some(self.network.as_ref().map_or(1, |net| net.level))
@@ -123,7 +123,7 @@ impl<B: Backend> Mixnet<B> {
 
     pub(super) fn store_inviter(&self, id: ContactId, step: &mut Step) {
         if let Some(inviter) = self.inviters.get(&id) {
-            step.put(RecordKind::Guest, key32(id.0), Retention::Rolling, inviter.write());
+            step.put(RecordKind::Inviter, key32(id.0), Retention::Rolling, inviter.write());
             step.timer(timer(INVITER | u64::from(id.0)), Some(inviter.deadline()));
         }
     }

@@ -76,7 +76,7 @@ impl<B: Backend> Mixnet<B> {
             put(RecordKind::Network, Vec::new(), Retention::Permanent, net.member.write());
         }
         for (id, inviter) in &self.inviters {
-            put(RecordKind::Guest, key32(id.0), Retention::Rolling, inviter.write());
+            put(RecordKind::Inviter, key32(id.0), Retention::Rolling, inviter.write());
         }
         for (id, peer) in &self.peers {
             if let Some(value) = peer.stored() {

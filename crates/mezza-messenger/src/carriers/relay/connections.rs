@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use mezza_core::{Time, Writer};
 
 use crate::card::RelayEntry;
-use crate::io::{CarrierCaps, ContactId, LineId};
+use crate::io::{CarrierCaps, ContactId, RelayConnectionId};
 
 /// A relay that is not ours is left this long after it was needed last.
 const IDLE_MS: u64 = 10 * Time::MINUTE_MS;
@@ -22,7 +22,7 @@ const IDLE_MS: u64 = 10 * Time::MINUTE_MS;
 const IN_FLIGHT_MAX: usize = 8;
 
 /// A connection.
-pub(crate) struct Line {
+pub(crate) struct Connection {
     pub entry: RelayEntry,
     /// What it can do; `None` while it does not stand.
     pub up: Option<CarrierCaps>,
@@ -34,7 +34,7 @@ pub(crate) struct Line {
     users: BTreeSet<ContactId>,
 }
 
-impl Line {
+impl Connection {
     /// What it can do, or could if it stood.
     pub fn caps(&self) -> CarrierCaps {
         self.up.unwrap_or(super::CAPS)
@@ -48,89 +48,89 @@ impl Line {
 
 /// All connections.
 #[derive(Default)]
-pub(crate) struct Lines(BTreeMap<LineId, Line>);
+pub(crate) struct Connections(BTreeMap<RelayConnectionId, Connection>);
 
-impl Lines {
+impl Connections {
     /// One of them.
-    pub fn get(&self, id: LineId) -> Option<&Line> {
+    pub fn get(&self, id: RelayConnectionId) -> Option<&Connection> {
         self.0.get(&id)
     }
 
     /// One of them, to be changed.
-    pub fn line_mut(&mut self, id: LineId) -> Option<&mut Line> {
+    pub fn connection_mut(&mut self, id: RelayConnectionId) -> Option<&mut Connection> {
         self.0.get_mut(&id)
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Line> {
+    pub fn iter(&self) -> impl Iterator<Item = &Connection> {
         self.0.values()
     }
 
     /// Whether it stands.
-    pub fn is_up(&self, id: LineId) -> bool {
-        self.get(id).is_some_and(|line| line.up.is_some())
+    pub fn is_up(&self, id: RelayConnectionId) -> bool {
+        self.get(id).is_some_and(|connection| connection.up.is_some())
     }
 
     /// Its level now.
-    pub fn level(&self, id: LineId) -> u8 {
-        self.get(id).map_or(super::CAPS.level, |line| line.caps().level)
+    pub fn level(&self, id: RelayConnectionId) -> u8 {
+        self.get(id).map_or(super::CAPS.level, |connection| connection.caps().level)
     }
 
     /// A relay is needed; whether a connection to it is new. It is needed `by` a contact, or for
     /// ourselves.
     pub fn want(&mut self, relay: &RelayEntry, by: Option<ContactId>, now: Time) -> bool {
-        let fresh = !self.0.contains_key(&relay.line());
-        let line = self.0.entry(relay.line()).or_insert_with(|| Line {
+        let fresh = !self.0.contains_key(&relay.connection());
+        let connection = self.0.entry(relay.connection()).or_insert_with(|| Connection {
             entry: relay.clone(),
             up: None,
             in_flight: 0,
             used: now,
             users: BTreeSet::new(),
         });
-        line.used = now;
-        line.users.extend(by);
+        connection.used = now;
+        connection.users.extend(by);
         fresh
     }
 
     /// A contact is reached by these alone from now on; those by which nobody is reached any more.
-    pub fn keep_only(&mut self, user: ContactId, kept: &[LineId]) -> Vec<RelayEntry> {
+    pub fn keep_only(&mut self, user: ContactId, kept: &[RelayConnectionId]) -> Vec<RelayEntry> {
         let mut left = Vec::new();
-        for (id, line) in &mut self.0 {
-            if !kept.contains(id) && line.users.remove(&user) && line.users.is_empty() {
-                left.push(line.entry.clone());
+        for (id, connection) in &mut self.0 {
+            if !kept.contains(id) && connection.users.remove(&user) && connection.users.is_empty() {
+                left.push(connection.entry.clone());
             }
         }
         left
     }
 
     /// Whether anybody is reached by it.
-    pub fn is_used(&self, id: LineId) -> bool {
-        self.get(id).is_some_and(|line| !line.users.is_empty())
+    pub fn is_used(&self, id: RelayConnectionId) -> bool {
+        self.get(id).is_some_and(|connection| !connection.users.is_empty())
     }
 
     /// One parcel less is out.
-    pub fn landed(&mut self, id: LineId) {
-        if let Some(line) = self.line_mut(id) {
-            line.in_flight = line.in_flight.saturating_sub(1);
+    pub fn landed(&mut self, id: RelayConnectionId) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.in_flight = connection.in_flight.saturating_sub(1);
         }
     }
 
     /// It does not stand any more.
-    pub fn down(&mut self, id: LineId) -> bool {
-        let Some(line) = self.line_mut(id) else { return false };
-        (line.up, line.in_flight) = (None, 0);
+    pub fn down(&mut self, id: RelayConnectionId) -> bool {
+        let Some(connection) = self.connection_mut(id) else { return false };
+        (connection.up, connection.in_flight) = (None, 0);
         true
     }
 
     /// It is not kept any more.
-    pub fn remove(&mut self, id: LineId) -> bool {
+    pub fn remove(&mut self, id: RelayConnectionId) -> bool {
         self.0.remove(&id).is_some()
     }
 
     /// When the first one of others was idle for long enough.
     pub fn next_idle(&self, own: impl Fn(&RelayEntry) -> bool) -> Option<Time> {
-        let others = self.0.values().filter(|line| !own(&line.entry));
-        others.map(|line| line.used.plus_ms(IDLE_MS)).min()
+        let others = self.0.values().filter(|connection| !own(&connection.entry));
+        others.map(|connection| connection.used.plus_ms(IDLE_MS)).min()
     }
 
     /// Those of others that were idle for long enough; what somebody waits for counts as use.
@@ -139,14 +139,14 @@ impl Lines {
         own: impl Fn(&RelayEntry) -> bool,
         busy: &dyn Fn(ContactId) -> bool,
         now: Time,
-    ) -> Vec<LineId> {
+    ) -> Vec<RelayConnectionId> {
         let mut idle = Vec::new();
-        for (id, line) in &mut self.0 {
-            if own(&line.entry) || now.since_ms(line.used) < IDLE_MS {
+        for (id, connection) in &mut self.0 {
+            if own(&connection.entry) || now.since_ms(connection.used) < IDLE_MS {
                 continue;
             }
-            if line.users.iter().any(|user| busy(*user)) {
-                line.used = now;
+            if connection.users.iter().any(|user| busy(*user)) {
+                connection.used = now;
             } else {
                 idle.push(*id);
             }
@@ -156,10 +156,10 @@ impl Lines {
 
     /// The connections, as bytes.
     pub fn snapshot(&self, w: &mut Writer) {
-        for (id, line) in &self.0 {
-            let up = line.up.map_or(0, |caps| caps.level);
-            w.bytes(&id.0).u8(up).u8(line.in_flight as u8).u64(line.used.ms());
-            for user in &line.users {
+        for (id, connection) in &self.0 {
+            let up = connection.up.map_or(0, |caps| caps.level);
+            w.bytes(&id.0).u8(up).u8(connection.in_flight as u8).u64(connection.used.ms());
+            for user in &connection.users {
                 w.u32(user.0);
             }
         }

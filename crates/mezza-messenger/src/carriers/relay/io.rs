@@ -7,7 +7,7 @@ use mezza_core::Secret;
 use mezza_ratchet::OneTimePrekey;
 
 use crate::card::RelayEntry;
-use crate::io::{LineId, MailboxId, RequestId};
+use crate::io::{MailboxId, RelayConnectionId, RequestId};
 use crate::relay_wire::{MailboxAddress, MailboxKind};
 
 /// What the driver tells the device of its relays.
@@ -25,7 +25,7 @@ pub enum RelayInput {
     /// A relay connection stands.
     Up {
         /// Which connection.
-        line: LineId,
+        connection: RelayConnectionId,
         /// Its protection level, 1 to 4.
         level: u8,
         /// Whether it runs as a demonstration on one machine and so protects nothing.
@@ -34,7 +34,7 @@ pub enum RelayInput {
     /// A relay connection is gone; tickets in flight on it are void.
     Down {
         /// Which connection.
-        line: LineId,
+        connection: RelayConnectionId,
     },
     /// The carrier took it: relay DONE 0.
     Done {
@@ -62,7 +62,7 @@ pub enum RelayInput {
     /// One-time keys left at the relay.
     Stock {
         /// Which connection.
-        line: LineId,
+        connection: RelayConnectionId,
         /// How many.
         left: u16,
     },
@@ -78,14 +78,14 @@ pub enum RelayOutput {
     /// This relay is not needed any more.
     Disconnect {
         /// Which connection.
-        line: LineId,
+        connection: RelayConnectionId,
     },
     /// Put an envelope into somebody's mailbox; answered by `Done` or `Refused`.
     Put {
         /// Names the request.
         ticket: RequestId,
         /// Which connection.
-        line: LineId,
+        connection: RelayConnectionId,
         /// The mailbox.
         address: MailboxAddress,
         /// How long the relay shall keep it.
@@ -98,7 +98,7 @@ pub enum RelayOutput {
         /// Names the request.
         ticket: RequestId,
         /// Which connection.
-        line: LineId,
+        connection: RelayConnectionId,
         /// The mailbox's secret.
         token: Secret<32>,
         /// What it is for.
@@ -109,7 +109,7 @@ pub enum RelayOutput {
         /// Names the request.
         ticket: RequestId,
         /// Which connection.
-        line: LineId,
+        connection: RelayConnectionId,
         /// The mailbox's secret.
         token: Secret<32>,
     },
@@ -120,7 +120,7 @@ pub enum RelayOutput {
         /// The mailbox's number here.
         mailbox: MailboxId,
         /// Which connection.
-        line: LineId,
+        connection: RelayConnectionId,
         /// The mailbox's secret.
         token: Secret<32>,
     },
@@ -129,7 +129,7 @@ pub enum RelayOutput {
         /// Names the request.
         ticket: RequestId,
         /// Which connection.
-        line: LineId,
+        connection: RelayConnectionId,
         /// The intro mailbox's secret.
         token: Secret<32>,
         /// The bundle.
@@ -144,7 +144,7 @@ pub enum RelayOutput {
         /// Names the request.
         ticket: RequestId,
         /// Which connection.
-        line: LineId,
+        connection: RelayConnectionId,
         /// The contact's intro mailbox.
         address: MailboxAddress,
     },

@@ -23,7 +23,7 @@ impl<B: Backend> Relay<B> {
     ) -> Result<Route, Missing> {
         let wait = Missing::Wait;
         let relay = self.relay_of(to).ok_or(wait(WaitReason::Keys))?.clone();
-        if self.lines.level(relay.line()) < pin {
+        if self.connections.level(relay.connection()) < pin {
             return Err(wait(WaitReason::BelowPin));
         }
         if to.trouble == Some(DeliveryProblem::BoxGone) {
@@ -35,7 +35,7 @@ impl<B: Backend> Relay<B> {
         {
             self.change(to.id, at.step, |peer| peer.ours = Some(mailbox));
         }
-        if !self.lines.is_up(relay.line()) {
+        if !self.connections.is_up(relay.connection()) {
             return Err(wait(WaitReason::NoCarrier));
         }
         // The intro mailbox takes first messages alone, so without another one a session must be
@@ -74,9 +74,11 @@ impl<B: Backend> Relay<B> {
             return Handover::Waits;
         };
         self.connect(&relay, Some(id), at);
-        let (line, address) = (relay.line(), relay.address);
-        let stands = |line: &connections::Line| line.has_room() && line.caps().level >= parcel.pin;
-        if !self.lines.get(line).is_some_and(stands) {
+        let (connection, address) = (relay.connection(), relay.address);
+        let stands = |connection: &connections::Connection| {
+            connection.has_room() && connection.caps().level >= parcel.pin
+        };
+        if !self.connections.get(connection).is_some_and(stands) {
             return Handover::Waits;
         }
         self.wanted.insert(id);
@@ -91,22 +93,22 @@ impl<B: Backend> Relay<B> {
             self.lost(id, address, intro, at.step);
             return Handover::Waits;
         };
-        if let Some(line) = self.lines.line_mut(line) {
-            line.in_flight += 1;
+        if let Some(connection) = self.connections.connection_mut(connection) {
+            connection.in_flight += 1;
         }
         let until = parcel.route.until.unwrap_or_default();
         let ttl_h = (until.since_ms(at.now) / Time::HOUR_MS).clamp(1, 720) as u16;
         let request = Request::Put { parcel: parcel.id, contact: id, to: address, intro };
-        let ticket = self.requests.ask(line, request);
-        self.outputs.push_back(RelayOutput::Put { ticket, line, address, ttl_h, envelope });
+        let ticket = self.requests.ask(connection, request);
+        self.outputs.push_back(RelayOutput::Put { ticket, connection, address, ttl_h, envelope });
         Handover::Out
     }
 
     /// These need not leave any more.
     pub fn retract(&mut self, parcels: &[ParcelId]) {
         let ours = |_, request: &Request| matches!(request, Request::Put { parcel, .. } if parcels.contains(parcel));
-        for (_, line, _) in self.requests.take_where(ours) {
-            self.lines.landed(line);
+        for (_, connection, _) in self.requests.take_where(ours) {
+            self.connections.landed(connection);
         }
     }
 

@@ -33,21 +33,21 @@ impl<B: Backend> Relay<B> {
     /// Opens or watches a mailbox if its relay is up.
     pub(super) fn ask_mailbox(&mut self, id: MailboxId) {
         let Some(mailbox) = self.mailboxes.get(&id) else { return };
-        let line = mailbox.relay.line();
+        let connection = mailbox.relay.connection();
         let request = if mailbox.opened { Request::Watch(id) } else { Request::Open(id) };
-        if !self.lines.is_up(line) || self.requests.holds(request) {
+        if !self.connections.is_up(connection) || self.requests.holds(request) {
             return;
         }
-        let ticket = self.requests.ask(line, request);
+        let ticket = self.requests.ask(connection, request);
         let token = mailbox.token.duplicate();
         self.outputs.push_back(if mailbox.opened {
-            RelayOutput::Watch { ticket, mailbox: id, line, token }
+            RelayOutput::Watch { ticket, mailbox: id, connection, token }
         } else {
             let kind = match mailbox.contact {
                 Some(_) => MailboxKind::Conversation,
                 None => MailboxKind::Intro,
             };
-            RelayOutput::Open { ticket, line, token, kind }
+            RelayOutput::Open { ticket, connection, token, kind }
         });
     }
 
@@ -133,7 +133,7 @@ impl<B: Backend> Relay<B> {
     /// Closes and forgets a mailbox.
     pub(super) fn close(&mut self, id: MailboxId, step: &mut Step) {
         let Some(mailbox) = self.mailboxes.remove(&id) else { return };
-        step.drop_row(RecordKind::Slot, key32(id.0));
+        step.drop_row(RecordKind::Mailbox, key32(id.0));
         step.timer(timer(MAILBOX | u64::from(id.0)), None);
         // Who had it and got no other one, since there was no relay then, gets one once there is.
         if let Some(owner) = mailbox.contact
@@ -141,16 +141,16 @@ impl<B: Backend> Relay<B> {
         {
             self.change(owner, step, |peer| peer.ours = None);
         }
-        let line = mailbox.relay.line();
-        if self.lines.is_up(line) {
-            let ticket = self.requests.ask(line, Request::Close(id));
-            self.outputs.push_back(RelayOutput::Close { ticket, line, token: mailbox.token });
+        let connection = mailbox.relay.connection();
+        if self.connections.is_up(connection) {
+            let ticket = self.requests.ask(connection, Request::Close(id));
+            self.outputs.push_back(RelayOutput::Close { ticket, connection, token: mailbox.token });
         }
     }
 
     pub(super) fn store_mailbox(&self, id: MailboxId, step: &mut Step) {
         if let Some(mailbox) = self.mailboxes.get(&id) {
-            step.put(RecordKind::Slot, key32(id.0), Retention::Rolling, mailbox.write());
+            step.put(RecordKind::Mailbox, key32(id.0), Retention::Rolling, mailbox.write());
             step.timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
         }
     }
@@ -178,16 +178,15 @@ impl<B: Backend> Relay<B> {
     /// Puts the bundle up if there is something new and the intro mailbox exists.
     pub(super) fn publish(&mut self) {
         let Some(publication) = &mut self.publication else { return };
-        let intro = self
-            .mailboxes
-            .values()
-            .find(|own| own.is_intro() && own.opened && self.lines.is_up(own.relay.line()));
+        let intro = self.mailboxes.values().find(|own| {
+            own.is_intro() && own.opened && self.connections.is_up(own.relay.connection())
+        });
         let Some(intro) = intro.filter(|_| !self.requests.holds(Request::Publish)) else { return };
-        let (line, token) = (intro.relay.line(), intro.token.duplicate());
+        let (connection, token) = (intro.relay.connection(), intro.token.duplicate());
         let (bundle, one_time) = (publication.bundle.clone(), publication.one_time.clone());
         let replace = core::mem::take(&mut publication.replace);
-        let ticket = self.requests.ask(line, Request::Publish);
-        let output = RelayOutput::Publish { ticket, line, token, bundle, one_time, replace };
+        let ticket = self.requests.ask(connection, Request::Publish);
+        let output = RelayOutput::Publish { ticket, connection, token, bundle, one_time, replace };
         self.outputs.push_back(output);
     }
 

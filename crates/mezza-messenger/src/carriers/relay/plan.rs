@@ -73,7 +73,8 @@ impl<B: Backend> Relay<B> {
     /// Mailboxes at a relay of ours that is reached by another host or port now are opened there,
     /// and their contacts are told.
     fn move_mailboxes(&mut self, relay: &RelayEntry, at: &mut At<'_>) {
-        let there = |own: &OwnMailbox| own.relay.key == relay.key && !own.relay.shares_line(relay);
+        let there =
+            |own: &OwnMailbox| own.relay.key == relay.key && !own.relay.shares_connection(relay);
         let moved = self.mailboxes.iter().filter(|(_, own)| there(own)).map(|(id, _)| *id);
         for id in moved.collect::<Vec<_>>() {
             let Some(own) = self.mailboxes.get_mut(&id) else { continue };

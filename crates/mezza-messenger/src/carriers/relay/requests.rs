@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use mezza_core::Writer;
 
-use crate::io::{ContactId, FetchPurpose, LineId, MailboxId, ParcelId, RequestId};
+use crate::io::{ContactId, FetchPurpose, MailboxId, ParcelId, RelayConnectionId, RequestId};
 use crate::relay_wire::MailboxAddress;
 
 /// What a request is about.
@@ -27,7 +27,7 @@ pub(crate) enum Request {
 
 /// The requests in flight, each with the connection that it is on.
 pub(crate) struct Requests {
-    all: BTreeMap<RequestId, (LineId, Request)>,
+    all: BTreeMap<RequestId, (RelayConnectionId, Request)>,
     next: u64,
 }
 
@@ -39,10 +39,10 @@ impl Default for Requests {
 
 impl Requests {
     /// A request goes out.
-    pub fn ask(&mut self, line: LineId, request: Request) -> RequestId {
+    pub fn ask(&mut self, connection: RelayConnectionId, request: Request) -> RequestId {
         let ticket = RequestId(self.next);
         self.next += 1;
-        self.all.insert(ticket, (line, request));
+        self.all.insert(ticket, (connection, request));
         ticket
     }
 
@@ -52,7 +52,7 @@ impl Requests {
     }
 
     /// It was answered.
-    pub fn take(&mut self, ticket: RequestId) -> Option<(LineId, Request)> {
+    pub fn take(&mut self, ticket: RequestId) -> Option<(RelayConnectionId, Request)> {
         self.all.remove(&ticket)
     }
 
@@ -64,13 +64,13 @@ impl Requests {
     /// An answer to these means nothing any more; they come back.
     pub fn take_where(
         &mut self,
-        which: impl Fn(LineId, &Request) -> bool,
-    ) -> Vec<(RequestId, LineId, Request)> {
+        which: impl Fn(RelayConnectionId, &Request) -> bool,
+    ) -> Vec<(RequestId, RelayConnectionId, Request)> {
         let mut gone = Vec::new();
-        self.all.retain(|ticket, (line, request)| {
-            let stays = !which(*line, request);
+        self.all.retain(|ticket, (connection, request)| {
+            let stays = !which(*connection, request);
             if !stays {
-                gone.push((*ticket, *line, *request));
+                gone.push((*ticket, *connection, *request));
             }
             stays
         });
@@ -80,7 +80,7 @@ impl Requests {
     /// The requests, as bytes.
     pub fn snapshot(&self, w: &mut Writer) {
         w.u64(self.next);
-        for (ticket, (line, request)) in &self.all {
+        for (ticket, (connection, request)) in &self.all {
             let (kind, of) = match request {
                 Request::Put { parcel, .. } => (1, parcel.0),
                 Request::Open(mailbox) => (2, u64::from(mailbox.0)),
@@ -90,7 +90,7 @@ impl Requests {
                 Request::Fetch(contact, FetchPurpose::Begin) => (6, u64::from(contact.0)),
                 Request::Fetch(contact, FetchPurpose::Hold) => (7, u64::from(contact.0)),
             };
-            w.u64(ticket.0).bytes(&line.0).u8(kind).u64(of);
+            w.u64(ticket.0).bytes(&connection.0).u8(kind).u64(of);
         }
     }
 }

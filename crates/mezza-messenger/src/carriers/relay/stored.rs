@@ -49,9 +49,9 @@ impl<B: Backend> Relay<B> {
         step: &mut Step,
     ) -> Vec<Unloaded> {
         let mut left = Vec::new();
-        for (key, row) in stored.take(RecordKind::Slot) {
+        for (key, row) in stored.take(RecordKind::Mailbox) {
             if let Err(part) = self.load_mailbox(&key, &row, known, step) {
-                left.push(Unloaded::new(part, RecordKind::Slot, key, &row));
+                left.push(Unloaded::new(part, RecordKind::Mailbox, key, &row));
             }
         }
         self.load_next(stored, step);
@@ -123,7 +123,7 @@ impl<B: Backend> Relay<B> {
             out.push(RecordChange::Put { kind, key, bucket, value });
         };
         for (id, mailbox) in &self.mailboxes {
-            put(RecordKind::Slot, key32(id.0), Retention::Rolling, mailbox.write());
+            put(RecordKind::Mailbox, key32(id.0), Retention::Rolling, mailbox.write());
         }
         if self.next_mailbox > 1 {
             put(
@@ -146,7 +146,7 @@ impl<B: Backend> Relay<B> {
 
     /// What is not in its rows.
     pub fn snapshot(&self, w: &mut Writer) {
-        self.lines.snapshot(w);
+        self.connections.snapshot(w);
         self.requests.snapshot(w);
         w.u16(self.stock.unwrap_or(u16::MAX)).u64(self.retry_at.map_or(0, Time::ms));
         for (id, peer) in &self.peers {

@@ -25,7 +25,7 @@ use crate::view::Part;
 /// The kinds of rows that belong to one person.
 const KINDS: [RecordKind; 10] = [
     RecordKind::Contact,
-    RecordKind::Guest,
+    RecordKind::Inviter,
     RecordKind::Session,
     RecordKind::Skipped,
     RecordKind::Seen,
@@ -84,11 +84,11 @@ fn load_person<P: Port>(
 ) -> Result<(), DecodeError> {
     let id = ContactId(id32(&rows.id.0.to_be_bytes())?);
     let local = parts.profile.identity().public();
-    if rows.of(RecordKind::Contact).chain(rows.of(RecordKind::Guest)).count() != 1 {
+    if rows.of(RecordKind::Contact).chain(rows.of(RecordKind::Inviter)).count() != 1 {
         return Err(DecodeError::Value);
     }
     let person = P::read_person(rows)?;
-    let (known, inviter) = (rows.value(RecordKind::Contact), rows.value(RecordKind::Guest));
+    let (known, inviter) = (rows.value(RecordKind::Contact), rows.value(RecordKind::Inviter));
     match (known, inviter) {
         (Some(row), None) => {
             let mut known = Known::<P>::read(row, rows, local, heard)?;
@@ -185,8 +185,8 @@ impl<P: Port> Known<P> {
 
 /// Which part of the device it is.
 fn part_of(person: &PersonRows) -> Part {
-    match person.value(RecordKind::Guest) {
-        Some(_) if person.value(RecordKind::Contact).is_none() => Part::Guest(person.id),
+    match person.value(RecordKind::Inviter) {
+        Some(_) if person.value(RecordKind::Contact).is_none() => Part::Inviter(person.id),
         _ => Part::Contact(person.id),
     }
 }
@@ -195,7 +195,7 @@ fn part_of(person: &PersonRows) -> Part {
 fn owner<P: Port>(person: &PersonRows) -> Option<(IdentityKey, Option<String>)> {
     let contact = person.value(RecordKind::Contact).and_then(contacts::owner);
     let contact = contact.map(|(ik, name)| (ik, Some(name)));
-    contact.or_else(|| Some((P::inviter_key(person.value(RecordKind::Guest)?)?, None)))
+    contact.or_else(|| Some((P::inviter_key(person.value(RecordKind::Inviter)?)?, None)))
 }
 
 /// Whose notes of which eras have arrived, as far as the notes still say so.

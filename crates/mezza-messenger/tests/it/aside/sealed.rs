@@ -78,7 +78,7 @@ fn msg_66_what_was_in_a_lost_parcel_is_sealed_again() {
 
 #[test]
 fn msg_66_numbers_of_lost_rows_are_not_given_out_again() {
-    for kind in [RecordKind::Contact, RecordKind::Note, RecordKind::Slot] {
+    for kind in [RecordKind::Contact, RecordKind::Note, RecordKind::Mailbox] {
         let mut stage = talked();
         let row = stage.parties[0].disk.keys().rfind(|(other, _)| *other == kind);
         let row = row.expect("a row").clone();

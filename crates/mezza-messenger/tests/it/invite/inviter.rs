@@ -228,8 +228,8 @@ fn two_who_invite_each_other_meet() {
     town.delivered(BEN, hi);
     assert_eq!(town.texts(ANN, ben), ["> hello", "hi"]);
     assert_eq!(town.texts(BEN, ann), ["> hi", "hello"]);
-    assert!(town.members[ANN].device.guests().is_empty());
-    assert!(town.members[BEN].device.guests().is_empty());
+    assert!(town.members[ANN].device.inviters().is_empty());
+    assert!(town.members[BEN].device.inviters().is_empty());
 }
 
 #[test]
@@ -287,6 +287,6 @@ fn an_invitation_of_somebody_known_is_a_first_message() {
         }
         town.delivered(ANN, note);
         assert_eq!(town.texts(BEN, ann).last().map(String::as_str), Some("guess who"));
-        assert!(town.members[BEN].device.guests().is_empty());
+        assert!(town.members[BEN].device.inviters().is_empty());
     }
 }

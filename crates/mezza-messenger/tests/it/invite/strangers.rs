@@ -159,7 +159,7 @@ fn msg_26_a_guest_gets_nothing_before_the_person_asks() {
         // Chance alone tells in which order the services of one round come.
         let mut frames = ben.frames.clone();
         frames.sort_unstable();
-        (frames, ben.asked.len(), ben.device.guests().len())
+        (frames, ben.asked.len(), ben.device.inviters().len())
     };
     let (with, without) = (quiet(true), quiet(false));
     assert!(with.0 == without.0 && with.1 == without.1, "an invitation changes what leaves");
@@ -210,7 +210,7 @@ fn msg_30_an_invitation_that_is_none_leaves_nothing() {
     let mut cut = Stranger::new(30).plain(&mut town);
     cut[200] ^= 1;
     carried(&mut town, cut);
-    assert!(town.members[BEN].device.guests().is_empty());
+    assert!(town.members[BEN].device.inviters().is_empty());
     assert!(kept(&town, BEN) == before, "something of it stays");
     let refusals = town.members[BEN].device.refusals();
     assert_eq!((refusals.notes, refusals.messages), (3, 2));
@@ -234,7 +234,7 @@ fn msg_17_an_invitation_that_comes_again_is_the_same() {
         // A new one from the same key takes the place of the first.
         town.command(BEN, MixnetInput::AskWho(guest)).expect("seen");
         let newer = invited(&mut town, &mut stranger);
-        assert!(newer != guest && town.members[BEN].device.guests().len() == 1);
+        assert!(newer != guest && town.members[BEN].device.inviters().len() == 1);
         assert!(!town.is_known(BEN, guest));
     }
 }
@@ -246,18 +246,18 @@ fn msg_35_no_more_strangers_than_64() {
         let body = Stranger::new(100 + n).plain(&mut town);
         carried(&mut town, body);
     }
-    assert_eq!(town.members[BEN].device.guests().len(), 64);
+    assert_eq!(town.members[BEN].device.inviters().len(), 64);
     town.crash(BEN);
     town.pass(3 * ROUND_MS);
-    assert_eq!(town.members[BEN].device.guests().len(), 64);
+    assert_eq!(town.members[BEN].device.inviters().len(), 64);
     // A stranger's mail stays at the relay; once somebody is turned away there is room again.
     let guest = town.guest(BEN).expect("many");
     town.command(BEN, Command::Refuse { contact: guest }).expect("refused");
     invited(&mut town, &mut Stranger::new(200));
-    assert_eq!(town.members[BEN].device.guests().len(), 64);
+    assert_eq!(town.members[BEN].device.inviters().len(), 64);
     // Nobody stays longer than 30 days.
     town.sleep(31 * Time::DAY_MS);
-    assert!(town.members[BEN].device.guests().is_empty());
+    assert!(town.members[BEN].device.inviters().is_empty());
 }
 
 #[test]

@@ -17,7 +17,7 @@ use rand_chacha::rand_core::SeedableRng;
 use super::peer::{Peer, identity};
 use crate::model::{Ask, Model, Store, Tell, Told};
 use crate::operations::Operations;
-use crate::stage::{Disk, START, hand, line, load, records, relay, write};
+use crate::stage::{Disk, START, connection, hand, load, records, relay, write};
 
 /// What came of a list of operations.
 #[derive(Clone, Copy, Debug, Default)]
@@ -149,7 +149,7 @@ impl World {
     }
 
     fn tell(&mut self, tell: Tell) {
-        self.give(tell.into_input(line()));
+        self.give(tell.into_input(connection()));
     }
 
     fn settle(&mut self) {
@@ -260,7 +260,7 @@ impl World {
     }
 
     fn tell_down(&mut self) {
-        self.give(RelayInput::Down { line: line() }.into());
+        self.give(RelayInput::Down { connection: connection() }.into());
     }
 }
 

@@ -8,7 +8,7 @@ use mezza_messenger::{
 };
 
 use crate::model::{Ask, Tell};
-use crate::stage::{Stage, carries, line, load_any, send};
+use crate::stage::{Stage, carries, connection, load_any, send};
 
 /// Codes of the relay.
 const NO_SUCH_BOX: u8 = 1;
@@ -89,7 +89,7 @@ fn whoever_was_written_to_is_asked_once_the_relay_has_it() {
 fn one_time_keys_under_way_count_as_stock() {
     let mut stage = Stage::new(&["alice"]);
     let published = |stage: &mut Stage, n: u16| {
-        let outputs = stage.alone(RelayInput::Stock { line: line(), left: n });
+        let outputs = stage.alone(RelayInput::Stock { connection: connection(), left: n });
         assert_eq!(stage.parties[0].device.me().one_time_stock, Some(n));
         let keys = outputs.iter().filter_map(|output| match output {
             Output::Carrier(CarrierOutput::Relay(RelayOutput::Publish { one_time, .. })) => {
@@ -153,9 +153,9 @@ fn a_relay_keeps_what_goes_again_no_longer_than_the_first_time() {
     };
     assert_eq!(ttl_h(&stage.alone(send(bob, 0x91))), [720]);
     for (days, hours) in [(1, 29 * 24), (28, 24)] {
-        stage.alone(RelayInput::Down { line: line() });
+        stage.alone(RelayInput::Down { connection: connection() });
         stage.now = stage.now.plus_ms(days * Time::DAY_MS);
-        assert_eq!(ttl_h(&stage.alone(Tell::Up.into_input(line()))), [hours]);
+        assert_eq!(ttl_h(&stage.alone(Tell::Up.into_input(connection()))), [hours]);
     }
 }
 

@@ -7,7 +7,7 @@ use mezza_messenger::io::DeliveryProblem;
 use mezza_messenger::policy::Policy;
 use mezza_messenger::{Command, ContactId, Event, MailboxId, Output, RecordKind, RelayInput};
 
-use crate::stage::{START, line};
+use crate::stage::{START, connection};
 use crate::town::{ROUND_MS, Town, cells, config};
 
 const ANN: usize = 0;
@@ -67,7 +67,8 @@ fn msg_20_what_came_in_cells_is_answered_at_their_level() {
     let (mut town, _, ann) = met(1_000_000);
     let level = town.members[ANN].device.carriers().network(town.now()).expect("joined").level;
     // The last mail of the relay came at a higher one.
-    town.input(ANN, RelayInput::Up { line: line(), level: level + 1, demo: false }).expect("up");
+    town.input(ANN, RelayInput::Up { connection: connection(), level: level + 1, demo: false })
+        .expect("up");
     let mail = RelayInput::Mail { mailbox: MailboxId(1), mail: 1, envelope: vec![1; 512] };
     town.input(ANN, mail).expect("mail is never refused");
     let note = town.say(BEN, ann, "in cells");

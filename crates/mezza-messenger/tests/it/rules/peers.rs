@@ -17,14 +17,14 @@ use mezza_ratchet::{BundleError, Prekeys, SuiteList, prekeys};
 
 use crate::model::Ask;
 use crate::peer::{ERA, Peer, identity, note, receipt, text};
-use crate::stage::{START, Stage, carries, line, relay, send};
+use crate::stage::{START, Stage, carries, connection, relay, send};
 
 fn puts(stage: &Stage, who: usize) -> usize {
     stage.parties[who].left.iter().filter(|ask| matches!(ask, Ask::Put(..))).count()
 }
 
 fn up(level: u8) -> Input {
-    RelayInput::Up { line: line(), level, demo: false }.into()
+    RelayInput::Up { connection: connection(), level, demo: false }.into()
 }
 
 fn receipts(notes: &[Note]) -> Vec<&Receipt> {
@@ -130,13 +130,13 @@ fn msg_20_the_pin_of_a_note_is_looked_at_again_when_it_is_handed_over() {
     assert_eq!(carries(&stage.alone(send(contact, 1))).len(), 1);
     let mail = peer.mail(&mut stage, &note(2, 0, vec![text("to be confirmed")]));
     assert_eq!(carries(&stage.alone(mail)).len(), 1);
-    stage.alone(RelayInput::Down { line: line() });
+    stage.alone(RelayInput::Down { connection: connection() });
     assert_eq!(carries(&stage.alone(up(1))).len(), 0, "the level has fallen below the pin");
     // The note keeps its pin; what no person wrote goes under the level of its cause.
     stage.alone(pinned(1));
-    stage.alone(RelayInput::Down { line: line() });
+    stage.alone(RelayInput::Down { connection: connection() });
     assert_eq!(carries(&stage.alone(up(1))).len(), 0);
-    stage.alone(RelayInput::Down { line: line() });
+    stage.alone(RelayInput::Down { connection: connection() });
     assert_eq!(carries(&stage.alone(up(2))).len(), 2);
 }
 

@@ -9,7 +9,7 @@ use mezza_messenger::{
 };
 
 use crate::model::Ask;
-use crate::stage::{Stage, line};
+use crate::stage::{Stage, connection};
 
 fn pin(stage: &mut Stage, who: usize, contact: ContactId, policy: Policy) {
     stage.command(who, Command::Policy { contact, policy }).expect("a sound policy");
@@ -38,13 +38,13 @@ fn msg_20_nothing_leaves_below_the_pin() {
 #[test]
 fn msg_20_what_no_person_wrote_waits_for_the_level_of_its_cause() {
     let (mut stage, bob, alice) = Stage::friends();
-    let higher = || RelayInput::Up { line: line(), level: 3, demo: false };
+    let higher = || RelayInput::Up { connection: connection(), level: 3, demo: false };
     stage.input(0, higher()).expect("up");
     // More receipts than may go at once: the last ones wait.
     let notes: Vec<_> = (0..14).map(|n| stage.say(1, alice, &format!("note {n}"))).collect();
     let last = notes[13];
     assert!(matches!(stage.state(1, last), NoteState::Handed(_)), "{:?}", stage.state(1, last));
-    stage.input(0, RelayInput::Up { line: line(), level: 1, demo: false }).expect("up");
+    stage.input(0, RelayInput::Up { connection: connection(), level: 1, demo: false }).expect("up");
     stage.pass(60_000);
     // Nor does it ride on what a person writes below that level.
     let own = stage.say(0, bob, "mine, at level 1");
@@ -58,7 +58,7 @@ fn msg_20_what_no_person_wrote_waits_for_the_level_of_its_cause() {
     stage.pass(60_000);
     assert_eq!(stage.state(1, last), NoteState::Delivered);
     // What comes at level 1 is answered at level 1.
-    stage.input(0, RelayInput::Up { line: line(), level: 1, demo: false }).expect("up");
+    stage.input(0, RelayInput::Up { connection: connection(), level: 1, demo: false }).expect("up");
     let low = stage.say(1, alice, "at level 1");
     stage.pass(60_000);
     assert_eq!(stage.state(1, low), NoteState::Delivered);
@@ -102,8 +102,10 @@ fn msg_21_what_is_sealed_for_a_carrier_that_is_allowed_no_more_is_taken_back() {
     let change = |carrier| Input::Command(Command::Policy { contact: bob, policy: by(carrier) });
     let outputs = unanswered(&mut stage, change(CarrierId::MIXNET));
     assert_eq!(carries(&outputs), 0);
-    let again =
-        [RelayInput::Down { line: line() }, RelayInput::Up { line: line(), level: 1, demo: false }];
+    let again = [
+        RelayInput::Down { connection: connection() },
+        RelayInput::Up { connection: connection(), level: 1, demo: false },
+    ];
     for input in again {
         assert_eq!(carries(&unanswered(&mut stage, input.into())), 0, "not by the relay any more");
     }
@@ -131,12 +133,12 @@ fn msg_22_a_restart_lowers_no_pin() {
 #[test]
 fn msg_24_a_falling_level_leaves_notes_queued_with_the_reason() {
     let (mut stage, bob, _) = Stage::friends();
-    let higher = || RelayInput::Up { line: line(), level: 2, demo: false };
+    let higher = || RelayInput::Up { connection: connection(), level: 2, demo: false };
     stage.input(0, higher()).expect("up");
     pin(&mut stage, 0, bob, Policy { level_min: 2, ..Policy::default() });
     let first = stage.say(0, bob, "at level 2");
     assert_eq!(stage.state(0, first), NoteState::Delivered);
-    stage.input(0, RelayInput::Up { line: line(), level: 1, demo: false }).expect("up");
+    stage.input(0, RelayInput::Up { connection: connection(), level: 1, demo: false }).expect("up");
     let second = stage.say(0, bob, "at level 1");
     assert_eq!(stage.state(0, second), NoteState::Queued(WaitReason::BelowPin));
 }

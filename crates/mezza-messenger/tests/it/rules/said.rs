@@ -9,10 +9,10 @@ use mezza_messenger::{Command, Event, Input, RecordKind, RelayInput};
 
 use crate::model::{Ask, Tell};
 use crate::peer::{Peer, note, receipt, text};
-use crate::stage::{Stage, carries, line, load, relay, send};
+use crate::stage::{Stage, carries, connection, load, relay, send};
 
 fn up() -> Input {
-    Tell::Up.into_input(line())
+    Tell::Up.into_input(connection())
 }
 
 fn items(notes: &[Note], is: impl Fn(&Item) -> bool) -> usize {
@@ -82,7 +82,7 @@ fn a_receipt_ends_the_parcels_of_its_notes_alone() {
     stage.alone(mail);
     let parcels = stage.parties[0].disk.keys().filter(|(kind, _)| *kind == RecordKind::Parcel);
     assert_eq!(parcels.count(), 2);
-    stage.alone(RelayInput::Down { line: line() });
+    stage.alone(RelayInput::Down { connection: connection() });
     assert_eq!(carries(&stage.alone(up())).len(), 2, "the others go again");
     let states = [0x91, 0x92, 0x93].map(|client| {
         let note = stage.parties[0].device.sent(&[client; 16]).expect("accepted");

@@ -188,7 +188,7 @@ fn msg_53_a_retry_sends_everything_again_bit_by_bit_and_once_in_ten_minutes() {
     let device = load(&stage.parties[0].disk, stage.now, &mut stage.rng);
     stage.parties[0].device = device;
     stage.outputs();
-    let outputs = stage.alone(crate::model::Tell::Up.into_input(crate::stage::line()));
+    let outputs = stage.alone(crate::model::Tell::Up.into_input(crate::stage::connection()));
     assert_eq!(carried(&mut stage, outputs), 0);
     assert_eq!(ask(&mut stage, &mut mallory, vec![Item::Retry]), 0);
     assert_eq!(wakes(&mut stage, 7 * Time::MINUTE_MS), 0);

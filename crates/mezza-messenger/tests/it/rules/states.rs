@@ -11,7 +11,7 @@ use mezza_messenger::{CarrierOutput, Command, Event, Input, Output, RelayInput, 
 
 use crate::model::{Ask, Tell};
 use crate::peer::{Peer, note};
-use crate::stage::{Stage, carries, line, load, send, write};
+use crate::stage::{Stage, carries, connection, load, send, write};
 
 fn fact(what: FactKind) -> Fact {
     Fact { what, carrier: CarrierId::RELAY, at: Time::from_ms(5) }
@@ -90,7 +90,9 @@ fn msg_11_a_relay_that_lies_gets_no_further_than_handed() {
 fn order_of(stage: &mut Stage, who: usize, tell: Tell) -> Vec<&'static str> {
     let now = stage.now;
     let device = &mut stage.parties[who].device;
-    device.handle(tell.into_input(line()), now, &mut stage.rng).expect("mail is never refused");
+    device
+        .handle(tell.into_input(connection()), now, &mut stage.rng)
+        .expect("mail is never refused");
     let mut names = Vec::new();
     while let Some(output) = device.poll() {
         names.push(match output {
@@ -254,7 +256,7 @@ fn msg_17_the_same_parcel_leaves_again_in_another_envelope() {
         parcels.extend(rows.map(|(_, value)| value.clone()));
         // The answer never comes; the device dies and is loaded from what was stored.
         party.device = load(&party.disk, now, &mut stage.rng);
-        party.device.handle(Tell::Up.into_input(line()), now, &mut stage.rng).expect("up");
+        party.device.handle(Tell::Up.into_input(connection()), now, &mut stage.rng).expect("up");
     }
     assert_eq!(parcels.len(), 1, "one chain key, one ciphertext");
     assert_eq!(envelopes.len(), 4, "the outer box is made anew");

@@ -9,7 +9,7 @@ use mezza_messenger::{
 };
 
 use crate::model::{Ask, Tell};
-use crate::stage::{Stage, line};
+use crate::stage::{Stage, connection};
 
 /// Garbage, but sealed as only a contact can: it reaches the ratchet.
 fn forged(stage: &mut Stage) -> Tell {
@@ -48,7 +48,7 @@ fn msg_30_what_does_not_open_changes_no_session() {
     let before = sessions(&stage);
     // Noise that opens no envelope is nobody's fault and starts nothing.
     let slot = MailboxId(2);
-    stage.input(1, Tell::Mail(slot, 1, vec![1; 512]).into_input(line())).expect("taken");
+    stage.input(1, Tell::Mail(slot, 1, vec![1; 512]).into_input(connection())).expect("taken");
     stage.settle();
     assert!(sessions(&stage) == before);
     assert_eq!(stage.parties[1].device.refusals().envelopes, 1);
@@ -62,7 +62,7 @@ fn msg_30_what_does_not_open_changes_no_session() {
     for put in puts {
         let Ask::Put(_, address, bytes) = put else { continue };
         let (_, slot) = stage.relay.watchers[&address];
-        stage.input(1, Tell::Mail(slot, 7, bytes).into_input(line())).expect("taken");
+        stage.input(1, Tell::Mail(slot, 7, bytes).into_input(connection())).expect("taken");
         stage.settle();
     }
     assert!(sessions(&stage) == before);
@@ -82,7 +82,7 @@ fn msg_31_one_reset_in_ten_minutes() {
     let before = gets(&stage);
     for _ in 0..5 {
         let mail = forged(&mut stage);
-        stage.input(1, mail.into_input(line())).expect("taken");
+        stage.input(1, mail.into_input(connection())).expect("taken");
         stage.settle();
     }
     assert_eq!(gets(&stage), before + 1, "one new session, however much is forged");
@@ -94,7 +94,7 @@ fn msg_31_one_reset_in_ten_minutes() {
     assert_eq!(stage.texts(0, bob).last().map(String::as_str), Some("yes"));
     stage.pass(11 * Time::MINUTE_MS);
     let mail = forged(&mut stage);
-    stage.input(1, mail.into_input(line())).expect("taken");
+    stage.input(1, mail.into_input(connection())).expect("taken");
     stage.settle();
     assert_eq!(gets(&stage), before + 2, "after ten minutes another one may start");
 }
@@ -234,7 +234,7 @@ fn msg_35_what_does_not_open_is_kept_thirty_two_times_and_for_a_day() {
     stage.parties[0].online = false;
     for n in 1..=40 {
         let mail = forged(&mut stage);
-        stage.input(1, mail.into_input(line())).expect("taken");
+        stage.input(1, mail.into_input(connection())).expect("taken");
         assert_eq!(held(&stage), n.min(32));
     }
     stage.pass(Time::DAY_MS + 1);

@@ -11,7 +11,7 @@ use mezza_messenger::{
 use mezza_sim::{Effect, Host, HostId};
 
 use crate::model::{Ask, Model, Store, Tell};
-use crate::stage::{Disk, line, relay, write};
+use crate::stage::{Disk, connection, relay, write};
 
 /// The relay is added first.
 pub const AT: HostId = HostId(0);
@@ -139,7 +139,7 @@ impl Host for Party {
         match (self, packet) {
             (Self::Person(person), Packet::Tell(tell)) => {
                 person.again_ms = 0;
-                person.input(tell.into_input(line()), now, rng);
+                person.input(tell.into_input(connection()), now, rng);
             }
             (Self::Relay(model, effects), Packet::Ask(ask)) => {
                 let who = from.0 as usize;
@@ -160,7 +160,7 @@ impl Host for Party {
         match self {
             Self::Relay(model, _) => model.leave(peer.0 as usize),
             Self::Person(person) => {
-                person.input(RelayInput::Down { line: line() }.into(), now, rng);
+                person.input(RelayInput::Down { connection: connection() }.into(), now, rng);
                 person.again_ms = (2 * person.again_ms).clamp(AGAIN_MS.0, AGAIN_MS.1);
                 person.again_at = Some(now.plus_ms(person.again_ms));
             }

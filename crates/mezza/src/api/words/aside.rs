@@ -32,7 +32,7 @@ fn part_words(aside: &SetAside) -> (String, String, &'static str) {
                         card, and keep a copy of the vault folder";
             (name, what, next)
         }
-        Part::Guest(id) => {
+        Part::Inviter(id) => {
             let name = format!("guest {}", id.0);
             (name, "somebody who invites".into(), UPDATE)
         }

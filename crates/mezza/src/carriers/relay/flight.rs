@@ -1,4 +1,4 @@
-//! What is in flight on one line: requests by their number, mailboxes and mail by theirs.
+//! What is in flight on one connection: requests by their number, mailboxes and mail by theirs.
 //!
 //! Pure bookkeeping: orders become frames, frames become inputs. A new connection begins with an
 //! empty one, so nothing of an older connection can be answered or taken by mistake (RELAY-5).
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mezza_core::PublicKey;
 use mezza_messenger::relay_wire::{ClientFrame, DoneCode, RawOneTimePrekey, RelayFrame};
-use mezza_messenger::{LineId, MailboxId, RelayInput, RelayOutput, RequestId};
+use mezza_messenger::{MailboxId, RelayConnectionId, RelayInput, RelayOutput, RequestId};
 use mezza_ratchet::OneTimePrekey;
 
 /// Most requests in flight on one connection; the device asks for far fewer at once.
@@ -25,9 +25,9 @@ pub(super) enum RelayChannel {
     Put,
 }
 
-/// Bookkeeping of one line.
+/// Bookkeeping of one connection.
 pub(super) struct InFlight {
-    line: LineId,
+    connection: RelayConnectionId,
     next_req: u16,
     tickets: BTreeMap<(RelayChannel, u16), RequestId>,
     next_box: u16,
@@ -40,9 +40,9 @@ static NEXT_MAIL: AtomicU64 = AtomicU64::new(1);
 
 impl InFlight {
     /// Nothing in flight.
-    pub(super) fn new(line: LineId) -> Self {
+    pub(super) fn new(connection: RelayConnectionId) -> Self {
         let (tickets, boxes, mails) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { line, next_req: 1, tickets, next_box: 1, boxes, mails }
+        Self { connection, next_req: 1, tickets, next_box: 1, boxes, mails }
     }
 
     /// The frame of an order, and where it goes. An order that means nothing here gives none.
@@ -108,7 +108,9 @@ impl InFlight {
                 self.mails.insert(mail, (number, nr));
                 Some(RelayInput::Mail { mailbox: slot, mail, envelope })
             }
-            RelayFrame::Stock { left, .. } => Some(RelayInput::Stock { line: self.line, left }),
+            RelayFrame::Stock { left, .. } => {
+                Some(RelayInput::Stock { connection: self.connection, left })
+            }
             RelayFrame::Hello { .. } | RelayFrame::Ping => None,
         }
     }
@@ -145,13 +147,13 @@ mod tests {
     use mezza_core::Secret;
     use mezza_messenger::relay_wire::MailboxAddress;
 
-    const LINE: LineId = LineId([0; 16]);
+    const LINE: RelayConnectionId = RelayConnectionId([0; 16]);
 
     fn carry(ticket: u64) -> RelayOutput {
-        let (line, address) = (LINE, MailboxAddress([0; 16]));
+        let (connection, address) = (LINE, MailboxAddress([0; 16]));
         RelayOutput::Put {
             ticket: RequestId(ticket),
-            line,
+            connection,
             address,
             ttl_h: 720,
             envelope: vec![0; 512],
@@ -180,7 +182,7 @@ mod tests {
         let watch = || RelayOutput::Watch {
             ticket: RequestId(1),
             mailbox: MailboxId(5),
-            line: LINE,
+            connection: LINE,
             token: Secret::init_with(|_| {}),
         };
         assert!(flight.send_off(watch()).is_some());

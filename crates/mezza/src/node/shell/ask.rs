@@ -192,18 +192,18 @@ impl NodeShell {
             contact: contact(device, &view),
         };
         let requests = strangers.map(one).collect();
-        let guests = device.guests().iter().map(views::invitation).collect();
+        let guests = device.inviters().iter().map(views::invitation).collect();
         Ok(json::RequestsJson { requests, guests })
     }
 
     /// One of those who invite.
     pub fn invitation(&self, id: ContactId) -> Result<Option<InvitationView>, Refused> {
-        Ok(self.device()?.guests().into_iter().find(|guest| guest.id == id))
+        Ok(self.device()?.inviters().into_iter().find(|guest| guest.id == id))
     }
 
     /// All carriers.
     pub fn carriers(&self) -> Result<Vec<json::CarrierJson>, Refused> {
-        let roads = self.device()?.roads(now());
+        let roads = self.device()?.connections(now());
         Ok(roads.iter().map(views::carrier).collect())
     }
 
@@ -221,7 +221,7 @@ impl NodeShell {
     /// Whether a carrier is up.
     pub fn is_up(&self, carrier: CarrierId) -> bool {
         let up = |road: &ConnectionView| road.carrier == carrier && road.up;
-        self.device().is_ok_and(|device| device.roads(now()).iter().any(up))
+        self.device().is_ok_and(|device| device.connections(now()).iter().any(up))
     }
 
     /// Has a conversation go by one carrier alone.
@@ -240,7 +240,7 @@ impl NodeShell {
 
 /// A note as the interface shows it.
 pub(crate) fn note(device: &Device<AwsLc>, view: &NoteView) -> json::NoteJson {
-    let of = |carrier| device.roads(now()).into_iter().find(|road| road.carrier == carrier);
+    let of = |carrier| device.connections(now()).into_iter().find(|road| road.carrier == carrier);
     let level = view.carrier.and_then(of).map(|road| road.caps.level);
     views::note(view, level)
 }

@@ -7,12 +7,12 @@ use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::note::Item;
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
-    CarrierOutput, Command, ContactId, Input, LineId, Output, RelayInput, RelayOutput,
+    CarrierOutput, Command, ContactId, Input, Output, RelayConnectionId, RelayInput, RelayOutput,
 };
 use mezza_ratchet::SuiteList;
 
 use crate::peer::{Peer, identity, note, text};
-use crate::stage::{START, Stage, line, relay};
+use crate::stage::{START, Stage, connection, relay};
 
 /// Bob's relay, at a host that somebody says it has.
 fn at(host: &str) -> RelayEntry {
@@ -37,8 +37,8 @@ fn dialled(outputs: &[Output]) -> Vec<&str> {
     dials.collect()
 }
 
-fn up(line: LineId) -> Input {
-    RelayInput::Up { line, level: 1, demo: false }.into()
+fn up(connection: RelayConnectionId) -> Input {
+    RelayInput::Up { connection, level: 1, demo: false }.into()
 }
 
 fn add(stage: &mut Stage, card: Card) -> ContactId {
@@ -52,8 +52,8 @@ fn send(contact: ContactId) -> Input {
     Input::Command(Command::Send { contact, client, text: "hi".into() })
 }
 
-fn fetches(outputs: &[Output], line: LineId) -> bool {
-    outputs.iter().any(|o| matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Fetch { line: by, .. })) if *by == line))
+fn fetches(outputs: &[Output], connection: RelayConnectionId) -> bool {
+    outputs.iter().any(|o| matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Fetch { connection: by, .. })) if *by == connection))
 }
 
 #[test]
@@ -70,13 +70,13 @@ fn msg_50_a_card_with_anothers_relay_and_a_host_of_its_own_takes_nobodys_line() 
     let card = card_at(&mut stage, 23, RelayEntry { port: 9, ..bob.clone() });
     let contact = add(&mut stage, card);
     assert_eq!(dialled(&stage.alone(send(contact))), ["bob.example"]);
-    // The evil line never stands, and Bob is reached.
-    assert!(fetches(&stage.alone(up(bob.line())), bob.line()));
+    // The evil connection never stands, and Bob is reached.
+    assert!(fetches(&stage.alone(up(bob.connection())), bob.connection()));
     // One that goes down voids nothing of Bob's.
-    stage.alone(up(evil.line()));
-    stage.alone(RelayInput::Down { line: evil.line() });
-    let ticket = stage.alone(up(bob.line()));
-    assert!(!fetches(&ticket, bob.line()), "the first request for Bob's bundle is out");
+    stage.alone(up(evil.connection()));
+    stage.alone(RelayInput::Down { connection: evil.connection() });
+    let ticket = stage.alone(up(bob.connection()));
+    assert!(!fetches(&ticket, bob.connection()), "the first request for Bob's bundle is out");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn msg_50_own_mailboxes_are_reached_where_the_owner_says() {
         card_at(&mut stage, 21, RelayEntry { address: MailboxAddress([7; 16]), ..lie.clone() });
     let contact = add(&mut stage, card);
     assert_eq!(dialled(&stage.alone(send(contact))), ["evil.example"]);
-    let outputs = stage.alone(up(lie.line()));
+    let outputs = stage.alone(up(lie.connection()));
     let own = |o: &Output| {
         matches!(
             o,
@@ -111,9 +111,9 @@ fn msg_50_own_mailboxes_are_reached_where_the_owner_says() {
         )
     };
     assert!(!outputs.iter().any(own), "no mailbox of ours is shown to that host");
-    stage.alone(RelayInput::Stock { line: lie.line(), left: 1 });
+    stage.alone(RelayInput::Stock { connection: lie.connection(), left: 1 });
     assert_eq!(stage.parties[0].device.me().one_time_stock, Some(100), "nor is it believed");
-    let roads = stage.parties[0].device.roads(stage.now);
+    let roads = stage.parties[0].device.connections(stage.now);
     let own = roads.iter().filter(|road| road.own).filter_map(|road| road.relay.as_ref());
     assert_eq!(own.map(|relay| relay.host.as_str()).collect::<Vec<_>>(), ["relay.example"]);
     // It is left once nothing is wanted of it; the own one never.
@@ -122,10 +122,12 @@ fn msg_50_own_mailboxes_are_reached_where_the_owner_says() {
     let Stage { parties, now, rng, .. } = &mut stage;
     parties[0].device.wake(*now, rng);
     let hung = stage.outputs().into_iter().filter_map(|output| match output {
-        Output::Carrier(CarrierOutput::Relay(RelayOutput::Disconnect { line })) => Some(line),
+        Output::Carrier(CarrierOutput::Relay(RelayOutput::Disconnect { connection })) => {
+            Some(connection)
+        }
         _ => None,
     });
-    assert_eq!(hung.collect::<Vec<_>>(), [lie.line()]);
+    assert_eq!(hung.collect::<Vec<_>>(), [lie.connection()]);
 }
 
 #[test]
@@ -143,7 +145,7 @@ fn msg_50_whoever_moves_with_every_note_keeps_one_line() {
         let mail = mallory.mail(&mut stage, &note);
         let mut outputs = stage.alone(mail);
         // What is sealed for a place that stands goes along to the next one.
-        outputs.extend(stage.alone(up(place.line())));
+        outputs.extend(stage.alone(up(place.connection())));
         dials += dialled(&outputs).len();
         hangs += outputs
             .iter()
@@ -166,16 +168,22 @@ fn msg_50_what_waits_for_a_mailbox_goes_to_the_one_that_takes_its_place() {
     stage.alone(send(contact));
     let by = |outputs: &[Output]| {
         let carries = outputs.iter().filter_map(|output| match output {
-            Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { line, .. })) => Some(*line),
+            Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { connection, .. })) => {
+                Some(*connection)
+            }
             _ => None,
         });
         carries.collect::<Vec<_>>()
     };
-    assert_eq!(by(&stage.alone(up(dead.line()))), [dead.line()], "handed over, never taken");
+    assert_eq!(
+        by(&stage.alone(up(dead.connection()))),
+        [dead.connection()],
+        "handed over, never taken"
+    );
     let hello = peer.hello(&mut stage, relay());
     let mail = peer.mail(&mut stage, &note(0, 0, vec![hello]));
     let outputs = stage.alone(mail);
-    assert_eq!(by(&outputs), [line()]);
+    assert_eq!(by(&outputs), [connection()]);
     let device = &stage.parties[0].device;
     let sent = device.sent(&[contact.0 as u8; 16]).expect("a note");
     assert_eq!(stage.state(0, sent), NoteState::Queued(WaitReason::Sending));
@@ -194,8 +202,8 @@ fn msg_50_own_mailboxes_move_with_their_relay() {
         matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Disconnect { .. })))
     };
     assert!(!outputs.iter().any(hung), "Bob is reached by the other line still");
-    let outputs = stage.alone(up(moved.line()));
-    let watched = |o: &&Output| matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Watch { line, .. })) if *line == moved.line());
+    let outputs = stage.alone(up(moved.connection()));
+    let watched = |o: &&Output| matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Watch { connection, .. })) if *connection == moved.connection());
     assert_eq!(outputs.iter().filter(watched).count(), 2, "the intro mailbox and Bob's");
     assert_eq!(stage.card(0).relays()[0].host, "new.example");
 }
