@@ -1,11 +1,12 @@
 //! The decoders of the messenger and of the ratchet's small forms.
 
 use mezza_core::{EphemeralKey, PortableBackend, Reader, Secret, StaticKey, Time, Writer};
-use mezza_messenger::card::{Card, CardDraft, CardForm, RelayEntry};
+use mezza_messenger::card::{Card, CardDraft, CardForm, RelayEntry, RelayKey};
 use mezza_messenger::note::{Era, Item, MixnetStart, Note};
 use mezza_messenger::receipt::{Receipt, Window};
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{envelope as wrap, uri as address};
+use mezza_mixnet::config::NetworkId;
 use mezza_ratchet::{IdentityKeyPair, SuiteList};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
@@ -17,7 +18,12 @@ fn pair(byte: u8) -> StaticKey {
 }
 
 fn relay() -> RelayEntry {
-    RelayEntry { key: [9; 32], address: ADDRESS, port: 7101, host: "relay.example.org".into() }
+    RelayEntry {
+        key: RelayKey([9; 32]),
+        address: ADDRESS,
+        port: 7101,
+        host: "relay.example.org".into(),
+    }
 }
 
 fn issued(further: Vec<(u8, Vec<u8>)>) -> Card {
@@ -66,7 +72,7 @@ pub fn uri(data: &[u8]) {
 /// A card and a relay, in both cases.
 pub fn uri_seeds() -> Vec<Vec<u8>> {
     let card = issued(Vec::new());
-    let relay = |upper| address::relay(&[9; 32], 7101, "relay.example.org", upper);
+    let relay = |upper| address::relay(&RelayKey([9; 32]), 7101, "relay.example.org", upper);
     let texts = [
         Ok(address::card(&card, true)),
         Ok(address::card(&card, false)),
@@ -96,7 +102,12 @@ pub fn note_seeds() -> Vec<Vec<u8>> {
         Item::Card(issued(Vec::new()).encode()),
         Item::Reset(1),
         Item::Retry,
-        Item::Meet(MixnetStart { network: [1; 16], conversation: 7, call: 8, root: None }),
+        Item::Meet(MixnetStart {
+            network: NetworkId([1; 16]),
+            conversation: 7,
+            call: 8,
+            root: None,
+        }),
         Item::Void { era: Era([1; 4]), from: 2, to: 9 },
     ];
     let sent = Time::from_ms(1_800_000_000_000);

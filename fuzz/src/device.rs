@@ -4,7 +4,7 @@ mod town;
 
 use crate::operations::Operations;
 use mezza_core::{Machine, Time, Wiping};
-use mezza_messenger::card::{CardForm, RelayEntry};
+use mezza_messenger::card::{CardForm, RelayEntry, RelayKey};
 use mezza_messenger::carriers::mixnet::{MixnetInput, NetworkAddress};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::relay_wire::MailboxAddress;
@@ -20,7 +20,7 @@ const PHONES: usize = 3;
 /// The relay of everybody.
 fn relay() -> RelayEntry {
     RelayEntry {
-        key: [9; 32],
+        key: RelayKey([9; 32]),
         address: MailboxAddress([0; 16]),
         port: 7101,
         host: "relay.example".into(),

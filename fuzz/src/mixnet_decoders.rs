@@ -2,7 +2,7 @@
 
 use mezza_core::{Secret, Time};
 use mezza_mixnet::config::{
-    Config, MixServer, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+    Config, MixServer, Mode, NetworkId, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
 use mezza_mixnet::sign::Signer;
 use mezza_mixnet::wire::bucket::{ObjectDigest, invitation_object, invitations};
@@ -87,7 +87,7 @@ fn signed() -> SignedConfig {
     let server = |n: u8| Server { key: signer(n).public(), address: format!("m{n}.example:7000") };
     let mix = |n| MixServer { server: server(n), operator: "Ada".into() };
     let mut signed = SignedConfig::new(Config {
-        network: [1; 16],
+        network: NetworkId([1; 16]),
         seq: 0,
         prev: [0; 32],
         valid_from: Time::from_ms(1_000),

@@ -25,7 +25,7 @@ use mezza_ratchet::{IdentityKey, IdentityKeyPair, SuiteList, xeddsa};
 use head::{CardHead, PartDigest};
 
 pub use mixnet::{MIXNET_PART, MixnetPart};
-pub use relay::{RelayEntry, host_is_sound};
+pub use relay::{RelayEntry, RelayKey, host_is_sound};
 pub(crate) use relay::{read_place, write_place};
 
 /// Most bytes of a card.

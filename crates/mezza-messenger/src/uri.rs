@@ -17,7 +17,9 @@ use core::fmt;
 use data_encoding::BASE32_NOPAD;
 use mezza_core::{Reader, Writer, labelled_hash};
 
-use crate::card::{CARD_BYTES_MAX, Card, CardError, host_is_sound, read_place, write_place};
+use crate::card::{
+    CARD_BYTES_MAX, Card, CardError, RelayKey, host_is_sound, read_place, write_place,
+};
 
 const SCHEME: &str = "mezzavoce:";
 const CARD: &str = "c1";
@@ -33,8 +35,8 @@ pub enum Uri {
     Card(Card),
     /// A relay, without a mailbox.
     Relay {
-        /// Its Ed25519 key, 32 bytes.
-        key: [u8; 32],
+        /// Its key.
+        key: RelayKey,
         /// TCP port, 1 to 65,535.
         port: u16,
         /// Lower-case ASCII name or IP literal without brackets.
@@ -117,12 +119,12 @@ pub fn card(card: &Card, upper: bool) -> String {
 
 /// The address of a relay; `upper`: in upper case, for a QR code. Port and host have to be ones
 /// that a reader accepts.
-pub fn relay(key: &[u8; 32], port: u16, host: &str, upper: bool) -> Result<String, UriError> {
+pub fn relay(key: &RelayKey, port: u16, host: &str, upper: bool) -> Result<String, UriError> {
     if port == 0 || !host_is_sound(host) {
         return Err(UriError::Relay);
     }
     let mut w = Writer::new();
-    w.bytes(key);
+    w.bytes(&key.0);
     write_place(&mut w, port, host);
     Ok(encode(RELAY, w.finish(), upper))
 }
@@ -156,7 +158,7 @@ fn payload(kind: &str, letters: &str) -> Result<Vec<u8>, UriError> {
 
 fn decode_relay(payload: &[u8]) -> Result<Uri, UriError> {
     let relay = Reader::decode_exact(payload, |r| {
-        let key = r.array()?;
+        let key = RelayKey(r.array()?);
         let (port, host) = read_place(r)?;
         Ok::<_, mezza_core::DecodeError>(Uri::Relay { key, port, host })
     });

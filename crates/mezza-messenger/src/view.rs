@@ -4,10 +4,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use mezza_core::{SuiteId, Time};
-use mezza_mixnet::config::ServicePolicy;
+use mezza_mixnet::config::{NetworkId, ServicePolicy};
 
 use crate::card::RelayEntry;
-
 use crate::evidence::{Fact, NoteState};
 pub use crate::io::InviterFacts as InvitationView;
 use crate::io::{
@@ -40,7 +39,7 @@ pub struct NetworkView {
     /// The link that the person opened.
     pub link: NetworkAddress,
     /// Its name, once a config is known.
-    pub network: Option<[u8; 16]>,
+    pub network: Option<NetworkId>,
     /// Whether rounds are taken part in.
     pub up: bool,
     /// The protection level now.

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use mezza_core::{Machine as _, PublicKey, Secret, Time};
 use mezza_lanes::{BASE, Kernel, kernel};
 use mezza_mixnet::config::{
-    Chain, Config, MixServer, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+    Chain, Config, MixServer, Mode, NetworkId, Server, ServicePolicy, SignatureSet, SignedConfig,
+    Traps,
 };
 use mezza_mixnet::job::Job;
 use mezza_mixnet::mix::{Input, Mix, MixOptions, Neighbour, NoiseFloor, Output};
@@ -65,7 +66,7 @@ fn config(users: u32, mu: u32) -> Config {
         traps: Traps::NONE,
     };
     Config {
-        network: [1; 16],
+        network: NetworkId([1; 16]),
         seq: 0,
         prev: [0; 32],
         valid_from: OPEN.minus_ms(Time::DAY_MS),

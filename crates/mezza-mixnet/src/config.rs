@@ -55,11 +55,17 @@ pub struct MixServer {
     pub operator: String,
 }
 
+/// Names a network for ever, 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NetworkId(pub [u8; 16]);
+
+snapshot!(struct NetworkId(id));
+
 /// A config, not yet checked against a predecessor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The network's name for ever.
-    pub network: [u8; 16],
+    /// Its network.
+    pub network: NetworkId,
     /// 0 for genesis, then one more each.
     pub seq: u64,
     /// The predecessor's hash, zeros for genesis.
@@ -96,7 +102,7 @@ impl Config {
         if !(VERSION_WITHOUT_TRAPS..=VERSION).contains(&version) {
             return Err(DecodeError::Value);
         }
-        let (network, seq, prev) = (r.array()?, r.u64()?, r.array()?);
+        let (network, seq, prev) = (NetworkId(r.array()?), r.u64()?, r.array()?);
         let (valid_from, valid_until) = (Time::from_ms(r.u64()?), Time::from_ms(r.u64()?));
         let threshold = r.u8()?;
         let guardians = list(r, GUARDIANS_MAX, Reader::array)?;
@@ -136,7 +142,7 @@ impl Config {
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(1_024);
         let version = self.version();
-        w.u16(version).bytes(&self.network).u64(self.seq).bytes(&self.prev);
+        w.u16(version).bytes(&self.network.0).u64(self.seq).bytes(&self.prev);
         w.u64(self.valid_from.ms()).u64(self.valid_until.ms());
         w.u8(self.threshold).u8(self.guardians.len() as u8);
         for key in &self.guardians {

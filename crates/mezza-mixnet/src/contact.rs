@@ -12,6 +12,7 @@
 //! A chain only goes forward, and what it was is wiped: a thief of the device learns nothing about
 //! rounds that are over.
 
+use crate::config::NetworkId;
 use mezza_core::{DecodeError, PublicKey, Reader, Secret, Wiping, Writer, labelled_hash, snapshot};
 
 use crate::limits::CHAIN_SKIP_MAX;
@@ -313,8 +314,8 @@ impl core::fmt::Debug for CallKeywheel {
 
 /// The bucket, 1 to `buckets`, in which the owner of a dialling key looks for calls and
 /// invitations. It is the same in every round.
-pub fn bucket(dialling: &PublicKey, network: &[u8; 16], buckets: u32) -> u32 {
-    let hash: [u8; 32] = labelled_hash("mezza/mix bucket", &[&dialling.0, network]);
+pub fn bucket(dialling: &PublicKey, network: &NetworkId, buckets: u32) -> u32 {
+    let hash: [u8; 32] = labelled_hash("mezza/mix bucket", &[&dialling.0, &network.0]);
     let head = hash[..8].iter().fold(0, |head: u64, byte| (head << 8) | u64::from(*byte));
     1 + (head % u64::from(buckets.max(1))) as u32
 }
@@ -394,7 +395,7 @@ mod tests {
         let token = calls.token(Role::Initiator, Intent::Talk);
         assert_eq!(calls.take(Role::Initiator, Intent::Talk), token);
         assert_eq!(calls.advance(7, 1), Err(OutOfReach), "a round is called in once");
-        assert!((1..=8).contains(&bucket(&PublicKey([1; 32]), &[2; 16], 8)));
-        assert_eq!(bucket(&PublicKey([1; 32]), &[2; 16], 1), 1);
+        assert!((1..=8).contains(&bucket(&PublicKey([1; 32]), &NetworkId([2; 16]), 8)));
+        assert_eq!(bucket(&PublicKey([1; 32]), &NetworkId([2; 16]), 1), 1);
     }
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mezza_messenger::card::RelayEntry;
+use mezza_messenger::card::{RelayEntry, RelayKey};
 use mezza_messenger::{
     CarrierInput, CarrierOutput, MailboxId, RelayConnectionId, RelayInput, RelayOutput, RequestId,
 };
@@ -29,7 +29,7 @@ pub(crate) const ORDERS_MAX: usize = 4_096;
 #[derive(Clone, Default)]
 pub struct Dialer {
     /// Relays of this very process, wherever their cards say they are.
-    pub at_home: BTreeMap<[u8; 32], SocketAddr>,
+    pub at_home: BTreeMap<RelayKey, SocketAddr>,
     /// Records what passes, below and above TLS.
     pub tap: Option<Arc<dyn Tap>>,
     /// Whether the carrier says of itself that it is a demonstration.
@@ -241,7 +241,7 @@ mod tests {
         let (jobs, _reports) = mpsc::channel::<ConnectionReport>(8);
         let mut adapters = Adapters::new(Dialer::default(), jobs);
         let at = |port| RelayEntry {
-            key: [7; 32],
+            key: RelayKey([7; 32]),
             address: MailboxAddress([0; 16]),
             port,
             host: "127.0.0.1".into(),
@@ -265,7 +265,8 @@ mod tests {
         let (jobs, _reports) = mpsc::channel::<ConnectionReport>(8);
         let mut adapters = Adapters::new(Dialer::default(), jobs);
         let address = MailboxAddress([0; 16]);
-        let relay = RelayEntry { key: [7; 32], address, port: 1, host: "127.0.0.1".into() };
+        let relay =
+            RelayEntry { key: RelayKey([7; 32]), address, port: 1, host: "127.0.0.1".into() };
         let connection = relay.connection();
         adapters.order(RelayOutput::Connect { relay }.into());
         let serial = adapters.connections[&connection].serial;

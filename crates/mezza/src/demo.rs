@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mezza_messenger::card::RelayEntry;
+use mezza_messenger::card::{RelayEntry, RelayKey};
 use mezza_messenger::carriers::mixnet::NetworkAddress;
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{CarrierId, MixnetInput};
@@ -276,7 +276,7 @@ impl DemoRelay {
     }
 
     /// Cards name the port of the first start; it may be another one today.
-    fn at_home(&self) -> ([u8; 32], SocketAddr) {
+    fn at_home(&self) -> (RelayKey, SocketAddr) {
         (self.entry.key, self.handle.address())
     }
 

@@ -5,7 +5,7 @@ use mezza_lanes::{Scalar, portable};
 use mezza_mixnet::client::record::RECORD_BYTES;
 use mezza_mixnet::client::{Client, ClientJob, ClientOptions, Input, NewRoot, Output, StreamMark};
 use mezza_mixnet::config::{
-    Config, MixServer, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+    Config, MixServer, Mode, NetworkId, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
 use mezza_mixnet::contact::Role;
 use mezza_mixnet::mix::NoiseFloor;
@@ -56,7 +56,7 @@ fn config() -> Config {
         traps: Traps { singles: 2, pairs: 1 },
     };
     Config {
-        network: [0xaa; 16],
+        network: NetworkId([0xaa; 16]),
         seq: 0,
         prev: [0; 32],
         valid_from: OPEN.minus_ms(Time::DAY_MS),

@@ -5,6 +5,7 @@
 //! ```
 
 use mezza_core::{DecodeError, PublicKey, Reader, Writer};
+use mezza_mixnet::config::NetworkId;
 
 use alloc::vec::Vec;
 
@@ -15,7 +16,7 @@ pub const MIXNET_PART: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MixnetPart {
     /// The network.
-    pub network: [u8; 16],
+    pub network: NetworkId,
     /// The dialling key D, X25519, under which invitations are sealed and calls are sorted.
     pub dialling: PublicKey,
 }
@@ -24,14 +25,14 @@ impl MixnetPart {
     /// The wire form.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(48);
-        w.bytes(&self.network).bytes(&self.dialling.0);
+        w.bytes(&self.network.0).bytes(&self.dialling.0);
         w.finish()
     }
 
     /// Decodes the wire form and nothing behind it.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            Ok(Self { network: r.array()?, dialling: PublicKey::read(r)? })
+            Ok(Self { network: NetworkId(r.array()?), dialling: PublicKey::read(r)? })
         })
     }
 }

@@ -14,13 +14,23 @@ const NAME_BYTES_MAX: usize = 253;
 /// Most bytes of one label of a host name (RFC 1035, section 2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
 
+/// The Ed25519 key by which a relay proves itself in TLS, 32 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelayKey(pub [u8; 32]);
+
+impl fmt::Debug for RelayKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RelayKey")
+    }
+}
+
 /// A mailbox at a relay.
 ///
 /// Wire form: `relay key[32] | address[16] | port u16 | len u8 | host`, 51 B and the host.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RelayEntry {
-    /// The Ed25519 key by which the relay proves itself in TLS, 32 bytes.
-    pub key: [u8; 32],
+    /// The key of the relay.
+    pub key: RelayKey,
     /// The mailbox, 16 bytes.
     pub address: MailboxAddress,
     /// TCP port, 1 to 65,535.
@@ -38,7 +48,7 @@ impl RelayEntry {
     /// The connection by which it is reached: `H_16("mezza/line", key | port | host)`.
     pub fn connection(&self) -> RelayConnectionId {
         let (port, host) = (self.port.to_be_bytes(), self.host.as_bytes());
-        RelayConnectionId(labelled_hash("mezza/line", &[&self.key, &port, host]))
+        RelayConnectionId(labelled_hash("mezza/line", &[&self.key.0, &port, host]))
     }
 
     /// Whether both are reached by the same connection.
@@ -53,13 +63,13 @@ impl RelayEntry {
 
     /// Appends the wire form.
     pub fn write(&self, w: &mut Writer) {
-        w.bytes(&self.key).bytes(&self.address.0);
+        w.bytes(&self.key.0).bytes(&self.address.0);
         write_place(w, self.port, &self.host);
     }
 
     /// Reads the wire form from the front.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let key = r.array()?;
+        let key = RelayKey(r.array()?);
         let address = MailboxAddress::read(r)?;
         let (port, host) = read_place(r)?;
         Ok(Self { key, address, port, host })

@@ -5,6 +5,7 @@
 //! ```
 
 use core::fmt;
+use mezza_mixnet::config::NetworkId;
 
 use mezza_core::{DecodeError, Reader, Wiping, Writer};
 
@@ -12,7 +13,7 @@ use mezza_core::{DecodeError, Reader, Wiping, Writer};
 #[derive(Clone, PartialEq, Eq)]
 pub struct MixnetStart {
     /// The network.
-    pub network: [u8; 16],
+    pub network: NetworkId,
     /// The first conversation round.
     pub conversation: u64,
     /// The first call round.
@@ -27,14 +28,14 @@ impl MixnetStart {
     }
 
     pub(super) fn write(&self, w: &mut Writer) {
-        w.bytes(&self.network).u64(self.conversation).u64(self.call);
+        w.bytes(&self.network.0).u64(self.conversation).u64(self.call);
         if let Some(root) = &self.root {
             w.bytes(&root[..]);
         }
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (network, conversation, call) = (r.array()?, r.u64()?, r.u64()?);
+        let (network, conversation, call) = (NetworkId(r.array()?), r.u64()?, r.u64()?);
         let root = if r.is_empty() { None } else { Some(Wiping::new(r.array()?)) };
         Ok(Self { network, conversation, call, root })
     }

@@ -2,7 +2,7 @@
 
 use mezza_core::{CryptoRng, PortableBackend, Secret, StaticKey, SuiteId};
 use mezza_messenger::card::{
-    CARD_BYTES_MAX, Card, CardDraft, CardError, CardForm, OFFLINE_PART, RelayEntry,
+    CARD_BYTES_MAX, Card, CardDraft, CardError, CardForm, OFFLINE_PART, RelayEntry, RelayKey,
 };
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_ratchet::{IdentityKeyPair, SuiteList};
@@ -18,7 +18,7 @@ fn identity(scalar: [u8; 32]) -> IdentityKeyPair {
 
 pub fn relay(n: u8, host: &str) -> RelayEntry {
     RelayEntry {
-        key: [n; 32],
+        key: RelayKey([n; 32]),
         address: MailboxAddress([0xa0 + n; 16]),
         port: 7101,
         host: host.into(),

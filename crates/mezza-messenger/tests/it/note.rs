@@ -2,6 +2,7 @@
 
 use mezza_core::{PublicKey, Time, Wiping};
 use mezza_messenger::note::{Era, ITEMS_MAX, Item, MixnetStart, Note, Receipt, RemoteMailbox};
+use mezza_mixnet::config::NetworkId;
 use proptest::prelude::*;
 
 use crate::card::relay;
@@ -59,7 +60,7 @@ fn fields_stand_where_the_specification_says() {
     assert_eq!(find("void").items, [void(3, 3), void(5, u32::MAX)]);
     let network = std::array::from_fn(|i| i as u8);
     let root = Some(Wiping::new([7; 32]));
-    let meet = MixnetStart { network, conversation: 70_000, call: 300, root };
+    let meet = MixnetStart { network: NetworkId(network), conversation: 70_000, call: 300, root };
     assert_eq!(find("meet").items, [Item::Meet(meet.clone())]);
     assert_eq!(find("meet_no_root").items[0], Item::Meet(MixnetStart { root: None, ..meet }));
     let unknown = [Item::Unknown(0x1f), Item::Text("hello there".into()), Item::Unknown(0x20)];
@@ -126,6 +127,7 @@ fn item() -> impl Strategy<Value = Item> {
         (any::<[u8; 16]>(), any::<u64>(), any::<u64>(), any::<Option<[u8; 32]>>()).prop_map(
             |(network, conversation, call, root)| {
                 let root = root.map(Wiping::new);
+                let network = NetworkId(network);
                 Item::Meet(MixnetStart { network, conversation, call, root })
             }
         ),

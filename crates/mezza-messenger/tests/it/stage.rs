@@ -4,7 +4,7 @@ use mezza_messenger::relay_wire::MailboxAddress;
 use std::collections::{BTreeMap, VecDeque};
 
 use mezza_core::{Machine, PortableBackend, Time, Wiping};
-use mezza_messenger::card::{Card, CardForm, RelayEntry};
+use mezza_messenger::card::{Card, CardForm, RelayEntry, RelayKey};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::{ContactState, NoteContent, NoteView};
 use mezza_messenger::{
@@ -18,7 +18,7 @@ use rand_chacha::rand_core::SeedableRng;
 use crate::model::{Ask, Model, Store, Tell};
 
 /// The only relay's key.
-pub const RELAY: [u8; 32] = [0x5f; 32];
+pub const RELAY: RelayKey = RelayKey([0x5f; 32]);
 /// A moment in 2026.
 pub const START: Time = Time::from_ms(1_792_000_000_000);
 

@@ -102,7 +102,7 @@ fn msg_53_whoever_brings_root_upon_root_costs_a_few_snapshots() {
     let mut peer = Peer::new(11, &victim, &mut town.relay);
     peer.begin(&victim, &mut town.relay, now);
     let network = victim.mixnet().expect("ann's network").network;
-    let card = forms(&peer.identity, 80_000, &[(2, [&network[..], &[3; 32]].concat())]).remove(0);
+    let card = forms(&peer.identity, 80_000, &[(2, [&network.0[..], &[3; 32]].concat())]).remove(0);
     let says = |town: &mut Town, peer: &mut Peer, items: Vec<Item>| {
         let note = Note { era: Era([3; 4]), seq: 0, sent: now, timer_s: 0, items };
         let told = peer.send(&note.encode(), &mut town.relay, now).into_iter();

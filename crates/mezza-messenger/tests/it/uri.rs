@@ -1,5 +1,6 @@
 //! Addresses: the files, rule MSG-5, any text.
 
+use mezza_messenger::card::RelayKey;
 use mezza_messenger::uri::{self, Uri, UriError};
 use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
@@ -27,7 +28,7 @@ fn right_addresses_are_the_ones_of_the_files() {
         match &uri {
             Uri::Card(card) => assert_eq!((card.encode(), case.text("kind")), (payload, "c1")),
             Uri::Relay { key, port, .. } => {
-                assert_eq!((&key[..], case.text("kind")), (&payload[..32], "r1"));
+                assert_eq!((&key.0[..], case.text("kind")), (&payload[..32], "r1"));
                 assert_eq!(port.to_be_bytes(), payload[32..34]);
             }
         }
@@ -79,7 +80,7 @@ fn msg_5_a_wrong_signature_is_a_forgery_and_not_a_typing_error() {
 #[test]
 fn a_relay_that_no_reader_takes_has_no_address() {
     for (port, host) in [(0, "a.b"), (1, "A.b"), (1, ""), (1, "[::1]")] {
-        assert_eq!(uri::relay(&[1; 32], port, host, false), Err(UriError::Relay));
+        assert_eq!(uri::relay(&RelayKey([1; 32]), port, host, false), Err(UriError::Relay));
     }
 }
 
@@ -89,6 +90,7 @@ proptest! {
         key: [u8; 32], port in 1u16.., host in "[a-z]{1,9}(\\.[a-z]{2,5}){0,3}", upper: bool,
         gap in 0usize..40,
     ) {
+        let key = RelayKey(key);
         let mut text = uri::relay(&key, port, &host, upper).unwrap();
         text.insert_str(gap, " \n ");
         prop_assert_eq!(uri::decode(&text), Ok(Uri::Relay { key, port, host }));

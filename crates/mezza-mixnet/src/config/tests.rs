@@ -46,7 +46,7 @@ pub fn config(n: u8) -> Config {
     };
     let mixes = (0..n).map(|i| MixServer { server: server(50 + i), operator: "Ada".into() });
     Config {
-        network: [0xaa; 16],
+        network: NetworkId([0xaa; 16]),
         seq: 0,
         prev: [0; 32],
         valid_from: Time::from_ms(1_000_000),
@@ -112,7 +112,7 @@ pub fn refused_configs() -> Vec<(ChainError, Chain, SignedConfig)> {
     early.services[0].base_round = 300;
     let unsigned = ChainError::Unsigned { valid: 0, needed: 2 };
     Vec::from([
-        (ChainError::Foreign, chain(), of(&Config { network: [1; 16], ..next.clone() })),
+        (ChainError::Foreign, chain(), of(&Config { network: NetworkId([1; 16]), ..next.clone() })),
         (ChainError::Rollback, chain(), signed(&other, SignatureSet::Own, &[0, 1])),
         (ChainError::Gap, chain(), of(&Config { seq: 2, ..next.clone() })),
         (unsigned, chain(), SignedConfig::new(next.clone())),
@@ -200,7 +200,7 @@ fn mix_2_a_successor_needs_number_predecessor_and_signatures() {
     );
     let own = signed(&next, SignatureSet::Own, &[0, 1]);
     assert!(base.clone().accept(&own, EARLY).is_err(), "the new set cannot appoint itself");
-    let foreign = Config { network: [1; 16], ..next.clone() };
+    let foreign = Config { network: NetworkId([1; 16]), ..next.clone() };
     assert_eq!(taken(&foreign, &[0, 1]), Err(ChainError::Foreign));
     assert_eq!(taken(&Config { prev: [7; 32], ..next.clone() }, &[0, 1]), Err(ChainError::Foreign));
     assert_eq!(taken(&Config { seq: 2, ..next.clone() }, &[0, 1]), Err(ChainError::Gap));
@@ -299,7 +299,7 @@ fn mix_3_a_stored_chain_is_read_only_if_its_configs_follow_one_another() {
     assert!(read(&stored(pin, &[&next])).is_ok(), "the first ones are forgotten in time");
     let gap = Config { seq: 2, ..next.clone() };
     let other = Config { prev: [7; 32], ..next.clone() };
-    let foreign = Config { network: [1; 16], ..next.clone() };
+    let foreign = Config { network: NetworkId([1; 16]), ..next.clone() };
     for wrong in [
         stored([7; 32], &[&genesis, &next]),
         stored(next.hash(), &[&next]),

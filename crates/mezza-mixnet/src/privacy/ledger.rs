@@ -16,7 +16,7 @@ use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
 use super::RoundsSpent;
 use crate::Service;
-use crate::config::{Mode, ServicePolicy};
+use crate::config::{Mode, NetworkId, ServicePolicy};
 use crate::limits::{MU_MAX, SCALE_MAX, SLOTS_MAX};
 use crate::noise::Law;
 
@@ -102,7 +102,7 @@ snapshot!(struct Clock { period, elapsed_ms, last });
 /// The rounds spent in one network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
-    network: [u8; 16],
+    network: NetworkId,
     branch: u64,
     clock: Clock,
     rounds: BTreeMap<(u64, PrivacyCost, u32), u64>,
@@ -112,13 +112,13 @@ snapshot!(struct Ledger { network, branch, clock, rounds });
 
 impl Ledger {
     /// Nothing spent; `branch` is a number of chance.
-    pub const fn new(network: [u8; 16], branch: u64) -> Self {
+    pub const fn new(network: NetworkId, branch: u64) -> Self {
         let clock = Clock { period: 0, elapsed_ms: 0, last: None };
         Self { network, branch, clock, rounds: BTreeMap::new() }
     }
 
     /// Which network this is about, 16 bytes.
-    pub const fn network(&self) -> &[u8; 16] {
+    pub const fn network(&self) -> &NetworkId {
         &self.network
     }
 
@@ -210,7 +210,7 @@ impl Ledger {
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(58 + ENTRY_BYTES * self.rounds.len());
         let (base, round) = self.clock.last.unwrap_or_default();
-        w.u8(VERSION).bytes(&self.network).u64(self.branch);
+        w.u8(VERSION).bytes(&self.network.0).u64(self.branch);
         w.u32(self.clock.period).u64(self.clock.elapsed_ms);
         w.u8(u8::from(self.clock.last.is_some())).u64(base).u64(round);
         w.u32(self.rounds.len() as u32);
@@ -231,7 +231,7 @@ impl Ledger {
             if r.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let (network, branch) = (r.array()?, r.u64()?);
+            let (network, branch) = (NetworkId(r.array()?), r.u64()?);
             let (period, elapsed_ms) = (r.u32()?, r.u64()?);
             let last = match (r.u8()?, r.u64()?, r.u64()?) {
                 (0, 0, 0) => None,

@@ -1,5 +1,6 @@
 use super::ledger::{BudgetState, PrivacyCost};
 use super::*;
+use crate::config::NetworkId;
 use crate::config::tests::service;
 use crate::limits::{MU_MAX, SCALE_MAX, SLOTS_MAX};
 use core::f64::consts::{LN_2, LN_10};
@@ -179,7 +180,7 @@ fn mix_55_another_story_differs_in_twice_the_rounds() {
 #[test]
 fn mix_24_the_ledger_never_decreases() {
     let policy = service(Service::Conversation);
-    let mut ledger = Ledger::new([1; 16], 7);
+    let mut ledger = Ledger::new(NetworkId([1; 16]), 7);
     ledger.joined(100, 0, 5_000);
     for _ in 0..5 {
         ledger.charge(PrivacyCost::of(&policy));
@@ -191,7 +192,7 @@ fn mix_24_the_ledger_never_decreases() {
     let mut restored = backup;
     restored.merge(&ledger);
     assert_eq!(restored, ledger);
-    let mut foreign = Ledger::new([2; 16], 7);
+    let mut foreign = Ledger::new(NetworkId([2; 16]), 7);
     foreign.charge(PrivacyCost::of(&policy));
     ledger.merge(&foreign);
     assert_eq!(ledger.used(Service::Conversation), 6);
@@ -231,7 +232,7 @@ fn mix_24_what_a_round_costs_is_read_inside_its_limits_alone() {
 fn mix_25_budgets_are_counted_per_period_and_losses_add() {
     let policy = ServicePolicy { rounds: 10, ..service(Service::Conversation) };
     let call = ServicePolicy { rounds: 10, ..service(Service::Call) };
-    let mut ledger = Ledger::new([1; 16], 7);
+    let mut ledger = Ledger::new(NetworkId([1; 16]), 7);
     ledger.joined(1_000, 0, policy.interval_ms);
     let levels = [
         (7, BudgetState::Plenty),
@@ -263,7 +264,7 @@ fn mix_25_budgets_are_counted_per_period_and_losses_add() {
 #[test]
 fn mix_24_what_two_branches_spent_adds() {
     let kind = PrivacyCost::of(&service(Service::Conversation));
-    let mut phone = Ledger::new([1; 16], 7);
+    let mut phone = Ledger::new(NetworkId([1; 16]), 7);
     (0..5).for_each(|_| phone.charge(kind));
     let mut restored = phone.clone();
     restored.branch_off(8);
@@ -282,7 +283,7 @@ fn mix_24_what_two_branches_spent_adds() {
 
 #[test]
 fn mix_25_rounds_that_a_config_skips_begin_no_period() {
-    let mut ledger = Ledger::new([1; 16], 7);
+    let mut ledger = Ledger::new(NetworkId([1; 16]), 7);
     ledger.joined(1_000, 0, 5_000);
     let far = 1 << 40;
     ledger.joined(far + 10, far, 5_000);

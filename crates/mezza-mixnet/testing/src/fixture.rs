@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use mezza_core::{Backend, CryptoRng, Machine as _, PortableBackend, PublicKey, Secret, Time};
 use mezza_lanes::{Kernel, portable};
 use mezza_mixnet::config::{
-    Chain, Config, MixServer, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+    Chain, Config, MixServer, Mode, NetworkId, Server, ServicePolicy, SignatureSet, SignedConfig,
+    Traps,
 };
 use mezza_mixnet::job::{Job, JobOutput};
 use mezza_mixnet::keys::SecretVec;
@@ -54,7 +55,7 @@ pub fn policy(service: Service) -> ServicePolicy {
 pub fn config(mixes: u8) -> Config {
     let server = |key: u8| Server { key: signer(key).public(), address: format!("m{key}:7000") };
     Config {
-        network: [0xaa; 16],
+        network: NetworkId([0xaa; 16]),
         seq: 0,
         prev: [0; 32],
         valid_from: OPEN.minus_ms(Time::DAY_MS),

@@ -8,6 +8,7 @@ use mezza_mixnet::client::{
     Access, CheckedSettings, DropResult, Submission, no_call, no_invitation, served, to_bucket,
     wrap,
 };
+use mezza_mixnet::config::NetworkId;
 use mezza_mixnet::contact::{self, CallKeywheel, ConversationKeywheel, Intent, Role};
 use mezza_mixnet::coordinator::Input;
 use mezza_mixnet::onion::open_reply;
@@ -230,7 +231,7 @@ fn a_call_is_found_by_its_contact_among_noise_and_idle_clients() {
     let calls = CallKeywheel::begin(&root, 100);
     let token = calls.token(Role::Initiator, Intent::Talk);
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let home = contact::bucket(&PublicKey([5; 32]), &[0xaa; 16], 1);
+    let home = contact::bucket(&PublicKey([5; 32]), &NetworkId([0xaa; 16]), 1);
     let inner = vec![to_bucket(home, &token), no_call(&mut rng), no_call(&mut rng)];
     let filter = Filter::decode(&bucket_round(&mut one_bucket(), id, &inner)).expect("a set");
     let found = |role, intent| filter.holds(&calls.token(role, intent));

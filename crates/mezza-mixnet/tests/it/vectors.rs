@@ -8,7 +8,7 @@ use data_encoding::HEXLOWER_PERMISSIVE as HEX;
 use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Time, Wiping};
 use mezza_mixnet::Service;
 use mezza_mixnet::batch::Permutation;
-use mezza_mixnet::config::{Chain, ChainError, Mode, SignedConfig};
+use mezza_mixnet::config::{Chain, ChainError, Mode, NetworkId, SignedConfig};
 use mezza_mixnet::contact::{self, CallKeywheel, ConversationKeywheel, Intent, Role};
 use mezza_mixnet::noise::Law;
 use mezza_mixnet::privacy::{self, RoundsSpent};
@@ -123,8 +123,11 @@ fn contact_chain(case: &Case) {
 
 fn bucket(case: &Case) {
     let buckets = u32::try_from(case.number("buckets")).expect("a number of buckets");
-    let found =
-        contact::bucket(&PublicKey(case.array("dialling")), &case.array("network"), buckets);
+    let found = contact::bucket(
+        &PublicKey(case.array("dialling")),
+        &NetworkId(case.array("network")),
+        buckets,
+    );
     assert_eq!(u64::from(found), case.number("bucket"), "{}", case.name);
 }
 

@@ -219,7 +219,7 @@ pub(crate) fn mixnet(view: &NetworkView) -> json::Mixnet {
     let policy = view.policy.as_ref();
     json::Mixnet {
         link: uri.to_string(),
-        network: view.network.map(|network| HEXLOWER.encode(&network)),
+        network: view.network.map(|network| HEXLOWER.encode(&network.0)),
         up: view.up,
         level: view.level,
         demo: view.demo,

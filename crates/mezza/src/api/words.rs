@@ -1,5 +1,6 @@
 //! Texts for people. Each refusal ends with the next step.
 
+use mezza_messenger::card::RelayKey;
 use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::io::ResetCause;
 use mezza_messenger::{CarrierCaps, CarrierId, DeviceError, LoadError};
@@ -262,8 +263,8 @@ pub(crate) fn grouped(n: usize) -> String {
 }
 
 /// The first eight digits of a key, as people compare them: `5F3A-91C0`.
-pub(crate) fn key_digits(key: &[u8; 32]) -> String {
-    let hex = data_encoding::HEXUPPER.encode(&key[..4]);
+pub(crate) fn key_digits(key: &RelayKey) -> String {
+    let hex = data_encoding::HEXUPPER.encode(&key.0[..4]);
     format!("{}-{}", &hex[..4], &hex[4..])
 }
 

@@ -1,7 +1,7 @@
 //! The client's half of one relay connection.
 //!
 //! ```no_run
-//! # async fn example(key: [u8; 32]) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn example(key: mezza_messenger::card::RelayKey) -> Result<(), Box<dyn std::error::Error>> {
 //! use mezza::testing::clock::Clock;
 //! use mezza::testing::connection::relay;
 //! use mezza_messenger::relay_wire::{ClientFrame, MailboxAddress};
@@ -18,6 +18,7 @@ mod error;
 
 pub use error::{ConnectError, ConnectionError};
 
+use mezza_messenger::card::RelayKey;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +79,7 @@ impl fmt::Debug for Connection {
 /// [`ConnectError`] tells a wrong key (naming both), an unreachable relay, something that is no
 /// relay, a relay that wants us to slow down, and clocks more than a day apart.
 pub async fn connect(
-    key: &[u8; 32],
+    key: &RelayKey,
     host: &str,
     port: u16,
     clock: &Clock,
@@ -93,7 +94,7 @@ pub async fn connect(
 
 /// The relay to connect to.
 struct Target<'a> {
-    key: &'a [u8; 32],
+    key: &'a RelayKey,
     host: &'a str,
     port: u16,
 }
@@ -119,7 +120,7 @@ impl Target<'_> {
 
     /// TLS with the pinned key.
     async fn secure(&self, socket: Tapped<TcpStream>) -> Result<Stream, ConnectError> {
-        let pin = Pin::new(*self.key);
+        let pin = Pin::new(self.key.0);
         let config = client_config(pin.clone()).map_err(ConnectError::Tls)?;
         // Never sent (no SNI) and never checked (the key is): rustls wants some name.
         let name = ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into());
@@ -128,7 +129,7 @@ impl Target<'_> {
             Some(shown) => ConnectError::WrongKey {
                 relay: self.name(),
                 shown: fingerprint(&shown),
-                expected: fingerprint(self.key),
+                expected: fingerprint(&self.key.0),
             },
             None if is_tls(&source) => self.not_a_relay(),
             None => self.unreachable(source),

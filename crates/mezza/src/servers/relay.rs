@@ -24,6 +24,7 @@ pub use limits::Limits;
 pub use server::{RelayConfig, RelayHandle, serve};
 pub use store::{StoreSpec, Totals};
 
+use mezza_messenger::card::RelayKey;
 use std::fs::{OpenOptions, TryLockError};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -42,7 +43,7 @@ const LOCK: &str = "lock";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The relay's public key, as cards carry it.
-    pub key: [u8; 32],
+    pub key: RelayKey,
     /// Counts of what is stored.
     pub totals: Totals,
 }
@@ -51,19 +52,19 @@ pub struct Status {
 ///
 /// # Errors
 /// [`RelayError`] says what is in the way and what to do; [`RelayError::InUse`] while it runs.
-pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<[u8; 32], RelayError> {
+pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<RelayKey, RelayError> {
     let identity = TlsIdentity::load_or_make(dir)?;
     let _lock = lock(dir)?;
     store::open(spec, dir).await?.close().await?;
-    Ok(*identity.public())
+    Ok(RelayKey(*identity.public()))
 }
 
 /// The public key of the relay in `dir`, whatever its store.
 ///
 /// # Errors
 /// [`RelayError`] if there is no relay in `dir`.
-pub fn key(dir: &Path) -> Result<[u8; 32], RelayError> {
-    Ok(*TlsIdentity::load(dir)?.public())
+pub fn key(dir: &Path) -> Result<RelayKey, RelayError> {
+    Ok(RelayKey(*TlsIdentity::load(dir)?.public()))
 }
 
 /// Where the relay in `dir` listens, if it runs.
@@ -97,5 +98,5 @@ fn tell_address(dir: &Path, address: SocketAddr) {
 pub async fn status(dir: &Path, spec: &StoreSpec) -> Result<Status, RelayError> {
     let identity = TlsIdentity::load(dir)?;
     let totals = store::totals(spec, dir).await?;
-    Ok(Status { key: *identity.public(), totals })
+    Ok(Status { key: RelayKey(*identity.public()), totals })
 }

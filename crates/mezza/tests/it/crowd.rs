@@ -114,7 +114,7 @@ fn msg_70_a_crowd_of_one_address_keeps_nobody_else_out_of_a_relay() {
     let address = format!("127.0.0.1:{}", free_port());
     let relay = Program::with_files(home, FILES, &["relay", "run", "--listen", &address], &[]);
     crate::program::until("the relay", || relay.out().contains("relay "));
-    assert_open("relay", &address, &client_config(Pin::new(key)).unwrap(), |_| Vec::new());
+    assert_open("relay", &address, &client_config(Pin::new(key.0)).unwrap(), |_| Vec::new());
 }
 
 /// A server of a network alone, and the crowd. `word` is what the visitor says, who proves the

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use mezza::testing::store::{Argon2Params, Vault};
+use mezza_messenger::card::RelayKey;
 use mezza_messenger::{CarrierSet, Device};
 use nix::sys::signal::Signal;
 
@@ -69,7 +70,7 @@ fn node_2_signals_stop_within_two_seconds_and_the_outbox_stays() {
 
 /// The address of a relay that does not run.
 fn relay_uri() -> String {
-    mezza_messenger::uri::relay(&[7; 32], free_port(), "127.0.0.1", false).unwrap()
+    mezza_messenger::uri::relay(&RelayKey([7; 32]), free_port(), "127.0.0.1", false).unwrap()
 }
 
 #[test]

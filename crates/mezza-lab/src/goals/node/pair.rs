@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use anyhow::{Context as _, Result, ensure};
 use mezza::testing::process::rng::OsRng;
 use mezza_core::{Backend, Machine, Time};
-use mezza_messenger::card::{CardForm, RelayEntry};
+use mezza_messenger::card::{CardForm, RelayEntry, RelayKey};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
@@ -17,7 +17,7 @@ use mezza_ratchet::OneTimePrekey;
 use crate::clock::cost_ns;
 
 /// The relay that both cards name.
-const RELAY: [u8; 32] = [0x5f; 32];
+const RELAY: RelayKey = RelayKey([0x5f; 32]);
 /// Time between two notes. Receipts of faster notes are delayed.
 const PACE_MS: u64 = 2_100;
 /// Notes after which the reader reads them and a day passes: a device keeps no more of one contact.

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use mezza::testing::clock::Clock;
 use mezza::testing::connection::relay::{Connection, connect};
 use mezza_core::Secret;
-use mezza_messenger::card::RelayEntry;
+use mezza_messenger::card::{RelayEntry, RelayKey};
 use mezza_messenger::relay_wire::{ClientFrame, DoneCode, MailboxKind, RelayFrame};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::task::JoinSet;
@@ -85,7 +85,7 @@ async fn answer(watchers: &mut [Connection]) -> Result<()> {
 }
 
 /// Connects, opens a mailbox and watches it.
-async fn watcher(key: [u8; 32], port: u16, number: u32) -> Result<Connection> {
+async fn watcher(key: RelayKey, port: u16, number: u32) -> Result<Connection> {
     let mut connection = connect(&key, "127.0.0.1", port, &Clock::system(), None).await?;
     let token = || Secret::init_with(|bytes| bytes[..4].copy_from_slice(&number.to_be_bytes()));
     let open = ClientFrame::Open { req: 1, token: token(), kind: MailboxKind::Conversation };

@@ -14,7 +14,7 @@ use mezza::testing::servers::mixnet::signed::Signed;
 use mezza::testing::servers::mixnet::{mix, network, server};
 use mezza_core::Time;
 use mezza_mixnet::Service;
-use mezza_mixnet::config::{Config, MixServer, Server, SignatureSet, SignedConfig};
+use mezza_mixnet::config::{Config, MixServer, NetworkId, Server, SignatureSet, SignedConfig};
 use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::noise::Law;
 use rand_core::Rng as _;
@@ -139,7 +139,7 @@ pub fn config(
     let (coordinator, bucket) = (server(keys.entry), server(keys.bucket));
     let entry = |key| MixServer { server: server(key), operator: "lab".into() };
     let mut signed = SignedConfig::new(Config {
-        network: id,
+        network: NetworkId(id),
         seq: 0,
         prev: [0; 32],
         valid_from,

@@ -7,6 +7,7 @@ use mezza_messenger::note::{Era, Item, MixnetStart, Note};
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{Command, ContactId, DeviceError, Input, MixnetInput, RecordKind, RequestId};
 use mezza_mixnet::Service;
+use mezza_mixnet::config::NetworkId;
 use mezza_ratchet::{Bundle, Conversation, IdentityKeyPair, OneTimePrekey, Padding, SuiteList};
 
 use super::{ANN, BEN};
@@ -105,7 +106,7 @@ impl Stranger {
 }
 
 /// Rounds of now, in this network or another one.
-fn meet(town: &Town, network: [u8; 16]) -> MixnetStart {
+fn meet(town: &Town, network: NetworkId) -> MixnetStart {
     let config = config();
     let round = |service| config.policy(service).and_then(|(_, p)| p.round_at(town.now()));
     let (conversation, call) = (round(Service::Conversation), round(Service::Call));
@@ -200,7 +201,7 @@ fn msg_26_whoever_is_turned_away_leaves_nothing() {
 fn msg_30_an_invitation_that_is_none_leaves_nothing() {
     let mut town = Town::new(&["ann", "ben"]);
     let before = kept(&town, BEN);
-    let elsewhere = vec![Item::Meet(meet(&town, [0xbb; 16]))];
+    let elsewhere = vec![Item::Meet(meet(&town, NetworkId([0xbb; 16])))];
     let items = [elsewhere, vec![], vec![Item::Text("hello".into())]];
     for (scalar, items) in (21..).zip(items) {
         let body = Stranger::new(scalar).invitation(&mut town, BEN, items);

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::iter::Sum;
 
 use mezza_core::{Machine, PortableBackend, PublicKey, Time};
-use mezza_messenger::card::{Card, CardForm};
+use mezza_messenger::card::{Card, CardForm, RelayKey};
 use mezza_messenger::note::{Era, Item, MixnetStart, Note, Receipt};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{
     CarrierId, CarrierSet, Command, ContactId, Device, Input, MailboxId, NoteId, Output, RelayInput,
 };
+use mezza_mixnet::config::NetworkId;
 use mezza_ratchet::OneTimePrekey;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -307,7 +308,7 @@ fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
             match ops.below(4) {
                 0 => slot.seal = PublicKey([0; 32]),
                 1 => slot.relay.host = "a.".repeat(120) + "example",
-                2 => slot.relay.key = [ops.byte(); 32],
+                2 => slot.relay.key = RelayKey([ops.byte(); 32]),
                 _ => {}
             }
             let tag = (ops.below(2) == 0).then_some([7; 8]);
@@ -329,7 +330,12 @@ fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
         8 => Item::Retry,
         9 => {
             let (conversation, call) = (u64::from(from), u64::MAX - u64::from(to));
-            Item::Meet(MixnetStart { network: [era[0]; 16], conversation, call, root: None })
+            Item::Meet(MixnetStart {
+                network: NetworkId([era[0]; 16]),
+                conversation,
+                call,
+                root: None,
+            })
         }
         10 => {
             Item::Void { era: Era(era), from: from.max(1).min(to.max(1)), to: to.max(1).max(from) }

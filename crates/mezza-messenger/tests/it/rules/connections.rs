@@ -2,7 +2,7 @@
 
 use mezza_core::Machine as _;
 use mezza_core::Time;
-use mezza_messenger::card::{Card, CardDraft, RelayEntry};
+use mezza_messenger::card::{Card, CardDraft, RelayEntry, RelayKey};
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::note::Item;
 use mezza_messenger::relay_wire::MailboxAddress;
@@ -16,7 +16,12 @@ use crate::stage::{START, Stage, connection, relay};
 
 /// Bob's relay, at a host that somebody says it has.
 fn at(host: &str) -> RelayEntry {
-    RelayEntry { key: [0xb0; 32], address: MailboxAddress([3; 16]), port: 7101, host: host.into() }
+    RelayEntry {
+        key: RelayKey([0xb0; 32]),
+        address: MailboxAddress([3; 16]),
+        port: 7101,
+        host: host.into(),
+    }
 }
 
 fn card_at(stage: &mut Stage, scalar: u8, relay: RelayEntry) -> Card {
@@ -136,7 +141,7 @@ fn msg_50_whoever_moves_with_every_note_keeps_one_line() {
     let (mut mallory, _) = Peer::open(&mut stage, 11);
     let (mut dials, mut hangs) = (0, 0);
     for n in 0..50_u8 {
-        let place = RelayEntry { key: [n; 32], ..at(&format!("h{n}.example")) };
+        let place = RelayEntry { key: RelayKey([n; 32]), ..at(&format!("h{n}.example")) };
         let hello = mallory.hello(&mut stage, place.clone());
         mallory.serial += 1;
         let card = mallory.card(&mut stage, "mallory", vec![at(&format!("c{n}.example"))]);
@@ -161,7 +166,7 @@ fn msg_50_whoever_moves_with_every_note_keeps_one_line() {
 fn msg_50_what_waits_for_a_mailbox_goes_to_the_one_that_takes_its_place() {
     let mut stage = Stage::new(&["alice"]);
     let (mut peer, contact) = Peer::open(&mut stage, 11);
-    let dead = RelayEntry { key: [0xd0; 32], ..at("dead.example") };
+    let dead = RelayEntry { key: RelayKey([0xd0; 32]), ..at("dead.example") };
     let hello = peer.hello(&mut stage, dead.clone());
     let mail = peer.mail(&mut stage, &note(0, 0, vec![hello]));
     stage.alone(mail);

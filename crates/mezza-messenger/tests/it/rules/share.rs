@@ -10,6 +10,7 @@ use mezza_messenger::{
     CarrierOutput, Command, ContactId, DeviceError, Input, Output, RecordChange, RecordKind,
     RelayInput, RelayOutput, Retention,
 };
+use mezza_mixnet::config::NetworkId;
 
 use crate::peer::{Peer, note, text};
 use crate::stage::{Stage, load, write};
@@ -208,7 +209,8 @@ fn msg_53_whoever_invites_again_and_again_gets_everything_once_in_ten_minutes() 
     forty(&mut stage, contact);
     let rewritten = |stage: &mut Stage| {
         let mut inviter = Peer::new(stage, 11);
-        let meet = MixnetStart { network: [1; 16], conversation: 1, call: 1, root: None };
+        let meet =
+            MixnetStart { network: NetworkId([1; 16]), conversation: 1, call: 1, root: None };
         let mail = inviter.mail(stage, &note(0, 0, vec![Item::Meet(meet)]));
         floods(stage, mail).iter().filter(|(kind, _)| *kind == RecordKind::Note).count()
     };

@@ -15,7 +15,7 @@ use crate::client::contacts::PartnerId;
 use crate::client::job::{ClientJob, ClientJobOutput, WrapJob};
 use crate::client::record::{ReceivedPiece, RoundRecord, received_max};
 use crate::client::{Access, CheckedSettings, SettingsError, Submission, Timing};
-use crate::config::ServicePolicy;
+use crate::config::{NetworkId, ServicePolicy};
 use crate::contact::Intent;
 use crate::keys::SecretVec;
 use crate::limits::ROUNDS_IN_FLIGHT;
@@ -301,8 +301,8 @@ impl<B: Backend> Client<B> {
         self.outputs.push_back(Output::Store { seq, first, record });
     }
 
-    pub(super) fn network(&self) -> [u8; 16] {
-        self.chain.as_ref().map_or([0; 16], |chain| chain.head().network)
+    pub(super) fn network(&self) -> NetworkId {
+        self.chain.as_ref().map_or(NetworkId([0; 16]), |chain| chain.head().network)
     }
 
     /// The onions leave by the timer; if something is missing then, nothing is sent.

@@ -2,7 +2,7 @@
 
 use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Time, Wiping};
 use mezza_mixnet::client::{Client, ClientError, Input, Invite, NewRoot, Output};
-use mezza_mixnet::config::Config;
+use mezza_mixnet::config::{Config, NetworkId};
 use mezza_mixnet::contact::{Role, bucket};
 use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::privacy::Ledger;
@@ -113,7 +113,7 @@ fn settings_of_a_config_that_is_not_known_make_a_client_ask_for_it() {
 fn mix_24_a_backup_adds_to_what_was_spent_and_survives_a_start() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let kind = PrivacyCost::of(&desk.config.services[0]);
-    let mut backup = Ledger::new([0xaa; 16], 77);
+    let mut backup = Ledger::new(NetworkId([0xaa; 16]), 77);
     (0..5).for_each(|_| backup.charge(kind));
     for _ in 0..2 {
         desk.client.restore_ledger(&backup, desk.now, &mut desk.rng);
@@ -183,7 +183,7 @@ fn buckets_are_believed_by_the_word_of_the_last_mix() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let own =
         *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9))).public();
-    let own = bucket(&own, &[0xaa; 16], 2);
+    let own = bucket(&own, &NetworkId([0xaa; 16]), 2);
     let id = called(&mut desk, 100);
     assert!(matches!(
         desk.news[..],

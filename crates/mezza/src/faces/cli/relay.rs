@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use mezza_messenger::card::RelayKey;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -82,7 +83,7 @@ fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fault> {
     });
     // The writer of addresses decides which hosts and ports a reader accepts.
     let sound = |(host, port): &(String, u16)| {
-        mezza_messenger::uri::relay(&[0; 32], *port, host, false).is_ok()
+        mezza_messenger::uri::relay(&RelayKey([0; 32]), *port, host, false).is_ok()
     };
     parts.filter(sound).map(Some).ok_or_else(|| {
         let text = format!("{} is no host with a port", settings.relay_public);

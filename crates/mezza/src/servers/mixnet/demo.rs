@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use mezza_core::Time;
 use mezza_mixnet::Service;
 use mezza_mixnet::config::{
-    Config, MixServer, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+    Config, MixServer, Mode, NetworkId, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
 use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::noise::Law;
@@ -133,7 +133,7 @@ impl DemoFiles {
         OsRng.fill_bytes(&mut network);
         let valid_from = now().minus_ms(Time::HOUR_MS);
         let mut signed = SignedConfig::new(Config {
-            network,
+            network: NetworkId(network),
             seq: 0,
             prev: [0; 32],
             valid_from,

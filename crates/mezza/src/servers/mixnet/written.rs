@@ -3,7 +3,7 @@
 use data_encoding::HEXLOWER_PERMISSIVE;
 use mezza_core::Time;
 use mezza_mixnet::Service;
-use mezza_mixnet::config::{Config, MixServer, Mode, Server, ServicePolicy, Traps};
+use mezza_mixnet::config::{Config, MixServer, Mode, NetworkId, Server, ServicePolicy, Traps};
 use serde::Deserialize;
 use toml::value::{Datetime, Offset};
 
@@ -172,7 +172,7 @@ impl ConfigToml {
             operator: mix.operator,
         };
         Ok(Config {
-            network: self.network_id.0,
+            network: NetworkId(self.network_id.0),
             seq: self.seq,
             prev: self.prev.map_or([0; 32], |prev| prev.0),
             valid_from,

@@ -1,5 +1,6 @@
 //! The relay's listener: accepts, counts, stops.
 
+use mezza_messenger::card::RelayKey;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -71,7 +72,7 @@ impl fmt::Debug for RelayConfig {
 #[derive(Debug)]
 pub struct RelayHandle {
     address: SocketAddr,
-    key: [u8; 32],
+    key: RelayKey,
     task: JoinHandle<Result<(), RelayError>>,
 }
 
@@ -82,7 +83,7 @@ impl RelayHandle {
     }
 
     /// Its public key, as cards carry it.
-    pub fn key(&self) -> &[u8; 32] {
+    pub fn key(&self) -> &RelayKey {
         &self.key
     }
 
@@ -119,8 +120,8 @@ pub async fn serve(
         tls,
         tap: config.tap,
     });
-    let key = *identity.public();
-    tracing::info!(key = %fingerprint(&key), port = address.port(), "relay listens");
+    let key = RelayKey(*identity.public());
+    tracing::info!(key = %fingerprint(&key.0), port = address.port(), "relay listens");
     let limiter = ConnectionLimiter::new(shared.limits.connection_bounds());
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
     let relay = Relay { listener, limiter, refusals, shared, stop, _lock: lock };

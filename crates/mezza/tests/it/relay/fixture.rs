@@ -12,6 +12,7 @@ use mezza::testing::connection::tap::Tap;
 use mezza::testing::servers::relay::{Limits, RelayConfig, RelayHandle, StoreSpec, serve};
 use mezza::testing::tls::{Pin, client_config};
 use mezza_core::{Secret, Time};
+use mezza_messenger::card::RelayKey;
 use mezza_messenger::relay_wire::{
     ClientFrame, DoneCode, MailboxAddress, MailboxKind, RawOneTimePrekey, RelayDeframer, RelayFrame,
 };
@@ -160,7 +161,7 @@ pub struct Peer {
 
 impl Peer {
     pub async fn connect(
-        key: &[u8; 32],
+        key: &RelayKey,
         port: u16,
         clock: &TestClock,
         tap: Option<Arc<dyn Tap>>,
@@ -348,7 +349,7 @@ pub struct RawPeer {
 impl RawPeer {
     pub async fn connect(relay: &Relay) -> Self {
         let socket = TcpStream::connect(relay.handle.address()).await.unwrap();
-        let config = client_config(Pin::new(*relay.handle.key())).unwrap();
+        let config = client_config(Pin::new(relay.handle.key().0)).unwrap();
         let name = ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into());
         let stream = TlsConnector::from(config).connect(name, socket).await.unwrap();
         let mut peer = Self { stream, splitter: RelayDeframer::default() };

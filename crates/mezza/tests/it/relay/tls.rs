@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mezza::testing::connection::relay::{ConnectError, connect};
 use mezza::testing::tls::{Pin, client_config};
+use mezza_messenger::card::RelayKey;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -16,7 +17,7 @@ async fn handshake(
     relay: &Relay,
     change: impl FnOnce(&mut ClientConfig),
 ) -> std::io::Result<usize> {
-    let config = client_config(Pin::new(*relay.handle.key())).unwrap();
+    let config = client_config(Pin::new(relay.handle.key().0)).unwrap();
     let mut config = Arc::into_inner(config).unwrap();
     change(&mut config);
     let socket = TcpStream::connect(relay.handle.address()).await?;
@@ -51,7 +52,7 @@ async fn the_client_hello_names_nobody_and_resumes_nothing() {
         bytes
     });
     let clock = Place::sqlite().clock.clock();
-    let error = connect(&[7; 32], "localhost", port, &clock, None).await.unwrap_err();
+    let error = connect(&RelayKey([7; 32]), "localhost", port, &clock, None).await.unwrap_err();
     assert!(matches!(error, ConnectError::NotARelay { .. }), "{error:?}");
     let hello = first.await.unwrap();
     let extensions = extensions(&hello);

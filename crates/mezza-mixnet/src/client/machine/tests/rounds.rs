@@ -4,6 +4,7 @@ use super::*;
 use crate::client::machine::rounds::{RoundState, SlotContents};
 use crate::client::record::{RoundRecord, received_max};
 use crate::client::{DropResult, SettingsError, Submission};
+use crate::config::NetworkId;
 use crate::config::tests::signer;
 use crate::contact::bucket;
 use crate::stream::ReceivedMessage;
@@ -178,7 +179,7 @@ fn a_record_takes_as_many_pieces_as_fit_and_leaves_the_rest_for_the_next() {
 fn the_network_is_that_of_the_chain() {
     let config = config(3);
     assert_eq!(joined(&config).network(), config.network);
-    assert_eq!(Client::<PortableBackend>::new(setup(&config), NOW).network(), [0; 16]);
+    assert_eq!(Client::<PortableBackend>::new(setup(&config), NOW).network(), NetworkId([0; 16]));
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn about(signed: &SignedConfig) -> Value {
     let (valid, needed) = valid(signed, SignatureSet::Own);
     let mix = |mix: &mezza_mixnet::config::MixServer| json!({ "key": hex(&mix.server.key), "address": mix.server.address, "operator": mix.operator });
     json!({
-        "hash": hex(&config.hash()), "network": hex(&config.network), "seq": config.seq,
+        "hash": hex(&config.hash()), "network": hex(&config.network.0), "seq": config.seq,
         "prev": hex(&config.prev), "threshold": config.threshold,
         "guardians": config.guardians.iter().map(|key| hex(key)).collect::<Vec<_>>(),
         "valid_from_ms": config.valid_from.ms(), "valid_until_ms": config.valid_until.ms(),

@@ -13,7 +13,7 @@ use crate::faces::cli::show;
 /// Every value of a config, in the order of the bytes that are signed.
 pub(super) fn lines(config: &Config) -> Vec<String> {
     let mut lines = vec![
-        format!("network  {}", hex(&config.network)),
+        format!("network  {}", hex(&config.network.0)),
         match config.seq {
             0 => "config   0, the first of its network".into(),
             seq => format!("config   {seq}, behind {}", hex(&config.prev)),
@@ -139,7 +139,7 @@ mod tests {
 
     /// Changes of a config, each to one value that is signed.
     const CHANGES: [fn(&mut Config); 36] = [
-        |c| c.network[0] ^= 1,
+        |c| c.network.0[0] ^= 1,
         |c| (c.seq, c.prev) = (1, [1; 32]),
         |c| c.valid_from = c.valid_from.plus_ms(1),
         |c| c.valid_until = c.valid_until.plus_ms(1),
