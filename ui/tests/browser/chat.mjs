@@ -138,7 +138,7 @@ export const contact_pane_number_mark_pin_receipts_block = async ({ browser, ali
   await pane.getByRole('button', { name: 'They match' }).waitFor();
 
   const table = pane.getByRole('table');
-  for (const row of ['Your provider', 'The relay', 'The room', 'A thief']) assert.ok(await table.getByRole('rowheader', { name: row }).isVisible(), row);
+  for (const row of ['Your provider', 'The relay', 'An observer of all traffic', 'A thief']) assert.ok(await table.getByRole('rowheader', { name: row }).isVisible(), row);
 
   const slider = pane.getByRole('slider');
   await slider.focus();
