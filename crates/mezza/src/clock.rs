@@ -1,36 +1,90 @@
-//! The one place where the program reads the time of day.
+//! The one place where the program reads its clocks.
+
+mod calendar;
+
+pub(crate) use calendar::{Calendar, Doubt};
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mezza_core::Time;
+use nix::time::{ClockId, clock_gettime};
+
+/// Counts in suspend too, and nobody sets it.
+#[cfg(target_os = "linux")]
+const BOOT: ClockId = ClockId::CLOCK_BOOTTIME;
+/// Counts in suspend too, on the systems that lack the one above.
+#[cfg(not(target_os = "linux"))]
+const BOOT: ClockId = ClockId::CLOCK_MONOTONIC;
+
+/// One reading of both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The time of day. People and time servers set it, also back: for dates, and for what other
+    /// machines have to understand.
+    pub wall: Time,
+    /// Milliseconds since the system was started, those in suspend included. It never goes back: for
+    /// durations, limits and waits.
+    pub boot: Time,
+}
+
+impl Moment {
+    /// The present moment of this machine.
+    pub fn now() -> Self {
+        Self { wall: now(), boot: boot() }
+    }
+
+    /// A moment at which both clocks show the same, as they do in a test that moves neither.
+    pub const fn even(time: Time) -> Self {
+        Self { wall: time, boot: time }
+    }
+}
 
 /// The time of day.
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time::from_ms(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    Time::from_ms(whole_ms(since))
+}
+
+/// Milliseconds since the system was started.
+fn boot() -> Time {
+    Time::from_ms(whole_ms(clock_gettime(BOOT).map_or(Duration::ZERO, Duration::from)))
+}
+
+fn whole_ms(since: Duration) -> u64 {
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Tells the time; tests give a server one of their own.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Time + Send + Sync>);
+pub struct Clock(Arc<dyn Fn() -> Moment + Send + Sync>);
 
 impl Clock {
-    /// The clock of this machine.
+    /// The clocks of this machine.
     pub fn system() -> Self {
-        Self::from_fn(now)
+        Self::from_fn(Moment::now)
     }
 
-    /// A clock that asks `now`.
-    pub fn from_fn(now: impl Fn() -> Time + Send + Sync + 'static) -> Self {
-        Self(Arc::new(now))
+    /// A clock that asks `read`.
+    pub fn from_fn(read: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
     }
 
     /// The present moment.
-    pub fn now(&self) -> Time {
+    pub fn read(&self) -> Moment {
         (self.0)()
+    }
+
+    /// The time of day.
+    pub fn wall(&self) -> Time {
+        self.read().wall
+    }
+
+    /// The time since the system was started.
+    pub fn boot(&self) -> Time {
+        self.read().boot
     }
 }
 
@@ -43,5 +97,19 @@ impl Default for Clock {
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Clock")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_clocks_go_on() {
+        let clock = Clock::system();
+        let (early, late) = (clock.read(), clock.read());
+        assert!(early.boot <= late.boot && late.boot > Time::default());
+        assert!(clock.wall() >= early.wall && clock.boot() >= late.boot);
+        assert_eq!(format!("{clock:?}"), "Clock");
     }
 }

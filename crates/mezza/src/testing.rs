@@ -37,7 +37,7 @@ pub mod carriers {
 }
 
 pub mod clock {
-    pub use crate::clock::{Clock, now};
+    pub use crate::clock::{Clock, Moment, now};
 }
 
 pub mod connection {

@@ -150,7 +150,7 @@ impl Target<'_> {
         let RelayFrame::Hello { version: VERSION, now_ms, .. } = first else {
             return Err(self.not_a_relay());
         };
-        if now_ms.abs_diff(clock.now().ms()) > CLOCK_DIFFERENCE_MS_MAX {
+        if now_ms.abs_diff(clock.wall().ms()) > CLOCK_DIFFERENCE_MS_MAX {
             return Err(ConnectError::Clock(self.name()));
         }
         Ok(())

@@ -12,6 +12,7 @@
 //! Kept per mail: box, hour of expiry, envelope. Neither the store nor the log names its sender.
 
 mod connection;
+pub(crate) mod date;
 mod error;
 mod limits;
 mod server;
@@ -19,6 +20,7 @@ pub(crate) mod store;
 mod usage;
 pub(crate) mod writer;
 
+pub(crate) use date::ClockRecord;
 pub use error::RelayError;
 pub use limits::Limits;
 pub use server::{RelayConfig, RelayHandle, serve};
@@ -46,6 +48,8 @@ pub struct Status {
     pub key: RelayKey,
     /// Counts of what is stored.
     pub totals: Totals,
+    /// The date it went by last; `None`: it has not run yet.
+    pub(crate) clock: Option<ClockRecord>,
 }
 
 /// Makes folder, key and an empty store where they are missing; gives the relay's public key.
@@ -98,5 +102,14 @@ fn tell_address(dir: &Path, address: SocketAddr) {
 pub async fn status(dir: &Path, spec: &StoreSpec) -> Result<Status, RelayError> {
     let identity = TlsIdentity::load(dir)?;
     let totals = store::totals(spec, dir).await?;
-    Ok(Status { key: RelayKey(*identity.public()), totals })
+    Ok(Status { key: RelayKey(*identity.public()), totals, clock: ClockRecord::read(dir) })
+}
+
+/// The operator says that the clock of this machine is right, also while the relay runs.
+///
+/// # Errors
+/// [`RelayError`] if there is no relay in `dir`, or its folder cannot be written to.
+pub(crate) fn trust_clock(dir: &Path) -> Result<(), RelayError> {
+    TlsIdentity::load(dir)?;
+    ClockRecord::agreed(crate::clock::now()).write(dir).map_err(RelayError::Date)
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, MailboxKind, RelayFrame};
 
 use crate::clock::Clock;
+use crate::servers::relay::date::RelayDate;
 use crate::servers::relay::store::{self, Durability, RelayStore, SqliteStore};
 use crate::servers::relay::writer::{
     ConnectionQueue, Jobs, Put, ReplyTo, WriterEvent, WriterJob, spawn,
@@ -45,7 +46,7 @@ pub async fn durable_puts(dir: &Path, n: u64, sync_off: bool) -> Result<PutsRate
     let (name, durability) =
         if sync_off { ("puts-off.db", Durability::Off) } else { ("puts.db", Durability::Full) };
     let store = RelayStore::Sqlite(SqliteStore::open(&dir.join(name), durability)?);
-    run(store, n, Limits::raised()).await
+    run(store, dir, n, Limits::raised()).await
 }
 
 /// The same with one commit for each mail: what group commit is compared with.
@@ -54,7 +55,7 @@ pub async fn durable_puts(dir: &Path, n: u64, sync_off: bool) -> Result<PutsRate
 /// As [`durable_puts`].
 pub async fn single_puts(dir: &Path, n: u64) -> Result<PutsRate, RelayError> {
     let store = SqliteStore::open(&dir.join("puts-single.db"), Durability::Full)?;
-    run(RelayStore::Sqlite(store), n, Limits { batch_max: 1, ..Limits::raised() }).await
+    run(RelayStore::Sqlite(store), dir, n, Limits { batch_max: 1, ..Limits::raised() }).await
 }
 
 /// The same into the PostgreSQL database of `spec`.
@@ -62,11 +63,18 @@ pub async fn single_puts(dir: &Path, n: u64) -> Result<PutsRate, RelayError> {
 /// # Errors
 /// As [`durable_puts`].
 pub async fn puts_into(spec: &StoreSpec, dir: &Path, n: u64) -> Result<PutsRate, RelayError> {
-    run(store::open(spec, dir).await?, n, Limits::raised()).await
+    run(store::open(spec, dir).await?, dir, n, Limits::raised()).await
 }
 
-async fn run(store: RelayStore, n: u64, limits: Limits) -> Result<PutsRate, RelayError> {
-    let (jobs, ended) = spawn(store, limits, Clock::system())
+async fn run(
+    store: RelayStore,
+    dir: &Path,
+    n: u64,
+    limits: Limits,
+) -> Result<PutsRate, RelayError> {
+    let clock = Clock::system();
+    let date = RelayDate::open(dir, clock.read());
+    let (jobs, ended) = spawn(store, limits, (clock, date))
         .map_err(|source| RelayError::Io { what: "a thread", source })?;
     let (outlet, mut events) = ConnectionQueue::new(WINDOW);
     let answer = |req| ReplyTo { outlet: outlet.clone(), req };

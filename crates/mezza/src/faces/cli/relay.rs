@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use mezza_core::Time;
 use mezza_messenger::card::RelayKey;
 use serde_json::json;
 use tokio::sync::watch;
@@ -9,6 +10,7 @@ use tokio::sync::watch;
 use super::CliContext;
 use super::args::RelayCommand;
 use super::serve::{block_on, settings, two_threads};
+use super::show;
 use crate::api::{Exit, Fault, words};
 use crate::faces::config::{self, Settings};
 use crate::process::home::Home;
@@ -30,6 +32,7 @@ pub(crate) fn relay(context: &CliContext, what: &RelayCommand) -> Result<Exit, F
         RelayCommand::Run(_) => block_on(two_threads(), run(context, &settings)),
         RelayCommand::Init { .. } => block_on(two_threads(), init(context, &settings, &flags)),
         RelayCommand::Status(_) => block_on(two_threads(), status(context, &settings)),
+        RelayCommand::TrustClock => trust_clock(context),
         RelayCommand::Uri(_) => uri(context, &settings, &flags),
     }
 }
@@ -164,6 +167,7 @@ async fn status(context: &CliContext, settings: &Settings) -> Result<Exit, Fault
     context.out.value(&json!({
         "key": digits, "listen": listen, "listens": running.is_some(), "boxes": totals.boxes,
         "mails": totals.mails, "bytes": totals.bytes, "one_time_keys": totals.one_time_keys,
+        "clock_doubted": status.clock.is_some_and(|clock| clock.doubted_h.is_some()),
     }));
     let state = if running.is_some() { "it runs" } else { "it does not run" };
     context.out.line(format!("key      {digits}"));
@@ -172,6 +176,24 @@ async fn status(context: &CliContext, settings: &Settings) -> Result<Exit, Fault
         "holds    {} boxes, {} mails, {} bytes",
         totals.boxes, totals.mails, totals.bytes
     ));
+    if let Some((clock, doubted_h)) = status.clock.and_then(|clock| Some((clock, clock.doubted_h?)))
+    {
+        let at = |hours: u32| show::time(u64::from(hours) * Time::HOUR_MS);
+        context.out.line(format!(
+            "clock    says {}, {} was expected: no mail expires until it has stood for a day; if it is \
+             right, say `mezza relay trust-clock`",
+            at(doubted_h),
+            at(clock.believed_h)
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// The operator says that the clock is right.
+fn trust_clock(context: &CliContext) -> Result<Exit, Fault> {
+    relay::trust_clock(&context.home.relay()).map_err(|error| relay_fault(&error))?;
+    let now = show::time(crate::clock::now().ms());
+    context.out.either(&json!({ "now": now }), format!("the relay goes by {now} within a minute"));
     Ok(Exit::Done)
 }
 

@@ -233,7 +233,7 @@ impl Connection {
     async fn hello(&mut self) -> Result<(), End> {
         self.say(&RelayFrame::Hello {
             version: VERSION,
-            now_ms: self.shared.clock.now().ms(),
+            now_ms: self.shared.clock.wall().ms(),
             envelope_bytes_max: ENVELOPE_BYTES_MAX as u32,
             ttl_h_max: self.shared.limits.ttl_h_max,
         })?;

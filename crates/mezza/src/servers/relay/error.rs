@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::store::StoreError;
-use crate::api::Exit;
+use crate::api::{Exit, Fault};
 use crate::tls::IdentityError;
 
 /// Why a relay could not start, or stopped.
@@ -45,6 +45,9 @@ pub enum RelayError {
         /// The error of the system.
         source: io::Error,
     },
+    /// The file that keeps the relay's date.
+    #[error("{0}")]
+    Date(Fault),
     /// The writer thread ended before it was told to.
     #[error("the writer of the relay ended by itself; this is a bug, please report it")]
     WriterGone,
@@ -63,6 +66,7 @@ impl RelayError {
             }
             Self::Identity(IdentityError::Io { .. }) | Self::Io { .. } => Exit::CannotWrite,
             Self::Store(error) => error.exit_code(),
+            Self::Date(fault) => fault.code,
             Self::InUse { .. } => Exit::Busy,
             Self::Listen { .. } => Exit::Config,
             Self::Tls(_) | Self::WriterGone => Exit::Bug,

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::{self, Shared};
+use super::date::RelayDate;
 use super::error::RelayError;
 use super::limits::Limits;
 use super::store::{self, StoreSpec};
@@ -110,7 +111,8 @@ pub async fn serve(
     let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     super::tell_address(&config.dir, address);
-    let (jobs, ended) = writer::spawn(store, config.limits.clone(), config.clock.clone())
+    let date = RelayDate::open(&config.dir, config.clock.read());
+    let (jobs, ended) = writer::spawn(store, config.limits.clone(), (config.clock.clone(), date))
         .map_err(|source| RelayError::Io { what: "a thread", source })?;
     let shared = Arc::new(Shared {
         limits: config.limits,

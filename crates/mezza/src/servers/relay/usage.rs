@@ -1,4 +1,4 @@
-//! The use of an address and of the site around it today, in memory only.
+//! The use of an address and of the site around it within a day of boot time, in memory only.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ const ACCOUNTS_MAX: usize = 1 << 20;
 /// The account that sites share then. No client has this address.
 const SHARED: [u8; 8] = [0xff; 8];
 
-/// The use since midnight UTC.
+/// The use since the day began.
 #[derive(Clone, Copy, Default)]
 struct Used {
     opens: u32,
@@ -65,7 +65,7 @@ impl Usage {
 }
 
 impl Accounts {
-    /// Begins anew at midnight.
+    /// Begins anew with each day since the system was started.
     fn turn(&mut self, day: u32) {
         if self.day != day {
             self.day = day;
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_ends_at_midnight_for_all_connections_of_an_address() {
+    fn a_day_ends_for_all_connections_of_an_address_at_once() {
         let (usage, limits) = (Usage::default(), limits());
         let (one, two) = (account(&usage, "192.0.2.7"), account(&usage, "::ffff:192.0.2.7"));
         let evening = Time::from_ms(Time::DAY_MS - 5_000);

@@ -41,6 +41,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
+use super::date::RelayDate;
 use super::limits::Limits;
 use super::store::{MailStore, RelayStore, StoreError};
 use crate::clock::Clock;
@@ -62,7 +63,11 @@ const RETRY_AFTER_FAILURE_S: u16 = 30;
 pub(crate) type Ended = oneshot::Receiver<Result<(), StoreError>>;
 
 /// Starts the writer on a thread of its own; it ends when all senders are gone.
-pub(crate) fn spawn(store: RelayStore, limits: Limits, clock: Clock) -> io::Result<(Jobs, Ended)> {
+pub(crate) fn spawn(
+    store: RelayStore,
+    limits: Limits,
+    time: (Clock, RelayDate),
+) -> io::Result<(Jobs, Ended)> {
     let (jobs, queue) = mpsc::channel(QUEUE_JOBS);
     let (end, ended) = oneshot::channel();
     let runtime = Handle::current();
@@ -71,10 +76,10 @@ pub(crate) fn spawn(store: RelayStore, limits: Limits, clock: Clock) -> io::Resu
     std::thread::Builder::new().name("relay-writer".to_owned()).spawn(move || {
         let result = match store {
             RelayStore::Sqlite(store) => {
-                runtime.block_on(Writer::new(store, limits, clock, owners).run(queue))
+                runtime.block_on(Writer::new(store, limits, time, owners).run(queue))
             }
             RelayStore::Postgres(store) => {
-                runtime.block_on(Writer::new(store, limits, clock, owners).run(queue))
+                runtime.block_on(Writer::new(store, limits, time, owners).run(queue))
             }
         };
         // The receiver may be gone: the runtime is being torn down.
@@ -142,6 +147,7 @@ struct Writer<S> {
     store: S,
     limits: Limits,
     clock: Clock,
+    date: RelayDate,
     ledger: QuotaCache,
     owners: Arc<Watchers>,
     intro_rates: HashMap<MailboxAddress, TokenBucket>,
@@ -169,11 +175,17 @@ struct Batch {
 }
 
 impl<S: MailStore> Writer<S> {
-    fn new(store: S, limits: Limits, clock: Clock, owners: Arc<Watchers>) -> Self {
+    fn new(
+        store: S,
+        limits: Limits,
+        (clock, date): (Clock, RelayDate),
+        owners: Arc<Watchers>,
+    ) -> Self {
         Self {
             store,
             limits,
             clock,
+            date,
             ledger: QuotaCache::default(),
             owners,
             intro_rates: HashMap::new(),
@@ -318,10 +330,14 @@ impl<S: MailStore> Writer<S> {
 
     /// Removes what is due; `true` if there is more of it.
     async fn tidy(&mut self) -> Result<bool, StoreError> {
-        let now = self.clock.now();
-        self.intro_rates.retain(|_, bucket| !bucket.is_idle(now));
-        self.key_rates.retain(|_, bucket| !bucket.is_idle(now));
-        self.shares.tidy(now);
+        let at = self.clock.read();
+        self.intro_rates.retain(|_, bucket| !bucket.is_idle(at.boot));
+        self.key_rates.retain(|_, bucket| !bucket.is_idle(at.boot));
+        self.shares.tidy(at.boot);
+        if !self.date.look(at) {
+            return Ok(false);
+        }
+        let now = at.wall;
         if self.tidied.0 != now.hours() {
             self.store.begin().await?;
             let removed = self.store.expire(now.hours(), TIDY_ROWS).await?;

@@ -1,12 +1,11 @@
 //! A relay of a test's own, and clients that speak with it frame by frame.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use mezza::testing::clock::Clock;
+use mezza::testing::clock::{Clock, Moment};
 use mezza::testing::connection::relay::{self, Connection, ConnectionError};
 use mezza::testing::connection::tap::Tap;
 use mezza::testing::servers::relay::{Limits, RelayConfig, RelayHandle, StoreSpec, serve};
@@ -35,20 +34,27 @@ pub const NOON: u64 = 20_600 * Time::DAY_MS + 12 * Time::HOUR_MS;
 
 /// A clock that moves when the test says so.
 #[derive(Clone)]
-pub struct TestClock(Arc<AtomicU64>);
+pub struct TestClock(Arc<Mutex<Moment>>);
 
 impl TestClock {
     fn new() -> Self {
-        Self(Arc::new(AtomicU64::new(NOON)))
+        Self(Arc::new(Mutex::new(Moment::even(Time::from_ms(NOON)))))
     }
 
+    /// Time passes, by both clocks.
     pub fn pass(&self, ms: u64) {
-        self.0.fetch_add(ms, Ordering::SeqCst);
+        let mut at = self.0.lock().unwrap();
+        *at = Moment { wall: at.wall.plus_ms(ms), boot: at.boot.plus_ms(ms) };
+    }
+
+    /// Somebody sets the clock on the wall to this long after the first noon.
+    pub fn set(&self, ms: u64) {
+        self.0.lock().unwrap().wall = Time::from_ms(NOON + ms);
     }
 
     pub fn clock(&self) -> Clock {
-        let ms = self.0.clone();
-        Clock::from_fn(move || Time::from_ms(ms.load(Ordering::SeqCst)))
+        let at = self.0.clone();
+        Clock::from_fn(move || *at.lock().unwrap())
     }
 }
 
@@ -65,7 +71,7 @@ impl Gate {
                 let (shut, opened) = &*writers;
                 drop(opened.wait_while(shut.lock().unwrap(), |shut| *shut).unwrap());
             }
-            clock.now()
+            clock.read()
         });
         (Self(gate), clock)
     }

@@ -2,9 +2,13 @@
 
 use mezza::testing::connection::relay::{ConnectError, connect};
 use mezza::testing::process::rate::RateLimit;
+use mezza::testing::servers::relay::Limits;
 use mezza::testing::tls::fingerprint;
+use mezza_core::Time;
 use mezza_messenger::relay_wire::{
-    DoneCode, ENVELOPE_BYTES, MailboxKind::Conversation, RelayFrame,
+    DoneCode, ENVELOPE_BYTES,
+    MailboxKind::{Conversation, Intro},
+    RelayFrame,
 };
 
 use super::fixture::*;
@@ -248,4 +252,74 @@ async fn relay_11_allocation_follows_bytes_not_lengths() {
 
 fn malformed() -> RelayFrame {
     RelayFrame::Done { req: 0, code: DoneCode::Refused, retry_s: 0 }
+}
+
+/// The relay's clock is 60 days ahead for a while: mail, and the mailbox of somebody who is away, stay.
+#[tokio::test]
+async fn msg_88_a_clock_that_jumps_erases_nothing() {
+    for place in Place::both().await {
+        let relay = place.start().await;
+        let mut alice = relay.connect().await;
+        assert_eq!(alice.open(1, Conversation).await, DONE);
+        assert_eq!(alice.open(2, Conversation).await, DONE);
+        assert_eq!(alice.put(1, letter(1)).await, DONE);
+        place.clock.set(100 * Time::DAY_MS);
+        tidied().await;
+        assert_eq!(alice.put(1, letter(2)).await, DONE);
+        // Mail is brought meanwhile as well.
+        assert_eq!(alice.watch(7, 1).await, DONE);
+        assert_eq!([alice.mail().await.2, alice.mail().await.2], [letter(1), letter(2)]);
+        relay.stop().await;
+        let relay = place.start().await;
+        tidied().await;
+        place.clock.set(0);
+        tidied().await;
+        let mut bob = relay.connect().await;
+        assert_eq!((bob.watch(7, 1).await, bob.watch(8, 2).await), (DONE, DONE));
+        assert_eq!([bob.mail().await.2, bob.mail().await.2], [letter(1), letter(2)]);
+        relay.stop().await;
+    }
+}
+
+/// A clock that stays where it was set is believed after a day; so is one that the operator trusts.
+#[tokio::test]
+async fn msg_88_a_clock_that_stays_is_believed_after_a_day() {
+    let place = Place::sqlite();
+    let relay = place.start().await;
+    let mut alice = relay.connect().await;
+    assert_eq!(alice.open(1, Conversation).await, DONE);
+    assert_eq!(alice.put(1, letter(1)).await, DONE);
+    place.clock.set(60 * Time::DAY_MS);
+    tidied().await;
+    place.clock.pass(Time::DAY_MS);
+    tidied().await;
+    assert_eq!(alice.watch(7, 1).await, DONE);
+    assert!(alice.is_silent().await, "its time was over");
+    relay.stop().await;
+}
+
+/// What is limited by time is limited by boot time: a clock that is set back keeps nobody waiting.
+#[tokio::test]
+async fn msg_88_a_clock_that_is_set_back_refuses_nobody() {
+    let limits = |limits: &mut Limits| {
+        limits.puts = RateLimit { burst: 1, period_ms: 1_000 };
+        limits.bundle_gets = RateLimit { burst: 1, period_ms: 1_000 };
+        limits.intro_puts = RateLimit { burst: 1, period_ms: 1_000 };
+    };
+    let place = Place::sqlite().with_limits(limits);
+    place.clock.set(Time::HOUR_MS);
+    let relay = place.start().await;
+    let mut alice = relay.connect().await;
+    assert_eq!(alice.open(1, Intro).await, DONE);
+    assert_eq!(alice.put(1, letter(1)).await, DONE);
+    place.clock.set(0);
+    assert_eq!(alice.put(1, letter(2)).await, (DoneCode::SlowDown, 1));
+    place.clock.pass(1_000);
+    assert_eq!(alice.put(1, letter(2)).await, DONE);
+    relay.stop().await;
+}
+
+/// Long enough for the relay to have tidied, which it does every 20 ms here.
+async fn tidied() {
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
 }

@@ -18,6 +18,8 @@ pub enum RelayCommand {
     },
     /// Its key, its store, and whether it runs
     Status(StoreArgs),
+    /// Say that this machine's clock is right, after it jumped: mail expires by it again
+    TrustClock,
     /// Print the address that people give to `mezza init --relay`
     Uri(PublicArgs),
 }
@@ -56,6 +58,7 @@ impl RelayCommand {
             Self::Run(place) => (Some(place), Some(&place.store), None),
             Self::Init { place, public } => (Some(place), Some(&place.store), Some(public)),
             Self::Status(store) => (None, Some(store), None),
+            Self::TrustClock => (None, None, None),
             Self::Uri(public) => (None, None, Some(public)),
         };
         let listen = place.and_then(|place| place.listen.clone());

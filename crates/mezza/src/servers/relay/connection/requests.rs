@@ -31,7 +31,7 @@ impl Connection {
                 .await
             }
             ClientFrame::Open { req, token, kind } => {
-                let slow = self.account.open(&self.shared.limits, self.shared.clock.now());
+                let slow = self.account.open(&self.shared.limits, self.shared.clock.boot());
                 let refusal = slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s));
                 let (address, site) = (MailboxAddress::of(&token), self.account.site());
                 self.ask(req, refusal, |answer| WriterJob::Open { address, kind, site, answer })
@@ -52,7 +52,7 @@ impl Connection {
             }
             ClientFrame::BundleGet { req, address } => {
                 let rate = self.shared.limits.bundle_gets;
-                let slow = self.bundle_gets.take(rate, self.shared.clock.now());
+                let slow = self.bundle_gets.take(rate, self.shared.clock.boot());
                 let refusal = slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s));
                 self.ask(req, refusal, |answer| WriterJob::BundleGet { address, answer }).await
             }
@@ -85,7 +85,7 @@ impl Connection {
         if !is_envelope_size(bytes) {
             return Some((DoneCode::Size, 0));
         }
-        let (limits, now) = (&self.shared.limits, self.shared.clock.now());
+        let (limits, now) = (&self.shared.limits, self.shared.clock.boot());
         let slow =
             self.puts.take(limits.puts, now).and_then(|()| self.account.put(bytes, limits, now));
         slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s))

@@ -65,7 +65,7 @@ impl<S: MailStore> Writer<S> {
         };
         let before = self.ledger.stock(&mut self.store, address, id).await?;
         let rate = self.key_rates.entry(*address).or_default();
-        let key = match rate.take(self.limits.one_time_keys, self.clock.now()) {
+        let key = match rate.take(self.limits.one_time_keys, self.clock.boot()) {
             Ok(()) => self.store.key_take(id).await?,
             Err(_) => None,
         };

@@ -23,7 +23,7 @@ struct Stage {
     watch: WatchId,
     /// The mail that came last.
     last: MailId,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Stage {
@@ -31,9 +31,11 @@ impl Stage {
         let folder = TempDir::new().unwrap();
         let store = SqliteStore::open(&folder.path().join("mail.db"), Durability::Full).unwrap();
         let owners = Arc::new(Watchers::new(limits.in_flight_max));
-        let writer = Writer::new(store, limits, Clock::system(), owners);
+        let clock = Clock::system();
+        let date = RelayDate::open(folder.path(), clock.read());
+        let writer = Writer::new(store, limits, (clock, date), owners);
         let (outlet, events) = ConnectionQueue::new(64);
-        Self { writer, outlet, events, watch: 0, last: 0, _folder: folder }
+        Self { writer, outlet, events, watch: 0, last: 0, folder }
     }
 
     fn answer(&self) -> ReplyTo {

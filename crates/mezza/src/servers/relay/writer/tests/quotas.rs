@@ -1,6 +1,7 @@
 //! What the writer lets in, to the byte, and what it says of the rest.
 
 use super::*;
+use crate::clock::Moment;
 use mezza_messenger::relay_wire::RawOneTimePrekey;
 
 const OTHER: MailboxAddress = MailboxAddress([8; 16]);
@@ -19,7 +20,8 @@ impl Stage {
     /// A stage on which it is always noon.
     fn at_noon(limits: Limits) -> Self {
         let mut stage = Self::new(limits);
-        stage.writer.clock = Clock::from_fn(noon);
+        stage.writer.clock = Clock::from_fn(|| Moment::even(noon()));
+        stage.writer.date = RelayDate::open(stage.folder.path(), stage.writer.clock.read());
         stage
     }
 
