@@ -50,9 +50,11 @@
 //! | [`cache`] | [`WriteCache`]: writes that are not synced, and a loss of power |
 //! | [`dice`] | [`SimRng`]: seeded chance with the three questions tests ask |
 //! | [`seeds`] | [`for_each_seed`]: many seeds, and the replay of one |
+//! | [`crowd`] | [`Crowd`](crowd::Crowd): thousands of devices with radios, by events of microseconds |
 //! | [`timing`] | [`timing::welch`]: whether time depends on a secret |
 
 pub mod cache;
+pub mod crowd;
 pub mod dice;
 pub mod host;
 pub mod link;

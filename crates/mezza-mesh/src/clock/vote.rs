@@ -1,0 +1,163 @@
+//! One vote (docs/protocols/mesh.md, section 4.4).
+
+use rand_core::Rng;
+
+use super::{AGREED_AFTER, ClockState, MeshClock};
+use crate::chance::below;
+use crate::limits::MS;
+
+/// Clocks within this distance agree.
+pub(super) const MARGIN: i64 = 500 * MS.cast_signed();
+/// A difference that one or two neighbours are shown at.
+const ALONE_BOUND: i64 = 15_000 * MS.cast_signed();
+/// How far a clock that is in place drifts toward the median at most.
+const DRIFT: i64 = 100;
+/// Votes that look for groups more often, after a run of holds ended.
+const EAGER_VOTES: u32 = 30;
+
+impl MeshClock {
+    /// Hold, group or vote, among the samples within the bound of the grade.
+    pub(super) fn vote_anchored(&mut self, rng: &mut (impl Rng + ?Sized)) {
+        let mut all = core::mem::take(&mut self.samples);
+        self.look_elsewhere(&mut all);
+        let bound = self.grade.bound();
+        let (mut kept, anchor) = (0, self.anchor);
+        for at in 0..all.len() {
+            if (all[at].1 - anchor).abs() <= bound {
+                all.swap(kept, at);
+                kept += 1;
+            }
+        }
+        let heard = all.len();
+        let near = &mut all[..kept];
+        if near.len() < 3 {
+            if heard < 3 && self.state != ClockState::Doubtful {
+                self.state = ClockState::Alone;
+            }
+        } else if !self.hold(near) {
+            let often = if self.eager > 0 { 50 } else { 10 };
+            self.eager = self.eager.saturating_sub(1);
+            if self.state != ClockState::Doubtful {
+                self.state = ClockState::Seeking;
+            }
+            let grouped = (below(rng, 100) < often).then(|| self.group(near)).flatten();
+            self.offset = grouped.unwrap_or_else(|| self.three(near, rng));
+        }
+        self.clamp();
+        self.samples = all;
+    }
+
+    /// Most neighbours agree with each other on a time that is out of reach.
+    fn look_elsewhere(&mut self, all: &mut [(u32, i64)]) {
+        self.elsewhere = None;
+        if all.is_empty() {
+            return;
+        }
+        all.sort_unstable_by_key(|(_, sample)| *sample);
+        let median = median(all);
+        let agree = all.iter().filter(|(_, sample)| (sample - median).abs() <= MARGIN).count();
+        // Two laptops never vote: a difference of 15 s is shown to them too.
+        let bound = if all.len() < 3 { ALONE_BOUND } else { self.grade.bound() };
+        if 2 * agree > all.len() && (median - self.anchor).abs() > bound {
+            self.elsewhere = Some(median - self.anchor);
+            self.state = ClockState::Doubtful;
+        } else if self.state == ClockState::Doubtful {
+            self.state = ClockState::Seeking;
+        }
+    }
+
+    /// Step 2: seventy percent are where this clock is; it moves toward their median, slowly.
+    fn hold(&mut self, near: &mut [(u32, i64)]) -> bool {
+        let offset = self.offset;
+        let here = |sample: i64| (sample - offset).abs() <= MARGIN;
+        let count = near.iter().filter(|(_, sample)| here(*sample)).count();
+        if 10 * count < 7 * near.len() {
+            if self.holds >= AGREED_AFTER {
+                self.eager = EAGER_VOTES;
+            }
+            self.holds = 0;
+            return false;
+        }
+        near.sort_unstable_by_key(|(_, sample)| *sample);
+        let first = near.iter().position(|(_, sample)| here(*sample)).unwrap_or(0);
+        let middle = median(&near[first..first + count]);
+        self.offset += (middle - offset).clamp(-DRIFT, DRIFT);
+        self.holds = self.holds.saturating_add(1);
+        if self.holds >= AGREED_AFTER && self.state != ClockState::Doubtful {
+            self.state = ClockState::Agreed;
+        } else if self.state == ClockState::Alone {
+            self.state = ClockState::Seeking;
+        }
+        true
+    }
+
+    /// Step 3: of the groups of at least three, the one whose median is nearest to the own clock.
+    pub(super) fn group(&self, near: &mut [(u32, i64)]) -> Option<i64> {
+        near.sort_unstable_by_key(|(_, sample)| *sample);
+        let (mut rest, mut best) = (&*near, None);
+        while let Some((_, first)) = rest.first().copied() {
+            let size = rest.iter().take_while(|(_, sample)| sample - first <= MARGIN).count();
+            let (group, behind) = rest.split_at(size);
+            if size >= 3 {
+                let middle = median(group);
+                let nearer = |held: &i64| (middle - self.anchor).abs() < (held - self.anchor).abs();
+                if best.as_ref().is_none_or(nearer) {
+                    best = Some(middle);
+                }
+            }
+            rest = behind;
+        }
+        best
+    }
+
+    /// Step 4: three at random; those that agree, else the one nearest to the own clock.
+    pub(super) fn three(&self, near: &mut [(u32, i64)], rng: &mut (impl Rng + ?Sized)) -> i64 {
+        let [a, b, c] = draw(near, rng);
+        match (b - a <= MARGIN, c - b <= MARGIN) {
+            (true, true) => b,
+            (true, false) => a.midpoint(b),
+            (false, true) => b.midpoint(c),
+            (false, false) => {
+                let by_distance = |sample: &i64| (sample - self.anchor).abs();
+                [a, b, c].into_iter().min_by_key(by_distance).unwrap_or(b)
+            }
+        }
+    }
+
+    /// The vote of the paper: a random one of two that agree, else a random one of the three.
+    pub(super) fn vote_paper(&mut self, rng: &mut (impl Rng + ?Sized)) {
+        let mut all = core::mem::take(&mut self.samples);
+        if all.len() < 3 {
+            self.state = ClockState::Alone;
+        } else {
+            let [a, b, c] = draw(&mut all, rng);
+            let before = self.offset;
+            self.offset = match (b - a <= MARGIN, c - b <= MARGIN) {
+                (true, false) => [a, b][below(rng, 2)],
+                (false, true) => [b, c][below(rng, 2)],
+                _ => [a, b, c][below(rng, 3)],
+            };
+            let held = (self.offset - before).abs() <= MARGIN;
+            self.holds = if held { self.holds.saturating_add(1) } else { 0 };
+            let agreed = self.holds >= AGREED_AFTER;
+            self.state = if agreed { ClockState::Agreed } else { ClockState::Seeking };
+        }
+        self.samples = all;
+    }
+}
+
+/// Three different samples at random, in their order.
+fn draw(samples: &mut [(u32, i64)], rng: &mut (impl Rng + ?Sized)) -> [i64; 3] {
+    for at in 0..3 {
+        samples.swap(at, at + below(rng, samples.len() - at));
+    }
+    let mut three = [samples[0].1, samples[1].1, samples[2].1];
+    three.sort_unstable();
+    three
+}
+
+/// The median of sorted samples; of an even number the mean of the two in the middle.
+fn median(sorted: &[(u32, i64)]) -> i64 {
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[half].1 } else { sorted[half - 1].1.midpoint(sorted[half].1) }
+}

@@ -1,0 +1,549 @@
+//! All rules of one device: what it announces, asks for, gives, compares and forgets.
+//!
+//! ```text
+//! a cell:       announced by others ──> asked ──> held ──> dead         one's own: held ──> dead
+//! a neighbour:  heard (beacon) ──> compared (SYNC) ──> steady ──> silent (10 s) ──> gone (60 s)
+//! ```
+//!
+//! An engine knows cells as slots of a [`CellTable`] and never sees their bytes. It has no queue of
+//! frames: what is owed is state, and [`Engine::next`] makes the next frame when the link can take one,
+//! so that nothing grows while a link is slow. The driver's contract: after each [`Engine::hear`], and at
+//! [`Engine::due`], call `next` for each link that can take a frame, until there is none.
+
+mod ask;
+mod compare;
+mod give;
+mod neighbours;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use rand_core::Rng;
+
+use crate::chance::below;
+use crate::clock::MeshClock;
+use crate::epoch::Age;
+use crate::frame::{Beacon, MeshFrame, Name};
+use crate::limits::{BEACON, BEACON_QUIET, HAVE, MS, NEVER, SECOND, SHORTS_PER_FRAME};
+use crate::set::{Marks, Set, Slot, bits, highest};
+use crate::table::CellTable;
+use crate::table::rows::Seat;
+use ask::{Hold, Request};
+use give::Given;
+pub use neighbours::{MeshNeighbour, NeighbourId};
+
+/// The columns of a word.
+pub(crate) mod column {
+    /// Held, past its time, or refused because its tick is ahead: not asked for.
+    pub const KNOWN: usize = 0;
+    /// Announced and not known.
+    pub const MISSING: usize = 1;
+    /// Asked for, and still within the patience.
+    pub const ASKED: usize = 2;
+    /// Not asked for now, because somebody else asked on this link.
+    pub const WAITING: usize = 3;
+    /// Live and in the store.
+    pub const HELD: usize = 4;
+    /// Of a link: not announced yet.
+    pub const FRESH: usize = 5;
+    /// Of a link: asked for by somebody.
+    pub const OWED: usize = 6;
+    /// Of a link: sent within the last 200 ms.
+    pub const GIVEN: usize = 7;
+
+    /// Rarely touched: known because its tick is ahead; may be taken when the clock moves.
+    pub const AHEAD: usize = 0;
+    /// Rarely touched: has waited once.
+    pub const WAITED: usize = 1;
+    /// Rarely touched: an asking failed.
+    pub const FAILED: usize = 2;
+    /// Rarely touched: the columns of the second link and of those after it.
+    pub const LINKS: usize = 3;
+    /// Columns of a link.
+    pub const PER_LINK: usize = 3;
+}
+use column::{AHEAD, ASKED, FAILED, FRESH, HELD, KNOWN, LINKS, MISSING, OWED, PER_LINK, WAITING};
+
+/// Rarely touched columns of an engine with so many links.
+pub(crate) const fn cold_columns(links: usize) -> usize {
+    LINKS + PER_LINK * links.saturating_sub(1)
+}
+
+/// The number of a link of an engine.
+pub type LinkId = u8;
+
+/// What an engine may do; the defaults are those of the specification.
+#[derive(Clone, Debug)]
+pub struct EngineSettings {
+    /// Time between beacons, µs.
+    pub beacon: u64,
+    /// Least time between announcements, µs.
+    pub have: u64,
+    /// Longest wait before asking, µs.
+    pub ask: u64,
+    /// How long requests are gathered, µs.
+    pub gather: u64,
+    /// Least time between comparisons with a neighbour whose sum differs, µs.
+    pub sync: u64,
+    /// Whether each neighbour has a budget of new cells, and SYNC one of answers.
+    pub budgets: bool,
+    /// Most cells in one frame of cells: a burst that a receiver hears as a whole.
+    pub burst: u32,
+    /// Whether it votes on the time.
+    pub votes: bool,
+}
+
+impl Default for EngineSettings {
+    fn default() -> Self {
+        Self {
+            beacon: BEACON,
+            have: HAVE,
+            ask: crate::limits::ASK,
+            gather: crate::limits::GATHER,
+            sync: crate::limits::SYNC_DIFFERS,
+            budgets: true,
+            burst: 1,
+            votes: true,
+        }
+    }
+}
+
+/// What an engine counts. Nothing in it decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineCounts {
+    /// New cells taken from neighbours.
+    pub taken: u64,
+    /// Cells that nobody asked for.
+    pub unsolicited: u64,
+    /// Cells refused because they were stale or ahead.
+    pub refused: u64,
+    /// Cells sent.
+    pub given: u64,
+    /// Requests that were not answered in time.
+    pub failed: u64,
+}
+
+/// One link of the engine.
+#[derive(Clone, Debug)]
+struct Link {
+    up: bool,
+    /// Classes of cells that travel here, one bit each.
+    classes: u8,
+    /// Usual delay of a frame, µs.
+    delay: u64,
+    beacon_at: u64,
+    have_at: u64,
+    /// When something may have been announced last.
+    had_at: u64,
+    want_at: u64,
+    give_at: u64,
+    sync_at: u64,
+    fresh: Marks,
+    owed: Marks,
+    given: VecDeque<Given>,
+    /// Something was new since the last beacon.
+    news: bool,
+}
+
+/// All rules of one device.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    name: Name,
+    settings: EngineSettings,
+    clock: MeshClock,
+    seat: Seat,
+    links_max: usize,
+    links: Vec<Link>,
+    neighbours: Vec<Option<MeshNeighbour>>,
+    /// Their names, once more and close together.
+    names: Vec<Name>,
+    missing: Marks,
+    /// Announced and not here.
+    missing_count: u32,
+    requests: VecDeque<Request>,
+    holds: VecDeque<Hold>,
+    opened: u64,
+    expire_at: u64,
+    cur: u32,
+    live: u32,
+    sum: u32,
+    /// Beacons show no sum before this: a set that nobody else has would link two names.
+    shy_until: u64,
+    /// The least of all deadlines.
+    due: u64,
+    counts: EngineCounts,
+}
+
+impl Engine {
+    /// An engine without links. `links` is how many it may have.
+    pub fn new(
+        name: Name,
+        settings: EngineSettings,
+        clock: MeshClock,
+        (table, links): (&mut impl CellTable, usize),
+        now: u64,
+    ) -> Self {
+        let (cur, expire_at) = (clock.tick(now), clock.next_tick(now));
+        Self {
+            name,
+            settings,
+            clock,
+            seat: table.seat(),
+            links_max: links,
+            links: Vec::new(),
+            neighbours: Vec::new(),
+            names: Vec::new(),
+            missing: Marks::new(),
+            missing_count: 0,
+            requests: VecDeque::new(),
+            holds: VecDeque::new(),
+            opened: 0,
+            expire_at,
+            cur,
+            live: 0,
+            sum: 0,
+            shy_until: 0,
+            due: expire_at,
+            counts: EngineCounts::default(),
+        }
+    }
+
+    /// Brings a link up: `classes` has a bit for each size class that travels there, `delay` is how
+    /// old a frame usually is when it arrives, µs.
+    ///
+    /// # Panics
+    /// If the engine was made for fewer links.
+    pub fn link_up(&mut self, classes: u8, delay: u64, at: u64) -> LinkId {
+        let link = Link {
+            up: true,
+            classes,
+            delay,
+            beacon_at: at,
+            have_at: NEVER,
+            had_at: 0,
+            want_at: NEVER,
+            give_at: NEVER,
+            sync_at: NEVER,
+            fresh: Marks::new(),
+            owed: Marks::new(),
+            given: VecDeque::new(),
+            news: false,
+        };
+        self.due = self.due.min(at);
+        let free = self.links.iter().position(|link| !link.up);
+        let id = free.unwrap_or(self.links.len());
+        assert!(id < self.links_max, "an engine has the links it was made for");
+        match self.links.get_mut(id) {
+            Some(place) => *place = link,
+            None => self.links.push(link),
+        }
+        id as LinkId
+    }
+
+    /// Its name.
+    pub fn name(&self) -> Name {
+        self.name
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> &MeshClock {
+        &self.clock
+    }
+
+    /// The tick it lives in.
+    pub fn cur(&self) -> u32 {
+        self.cur
+    }
+
+    /// Number of live cells.
+    pub fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// What it counted.
+    pub fn counts(&self) -> EngineCounts {
+        self.counts
+    }
+
+    /// Whether it holds the cell in `slot`.
+    pub fn holds(&self, slot: Slot, table: &impl CellTable) -> bool {
+        table.rows().hot(self.seat, slot / 64)[HELD] >> (slot % 64) & 1 == 1
+    }
+
+    /// What it holds.
+    pub fn held(&self, table: &impl CellTable) -> Set {
+        let mut held = Set::default();
+        for word in 0..table.rows().words() {
+            held.push(word, table.rows().hot(self.seat, word)[HELD]);
+        }
+        held
+    }
+
+    /// When [`Self::next`] has something to do at the latest.
+    #[inline]
+    pub fn due(&self) -> u64 {
+        self.due
+    }
+
+    /// A cell of this device itself. Whether it was taken: its tick has to be live.
+    pub fn originate(&mut self, slot: Slot, now: u64, table: &mut impl CellTable) -> bool {
+        self.catch_up(table);
+        self.age(now, table);
+        let facts = table.facts(slot);
+        if facts.life.judge(facts.tick, self.cur) != Age::Live || self.holds(slot, table) {
+            return false;
+        }
+        self.keep(table, slot / 64, 1 << (slot % 64), (facts.sum, facts.class), now);
+        self.reckon();
+        true
+    }
+
+    /// One frame of the neighbour `from`. `taken` hears of each new cell. Whether there is something to
+    /// do earlier than before.
+    #[inline]
+    pub fn hear<T: CellTable>(
+        &mut self,
+        from: NeighbourId,
+        frame: &MeshFrame,
+        now: u64,
+        (table, rng): (&mut T, &mut (impl Rng + ?Sized)),
+        taken: impl FnMut(Slot),
+    ) -> bool {
+        self.catch_up(table);
+        let due = self.due;
+        match frame {
+            MeshFrame::Beacon(beacon) => self.hear_beacon(from, beacon, now),
+            MeshFrame::Have(set) => self.hear_have(from, set, now, (table, rng)),
+            MeshFrame::Want { to, again, set } if *to == self.name => {
+                self.hear_want(from, *again, set, now, table);
+            }
+            MeshFrame::Want { to, set, .. } => self.overhear_want(*to, set, now, table),
+            MeshFrame::Data(set) => self.hear_data(from, set, now, table, taken),
+            MeshFrame::Sync { to, held } if *to == self.name => {
+                self.hear_sync(from, held, now, table);
+            }
+            MeshFrame::Busy { to, wait_ms } if *to == self.name => {
+                self.hear_busy(from, now + u64::from(*wait_ms) * MS);
+            }
+            MeshFrame::Sync { .. } | MeshFrame::Busy { .. } => (),
+            MeshFrame::Bye => self.hear_bye(from, now),
+        }
+        self.due < due
+    }
+
+    /// The next frame for `link`, if there is one now. Also does what time brings.
+    pub fn next<T: CellTable>(
+        &mut self,
+        link: LinkId,
+        now: u64,
+        table: &mut T,
+        rng: &mut (impl Rng + ?Sized),
+    ) -> Option<MeshFrame> {
+        self.catch_up(table);
+        self.age(now, table);
+        let frame = self.make(link, now, table, rng);
+        self.reckon();
+        frame
+    }
+
+    fn make<T: CellTable>(
+        &mut self,
+        id: LinkId,
+        now: u64,
+        table: &mut T,
+        rng: &mut (impl Rng + ?Sized),
+    ) -> Option<MeshFrame> {
+        let link = self.links.get(usize::from(id)).filter(|link| link.up)?;
+        if link.beacon_at <= now {
+            return Some(self.beacon(id, now, (table, rng)));
+        }
+        if link.have_at <= now {
+            return Some(self.have(id, now, table));
+        }
+        if link.want_at <= now
+            && let Some(frame) = self.want(id, now, (table, rng))
+        {
+            return Some(frame);
+        }
+        if self.links[usize::from(id)].sync_at <= now
+            && let Some(frame) = self.sync(id, now, table)
+        {
+            return Some(frame);
+        }
+        if self.links[usize::from(id)].give_at <= now {
+            return self.give(id, now, table);
+        }
+        None
+    }
+
+    /// Presence; and once a beacon, a vote and a look at who was heard.
+    fn beacon(
+        &mut self,
+        id: LinkId,
+        now: u64,
+        (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
+    ) -> MeshFrame {
+        if self.settings.votes && self.clock.vote(rng) {
+            self.expire_at = self.clock.next_tick(now).min(now + SECOND);
+        }
+        self.forget_silent(now, table);
+        let quiet = self.clock.state() == crate::clock::ClockState::Agreed;
+        let link = &mut self.links[usize::from(id)];
+        let every = if quiet && !link.news {
+            BEACON_QUIET.max(self.settings.beacon)
+        } else {
+            self.settings.beacon
+        };
+        link.news = false;
+        link.beacon_at = now + every - every / 10 + below(rng, every as usize / 5 + 1) as u64;
+        let shown = now >= self.shy_until;
+        MeshFrame::Beacon(Beacon {
+            stamp: self.clock.stamp(now),
+            agreed: quiet,
+            live: if shown { self.live.min(u32::from(u16::MAX)) as u16 } else { 0 },
+            sum: if shown { self.sum } else { 0 },
+        })
+    }
+
+    /// What is new since the last announcement, as much as one frame names.
+    fn have(&mut self, id: LinkId, now: u64, table: &mut impl CellTable) -> MeshFrame {
+        let (mut set, mut room) = (Set::default(), SHORTS_PER_FRAME as u32);
+        for word in self.links[usize::from(id)].fresh.words() {
+            let held = table.rows().hot(self.seat, word)[HELD];
+            let fresh = self.link_bits(table, id, word, FRESH);
+            let some = highest(*fresh & held, room);
+            *fresh &= held & !some;
+            let done = *fresh == 0;
+            if done {
+                self.links[usize::from(id)].fresh.clear(word);
+            }
+            set.push(word, some);
+            room -= some.count_ones();
+            if room == 0 {
+                break;
+            }
+        }
+        let link = &mut self.links[usize::from(id)];
+        link.had_at = now;
+        link.have_at = if link.fresh.is_empty() { NEVER } else { now + self.settings.have };
+        MeshFrame::Have(set)
+    }
+
+    /// Takes new cells of one word into the store: they are announced on every link.
+    fn keep(
+        &mut self,
+        table: &mut impl CellTable,
+        word: u32,
+        new: u64,
+        (sum, class): (u32, u8),
+        now: u64,
+    ) {
+        let hot = table.rows_mut().hot_mut(self.seat, word);
+        hot[KNOWN] |= new;
+        hot[HELD] |= new;
+        self.live += new.count_ones();
+        self.sum ^= sum;
+        for id in 0..self.links.len() as LinkId {
+            let link = &mut self.links[usize::from(id)];
+            if !link.up || link.classes >> class & 1 == 0 {
+                continue;
+            }
+            link.fresh.set(word);
+            link.news = true;
+            link.have_at = link.have_at.min(now.max(link.had_at + self.settings.have));
+            self.due = self.due.min(link.have_at);
+            *self.link_bits(table, id, word, FRESH) |= new;
+        }
+    }
+
+    /// A column of a link.
+    #[inline]
+    fn link_bits<'a>(
+        &self,
+        table: &'a mut impl CellTable,
+        link: LinkId,
+        word: u32,
+        column: usize,
+    ) -> &'a mut u64 {
+        if link == 0 {
+            return &mut table.rows_mut().hot_mut(self.seat, word)[column];
+        }
+        &mut table.rows_mut().cold_mut(self.seat, word)
+            [LINKS + PER_LINK * usize::from(link - 1) + column - FRESH]
+    }
+
+    /// Follows the clock: what is past its time goes, and what was ahead may come again.
+    fn age(&mut self, now: u64, table: &mut impl CellTable) {
+        if now < self.expire_at {
+            return;
+        }
+        let cur = self.clock.tick(now);
+        self.expire_at = self.clock.next_tick(now);
+        if cur == self.cur {
+            return;
+        }
+        let back = cur < self.cur;
+        self.cur = cur;
+        for word in 0..table.rows().words() {
+            let ahead = core::mem::take(&mut table.rows_mut().cold_mut(self.seat, word)[AHEAD]);
+            let hot = table.rows_mut().hot_mut(self.seat, word);
+            hot[KNOWN] = if back { hot[HELD] } else { hot[KNOWN] & !ahead };
+            let mut dead = 0_u64;
+            for bit in bits(hot[HELD]) {
+                let facts = table.facts(64 * word + bit);
+                if facts.life.judge(facts.tick, cur) != Age::Live {
+                    dead |= 1 << bit;
+                    self.sum ^= facts.sum;
+                }
+            }
+            if dead != 0 {
+                self.live -= dead.count_ones();
+                self.bury(table, word, dead);
+            }
+        }
+    }
+
+    /// Cells leave the store: no column but that of the known ones and those of the neighbours names
+    /// them any more.
+    fn bury(&self, table: &mut impl CellTable, word: u32, gone: u64) {
+        let hot = table.rows_mut().hot_mut(self.seat, word);
+        for column in [ASKED, WAITING, HELD, FRESH, OWED, column::GIVEN] {
+            hot[column] &= !gone;
+        }
+        for column in &mut table.rows_mut().cold_mut(self.seat, word)[FAILED..] {
+            *column &= !gone;
+        }
+    }
+
+    /// Empties the words that the table has opened since the last look.
+    #[inline]
+    fn catch_up(&mut self, table: &mut impl CellTable) {
+        while self.opened < table.opened() {
+            self.open_word(table);
+        }
+    }
+
+    #[cold]
+    fn open_word(&mut self, table: &mut impl CellTable) {
+        let word = (self.opened % u64::from(table.rows().words())) as u32;
+        self.opened += 1;
+        // The ring is longer than cells live; what is left here is past its time.
+        let hot = table.rows().hot(self.seat, word);
+        self.live -= hot[HELD].count_ones();
+        self.missing_count -= hot[MISSING].count_ones();
+        self.missing.clear(word);
+        table.rows_mut().clear_word(self.seat, word);
+        if self.live == 0 {
+            self.sum = 0;
+        }
+    }
+
+    /// The least of all deadlines.
+    fn reckon(&mut self) {
+        let of_link = |link: &Link| {
+            let times = [link.beacon_at, link.have_at, link.want_at, link.sync_at, link.give_at];
+            times.into_iter().min().unwrap_or(NEVER)
+        };
+        let links = self.links.iter().filter(|link| link.up).map(of_link);
+        self.due = links.min().unwrap_or(NEVER).min(self.expire_at);
+    }
+}

@@ -1,0 +1,269 @@
+//! Announcements of others, and asking for what is missing.
+
+use rand_core::Rng;
+
+use super::column::{ASKED, FAILED, KNOWN, MISSING, WAITED, WAITING};
+use super::{Engine, LinkId, NeighbourId};
+use crate::chance::below;
+use crate::frame::{MeshFrame, Name};
+use crate::limits::{
+    HOLD, MISSING_MAX, MS, NEVER, OPEN_FIRST, OPEN_LATER, PATIENCE, SHORTS_PER_FRAME, SILENT,
+    TRUSTED_AFTER,
+};
+use crate::set::{Set, WordMask, highest};
+use crate::table::CellTable;
+
+/// How long it waits when everybody who could be asked is busy.
+const STUCK: u64 = 100 * MS;
+
+/// Cells of one word that a neighbour was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    /// When.
+    pub at: u64,
+    pub of: NeighbourId,
+    pub word: u32,
+    pub mask: u64,
+}
+
+/// Cells of one word that are not asked for until then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    pub until: u64,
+    pub word: u32,
+    pub mask: u64,
+}
+
+impl Engine {
+    #[inline]
+    pub(super) fn hear_have(
+        &mut self,
+        from: NeighbourId,
+        set: &Set,
+        now: u64,
+        (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
+    ) {
+        for part in set.parts() {
+            let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
+            *has |= part.mask;
+            let new = part.mask & !(hot[KNOWN] | hot[MISSING]);
+            if new != 0 {
+                self.miss(from, WordMask { word: part.word, mask: new }, now, (table, rng));
+            }
+        }
+    }
+
+    /// Some cells of one word are announced by `from` and not known here.
+    fn miss(
+        &mut self,
+        from: NeighbourId,
+        WordMask { word, mask: new }: WordMask,
+        now: u64,
+        (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
+    ) {
+        let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
+        if neighbour.ignored_until > now {
+            return;
+        }
+        let limit = if neighbour.gave < TRUSTED_AFTER { OPEN_FIRST } else { OPEN_LATER };
+        let limit = if self.settings.budgets { limit } else { MISSING_MAX as u32 };
+        let room =
+            limit.saturating_sub(neighbour.open).min(MISSING_MAX as u32 - self.missing_count);
+        let new = highest(new, room);
+        table.rows_mut().hot_mut(self.seat, word)[MISSING] |= new;
+        self.missing.set(word);
+        neighbour.open += new.count_ones();
+        self.missing_count += new.count_ones();
+        let link = &mut self.links[usize::from(neighbour.link)];
+        let longest = self.settings.ask;
+        if link.want_at > now + longest {
+            link.want_at = now + below(rng, longest as usize + 1) as u64;
+            self.due = self.due.min(link.want_at);
+        }
+    }
+
+    /// Somebody else asks `to` on this link. If `to` announced it here too, its answer will be heard, so
+    /// one's own asking waits once.
+    #[inline]
+    pub(super) fn overhear_want(
+        &mut self,
+        to: Name,
+        set: &Set,
+        now: u64,
+        table: &mut impl CellTable,
+    ) {
+        for part in set.parts() {
+            let hot = table.rows().hot(self.seat, part.word);
+            let mask = part.mask & hot[MISSING] & !hot[ASKED];
+            if mask != 0
+                && let Some(id) = self.names.iter().position(|name| *name == to)
+            {
+                let mask = mask & table.rows().has(self.seat, part.word, id as NeighbourId);
+                let waited = &mut table.rows_mut().cold_mut(self.seat, part.word)[WAITED];
+                let mask = mask & !*waited;
+                *waited |= mask;
+                table.rows_mut().hot_mut(self.seat, part.word)[WAITING] |= mask;
+                self.holds.push_back(Hold { until: now + HOLD, word: part.word, mask });
+            }
+        }
+    }
+
+    /// Asks one neighbour of `link` for what it announced and nobody else is asked for.
+    pub(super) fn want(
+        &mut self,
+        link: LinkId,
+        now: u64,
+        (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
+    ) -> Option<MeshFrame> {
+        self.end_holds(now, table);
+        self.end_requests(now, table);
+        let mut open = Set::default();
+        for word in self.missing.words() {
+            let hot = table.rows().hot(self.seat, word);
+            open.push(word, hot[MISSING] & !hot[ASKED] & !hot[WAITING]);
+        }
+        let frame =
+            if open.is_empty() { None } else { self.ask_one(link, &open, now, (table, rng)) };
+        let next = if frame.is_some() { now } else { self.ask_again_at(&open, now, table) };
+        self.links[usize::from(link)].want_at = next;
+        frame
+    }
+
+    /// The neighbours in turn from a random one, those that often fail after all others.
+    fn ask_one(
+        &mut self,
+        link: LinkId,
+        open: &Set,
+        now: u64,
+        (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
+    ) -> Option<MeshFrame> {
+        let count = self.neighbours.len();
+        let start = below(rng, count);
+        for unreliable in [false, true] {
+            for step in 0..count {
+                let at = start + step;
+                let id = (if at < count { at } else { at - count }) as NeighbourId;
+                let announced =
+                    open.parts().any(|p| table.rows().has(self.seat, p.word, id) & p.mask != 0);
+                if announced
+                    && self.may_ask(id, link, unreliable, now)
+                    && let Some(frame) = self.ask_of(id, open, now, table)
+                {
+                    return Some(frame);
+                }
+            }
+        }
+        None
+    }
+
+    fn may_ask(&self, id: NeighbourId, link: LinkId, unreliable: bool, now: u64) -> bool {
+        self.neighbour(id).is_some_and(|n| {
+            n.link == link
+                && n.is_unreliable() == unreliable
+                && n.busy_until.max(n.ignored_until) <= now
+                && n.heard_at + SILENT >= now
+        })
+    }
+
+    fn ask_of(
+        &mut self,
+        of: NeighbourId,
+        open: &Set,
+        now: u64,
+        table: &mut impl CellTable,
+    ) -> Option<MeshFrame> {
+        let neighbour = self.neighbours.get_mut(usize::from(of))?.as_mut()?;
+        let tokens = if self.settings.budgets { neighbour.refill(now) } else { u64::MAX };
+        let mut room = tokens.min(SHORTS_PER_FRAME as u64) as u32;
+        let (mut set, mut again) = (Set::default(), false);
+        for WordMask { word, mask } in open.parts() {
+            let (hot, has) = table.rows_mut().with(self.seat, word, of);
+            let mask = highest(mask & *has, room);
+            if mask != 0 {
+                hot[ASKED] |= mask;
+                again |= table.rows().cold(self.seat, word)[FAILED] & mask != 0;
+                room -= mask.count_ones();
+                set.push(word, mask);
+                self.requests.push_back(Request { at: now, of, word, mask });
+            }
+        }
+        if set.is_empty() {
+            return None;
+        }
+        neighbour.tokens = neighbour.tokens.saturating_sub(u64::from(set.count()));
+        Some(MeshFrame::Want { to: neighbour.name, again, set })
+    }
+
+    /// Holds end, and those whose cells have come since with them.
+    fn end_holds(&mut self, now: u64, table: &mut impl CellTable) {
+        while let Some(hold) = self.holds.front().copied() {
+            let hot = table.rows_mut().hot_mut(self.seat, hold.word);
+            if hold.until > now && hold.mask & hot[MISSING] != 0 {
+                break;
+            }
+            hot[WAITING] &= !hold.mask;
+            self.holds.pop_front();
+        }
+    }
+
+    /// Requests end that were answered, or whose time is over: then the next announcer is asked.
+    fn end_requests(&mut self, now: u64, table: &mut impl CellTable) {
+        while let Some(request) = self.requests.front().copied() {
+            let missing = request.mask & table.rows().hot(self.seat, request.word)[MISSING];
+            if missing != 0 && request.at + PATIENCE > now {
+                break;
+            }
+            self.requests.pop_front();
+            if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(request.of)) {
+                neighbour.answered(missing != 0, now);
+                neighbour.open = neighbour.open.saturating_sub(request.mask.count_ones());
+            }
+            if missing != 0 {
+                self.fail(request, missing, table);
+            }
+        }
+    }
+
+    /// A request was not answered. Who announced it and did not give it does not have it; when nobody
+    /// else announced it, it is not missing any more.
+    fn fail(&mut self, request: Request, missing: u64, table: &mut impl CellTable) {
+        self.counts.failed += u64::from(missing.count_ones());
+        let (hot, has) = table.rows_mut().with(self.seat, request.word, request.of);
+        hot[ASKED] &= !missing;
+        *has &= !missing;
+        table.rows_mut().cold_mut(self.seat, request.word)[FAILED] |= missing;
+        let lost = missing & !table.rows().announced(self.seat, request.word);
+        self.found(request.word, lost, table);
+    }
+
+    /// When there may be something to ask for again: `open` is missing and could not be asked for.
+    fn ask_again_at(&mut self, open: &Set, now: u64, table: &mut impl CellTable) -> u64 {
+        let hold = self.holds.front().map_or(NEVER, |hold| hold.until);
+        let request = self.requests.front().map_or(NEVER, |request| request.at + PATIENCE);
+        let stuck = if self.is_stuck(open, table) { now + STUCK } else { NEVER };
+        hold.min(request).min(stuck)
+    }
+
+    /// Whether some of `open` is announced by somebody who is busy, or who gave all that may be asked of
+    /// it for now. What nobody announces any more is no longer missing.
+    fn is_stuck(&mut self, open: &Set, table: &mut impl CellTable) -> bool {
+        let mut stuck = false;
+        for WordMask { word, mask } in open.parts() {
+            let announced = table.rows().announced(self.seat, word);
+            self.found(word, mask & !announced, table);
+            stuck |= mask & announced != 0;
+        }
+        stuck
+    }
+
+    /// Some cells are not missing any more.
+    pub(super) fn found(&mut self, word: u32, found: u64, table: &mut impl CellTable) {
+        let hot = table.rows_mut().hot_mut(self.seat, word);
+        self.missing_count -= (hot[MISSING] & found).count_ones();
+        hot[MISSING] &= !found;
+        hot[ASKED] &= !found;
+        if hot[MISSING] == 0 {
+            self.missing.clear(word);
+        }
+    }
+}

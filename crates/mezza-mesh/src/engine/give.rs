@@ -1,0 +1,199 @@
+//! Requests of others, and cells that come and go.
+
+use super::column::{AHEAD, GIVEN, HELD, KNOWN, MISSING, OWED};
+use super::{Engine, LinkId, NeighbourId};
+use crate::epoch::Age;
+use crate::frame::MeshFrame;
+use crate::limits::{CLASSES, NEVER, REPEAT};
+use crate::set::{Set, Slot, WordMask, bits, highest};
+use crate::table::CellTable;
+
+/// Cells of one word that went out on a link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given {
+    until: u64,
+    word: u32,
+    mask: u64,
+}
+
+impl Engine {
+    #[inline]
+    pub(super) fn hear_want(
+        &mut self,
+        from: NeighbourId,
+        again: bool,
+        set: &Set,
+        now: u64,
+        table: &mut impl CellTable,
+    ) {
+        let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
+        neighbour.heard_at = now;
+        let id = neighbour.link;
+        self.end_given(id, now, table);
+        let mut some = false;
+        for part in set.parts() {
+            let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
+            *has &= !part.mask;
+            let held = part.mask & hot[HELD];
+            let given = if again { 0 } else { *self.link_bits(table, id, part.word, GIVEN) };
+            let owed = held & !given;
+            if owed != 0 {
+                *self.link_bits(table, id, part.word, OWED) |= owed;
+                self.links[usize::from(id)].owed.set(part.word);
+                some = true;
+            }
+        }
+        if some {
+            self.owe(id, now);
+        }
+    }
+
+    /// Something is owed on a link: it goes out after the time of gathering.
+    pub(super) fn owe(&mut self, id: LinkId, now: u64) {
+        let link = &mut self.links[usize::from(id)];
+        link.give_at = link.give_at.min(now + self.settings.gather);
+        self.due = self.due.min(link.give_at);
+    }
+
+    /// Cells of `from`. Those are taken that were announced and are missing, or that a comparison with
+    /// this neighbour may have drawn.
+    #[inline]
+    pub(super) fn hear_data<T: CellTable>(
+        &mut self,
+        from: NeighbourId,
+        set: &Set,
+        now: u64,
+        table: &mut T,
+        mut taken: impl FnMut(Slot),
+    ) {
+        for part in set.parts() {
+            let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
+            *has |= part.mask;
+            let new = part.mask & !hot[KNOWN];
+            let mut wanted = new & hot[MISSING];
+            let unasked = new & !wanted;
+            if unasked != 0 {
+                if self.neighbour(from).is_some_and(|n| n.sync_until > now) {
+                    wanted = new;
+                } else {
+                    self.counts.unsolicited += u64::from(unasked.count_ones());
+                }
+            }
+            if wanted != 0 {
+                let new = WordMask { word: part.word, mask: wanted };
+                self.take(from, new, now, table, &mut taken);
+            }
+        }
+    }
+
+    fn take<T: CellTable>(
+        &mut self,
+        from: NeighbourId,
+        WordMask { word, mask: wanted }: WordMask,
+        now: u64,
+        table: &mut T,
+        taken: &mut impl FnMut(Slot),
+    ) {
+        // The new cells by class, since each class travels on its own links.
+        let (mut live, mut sum) = ([0_u64; CLASSES], [0; CLASSES]);
+        for bit in bits(wanted) {
+            let facts = table.facts(64 * word + bit);
+            let hot = table.rows_mut().hot_mut(self.seat, word);
+            match facts.life.judge(facts.tick, self.cur) {
+                Age::Live => {
+                    let class = usize::from(facts.class) % CLASSES;
+                    live[class] |= 1 << bit;
+                    sum[class] ^= facts.sum;
+                    taken(64 * word + bit);
+                }
+                Age::Stale => hot[KNOWN] |= 1 << bit,
+                Age::Ahead => {
+                    hot[KNOWN] |= 1 << bit;
+                    table.rows_mut().cold_mut(self.seat, word)[AHEAD] |= 1 << bit;
+                }
+            }
+        }
+        self.found(word, wanted, table);
+        let count: u32 = live.iter().map(|live| live.count_ones()).sum();
+        self.counts.taken += u64::from(count);
+        self.counts.refused += u64::from(wanted.count_ones() - count);
+        for (class, (live, sum)) in (0..).zip(live.into_iter().zip(sum)) {
+            if live != 0 {
+                self.keep(table, word, live, (sum, class), now);
+            }
+        }
+        if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
+            neighbour.gave = neighbour.gave.saturating_add(count);
+        }
+    }
+
+    /// The next cells that are owed on a link, the newest first, as many as one burst holds.
+    pub(super) fn give<T: CellTable>(
+        &mut self,
+        id: LinkId,
+        now: u64,
+        table: &mut T,
+    ) -> Option<MeshFrame> {
+        let (mut set, mut room) = (Set::default(), self.settings.burst);
+        while room > 0
+            && let Some((word, mask)) = self.newest(id, room, table)
+        {
+            let held = mask & table.rows().hot(self.seat, word)[HELD];
+            let owed = self.link_bits(table, id, word, OWED);
+            *owed &= !mask;
+            let left = *owed;
+            *self.link_bits(table, id, word, GIVEN) |= held;
+            let link = &mut self.links[usize::from(id)];
+            if left == 0 {
+                link.owed.clear(word);
+            }
+            if held != 0 {
+                link.given.push_back(Given { until: now + REPEAT, word, mask: held });
+                set.push(word, held);
+                room -= held.count_ones();
+            }
+        }
+        let link = &mut self.links[usize::from(id)];
+        link.give_at = if link.owed.is_empty() { NEVER } else { now };
+        self.counts.given += u64::from(set.count());
+        (!set.is_empty()).then_some(MeshFrame::Data(set))
+    }
+
+    /// Up to `room` owed cells of one word: those that are to go first.
+    fn newest<T: CellTable>(&mut self, id: LinkId, room: u32, table: &mut T) -> Option<(u32, u64)> {
+        let mut best: Option<(u64, u32, u64)> = None;
+        let words = table.rows().words();
+        let newest = (table.opened().wrapping_sub(1) % u64::from(words)) as u32;
+        for word in self.links[usize::from(id)].owed.words() {
+            let mask = *self.link_bits(table, id, word, OWED);
+            // In a ring the newest word is the one opened last.
+            let age = (newest + words - word) % words;
+            match table.rank(64 * word) {
+                None => {
+                    if best.is_none_or(|(rank, ..)| u64::from(words - age) > rank) {
+                        best = Some((u64::from(words - age), word, highest(mask, room)));
+                    }
+                }
+                Some(_) => {
+                    for bit in bits(mask) {
+                        let rank = table.rank(64 * word + bit).unwrap_or(0);
+                        if best.is_none_or(|(held, ..)| rank >= held) {
+                            best = Some((rank, word, 1 << bit));
+                        }
+                    }
+                }
+            }
+        }
+        best.map(|(_, word, mask)| (word, mask))
+    }
+
+    /// What went out long enough ago may go out again.
+    fn end_given(&mut self, id: LinkId, now: u64, table: &mut impl CellTable) {
+        while let Some(given) = self.links[usize::from(id)].given.front().copied()
+            && given.until <= now
+        {
+            *self.link_bits(table, id, given.word, GIVEN) &= !given.mask;
+            self.links[usize::from(id)].given.pop_front();
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Ticks, lives and epochs: which cells are live (docs/protocols/mesh.md, section 4.1).
+
+/// How long the keys for a cell are kept, which is how long the cell is carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Life {
+    /// Epochs of 1 tick; at most 1 minute.
+    #[default]
+    Minute,
+    /// Epochs of 5 ticks; at most 5 minutes.
+    FiveMinutes,
+    /// Epochs of 60 ticks; at most 1 hour.
+    Hour,
+}
+
+impl Life {
+    /// All of them, by their number on the wire.
+    pub const ALL: [Self; 3] = [Self::Minute, Self::FiveMinutes, Self::Hour];
+
+    /// The number on the wire.
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The life of a number on the wire.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Ticks of an epoch.
+    pub fn ticks(self) -> u32 {
+        [1, 5, 60][self as usize]
+    }
+
+    /// The epoch of a tick.
+    pub fn epoch(self, tick: u32) -> u32 {
+        tick / self.ticks()
+    }
+
+    /// What a device whose clock says `cur` does with a cell that was sealed at `tick`.
+    pub fn judge(self, tick: u32, cur: u32) -> Age {
+        let (sealed, now) = (self.epoch(tick), self.epoch(cur));
+        if now > sealed.saturating_add(1) {
+            Age::Stale
+        } else if sealed > now.saturating_add(1) {
+            Age::Ahead
+        } else {
+            Age::Live
+        }
+    }
+
+    /// The last tick at which a cell of `tick` is live.
+    pub fn last(self, tick: u32) -> u32 {
+        (self.epoch(tick).saturating_add(2)).saturating_mul(self.ticks()) - 1
+    }
+}
+
+/// What a tick means to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// Its receiver may still have the key.
+    Live,
+    /// Past its last useful tick.
+    Stale,
+    /// Sealed by a clock that is ahead of this one.
+    Ahead,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mesh_2_a_cell_is_live_in_its_own_epoch_and_both_beside_it() {
+        for life in Life::ALL {
+            let k = life.ticks();
+            let tick = 10 * k;
+            assert_eq!(life.judge(tick, 9 * k - 1), Age::Ahead, "{life:?}");
+            assert_eq!(life.judge(tick, 9 * k), Age::Live);
+            assert_eq!(life.judge(tick, 12 * k - 1), Age::Live);
+            assert_eq!(life.judge(tick, 12 * k), Age::Stale);
+            assert_eq!(life.last(tick), 12 * k - 1);
+            assert_eq!(Life::from_number(life.number()), Some(life));
+        }
+        assert_eq!(Life::from_number(3), None);
+        assert_eq!(Life::Minute.judge(u32::MAX, u32::MAX), Age::Live);
+    }
+}

@@ -1,0 +1,55 @@
+//! What devices say to each other, as values. Which bytes these are, `wire` alone knows.
+
+use crate::set::Set;
+
+/// The short-lived name of a device: 48 bits on the wire, the device's number in a crowd.
+pub type Name = u64;
+
+/// One frame, without its sender's name. Cells are slots of the receiver's table.
+#[derive(Clone, Debug)]
+pub enum MeshFrame {
+    /// Presence, time, and how much is held.
+    Beacon(Beacon),
+    /// The sender holds these since its last frame of this kind.
+    Have(Set),
+    /// The sender asks `to` for these.
+    Want {
+        /// Who is asked.
+        to: Name,
+        /// An earlier asking failed: answer even if it was sent just now.
+        again: bool,
+        /// What is asked for.
+        set: Set,
+    },
+    /// The cells themselves.
+    Data(Set),
+    /// What the sender holds, for `to` to compare.
+    Sync {
+        /// Who shall compare.
+        to: Name,
+        /// What the sender holds; of this a receiver uses what it holds too.
+        held: Set,
+    },
+    /// The sender's queue for `to` is long.
+    Busy {
+        /// Who shall wait.
+        to: Name,
+        /// For how long, ms.
+        wait_ms: u16,
+    },
+    /// The sender's name is about to change, or it leaves.
+    Bye,
+}
+
+/// Presence, time, and how much is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beacon {
+    /// Network time in eighths of a second.
+    pub stamp: u64,
+    /// Whether the sender's clock is agreed.
+    pub agreed: bool,
+    /// Number of live cells.
+    pub live: u16,
+    /// XOR over four bytes of each live cell's id.
+    pub sum: u32,
+}

@@ -1,0 +1,39 @@
+//! The network of FoSAM: cells that are flooded by asking, and clocks that agree without trust.
+//!
+//! Promise: a cell made now reaches every honest device that a path of honest devices connects to its
+//! maker within the life of the cell; no frame says who wrote it or for whom; no neighbour moves a
+//! clock farther than the grade of that clock allows; after its last useful tick a cell is nowhere.
+//! Not hidden: that the system is used, and who is heard first with a cell.
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`limits`] | sizes, times and bounds |
+//! | [`epoch`] | [`Life`], [`Age`]: which cells are live |
+//! | [`clock`] | [`MeshClock`]: agreement on the time, [`Grade`]: how far it may move |
+//! | [`set`] | [`Set`]: slots of cells, 64 to a word |
+//! | [`table`] | [`CellTable`]: cells by slot; [`Bits`]: one table for a crowd |
+//! | [`frame`] | [`MeshFrame`]: what devices say to each other, as values |
+//! | [`engine`] | [`Engine`]: all rules of one device |
+//! | [`crew`] | [`Crew`]: the devices of a simulated crowd |
+#![no_std]
+
+extern crate alloc;
+
+mod chance;
+pub mod clock;
+pub mod crew;
+pub mod engine;
+pub mod epoch;
+pub mod frame;
+pub mod limits;
+pub mod set;
+pub mod table;
+
+pub use clock::{ClockMode, ClockState, Grade, MeshClock};
+pub use crew::Crew;
+pub use engine::Engine;
+pub use epoch::{Age, Life};
+pub use frame::MeshFrame;
+pub use set::{Set, Slot};
+pub use table::bits::Bits;
+pub use table::{CellFacts, CellTable};

@@ -1,0 +1,71 @@
+//! Sizes, times and bounds (docs/protocols/mesh.md, section 7).
+
+/// One millisecond in the microseconds of the engine.
+pub const MS: u64 = 1_000;
+/// One second in the microseconds of the engine.
+pub const SECOND: u64 = 1_000 * MS;
+/// A point in time that never comes.
+pub const NEVER: u64 = u64::MAX;
+
+/// Length of a tick of network time, ms.
+pub const TICK_MS: u64 = 30_000;
+
+/// Size classes of cells: 512 bytes times two to the power of the class.
+pub const CLASSES: usize = 4;
+
+/// Largest frame on a cast link, bytes: it fits the smallest path of IPv6.
+pub const CAST_BYTES_MAX: usize = 1_200;
+/// Largest frame on a stream, bytes: the largest cell and its header.
+pub const STREAM_BYTES_MAX: usize = 4_160;
+/// Most ids in one frame.
+pub const SHORTS_PER_FRAME: usize = 144;
+/// Links of a node.
+pub const LINKS_MAX: usize = 8;
+/// Neighbours of one link.
+pub const NEIGHBOURS_MAX: usize = 64;
+/// Cells that were announced and are not here.
+pub const MISSING_MAX: usize = 4_096;
+/// Bytes of cells in the store of a node.
+pub const STORE_BYTES_MAX: usize = 8 << 20;
+/// Cells that one SYNC is answered with; the rest is announced.
+pub const SYNC_CELLS_MAX: u32 = 64;
+
+/// Time between two beacons.
+pub const BEACON: u64 = SECOND;
+/// Time between two beacons when the clock is agreed and nothing is new.
+pub const BEACON_QUIET: u64 = 5 * SECOND;
+/// Least time between two announcements.
+pub const HAVE: u64 = 250 * MS;
+/// Longest wait before asking, drawn at random.
+pub const ASK: u64 = 50 * MS;
+/// How long somebody else's request delays one's own.
+pub const HOLD: u64 = 300 * MS;
+/// How long an announcer has to give what was asked for.
+pub const PATIENCE: u64 = 1_500 * MS;
+/// How long requests are gathered before cells go out.
+pub const GATHER: u64 = 50 * MS;
+/// A cell goes out on a link at most once in this time.
+pub const REPEAT: u64 = 200 * MS;
+/// How long a comparison of sets allows its answers.
+pub const SYNC_OPEN: u64 = 10 * SECOND;
+/// Least time between two comparisons with a neighbour whose sum differs.
+pub const SYNC_DIFFERS: u64 = 30 * SECOND;
+/// Time between two comparisons with any neighbour.
+pub const SYNC_ALWAYS: u64 = 120 * SECOND;
+/// A neighbour that was not heard for so long is asked for nothing.
+pub const SILENT: u64 = 10 * SECOND;
+/// A neighbour that was not heard for so long is forgotten.
+pub const GONE: u64 = 60 * SECOND;
+/// An announcer that failed eight times of eight is not believed for so long.
+pub const IGNORED: u64 = 60 * SECOND;
+
+/// New cells a second that one neighbour is asked for.
+pub const NEW_PER_SECOND: u64 = 40;
+/// New cells that one neighbour is asked for at once.
+pub const NEW_AT_ONCE: u64 = 200;
+/// Open announcements of a neighbour that has given fewer than [`TRUSTED_AFTER`] cells.
+pub const OPEN_FIRST: u32 = 64;
+/// Open announcements of a neighbour that has given that many.
+pub const OPEN_LATER: u32 = 1_024;
+/// Cells that make a neighbour's announcements worth more room.
+pub const TRUSTED_AFTER: u32 = 8;

@@ -1,0 +1,203 @@
+//! Sets of slots, 64 to a word.
+
+use alloc::vec::Vec;
+
+/// The number under which a table knows a cell.
+pub type Slot = u32;
+
+/// Parts that a set holds in place.
+const NEAR: usize = 4;
+/// Words that the columns may have: 32,768 slots.
+pub(crate) const WORDS_MAX: usize = 512;
+
+/// One word of a set: which of its 64 slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WordMask {
+    /// The slots `64 * word` to `64 * word + 63`.
+    pub word: u32,
+    /// One bit for each of them.
+    pub mask: u64,
+}
+
+/// A few slots, by words. Up to four words lie in place, and nothing is allocated for them.
+#[derive(Clone, Debug, Default)]
+pub struct Set {
+    len: u32,
+    near: [WordMask; NEAR],
+    far: Vec<WordMask>,
+}
+
+impl Set {
+    /// The set of one slot.
+    pub fn of(slot: Slot) -> Self {
+        let mut set = Self::default();
+        set.insert(slot);
+        set
+    }
+
+    /// Adds the slots of one word; a word that is there already gains them.
+    #[inline]
+    pub fn push(&mut self, word: u32, mask: u64) {
+        if mask == 0 {
+            return;
+        }
+        match self.last_mut() {
+            Some(last) if last.word == word => last.mask |= mask,
+            _ => self.append(WordMask { word, mask }),
+        }
+    }
+
+    /// Adds one slot.
+    pub fn insert(&mut self, slot: Slot) {
+        self.push(slot / 64, 1 << (slot % 64));
+    }
+
+    /// The words of the set.
+    #[inline]
+    pub fn parts(&self) -> impl Iterator<Item = WordMask> + '_ {
+        self.near[..(self.len as usize).min(NEAR)].iter().chain(&self.far).copied()
+    }
+
+    /// The slots of the set.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.parts().flat_map(|part| bits(part.mask).map(move |bit| 64 * part.word + bit))
+    }
+
+    /// Number of slots.
+    pub fn count(&self) -> u32 {
+        self.parts().map(|part| part.mask.count_ones()).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether `slot` is in it.
+    pub fn contains(&self, slot: Slot) -> bool {
+        self.parts().any(|part| part.word == slot / 64 && part.mask >> (slot % 64) & 1 == 1)
+    }
+
+    fn last_mut(&mut self) -> Option<&mut WordMask> {
+        let at = self.len.checked_sub(1)? as usize;
+        if at < NEAR { self.near.get_mut(at) } else { self.far.last_mut() }
+    }
+
+    fn append(&mut self, part: WordMask) {
+        match self.near.get_mut(self.len as usize) {
+            Some(place) => *place = part,
+            None => self.far.push(part),
+        }
+        self.len += 1;
+    }
+}
+
+/// The numbers of the bits of `mask`, from the lowest.
+pub(crate) fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let bit = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (bit < 64).then_some(bit)
+    })
+}
+
+/// The highest `count` bits of `mask`.
+pub(crate) fn highest(mask: u64, count: u32) -> u64 {
+    if count >= 64 {
+        return mask;
+    }
+    let mut low = mask;
+    for _ in 0..count {
+        if low == 0 {
+            return mask;
+        }
+        low &= !(1 << (low.ilog2()));
+    }
+    mask & !low
+}
+
+/// Words in which something is to be done.
+#[derive(Clone, Debug)]
+pub(crate) struct Marks([u64; WORDS_MAX / 64]);
+
+impl Marks {
+    pub fn new() -> Self {
+        Self([0; WORDS_MAX / 64])
+    }
+
+    pub fn set(&mut self, word: u32) {
+        self.0[word as usize / 64] |= 1 << (word % 64);
+    }
+
+    pub fn clear(&mut self, word: u32) {
+        self.0[word as usize / 64] &= !(1 << (word % 64));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|group| *group == 0)
+    }
+
+    /// The marked words, from the lowest.
+    pub fn words(&self) -> Words {
+        Words { groups: self.0, at: 0 }
+    }
+}
+
+/// Marked words, from the lowest.
+pub(crate) struct Words {
+    groups: [u64; WORDS_MAX / 64],
+    at: usize,
+}
+
+impl Iterator for Words {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        loop {
+            let group = self.groups.get_mut(self.at)?;
+            if *group != 0 {
+                let bit = group.trailing_zeros();
+                *group &= *group - 1;
+                return Some(64 * self.at as u32 + bit);
+            }
+            self.at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_keeps_its_slots_in_place_and_beyond() {
+        let slots: Vec<Slot> = (0..20).map(|n| n * 37).collect();
+        let mut set = Set::default();
+        for slot in &slots {
+            set.insert(*slot);
+        }
+        assert_eq!(set.slots().collect::<Vec<_>>(), slots);
+        assert_eq!(set.count(), 20);
+        assert!(set.contains(37) && !set.contains(38));
+        assert!(Set::default().is_empty() && Set::of(7).contains(7));
+    }
+
+    #[test]
+    fn the_highest_bits() {
+        assert_eq!(highest(0b1011_0100, 2), 0b1010_0000);
+        assert_eq!(highest(0b11, 5), 0b11);
+        assert_eq!(highest(u64::MAX, 64), u64::MAX);
+    }
+
+    #[test]
+    fn marks_in_order() {
+        let mut marks = Marks::new();
+        marks.set(70);
+        marks.set(3);
+        assert_eq!(marks.words().collect::<Vec<_>>(), [3, 70]);
+        marks.clear(3);
+        marks.clear(70);
+        assert!(marks.is_empty());
+    }
+}

@@ -1,0 +1,49 @@
+//! What an engine has to know of cells, whoever keeps them.
+
+pub mod bits;
+pub mod rows;
+
+use crate::epoch::Life;
+use crate::set::Slot;
+use rows::{Rows, Seat};
+
+/// What every device may know of a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CellFacts {
+    /// Tick of sealing.
+    pub tick: u32,
+    /// How long it lives.
+    pub life: Life,
+    /// Its size class: 512 bytes times two to the power of this.
+    pub class: u8,
+    /// Four bytes of its id, for the sum in a beacon.
+    pub sum: u32,
+}
+
+/// Cells by slot. A crowd has one table for all devices, a node has its own.
+pub trait CellTable {
+    /// A place for one more engine.
+    fn seat(&mut self) -> Seat {
+        self.rows_mut().seat()
+    }
+
+    /// The bit columns.
+    fn rows(&self) -> &Rows;
+
+    /// The bit columns.
+    fn rows_mut(&mut self) -> &mut Rows;
+
+    /// How many words were ever opened, where slots are used again in a ring. Whoever lags behind
+    /// empties the columns of the words that were opened since.
+    fn opened(&self) -> u64 {
+        0
+    }
+
+    /// What is known of the cell in `slot`.
+    fn facts(&self, slot: Slot) -> CellFacts;
+
+    /// Its place in the order of sending: the greatest goes first. `None`: the order of the ring.
+    fn rank(&self, _: Slot) -> Option<u64> {
+        None
+    }
+}

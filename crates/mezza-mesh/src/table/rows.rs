@@ -1,0 +1,177 @@
+//! Bit columns over all slots, for every engine that uses the table.
+
+use alloc::vec::Vec;
+
+use crate::set::WORDS_MAX;
+
+/// Eight columns of one word: one line of a processor's cache.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Line([u64; 8]);
+
+/// The place of an engine in a table.
+pub type Seat = u32;
+
+/// Bit columns. What a frame usually touches lies side by side: the first eight columns of a word in
+/// one line, the columns of the first eight neighbours in the next one, and beside them those of the
+/// other engines for the same word, since a crowd is busy with its newest cells.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    words: usize,
+    /// Engines that there is room for, and those that have a place.
+    seats: usize,
+    taken: usize,
+    /// Lines of a word and seat: one, and one for every eight neighbours.
+    stride: usize,
+    lines: Vec<Line>,
+    /// Columns that are rarely touched.
+    cold_stride: usize,
+    cold: Vec<u64>,
+}
+
+impl Rows {
+    pub(crate) fn new(words: usize, cold_columns: usize) -> Self {
+        debug_assert!(words <= WORDS_MAX);
+        let (lines, cold) = (Vec::new(), Vec::new());
+        Self { words, seats: 0, taken: 0, stride: 2, lines, cold_stride: cold_columns, cold }
+    }
+
+    /// A place for one more engine.
+    pub(crate) fn seat(&mut self) -> Seat {
+        if self.taken == self.seats {
+            self.reshape((2 * self.seats).max(1), self.stride);
+        }
+        self.taken += 1;
+        self.taken as Seat - 1
+    }
+
+    /// Makes room for so many engines at once.
+    pub(crate) fn reserve(&mut self, seats: usize) {
+        if seats > self.seats {
+            self.reshape(seats, self.stride);
+        }
+    }
+
+    /// Makes room for eight more neighbours of each engine.
+    pub(crate) fn widen(&mut self) {
+        self.reshape(self.seats, self.stride + 1);
+    }
+
+    fn reshape(&mut self, seats: usize, stride: usize) {
+        let mut lines = alloc::vec![Line::default(); self.words * seats * stride];
+        let mut cold = alloc::vec![0; self.words * seats * self.cold_stride];
+        for word in 0..self.words {
+            for seat in 0..self.taken {
+                let (from, to) = (word * self.seats + seat, word * seats + seat);
+                let old = &self.lines[from * self.stride..(from + 1) * self.stride];
+                lines[to * stride..to * stride + self.stride].copy_from_slice(old);
+                let old = &self.cold[from * self.cold_stride..(from + 1) * self.cold_stride];
+                cold[to * self.cold_stride..(to + 1) * self.cold_stride].copy_from_slice(old);
+            }
+        }
+        (self.lines, self.cold, self.seats, self.stride) = (lines, cold, seats, stride);
+    }
+
+    #[inline]
+    fn at(&self, seat: Seat, word: u32) -> usize {
+        (word as usize * self.seats + seat as usize) * self.stride
+    }
+
+    /// Words of a column.
+    pub(crate) fn words(&self) -> u32 {
+        self.words as u32
+    }
+
+    /// Neighbours that have a column.
+    pub(crate) fn neighbours(&self) -> usize {
+        8 * (self.stride - 1)
+    }
+
+    /// The first eight columns of a word.
+    #[inline]
+    pub(crate) fn hot(&self, seat: Seat, word: u32) -> &[u64; 8] {
+        &self.lines[self.at(seat, word)].0
+    }
+
+    /// The first eight columns of a word.
+    #[inline]
+    pub(crate) fn hot_mut(&mut self, seat: Seat, word: u32) -> &mut [u64; 8] {
+        let at = self.at(seat, word);
+        &mut self.lines[at].0
+    }
+
+    /// The first eight columns of a word, and the column of a neighbour.
+    #[inline]
+    pub(crate) fn with(
+        &mut self,
+        seat: Seat,
+        word: u32,
+        neighbour: u16,
+    ) -> (&mut [u64; 8], &mut u64) {
+        let at = self.at(seat, word);
+        let (first, rest) = self.lines[at..at + self.stride].split_at_mut(1);
+        (&mut first[0].0, &mut rest[usize::from(neighbour) / 8].0[usize::from(neighbour) % 8])
+    }
+
+    /// What one neighbour has of a word.
+    #[inline]
+    pub(crate) fn has(&self, seat: Seat, word: u32, neighbour: u16) -> u64 {
+        let line = self.at(seat, word) + 1 + usize::from(neighbour) / 8;
+        self.lines[line].0[usize::from(neighbour) % 8]
+    }
+
+    /// What any neighbour has of a word.
+    pub(crate) fn announced(&self, seat: Seat, word: u32) -> u64 {
+        let at = self.at(seat, word);
+        let lines = self.lines[at + 1..at + self.stride].iter();
+        lines.flat_map(|line| line.0).fold(0, |all, has| all | has)
+    }
+
+    /// The rarely touched columns of a word.
+    pub(crate) fn cold(&self, seat: Seat, word: u32) -> &[u64] {
+        let at = (word as usize * self.seats + seat as usize) * self.cold_stride;
+        &self.cold[at..at + self.cold_stride]
+    }
+
+    /// The rarely touched columns of a word.
+    pub(crate) fn cold_mut(&mut self, seat: Seat, word: u32) -> &mut [u64] {
+        let at = (word as usize * self.seats + seat as usize) * self.cold_stride;
+        &mut self.cold[at..at + self.cold_stride]
+    }
+
+    /// Empties all columns of one word.
+    pub(crate) fn clear_word(&mut self, seat: Seat, word: u32) {
+        let at = self.at(seat, word);
+        self.lines[at..at + self.stride].fill(Line::default());
+        self.cold_mut(seat, word).fill(0);
+    }
+
+    /// Empties the column of a neighbour.
+    pub(crate) fn clear_neighbour(&mut self, seat: Seat, neighbour: u16) {
+        for word in 0..self.words() {
+            *self.with(seat, word, neighbour).1 = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_keep_their_bits_when_more_are_added() {
+        let mut rows = Rows::new(3, 2);
+        let seat = rows.seat();
+        (*rows.with(seat, 2, 1).1, rows.hot_mut(seat, 2)[3], rows.cold_mut(seat, 1)[1]) = (5, 6, 7);
+        rows.widen();
+        let other = rows.seat();
+        let seen = (rows.has(seat, 2, 1), rows.hot(seat, 2)[3], rows.cold(seat, 1)[1]);
+        assert_eq!((seen, rows.neighbours(), rows.announced(other, 2)), ((5, 6, 7), 16, 0));
+        *rows.with(seat, 2, 15).1 = 8;
+        assert_eq!(rows.announced(seat, 2), 13);
+        rows.clear_neighbour(seat, 1);
+        assert_eq!(rows.announced(seat, 2), 8);
+        rows.clear_word(seat, 2);
+        assert_eq!((rows.announced(seat, 2), rows.hot(seat, 2)[3]), (0, 0));
+    }
+}

@@ -1,0 +1,4 @@
+//! The tests of the crate that need more than one of its modules.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod crowd;

@@ -1,0 +1,301 @@
+//! Thousands of devices with radios: who hears whom, when, and at which rate.
+//!
+//! A crowd knows no protocol. It asks its [`Swarm`] for the next frame of a device whenever that
+//! device's radio is free and the swarm says that it has something to send; the frame takes as long as
+//! its bytes take at the rate of the radio, and then arrives at every device in range. One seed
+//! decides everything, and time moves by events alone.
+
+mod queue;
+mod space;
+
+use crate::SimRng;
+pub use queue::Queue;
+pub use space::{Place, Space};
+
+/// A device of a crowd, by its place in it.
+pub type DeviceId = u32;
+
+/// The devices of a crowd: what they say and do.
+pub trait Swarm {
+    /// What a radio sends.
+    type Frame;
+
+    /// When the device has something to do at the latest, µs.
+    fn due(&self, device: DeviceId) -> u64;
+
+    /// The next frame of the device and its bytes; `None` if it has none now. Then
+    /// [`due`](Self::due) must be later than `now`, or the device is not asked again before something
+    /// else happens to it.
+    fn next(&mut self, device: DeviceId, now: u64) -> Option<(Self::Frame, usize)>;
+
+    /// A frame arrives from the contact that the device calls `contact`. Whether the device has
+    /// something to do earlier than before.
+    fn hear(&mut self, device: DeviceId, contact: u16, frame: &Self::Frame, now: u64) -> bool;
+
+    /// Two devices come into range: what `a` calls `b`, and what `b` calls `a`.
+    fn meet(&mut self, a: DeviceId, b: DeviceId, now: u64) -> [u16; 2];
+
+    /// The contact that the device calls `contact` is out of range.
+    fn part(&mut self, device: DeviceId, contact: u16, now: u64);
+}
+
+/// How radios behave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RadioModel {
+    /// Bits a second of one device.
+    pub rate: u64,
+    /// Receptions lost, of a million.
+    pub loss_ppm: u32,
+    /// Whether a device waits while somebody in range sends. FoSAM assumes that it need not.
+    pub shared: bool,
+}
+
+impl Default for RadioModel {
+    /// FoSAM's: 1.4 Mbit/s a device, no loss, no interference.
+    fn default() -> Self {
+        Self { rate: 1_400_000, loss_ppm: 0, shared: false }
+    }
+}
+
+/// Somebody in range.
+#[derive(Clone, Copy, Debug)]
+struct Contact {
+    peer: DeviceId,
+    /// What this device calls the peer.
+    ours: u16,
+    /// What the peer calls this device.
+    theirs: u16,
+}
+
+/// When a device is looked at.
+#[derive(Clone, Copy, Debug)]
+struct Alarm {
+    /// When next; at the greatest time while it sends.
+    at: u64,
+    /// Events that are in the queue for this device, so that none is pushed twice. Others are ignored.
+    queued: [u64; 3],
+}
+
+impl Alarm {
+    const NONE: Self = Self { at: u64::MAX, queued: [u64::MAX; 3] };
+
+    /// Sets the alarm; whether an event has to be pushed.
+    #[inline]
+    fn set(&mut self, at: u64) -> bool {
+        self.at = at;
+        if self.queued.contains(&at) {
+            return false;
+        }
+        // The latest one is forgotten; if it is needed again it is pushed again.
+        let [a, b, c] = self.queued;
+        let latest = if a >= b && a >= c {
+            0
+        } else if b >= c {
+            1
+        } else {
+            2
+        };
+        self.queued[latest] = at;
+        true
+    }
+
+    /// An event comes up. Whether it is the one that is waited for.
+    #[inline]
+    fn rings(&mut self, at: u64) -> bool {
+        for queued in &mut self.queued {
+            if *queued == at {
+                *queued = u64::MAX;
+            }
+        }
+        let rings = self.at == at;
+        if rings {
+            self.at = u64::MAX;
+        }
+        rings
+    }
+}
+
+/// What happens at a point in time.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Wake,
+    Sent,
+}
+
+/// What a crowd counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CrowdCounts {
+    /// Frames that were sent.
+    pub frames: u64,
+    /// Frames that arrived somewhere.
+    pub receptions: u64,
+    /// Events of the queue.
+    pub events: u64,
+}
+
+/// A crowd: its devices, its radios and its clock.
+pub struct Crowd<S: Swarm> {
+    swarm: S,
+    model: RadioModel,
+    queue: Queue,
+    alarms: Vec<Alarm>,
+    /// What each device sends now.
+    sending: Vec<Option<S::Frame>>,
+    contacts: Vec<Vec<Contact>>,
+    /// Devices that have something to do since a frame arrived.
+    stirred: Vec<DeviceId>,
+    /// Until then somebody in range of a device sends.
+    heard_until: Vec<u64>,
+    dice: SimRng,
+    now: u64,
+    counts: CrowdCounts,
+}
+
+impl<S: Swarm> Crowd<S> {
+    /// A crowd of `devices` devices out of range of each other, at time `now` µs.
+    pub fn new(swarm: S, devices: usize, model: RadioModel, seed: u64, now: u64) -> Self {
+        let mut crowd = Self {
+            swarm,
+            model,
+            queue: Queue::new(now),
+            alarms: vec![Alarm::NONE; devices],
+            sending: (0..devices).map(|_| None).collect(),
+            contacts: vec![Vec::new(); devices],
+            stirred: Vec::new(),
+            heard_until: vec![0; devices],
+            dice: SimRng::new(seed, u64::MAX),
+            now,
+            counts: CrowdCounts::default(),
+        };
+        for device in 0..devices as DeviceId {
+            crowd.look(device);
+        }
+        crowd
+    }
+
+    /// The time, µs.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// The devices.
+    pub fn swarm(&self) -> &S {
+        &self.swarm
+    }
+
+    /// The devices, to change them. Call [`look`](Self::look) for those that have something to send now.
+    pub fn swarm_mut(&mut self) -> &mut S {
+        &mut self.swarm
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> CrowdCounts {
+        self.counts
+    }
+
+    /// Who is in range of `device`.
+    pub fn contacts(&self, device: DeviceId) -> impl Iterator<Item = DeviceId> + '_ {
+        self.contacts[device as usize].iter().map(|contact| contact.peer)
+    }
+
+    /// Two devices come into range of each other; nothing happens if they are.
+    pub fn meet(&mut self, a: DeviceId, b: DeviceId) {
+        if a == b || self.contacts(a).any(|peer| peer == b) {
+            return;
+        }
+        let [ours, theirs] = self.swarm.meet(a, b, self.now);
+        self.contacts[a as usize].push(Contact { peer: b, ours, theirs });
+        self.contacts[b as usize].push(Contact { peer: a, ours: theirs, theirs: ours });
+        self.look(a);
+        self.look(b);
+    }
+
+    /// Two devices are out of range of each other from now on.
+    pub fn part(&mut self, a: DeviceId, b: DeviceId) {
+        for (device, other) in [(a, b), (b, a)] {
+            let contacts = &mut self.contacts[device as usize];
+            if let Some(at) = contacts.iter().position(|contact| contact.peer == other) {
+                let contact = contacts.remove(at);
+                self.swarm.part(device, contact.ours, self.now);
+            }
+        }
+    }
+
+    /// Lets everything happen until `end`, µs, that included.
+    pub fn run_until(&mut self, end: u64) {
+        while let Some((at, event, device)) = self.queue.pop_until(end) {
+            self.now = at;
+            self.counts.events += 1;
+            match event {
+                Event::Wake => {
+                    if self.alarms[device as usize].rings(at) {
+                        self.look(device);
+                    }
+                }
+                Event::Sent => self.sent(device),
+            }
+        }
+        self.now = self.now.max(end);
+    }
+
+    /// Looks whether a device has something to send, and otherwise when it will.
+    #[inline]
+    pub fn look(&mut self, device: DeviceId) {
+        let at = device as usize;
+        if self.sending[at].is_some() {
+            return;
+        }
+        let mut due = self.swarm.due(device);
+        if due <= self.now {
+            if self.model.shared && self.heard_until[at] > self.now {
+                due = self.heard_until[at] + self.dice.between(20, 500);
+            } else if let Some((frame, bytes)) = self.swarm.next(device, self.now) {
+                self.send(device, frame, bytes);
+                return;
+            } else {
+                due = self.swarm.due(device).max(self.now + 1);
+            }
+        }
+        let alarm = &mut self.alarms[at];
+        if due < alarm.at && alarm.set(due) {
+            self.queue.push(due, Event::Wake, device);
+        }
+    }
+
+    fn send(&mut self, device: DeviceId, frame: S::Frame, bytes: usize) {
+        let takes = (8_000_000 * bytes as u64).div_ceil(self.model.rate).max(1);
+        let ends = self.now + takes;
+        self.counts.frames += 1;
+        if self.model.shared {
+            for at in 0..self.contacts[device as usize].len() {
+                let peer = self.contacts[device as usize][at].peer;
+                let heard = &mut self.heard_until[peer as usize];
+                *heard = (*heard).max(ends);
+            }
+        }
+        self.sending[device as usize] = Some(frame);
+        self.alarms[device as usize].at = u64::MAX;
+        self.queue.push(ends, Event::Sent, device);
+    }
+
+    /// The frame of `device` arrives at everybody in range.
+    fn sent(&mut self, device: DeviceId) {
+        let Self { swarm, sending, contacts, stirred, dice, counts, .. } = self;
+        let Some(frame) = &sending[device as usize] else { return };
+        for contact in &contacts[device as usize] {
+            let loss = u64::from(self.model.loss_ppm);
+            if loss > 0 && dice.between(0, 999_999) < loss {
+                continue;
+            }
+            counts.receptions += 1;
+            if swarm.hear(contact.peer, contact.theirs, frame, self.now) {
+                stirred.push(contact.peer);
+            }
+        }
+        sending[device as usize] = None;
+        self.look(device);
+        while let Some(stirred) = self.stirred.pop() {
+            self.look(stirred);
+        }
+    }
+}
