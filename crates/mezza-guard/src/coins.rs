@@ -12,13 +12,13 @@ use crate::group::Group;
 /// What a coin is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoinRole {
-    /// A private exponent: a, b, x, y.
+    /// A private exponent: a, b, x, y. Seen: its key.
     Exponent,
-    /// r of a commitment.
+    /// r of a commitment. Seen: r.
     CommitmentR,
-    /// s of a commitment.
+    /// s of a commitment. Seen: C1, C2, s.
     CommitmentS,
-    /// The exponent of an El-Gamal ciphertext.
+    /// The exponent of an El-Gamal ciphertext. Seen: c0, c1.
     Encryption,
     /// A firewall's coin that multiplies: w, alpha, beta.
     Power,
@@ -33,6 +33,9 @@ impl CoinRole {
     }
 }
 
+/// What an observer of the wire would see of a candidate: the fields that it decides, encoded.
+pub type View<'a, G> = dyn Fn(&<G as Group>::Scalar) -> Vec<Vec<u8>> + 'a;
+
 /// A source of coins. `view` gives what an observer of the wire would see of a candidate: an honest
 /// source ignores it, a substitution attack is a source that does not.
 pub trait Coins<G: Group> {
@@ -41,7 +44,7 @@ pub trait Coins<G: Group> {
         &mut self,
         group: &G,
         role: CoinRole,
-        view: &dyn Fn(&G::Scalar) -> Vec<u8>,
+        view: &View<'_, G>,
         rng: &mut dyn CryptoRng,
     ) -> G::Scalar;
 }
@@ -55,7 +58,7 @@ impl<G: Group> Coins<G> for Uniform {
         &mut self,
         group: &G,
         role: CoinRole,
-        _: &dyn Fn(&G::Scalar) -> Vec<u8>,
+        _: &View<'_, G>,
         rng: &mut dyn CryptoRng,
     ) -> G::Scalar {
         if role.may_be_zero() { group.draw(rng) } else { group.draw_nonzero(rng) }
@@ -85,7 +88,7 @@ impl<G: Group> Coins<G> for GivenCoins<G::Scalar> {
         &mut self,
         group: &G,
         role: CoinRole,
-        view: &dyn Fn(&G::Scalar) -> Vec<u8>,
+        view: &View<'_, G>,
         rng: &mut dyn CryptoRng,
     ) -> G::Scalar {
         self.0.pop_front().unwrap_or_else(|| Uniform.draw(group, role, view, rng))

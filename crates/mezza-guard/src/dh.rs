@@ -6,6 +6,7 @@
 //! k = B^a                             k = A^b
 //! ```
 
+use alloc::vec;
 use core::fmt;
 
 use mezza_core::{CryptoRng, Secret};
@@ -29,7 +30,7 @@ impl<G: Group> DhParty<G> {
         coins: &mut dyn Coins<G>,
         rng: &mut dyn CryptoRng,
     ) -> (Self, Message<G>) {
-        let see = |a: &G::Scalar| group.encode(&group.power_g(a));
+        let see = |a: &G::Scalar| vec![group.encode(&group.power_g(a))];
         let exponent = wiped(coins.draw(group, CoinRole::Exponent, &see, rng));
         let key = Message::key(group.power_g(&exponent));
         (Self { exponent }, key)

@@ -9,6 +9,7 @@
 //! ```
 //! In the thesis Bob commits and Alice answers.
 
+use alloc::vec;
 use core::fmt;
 
 use mezza_core::{CryptoRng, Secret};
@@ -69,7 +70,7 @@ impl<G: Group> Answerer<G> {
         coins: &mut dyn Coins<G>,
         rng: &mut dyn CryptoRng,
     ) -> (Self, Message<G>) {
-        let see = |a: &G::Scalar| group.encode(&group.power_g(a));
+        let see = |a: &G::Scalar| vec![group.encode(&group.power_g(a))];
         let a = wiped(coins.draw(group, CoinRole::Exponent, &see, rng));
         let key = Message::key(group.power_g(&a));
         (Self { a, commitment }, key)

@@ -6,7 +6,7 @@
 //! m = c1 c0^-a
 //! ```
 
-use alloc::vec::Vec;
+use alloc::vec;
 use core::fmt;
 
 use mezza_core::CryptoRng;
@@ -29,7 +29,7 @@ impl<G: Group> KeyOwner<G> {
         coins: &mut dyn Coins<G>,
         rng: &mut dyn CryptoRng,
     ) -> (Self, Message<G>) {
-        let see = |a: &G::Scalar| group.encode(&group.power_g(a));
+        let see = |a: &G::Scalar| vec![group.encode(&group.power_g(a))];
         let a = wiped(coins.draw(group, CoinRole::Exponent, &see, rng));
         let key = Message::encryption_key(group.power_g(&a));
         (Self { a }, key)
@@ -87,9 +87,7 @@ impl<G: Group> Encryptor<G> {
             };
             [c0, group.multiply(&group.power(&self.h, b), m)]
         };
-        let see = |b: &G::Scalar| -> Vec<u8> {
-            encrypt(b).iter().flat_map(|element| group.encode(element)).collect()
-        };
+        let see = |b: &G::Scalar| encrypt(b).iter().map(|element| group.encode(element)).collect();
         let b = wiped(coins.draw(group, CoinRole::Encryption, &see, rng));
         let [c0, c1] = encrypt(&b);
         Message::ciphertext(c0, c1)

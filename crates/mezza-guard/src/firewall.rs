@@ -12,6 +12,7 @@ mod dh;
 mod elgamal;
 
 pub use answering::AnsweringFirewall;
+pub(crate) use committing::CommittingCoins;
 pub use committing::CommittingFirewall;
 pub use dh::DhFirewall;
 pub use elgamal::{KeyMaulFirewall, ReMaulFirewall, RerandFirewall};
@@ -89,7 +90,7 @@ impl<G: Group> core::fmt::Debug for Stack<G> {
 }
 
 /// Refuses the identity, which no coin changes.
-fn proper<G: Group>(group: &G, elements: &[&G::Element]) -> Result<(), FirewallError> {
+pub(crate) fn proper<G: Group>(group: &G, elements: &[&G::Element]) -> Result<(), FirewallError> {
     if elements.iter().any(|element| group.is_identity(element)) {
         return Err(FirewallError::Identity);
     }

@@ -4,6 +4,7 @@
 mod ristretto;
 
 pub use ristretto::Ristretto;
+pub(crate) use ristretto::wide;
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -151,11 +152,7 @@ impl<G: Group> SharedElement<G> {
     ///
     /// # Errors
     /// [`GroupError::Element`] if the peer's element, and with it the result, is the identity.
-    pub fn agree(
-        group: &G,
-        their: &G::Element,
-        exponent: &G::Scalar,
-    ) -> Result<Self, GroupError> {
+    pub fn agree(group: &G, their: &G::Element, exponent: &G::Scalar) -> Result<Self, GroupError> {
         let shared = group.power(their, exponent);
         group.proper(&shared)?;
         Ok(Self(shared))

@@ -96,8 +96,7 @@ impl PairingKey {
         let mut bytes = [0; 35];
         bytes[..32].copy_from_slice(self.0.expose());
         bytes[32..].copy_from_slice(&self.check());
-        let code =
-            Secret::init_with(|code| BASE32_NOPAD.encode_mut(&bytes, code.as_mut_slice()));
+        let code = Secret::init_with(|code| BASE32_NOPAD.encode_mut(&bytes, code.as_mut_slice()));
         bytes.zeroize();
         code
     }

@@ -25,11 +25,14 @@
 //! | [`message`] | every message of the variants, and its bytes |
 //! | [`commit`], [`dh`], [`dh_comm`], [`elgamal`] | the variants of the thesis, their ends as typestates |
 //! | [`firewall`] | [`Firewall`], one for each variant; [`Stack`](firewall::Stack) |
-//! | [`keys`] | pairing, key schedules |
+//! | [`gkx`] | a key exchange for blind guards, and its guard |
+//! | [`coin`] | keys that client and guard make together |
+//! | [`keys`], [`wire`] | pairing and key schedules; every frame that a guard sees |
 #![no_std]
 
 extern crate alloc;
 
+pub mod coin;
 pub mod coins;
 pub mod commit;
 pub mod dh;
@@ -37,9 +40,11 @@ pub mod dh_comm;
 pub mod elgamal;
 pub mod error;
 pub mod firewall;
+pub mod gkx;
 pub mod group;
 pub mod keys;
 pub mod message;
+pub mod wire;
 
 pub use error::{ExchangeError, FirewallError, GroupError};
 pub use firewall::Firewall;

@@ -26,17 +26,66 @@ pub struct CommittingFirewall<G: Group, C = Uniform> {
 
 enum State<G: Group> {
     New,
-    Committed(Changed<G>),
-    Answered(Changed<G>),
+    Committed(CommittingCoins<G>, [G::Element; 2]),
+    Answered(CommittingCoins<G>, [G::Element; 2]),
     Done,
 }
 
-/// The coins, and what went out.
-struct Changed<G: Group> {
+/// alpha, u and v of one session.
+pub(crate) struct CommittingCoins<G: Group> {
     alpha: Coin<G>,
     u: Coin<G>,
     v: Coin<G>,
-    commitment: [G::Element; 2],
+}
+
+impl<G: Group> CommittingCoins<G> {
+    pub(crate) fn draw(group: &G, coins: &mut dyn Coins<G>, rng: &mut dyn CryptoRng) -> Self {
+        let mut draw = |role| Coin::draw(group, role, coins, rng);
+        let (alpha, u, v) = (draw(CoinRole::Power), draw(CoinRole::Shift), draw(CoinRole::Shift));
+        Self { alpha, u, v }
+    }
+
+    /// C1' and C2'; refuses an identity before and after.
+    pub(crate) fn commitment(
+        &self,
+        group: &G,
+        [c1, c2]: [&G::Element; 2],
+    ) -> Result<[G::Element; 2], FirewallError> {
+        proper(group, &[c1, c2])?;
+        let hv = group.power_h(self.v.scalar());
+        let shift = group.multiply(&group.power_g(self.u.scalar()), &hv);
+        let raise = |element: G::Element| group.power(&element, self.alpha.scalar());
+        let changed = [raise(group.multiply(c1, &shift)), raise(group.multiply(c2, &hv))];
+        proper(group, &[&changed[0], &changed[1]])?;
+        Ok(changed)
+    }
+
+    /// The other key to the power of alpha.
+    pub(crate) fn key(&self, group: &G, key: &G::Element) -> Result<G::Element, FirewallError> {
+        proper(group, &[key])?;
+        Ok(group.power(key, self.alpha.scalar()))
+    }
+
+    /// r' and s', checked against the commitment that went out (GUARD-7).
+    pub(crate) fn opening(
+        &self,
+        group: &G,
+        went_out: [&G::Element; 2],
+        [r, s]: [&G::Scalar; 2],
+    ) -> Result<[G::Scalar; 2], FirewallError> {
+        let alpha = self.alpha.scalar();
+        let r = group.times(alpha, &group.add(r, self.u.scalar()));
+        let s = group.times(alpha, &group.add(s, self.v.scalar()));
+        commit::open(group, went_out, [&r, &s]).map_err(|_| FirewallError::Opening)?;
+        Ok([r, s])
+    }
+}
+
+impl CommittingCoins<crate::group::Ristretto> {
+    /// All coins, for tests.
+    pub(crate) fn snapshot(&self) -> alloc::vec::Vec<u8> {
+        [&self.alpha, &self.u, &self.v].map(|coin| coin.scalar().to_bytes()).concat()
+    }
 }
 
 impl<G: Group> CommittingFirewall<G> {
@@ -51,36 +100,6 @@ impl<G: Group, C: Coins<G>> CommittingFirewall<G, C> {
     pub const fn with_coins(group: G, coins: C) -> Self {
         Self { group, coins, state: State::New }
     }
-
-    fn commitment(
-        &mut self,
-        [c1, c2]: [&G::Element; 2],
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Message<G>, FirewallError> {
-        let group = &self.group;
-        proper(group, &[c1, c2])?;
-        let mut draw = |role| Coin::draw(group, role, &mut self.coins, rng);
-        let (alpha, u, v) = (draw(CoinRole::Power), draw(CoinRole::Shift), draw(CoinRole::Shift));
-        let hv = group.power_h(v.scalar());
-        let shift = group.multiply(&group.power_g(u.scalar()), &hv);
-        let raise = |element: G::Element| group.power(&element, alpha.scalar());
-        let commitment = [raise(group.multiply(c1, &shift)), raise(group.multiply(c2, &hv))];
-        proper(group, &[&commitment[0], &commitment[1]])?;
-        let [out1, out2] = commitment.clone();
-        self.state = State::Committed(Changed { alpha, u, v, commitment });
-        Ok(Message::commitment(out1, out2))
-    }
-
-    fn opening(&mut self, [r, s]: [&G::Scalar; 2]) -> Result<Message<G>, FirewallError> {
-        let State::Answered(changed) = &self.state else { return Err(FirewallError::Order) };
-        let (group, alpha) = (&self.group, changed.alpha.scalar());
-        let r = group.times(alpha, &group.add(r, changed.u.scalar()));
-        let s = group.times(alpha, &group.add(s, changed.v.scalar()));
-        let [c1, c2] = &changed.commitment;
-        commit::open(group, [c1, c2], [&r, &s]).map_err(|_| FirewallError::Opening)?;
-        self.state = State::Done;
-        Ok(Message::opening(r, s))
-    }
 }
 
 impl<G: Group, C: Coins<G>> Firewall<G> for CommittingFirewall<G, C> {
@@ -89,12 +108,20 @@ impl<G: Group, C: Coins<G>> Firewall<G> for CommittingFirewall<G, C> {
         message: Message<G>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
+        let group = &self.group;
         match (&self.state, &message) {
             (State::New, Message::Commitment(both)) => {
-                self.commitment(both.each_ref().map(ViewDependent::seen), rng)
+                let coins = CommittingCoins::draw(group, &mut self.coins, rng);
+                let both = both.each_ref().map(ViewDependent::seen);
+                let [c1, c2] = coins.commitment(group, both)?;
+                self.state = State::Committed(coins, [c1.clone(), c2.clone()]);
+                Ok(Message::commitment(c1, c2))
             }
-            (State::Answered(_), Message::Opening(both)) => {
-                self.opening(both.each_ref().map(ViewDependent::seen))
+            (State::Answered(coins, went_out), Message::Opening(both)) => {
+                let both = both.each_ref().map(ViewDependent::seen);
+                let [r, s] = coins.opening(group, went_out.each_ref(), both)?;
+                self.state = State::Done;
+                Ok(Message::opening(r, s))
             }
             _ => Err(FirewallError::Order),
         }
@@ -105,13 +132,12 @@ impl<G: Group, C: Coins<G>> Firewall<G> for CommittingFirewall<G, C> {
         message: Message<G>,
         _: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
-        let (State::Committed(changed), Message::Key(key)) = (&self.state, &message) else {
+        let (State::Committed(coins, _), Message::Key(key)) = (&self.state, &message) else {
             return Err(FirewallError::Order);
         };
-        proper(&self.group, &[key.seen()])?;
-        let raised = self.group.power(key.seen(), changed.alpha.scalar());
-        if let State::Committed(changed) = core::mem::replace(&mut self.state, State::New) {
-            self.state = State::Answered(changed);
+        let raised = coins.key(&self.group, key.seen())?;
+        if let State::Committed(coins, sent) = core::mem::replace(&mut self.state, State::New) {
+            self.state = State::Answered(coins, sent);
         }
         Ok(Message::key(raised))
     }

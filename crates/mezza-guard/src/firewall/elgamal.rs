@@ -28,7 +28,7 @@ fn public_key<G: Group>(group: &G, message: &Message<G>) -> Result<SeenKey<G>, F
     Ok((g, h))
 }
 
-/// Re-randomises ciphertexts at the encryptor: EG_Rerand.
+/// Re-randomises ciphertexts at the encryptor: `EG_Rerand`.
 pub struct RerandFirewall<G: Group, C = Uniform> {
     group: G,
     coins: C,
@@ -92,7 +92,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for RerandFirewall<G, C> {
     }
 }
 
-/// Mauls the key at its owner, where it protects the generation of the key (EG_KeyMaul).
+/// Mauls the key at its owner, where it protects the generation of the key (`EG_KeyMaul`).
 pub struct KeyMaulFirewall<G: Group, C = Uniform> {
     group: G,
     coins: C,
@@ -142,7 +142,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for KeyMaulFirewall<G, C> {
     }
 }
 
-/// Mauls the key towards the encryptor, re-randomises under the mauled key, mauls back (EG_ReMaul in
+/// Mauls the key towards the encryptor, re-randomises under the mauled key, mauls back (`EG_ReMaul` in
 /// the order that decrypts; the listing of the thesis does not).
 pub struct ReMaulFirewall<G: Group, C = Uniform> {
     group: G,

@@ -5,9 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use curve25519_dalek::constants::{RISTRETTO_BASEPOINT_POINT, RISTRETTO_BASEPOINT_TABLE};
-use curve25519_dalek::ristretto::{
-    CompressedRistretto, RistrettoBasepointTable, RistrettoPoint,
-};
+use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoBasepointTable, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::Identity as _;
 use mezza_core::{CryptoRng, Hash512 as _, Sha512};
