@@ -98,7 +98,7 @@ fn tries(bench: &Bench) -> Result<Vec<Try>> {
 
 /// Open cells succeed each time, so a twentieth of the runs shows it.
 fn runs(bench: &Bench, expected: Expected) -> u64 {
-    let all = bench.profile.pick(1_000, RUNS, 4 * RUNS);
+    let all = bench.profile.pick(600, RUNS, 4 * RUNS);
     if expected == Expected::Open { all / 20 } else { all }
 }
 

@@ -19,7 +19,7 @@ use super::experiment::{Experiment, Report};
 use crate::asa::{Element, Sequence, element};
 use crate::bench::Bench;
 use crate::shape::Claim;
-use crate::variant::{self, Variant, unknown};
+use crate::variant::{self, GROUPS, Variant, unknown};
 use crate::wires::child::WireProcess;
 use crate::wires::{Attack, WireJob};
 use reader::Reading;
@@ -59,9 +59,13 @@ impl Chosen {
         let element =
             named.ok_or_else(|| unknown(&what, given("element").unwrap_or(""), &names))?;
         let number = |key: &str| bench.params[key].as_u64();
+        let group = given("group").unwrap_or(GROUPS[0]);
+        if !GROUPS.contains(&group) {
+            return Err(unknown("group", group, &GROUPS));
+        }
         Ok(Self {
             variant,
-            group: given("group").unwrap_or("ristretto255").to_owned(),
+            group: group.to_owned(),
             firewall,
             element,
             lambda: number("lambda").and_then(|n| u32::try_from(n).ok()).unwrap_or(8),

@@ -27,7 +27,7 @@ fn a_handshake_passes_a_firewall_between_processes() {
 /// thesis that leave a channel open, all again. 200 handshakes each, and the ends agree every time.
 #[test]
 fn a_planted_secret_leaks_where_a_variant_is_weak_and_nowhere_else() {
-    let all = "16 of 16 blocks of 8 bits are those of the secret; 200 of 200 symbols hit";
+    let all = "32 of 32 blocks of 4 bits are those of the secret; 200 of 200 symbols hit";
     for (variant, firewall, reads) in [
         ("dh", "none", true),
         ("dh", "fw", false),
@@ -38,7 +38,9 @@ fn a_planted_secret_leaks_where_a_variant_is_weak_and_nowhere_else() {
         ("eg", "rerand", false),
         ("eg", "remaul", false),
     ] {
-        let (output, text) = run(&["leak", "--variant", variant, "--firewall", firewall]);
+        let how = ["--lambda", "4", "--stateful"];
+        let what = ["leak", "--variant", variant, "--firewall", firewall];
+        let (output, text) = run(&[&what[..], &how[..]].concat());
         assert_eq!(output.status.code(), Some(0), "{text}");
         assert_eq!(text.contains(all), reads, "{variant} {firewall}: {text}");
         assert!(text.contains("holds  both ends agree each time"), "{text}");
