@@ -27,6 +27,8 @@ pub struct Bench {
     pub profile: Profile,
     /// The seed.
     pub seed: u64,
+    /// What the command line says beyond the profile.
+    pub params: serde_json::Value,
     /// The raw lines.
     pub raw: Raw,
     /// Notices whether the machine is busy.
@@ -47,6 +49,7 @@ impl Bench {
     /// Another run of the lab measures, or the disk refuses.
     pub fn new(run: &RunSpec, out: &Path) -> Result<Self> {
         let RunSpec { profile, seed, exclusive, .. } = *run;
+        let params = run.params.clone();
         let decides = profile != Profile::Smoke;
         let lock = if decides { Some(MeasurementLock::take(exclusive)?) } else { None };
         let cannot = |_| {
@@ -57,7 +60,7 @@ impl Bench {
         let folder = tempfile::Builder::new().prefix("lab-").tempdir_in(out).map_err(cannot)?;
         let watch = LoadWatch::new(profile.pick(2, LOOP_MS, LOOP_MS), decides);
         let path = raw::path(out, run.experiment, run.shard);
-        Ok(Self { profile, seed, raw: Raw::new(run), watch, folder, path, _lock: lock })
+        Ok(Self { profile, seed, params, raw: Raw::new(run), watch, folder, path, _lock: lock })
     }
 
     /// Adds a figure to the raw lines.

@@ -11,7 +11,7 @@ use mezza::testing::faces::cli::cpu::choose;
 
 use crate::goals::{self, PartName};
 use crate::terminal::{complain, say};
-use crate::{doctor, ours, place, run};
+use crate::{doctor, ours, place, run, wires};
 
 /// Measures what the designs promise and what the papers published
 #[derive(Debug, Parser)]
@@ -42,6 +42,12 @@ enum Command {
     /// Measure our own operations, as lines on standard input ask for them
     #[command(hide = true)]
     Peer,
+    /// One end, firewall or observer of a handshake over TCP
+    #[command(hide = true)]
+    Wire {
+        /// The work, as JSON
+        job: String,
+    },
 }
 
 /// Reads the arguments and runs the command.
@@ -57,6 +63,7 @@ pub fn main() -> ExitCode {
         Command::List { out } => list(out).map(|()| Exit::Done),
         Command::Doctor => doctor::run().map(|()| Exit::Done),
         Command::Peer => ours::serve().map(|()| Exit::Done),
+        Command::Wire { job } => wires::serve(&job).map(|()| Exit::Done),
     };
     let exit = done.unwrap_or_else(|error| {
         complain(&format!("mezza-lab: {error:#}"));

@@ -9,10 +9,12 @@
 //!                           peer: ours (`mezza-lab peer`) and lab/peers/*.sh, each a process
 //! ```
 //!
-//! A module imports only what stands before it: `fit machine papers place plot profile rate row
-//! shape shard terminal`, then `args clock limit parallel peer process`, `doctor raw`, `bench`, `ours`, `goals`, `run`, `cli`.
+//! A module imports only what stands before it: `fit machine modp papers place plot prime profile rate
+//! row shape shard terminal`, then `args clock limit parallel peer process thesis`, `doctor raw variant`,
+//! `asa bench`, `ours wires`, `goals`, `run`, `cli`.
 
 mod args;
+mod asa;
 mod bench;
 mod cli;
 mod clock;
@@ -36,6 +38,9 @@ mod run;
 mod shape;
 mod shard;
 mod terminal;
+mod thesis;
+mod variant;
+mod wires;
 
 use std::path::Path;
 use std::process::ExitCode;

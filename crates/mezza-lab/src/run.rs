@@ -1,6 +1,9 @@
 //! `run WHAT..`: the tables and figures of the papers, measured again.
 
+mod asa;
 mod experiment;
+mod leak;
+mod options;
 mod signal;
 mod vuvuzela;
 
@@ -10,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use mezza::testing::api::{Exit, Fault};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::MeasureArgs;
 use crate::bench::Bench;
@@ -21,6 +24,7 @@ use crate::shape::Claim;
 use crate::terminal::{complain, say};
 use crate::{parallel, peer, place};
 use experiment::{Experiment, Report};
+use options::WireOptions;
 
 /// The arguments of `run`.
 #[derive(Debug, Args)]
@@ -32,12 +36,19 @@ pub struct Order {
     #[arg(long, value_enum, default_value_t = Profile::Quick)]
     profile: Profile,
     #[command(flatten)]
+    options: WireOptions,
+    #[command(flatten)]
     args: MeasureArgs,
 }
 
 /// The papers and their experiments.
-const PAPERS: [(&str, &[Experiment]); 3] =
-    [("signal", signal::ALL), ("vuvuzela", vuvuzela::ALL), ("sosp15", vuvuzela::SOSP15)];
+const PAPERS: [(&str, &[Experiment]); 5] = [
+    ("signal", signal::ALL),
+    ("vuvuzela", vuvuzela::ALL),
+    ("sosp15", vuvuzela::SOSP15),
+    ("wires", leak::ALL),
+    ("attacks", asa::ALL),
+];
 
 /// All experiments.
 fn all() -> impl Iterator<Item = &'static Experiment> {
@@ -49,8 +60,10 @@ fn all() -> impl Iterator<Item = &'static Experiment> {
 /// # Errors
 /// An unknown id, a busy machine, a peer that cannot be fetched, or a disk that refuses.
 pub fn run(order: Order) -> Result<Exit> {
-    let Order { what, profile, args: MeasureArgs { fetch, json, seed, shard, out } } = order;
+    let Order { what, profile, options, args } = order;
+    let MeasureArgs { fetch, json, seed, shard, out } = args;
     let mut chosen = choose(&what)?;
+    let params = options.params(&chosen)?;
     if let Some(shard) = shard {
         chosen = shard.of(chosen, |experiment| profile.cost_s(experiment.seconds));
     }
@@ -59,7 +72,7 @@ pub fn run(order: Order) -> Result<Exit> {
         peers.into_iter().try_for_each(peer::fetch)?;
     }
     let out = place::out(out);
-    let measure = |experiment| measure(experiment, profile, seed, &out);
+    let measure = |experiment| measure(experiment, (profile, seed, &params), &out);
     // Experiments that measure no time run on all cores, before the others start.
     let (exclusive, calculated): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|e| e.exclusive);
     let calculated = parallel::map(calculated, measure);
@@ -82,20 +95,19 @@ pub fn run(order: Order) -> Result<Exit> {
 /// Runs an experiment; gives its report and the path of its raw lines.
 fn measure(
     experiment: &'static Experiment,
-    profile: Profile,
-    seed: u64,
+    (profile, seed, params): (Profile, u64, &Value),
     out: &Path,
 ) -> Result<(&'static Experiment, Report, PathBuf)> {
     let Experiment { id, rev, exclusive, .. } = *experiment;
     complain(&format!("measuring {id}"));
-    let params = json!({});
+    let params = params.clone();
     let run = RunSpec { experiment: id, rev, profile, seed, params, exclusive, shard: None };
     let mut bench = Bench::new(&run, out)?;
     let report = (experiment.run)(&mut bench)?;
     Ok((experiment, report, bench.finish()?))
 }
 
-fn value(experiment: &Experiment, report: &Report, profile: Profile) -> serde_json::Value {
+fn value(experiment: &Experiment, report: &Report, profile: Profile) -> Value {
     let shapes: Vec<_> = report.shapes.iter().map(Claim::value).collect();
     json!({
         "exp": experiment.id, "profile": profile.name(), "lines": report.lines, "shapes": shapes,
@@ -104,12 +116,7 @@ fn value(experiment: &Experiment, report: &Report, profile: Profile) -> serde_js
 }
 
 /// Writes table and plot beside the raw lines.
-fn keep(
-    out: &Path,
-    experiment: &Experiment,
-    report: &Report,
-    value: &serde_json::Value,
-) -> Result<()> {
+fn keep(out: &Path, experiment: &Experiment, report: &Report, value: &Value) -> Result<()> {
     let write = |folder: &str, ending: &str, text: String| {
         let folder = out.join(folder);
         std::fs::create_dir_all(&folder)?;
@@ -193,7 +200,7 @@ mod tests {
     fn what_only_calculates_is_declared() {
         let calculated = all().filter(|experiment| !experiment.exclusive);
         let ids: Vec<_> = calculated.map(|experiment| experiment.id).collect();
-        assert_eq!(ids, ["signal-f5", "signal-f6", "vuvuzela-noise"]);
+        assert_eq!(ids, ["signal-f5", "signal-f6", "vuvuzela-noise", "wire", "leak", "asa"]);
     }
 
     #[test]

@@ -31,13 +31,13 @@ const VALUES: [&str; 12] = [
 
 const LAB: [&[&str]; 8] = [
     &[
-        "fit", "machine", "papers", "place", "plot", "profile", "rate", "row", "shape", "shard",
-        "terminal",
+        "fit", "machine", "modp", "papers", "place", "plot", "prime", "profile", "rate", "row",
+        "shape", "shard", "terminal",
     ],
-    &["args", "clock", "limit", "parallel", "peer", "process"],
-    &["doctor", "raw"],
-    &["bench"],
-    &["ours"],
+    &["args", "clock", "limit", "parallel", "peer", "process", "thesis"],
+    &["doctor", "raw", "variant"],
+    &["asa", "bench"],
+    &["ours", "wires"],
     &["goals"],
     &["run"],
     &["cli"],

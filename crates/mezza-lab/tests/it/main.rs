@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+mod guard;
+
 fn lab(args: &[&str], out: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mezza-lab"));
     command.args(args).arg("--out").arg(out).output().unwrap()

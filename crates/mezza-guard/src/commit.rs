@@ -1,0 +1,53 @@
+//! The commitment of the thesis (section 3.5): perfectly hiding; binding while nobody knows the
+//! logarithm of h to the base g.
+
+use alloc::vec;
+
+use mezza_core::CryptoRng;
+use zeroize::Zeroizing;
+
+use crate::coins::{CoinRole, Coins, wiped};
+use crate::error::ExchangeError;
+use crate::group::Group;
+
+/// (C1, C2) = (g^r h^s, h^s x). h^s is computed once.
+pub fn commit<G: Group>(group: &G, x: &G::Element, [r, s]: [&G::Scalar; 2]) -> [G::Element; 2] {
+    let hs = group.power_h(s);
+    [group.multiply(&group.power_g(r), &hs), group.multiply(&hs, x)]
+}
+
+/// The committed element, if r and s open the commitment and it is not the identity.
+///
+/// # Errors
+/// [`ExchangeError::Opening`] if they do not.
+pub fn open<G: Group>(
+    group: &G,
+    [c1, c2]: [&G::Element; 2],
+    [r, s]: [&G::Scalar; 2],
+) -> Result<G::Element, ExchangeError> {
+    let hs = group.power_h(s);
+    if group.multiply(&group.power_g(r), &hs) != *c1 {
+        return Err(ExchangeError::Opening);
+    }
+    let x = group.multiply(c2, &group.invert(&hs));
+    if group.is_identity(&x) { Err(ExchangeError::Opening) } else { Ok(x) }
+}
+
+/// The coins of a commitment to g^x, drawn in this order: x, r, s; and the commitment.
+pub(crate) fn coins_and_commitment<G: Group>(
+    group: &G,
+    coins: &mut dyn Coins<G>,
+    rng: &mut dyn CryptoRng,
+) -> ([Zeroizing<G::Scalar>; 3], [G::Element; 2]) {
+    let see_key = |x: &G::Scalar| vec![group.encode(&group.power_g(x))];
+    let x = wiped(coins.draw(group, CoinRole::Exponent, &see_key, rng));
+    let r = wiped(coins.draw(group, CoinRole::CommitmentR, &|r| vec![group.encode_scalar(r)], rng));
+    let key = group.power_g(&x);
+    let see_both = |s: &G::Scalar| {
+        let [c1, c2] = commit(group, &key, [&r, s]);
+        vec![group.encode(&c1), group.encode(&c2), group.encode_scalar(s)]
+    };
+    let s = wiped(coins.draw(group, CoinRole::CommitmentS, &see_both, rng));
+    let commitment = commit(group, &key, [&r, &s]);
+    ([x, r, s], commitment)
+}

@@ -1,0 +1,102 @@
+//! Diffie-Hellman with a commitment (thesis, section 4.1): neither end can steer the key.
+//!
+//! ```text
+//! Committer: x, r, s                                  Answerer: a
+//!       --- C1 = g^r h^s, C2 = h^s g^x --->
+//!       <-- A = g^a ---
+//!       --- r, s --->                                 C1 = g^r h^s;  X = C2 h^-s != 1
+//! k = A^x                                             k = X^a
+//! ```
+//! In the thesis Bob commits and Alice answers.
+
+use alloc::vec;
+use core::fmt;
+
+use mezza_core::{CryptoRng, Secret};
+use zeroize::Zeroizing;
+
+use crate::coins::{CoinRole, Coins, wiped};
+use crate::commit::{coins_and_commitment, open};
+use crate::error::ExchangeError;
+use crate::group::{Group, SharedElement};
+use crate::keys;
+use crate::message::Message;
+
+/// The end that commits, waiting for the other key.
+pub struct Committer<G: Group> {
+    x: Zeroizing<G::Scalar>,
+    r: Zeroizing<G::Scalar>,
+    s: Zeroizing<G::Scalar>,
+}
+
+impl<G: Group> Committer<G> {
+    /// Draws x, r and s; gives the commitment.
+    pub fn begin(
+        group: &G,
+        coins: &mut dyn Coins<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> (Self, Message<G>) {
+        let ([x, r, s], [c1, c2]) = coins_and_commitment(group, coins, rng);
+        (Self { x, r, s }, Message::commitment(c1, c2))
+    }
+
+    /// Opens the commitment, now that the other key is known; gives the opening and the key, 32 bytes.
+    ///
+    /// # Errors
+    /// The peer's key is the identity.
+    pub fn finish(
+        self,
+        group: &G,
+        their: &G::Element,
+    ) -> Result<(Message<G>, Secret<32>), ExchangeError> {
+        let shared =
+            SharedElement::agree(group, their, &self.x).map_err(|_| ExchangeError::Identity)?;
+        let opening = Message::opening((*self.r).clone(), (*self.s).clone());
+        Ok((opening, keys::lab_key(group, &shared)))
+    }
+}
+
+/// The end that answers a commitment, waiting for its opening.
+pub struct Answerer<G: Group> {
+    a: Zeroizing<G::Scalar>,
+    commitment: [G::Element; 2],
+}
+
+impl<G: Group> Answerer<G> {
+    /// Draws a; gives the own key.
+    pub fn answer(
+        group: &G,
+        commitment: [G::Element; 2],
+        coins: &mut dyn Coins<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> (Self, Message<G>) {
+        let see = |a: &G::Scalar| vec![group.encode(&group.power_g(a))];
+        let a = wiped(coins.draw(group, CoinRole::Exponent, &see, rng));
+        let key = Message::key(group.power_g(&a));
+        (Self { a, commitment }, key)
+    }
+
+    /// The key, 32 bytes, if r and s open the commitment.
+    ///
+    /// # Errors
+    /// They do not, or what is committed is the identity.
+    pub fn finish(self, group: &G, opening: [&G::Scalar; 2]) -> Result<Secret<32>, ExchangeError> {
+        let [c1, c2] = &self.commitment;
+        let x = open(group, [c1, c2], opening)?;
+        let shared =
+            SharedElement::agree(group, &x, &self.a).map_err(|_| ExchangeError::Identity)?;
+        Ok(keys::lab_key(group, &shared))
+    }
+}
+
+impl<G: Group> fmt::Debug for Committer<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Committer")
+    }
+}
+
+impl<G: Group> fmt::Debug for Answerer<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Answerer")
+    }
+}

@@ -1,0 +1,98 @@
+//! Reverse firewalls: what stands between a party and the wire, holds no key of anybody, and changes
+//! every coin that the party has drawn.
+//!
+//! ```text
+//! party --- outgoing ---> W1 ---> W2 ---> .. ---> Wk --- wire
+//!       <-- incoming ---  W1 <--- W2 <--- .. <--- Wk ---
+//! ```
+
+mod answering;
+mod committing;
+mod dh;
+mod elgamal;
+
+pub use answering::AnsweringFirewall;
+pub(crate) use committing::CommittingCoins;
+pub use committing::CommittingFirewall;
+pub use dh::DhFirewall;
+pub use elgamal::{KeyMaulFirewall, ReMaulFirewall, RerandFirewall};
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use mezza_core::CryptoRng;
+
+use crate::error::FirewallError;
+use crate::group::Group;
+use crate::message::Message;
+
+/// The most firewalls of a stack (tested bound).
+pub const STACK_MAX: usize = 8;
+
+/// One firewall, for one session. A refused message leaves it as it was (GUARD-6).
+pub trait Firewall<G: Group> {
+    /// A message of the party on its way to the wire.
+    ///
+    /// # Errors
+    /// Out of order, an identity, or an opening that does not fit.
+    fn outgoing(
+        &mut self,
+        message: Message<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError>;
+
+    /// A message of the wire on its way to the party.
+    ///
+    /// # Errors
+    /// As for [`outgoing`](Self::outgoing).
+    fn incoming(
+        &mut self,
+        message: Message<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError>;
+}
+
+/// A firewall of which kind it is known when the program runs.
+pub type AnyFirewall<G> = Box<dyn Firewall<G>>;
+
+/// Firewalls one behind the other, the one next to the party first; at most [`STACK_MAX`].
+pub struct Stack<G: Group>(Vec<AnyFirewall<G>>);
+
+impl<G: Group> Stack<G> {
+    /// A stack; firewalls above [`STACK_MAX`] are left out.
+    pub fn new(firewalls: impl IntoIterator<Item = AnyFirewall<G>>) -> Self {
+        Self(firewalls.into_iter().take(STACK_MAX).collect())
+    }
+}
+
+impl<G: Group> Firewall<G> for Stack<G> {
+    fn outgoing(
+        &mut self,
+        message: Message<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError> {
+        self.0.iter_mut().try_fold(message, |message, w| w.outgoing(message, rng))
+    }
+
+    fn incoming(
+        &mut self,
+        message: Message<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError> {
+        self.0.iter_mut().rev().try_fold(message, |message, w| w.incoming(message, rng))
+    }
+}
+
+impl<G: Group> core::fmt::Debug for Stack<G> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Stack of {}", self.0.len())
+    }
+}
+
+/// Refuses the identity, which no coin changes.
+pub(crate) fn proper<G: Group>(group: &G, elements: &[&G::Element]) -> Result<(), FirewallError> {
+    if elements.iter().any(|element| group.is_identity(element)) {
+        return Err(FirewallError::Identity);
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! The firewall of the end that commits, `DH_Comm_FW` in full (thesis, equations 4.1 to 4.9).
+//!
+//! ```text
+//! out  C1, C2   C1' = (C1 g^u h^v)^alpha    C2' = (C2 h^v)^alpha
+//! in   A        A^alpha
+//! out  r, s     r' = alpha (r + u)          s' = alpha (s + v)      checked against C1', C2'
+//!
+//! New --commitment--> Committed --key--> Answered --opening that fits--> Done
+//! ```
+
+use mezza_core::CryptoRng;
+
+use super::{Firewall, proper};
+use crate::coins::{Coin, CoinRole, Coins, Uniform};
+use crate::commit;
+use crate::error::FirewallError;
+use crate::group::{Group, ViewDependent};
+use crate::message::Message;
+
+/// Re-randomises and mauls a commitment, its opening and the answer.
+pub struct CommittingFirewall<G: Group, C = Uniform> {
+    group: G,
+    coins: C,
+    state: State<G>,
+}
+
+enum State<G: Group> {
+    New,
+    Committed(CommittingCoins<G>, [G::Element; 2]),
+    Answered(CommittingCoins<G>, [G::Element; 2]),
+    Done,
+}
+
+/// alpha, u and v of one session.
+pub(crate) struct CommittingCoins<G: Group> {
+    alpha: Coin<G>,
+    u: Coin<G>,
+    v: Coin<G>,
+}
+
+impl<G: Group> CommittingCoins<G> {
+    pub(crate) fn draw(group: &G, coins: &mut dyn Coins<G>, rng: &mut dyn CryptoRng) -> Self {
+        let mut draw = |role| Coin::draw(group, role, coins, rng);
+        let (alpha, u, v) = (draw(CoinRole::Power), draw(CoinRole::Shift), draw(CoinRole::Shift));
+        Self { alpha, u, v }
+    }
+
+    /// C1' and C2'; refuses an identity before and after.
+    pub(crate) fn commitment(
+        &self,
+        group: &G,
+        [c1, c2]: [&G::Element; 2],
+    ) -> Result<[G::Element; 2], FirewallError> {
+        proper(group, &[c1, c2])?;
+        let hv = group.power_h(self.v.scalar());
+        let shift = group.multiply(&group.power_g(self.u.scalar()), &hv);
+        let raise = |element: G::Element| group.power(&element, self.alpha.scalar());
+        let changed = [raise(group.multiply(c1, &shift)), raise(group.multiply(c2, &hv))];
+        proper(group, &[&changed[0], &changed[1]])?;
+        Ok(changed)
+    }
+
+    /// The other key to the power of alpha.
+    pub(crate) fn key(&self, group: &G, key: &G::Element) -> Result<G::Element, FirewallError> {
+        proper(group, &[key])?;
+        Ok(group.power(key, self.alpha.scalar()))
+    }
+
+    /// r' and s', checked against the commitment that went out (GUARD-7).
+    pub(crate) fn opening(
+        &self,
+        group: &G,
+        went_out: [&G::Element; 2],
+        [r, s]: [&G::Scalar; 2],
+    ) -> Result<[G::Scalar; 2], FirewallError> {
+        let alpha = self.alpha.scalar();
+        let r = group.times(alpha, &group.add(r, self.u.scalar()));
+        let s = group.times(alpha, &group.add(s, self.v.scalar()));
+        commit::open(group, went_out, [&r, &s]).map_err(|_| FirewallError::Opening)?;
+        Ok([r, s])
+    }
+}
+
+impl CommittingCoins<crate::group::Ristretto> {
+    /// All coins, for tests.
+    pub(crate) fn snapshot(&self) -> alloc::vec::Vec<u8> {
+        [&self.alpha, &self.u, &self.v].map(|coin| coin.scalar().to_bytes()).concat()
+    }
+}
+
+impl<G: Group> CommittingFirewall<G> {
+    /// A firewall for one session.
+    pub const fn new(group: G) -> Self {
+        Self::with_coins(group, Uniform)
+    }
+}
+
+impl<G: Group, C: Coins<G>> CommittingFirewall<G, C> {
+    /// A firewall with this source of coins: alpha, u, v.
+    pub const fn with_coins(group: G, coins: C) -> Self {
+        Self { group, coins, state: State::New }
+    }
+}
+
+impl<G: Group, C: Coins<G>> Firewall<G> for CommittingFirewall<G, C> {
+    fn outgoing(
+        &mut self,
+        message: Message<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError> {
+        let group = &self.group;
+        match (&self.state, &message) {
+            (State::New, Message::Commitment(both)) => {
+                let coins = CommittingCoins::draw(group, &mut self.coins, rng);
+                let both = both.each_ref().map(ViewDependent::seen);
+                let [c1, c2] = coins.commitment(group, both)?;
+                self.state = State::Committed(coins, [c1.clone(), c2.clone()]);
+                Ok(Message::commitment(c1, c2))
+            }
+            (State::Answered(coins, went_out), Message::Opening(both)) => {
+                let both = both.each_ref().map(ViewDependent::seen);
+                let [r, s] = coins.opening(group, went_out.each_ref(), both)?;
+                self.state = State::Done;
+                Ok(Message::opening(r, s))
+            }
+            _ => Err(FirewallError::Order),
+        }
+    }
+
+    fn incoming(
+        &mut self,
+        message: Message<G>,
+        _: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError> {
+        let (State::Committed(coins, _), Message::Key(key)) = (&self.state, &message) else {
+            return Err(FirewallError::Order);
+        };
+        let raised = coins.key(&self.group, key.seen())?;
+        if let State::Committed(coins, sent) = core::mem::replace(&mut self.state, State::New) {
+            self.state = State::Answered(coins, sent);
+        }
+        Ok(Message::key(raised))
+    }
+}

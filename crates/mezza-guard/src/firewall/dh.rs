@@ -1,0 +1,83 @@
+//! The firewall of Diffie-Hellman, `DH_FW` (thesis, listing 4.2): A -> A^w out and B -> B^w in, or the
+//! other way round at the end that answers.
+//!
+//! ```text
+//! New --a key, out or in--> Raised --a key, the other way--> Done
+//! ```
+
+use mezza_core::CryptoRng;
+
+use super::{Firewall, proper};
+use crate::coins::{Coin, CoinRole, Coins, Uniform};
+use crate::error::FirewallError;
+use crate::group::Group;
+use crate::message::Message;
+
+/// Raises both keys to the power of one coin.
+pub struct DhFirewall<G: Group, C = Uniform> {
+    group: G,
+    coins: C,
+    state: State<G>,
+}
+
+enum State<G: Group> {
+    New,
+    /// The coin, and whether the first key went out.
+    Raised(Coin<G>, bool),
+    Done,
+}
+
+impl<G: Group> DhFirewall<G> {
+    /// A firewall for one session.
+    pub const fn new(group: G) -> Self {
+        Self::with_coins(group, Uniform)
+    }
+}
+
+impl<G: Group, C: Coins<G>> DhFirewall<G, C> {
+    /// A firewall with this source of coins.
+    pub const fn with_coins(group: G, coins: C) -> Self {
+        Self { group, coins, state: State::New }
+    }
+
+    fn pass(
+        &mut self,
+        message: &Message<G>,
+        is_out: bool,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError> {
+        let Message::Key(key) = message else { return Err(FirewallError::Order) };
+        proper(&self.group, &[key.seen()])?;
+        let (raised, next) = match &self.state {
+            State::New => {
+                let coin = Coin::draw(&self.group, CoinRole::Power, &mut self.coins, rng);
+                let raised = self.group.power(key.seen(), coin.scalar());
+                (raised, State::Raised(coin, is_out))
+            }
+            State::Raised(coin, first_went_out) if *first_went_out != is_out => {
+                (self.group.power(key.seen(), coin.scalar()), State::Done)
+            }
+            State::Raised(..) | State::Done => return Err(FirewallError::Order),
+        };
+        self.state = next;
+        Ok(Message::key(raised))
+    }
+}
+
+impl<G: Group, C: Coins<G>> Firewall<G> for DhFirewall<G, C> {
+    fn outgoing(
+        &mut self,
+        message: Message<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError> {
+        self.pass(&message, true, rng)
+    }
+
+    fn incoming(
+        &mut self,
+        message: Message<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError> {
+        self.pass(&message, false, rng)
+    }
+}

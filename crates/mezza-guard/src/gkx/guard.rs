@@ -1,0 +1,210 @@
+//! The firewall of GKX, at either end. Tags pass untouched: the firewall has no key that they depend on.
+//!
+//! ```text
+//! dialling:   New --G1 out--> Committed --G2 in--> Answered --G3 out, checked--> Opened --G4 in--> Done
+//! answering:  New --G1 in--> Asked --G2 out--> Replied --G3 in--> Opened --G4 out--> Done
+//! ```
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::{CryptoRng, Snapshot, Writer};
+
+use crate::coins::{Coin, CoinRole, Coins};
+use crate::error::FirewallError;
+use crate::firewall::{CommittingCoins, proper};
+use crate::group::{Group as _, Ristretto};
+use crate::wire::{self, G1, G1_BYTES, G2, G2_BYTES, G3, G3_BYTES, G4, G4_BYTES};
+
+/// The state of one exchange: at most 168 bytes, no key of anybody.
+pub struct GkxGuard(State);
+
+enum State {
+    NewDialling,
+    Committed(CommittingCoins<Ristretto>, [u8; 64]),
+    Answered(CommittingCoins<Ristretto>, [u8; 64]),
+    OpenedDialling,
+    NewAnswering,
+    Asked(Coin<Ristretto>),
+    Replied(Coin<Ristretto>),
+    OpenedAnswering,
+    Done,
+}
+
+/// A frame of the right kind and size, or out of order.
+fn body<const N: usize>(frame: &[u8], kind: u8) -> Result<&[u8; N], FirewallError> {
+    wire::body(frame, kind).map_err(|_| FirewallError::Order)
+}
+
+impl GkxGuard {
+    /// The guard of the end that dials.
+    pub const fn dialling() -> Self {
+        Self(State::NewDialling)
+    }
+
+    /// The guard of the end that answers.
+    pub const fn answering() -> Self {
+        Self(State::NewAnswering)
+    }
+
+    /// Whether the last frame has passed.
+    pub const fn is_done(&self) -> bool {
+        matches!(self.0, State::Done)
+    }
+
+    /// Whether the tag of the own end has gone out and no accepting answer has come yet: G4 for the tag
+    /// of an initiator (GUARD-35).
+    pub const fn awaits_answer(&self) -> bool {
+        matches!(self.0, State::OpenedDialling)
+    }
+
+    /// A frame of the client on its way to the wire.
+    ///
+    /// # Errors
+    /// Out of order, not of the group, or an opening that does not fit; the guard is as it was.
+    pub fn outgoing(
+        &mut self,
+        group: &Ristretto,
+        frame: &[u8],
+        coins: &mut dyn Coins<Ristretto>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Vec<u8>, FirewallError> {
+        let (next, frame) = match &self.0 {
+            State::NewDialling => {
+                let both = elements(group, body::<{ G1_BYTES - 2 }>(frame, G1)?)?;
+                let drawn = CommittingCoins::draw(group, coins, rng);
+                let sent = encoded(group, &drawn.commitment(group, both.each_ref())?);
+                (State::Committed(drawn, sent), wire::frame(G1, &[&sent]))
+            }
+            State::Answered(drawn, sent) => {
+                let (opening, tag) = body::<{ G3_BYTES - 2 }>(frame, G3)?.split_at(64);
+                let both = scalars(group, opening)?;
+                let sent = elements(group, sent)?;
+                let both = drawn.opening(group, sent.each_ref(), both.each_ref())?;
+                let [r, s] = both.map(|scalar| group.encode_scalar(&scalar));
+                (State::OpenedDialling, wire::frame(G3, &[&r, &s, tag]))
+            }
+            State::Asked(beta) => {
+                let raised = raised(group, body::<{ G2_BYTES - 2 }>(frame, G2)?, beta)?;
+                return Ok(self.move_coin(wire::frame(G2, &[&raised])));
+            }
+            State::OpenedAnswering => {
+                let tag = body::<{ G4_BYTES - 2 }>(frame, G4)?;
+                (State::Done, wire::frame(G4, &[tag]))
+            }
+            _ => return Err(FirewallError::Order),
+        };
+        self.0 = next;
+        Ok(frame)
+    }
+
+    /// A frame of the wire on its way to the client.
+    ///
+    /// # Errors
+    /// As for [`outgoing`](Self::outgoing).
+    pub fn incoming(
+        &mut self,
+        group: &Ristretto,
+        frame: &[u8],
+        coins: &mut dyn Coins<Ristretto>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Vec<u8>, FirewallError> {
+        let (next, frame) = match &self.0 {
+            State::NewAnswering => {
+                let both = elements(group, body::<{ G1_BYTES - 2 }>(frame, G1)?)?;
+                let beta = Coin::draw(group, CoinRole::Power, coins, rng);
+                let raised = both.map(|element| group.power(&element, beta.scalar()));
+                (State::Asked(beta), wire::frame(G1, &[&encoded(group, &raised)]))
+            }
+            State::Replied(beta) => {
+                let (opening, tag) = body::<{ G3_BYTES - 2 }>(frame, G3)?.split_at(64);
+                let scaled = scalars(group, opening)?.map(|s| group.times(beta.scalar(), &s));
+                let [r, s] = scaled.map(|scalar| group.encode_scalar(&scalar));
+                (State::OpenedAnswering, wire::frame(G3, &[&r, &s, tag]))
+            }
+            State::Committed(drawn, _) => {
+                let key = body::<{ G2_BYTES - 2 }>(frame, G2)?;
+                let key = group.decode(key).map_err(|_| FirewallError::Order)?;
+                let raised = group.encode(&drawn.key(group, &key)?);
+                return Ok(self.move_coin(wire::frame(G2, &[&raised])));
+            }
+            State::OpenedDialling => {
+                let tag = body::<{ G4_BYTES - 2 }>(frame, G4)?;
+                (State::Done, wire::frame(G4, &[tag]))
+            }
+            _ => return Err(FirewallError::Order),
+        };
+        self.0 = next;
+        Ok(frame)
+    }
+
+    /// G2 has passed: the coins move on to the next state.
+    fn move_coin(&mut self, frame: Vec<u8>) -> Vec<u8> {
+        self.0 = match core::mem::replace(&mut self.0, State::Done) {
+            State::Committed(drawn, sent) => State::Answered(drawn, sent),
+            State::Asked(beta) => State::Replied(beta),
+            other => other,
+        };
+        frame
+    }
+}
+
+fn elements(
+    group: &Ristretto,
+    both: &[u8; 64],
+) -> Result<[<Ristretto as crate::Group>::Element; 2], FirewallError> {
+    let [first, second] = wire::two(both).map(|element| group.decode(element));
+    match (first, second) {
+        (Ok(first), Ok(second)) => Ok([first, second]),
+        _ => Err(FirewallError::Order),
+    }
+}
+
+fn scalars(
+    group: &Ristretto,
+    both: &[u8],
+) -> Result<[<Ristretto as crate::Group>::Scalar; 2], FirewallError> {
+    let (r, s) = both.split_at(32);
+    match (group.decode_scalar(r), group.decode_scalar(s)) {
+        (Ok(r), Ok(s)) => Ok([r, s]),
+        _ => Err(FirewallError::Order),
+    }
+}
+
+fn encoded(group: &Ristretto, both: &[<Ristretto as crate::Group>::Element; 2]) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    for (place, element) in bytes.chunks_exact_mut(32).zip(both) {
+        place.copy_from_slice(&group.encode(element));
+    }
+    bytes
+}
+
+fn raised(group: &Ristretto, key: &[u8], beta: &Coin<Ristretto>) -> Result<Vec<u8>, FirewallError> {
+    let key = group.decode(key).map_err(|_| FirewallError::Order)?;
+    proper(group, &[&key])?;
+    Ok(group.encode(&group.power(&key, beta.scalar())))
+}
+
+/// For tests, which compare the state before and after a refusal.
+impl Snapshot for GkxGuard {
+    fn snapshot_into(&self, w: &mut Writer) {
+        let scalar = |coin: &Coin<Ristretto>| coin.scalar().to_bytes();
+        match &self.0 {
+            State::NewDialling => w.u8(0),
+            State::Committed(drawn, sent) => w.u8(1).bytes(&drawn.snapshot()).bytes(sent),
+            State::Answered(drawn, sent) => w.u8(2).bytes(&drawn.snapshot()).bytes(sent),
+            State::OpenedDialling => w.u8(3),
+            State::NewAnswering => w.u8(4),
+            State::Asked(beta) => w.u8(5).bytes(&scalar(beta)),
+            State::Replied(beta) => w.u8(6).bytes(&scalar(beta)),
+            State::OpenedAnswering => w.u8(7),
+            State::Done => w.u8(8),
+        };
+    }
+}
+
+impl fmt::Debug for GkxGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GkxGuard")
+    }
+}

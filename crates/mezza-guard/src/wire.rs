@@ -1,0 +1,65 @@
+//! Every frame that a guard sees: GKX between two ends, control frames between a client and its guard.
+//!
+//! ```text
+//! 01 | kind u8 | ..          01-04 GKX, 15-17 SEKA, 20 RECORD (len u16), 21 CLOSE, 70-78 control (len u16)
+//! ```
+
+pub mod control;
+
+use mezza_core::DecodeError;
+
+/// The version that every frame begins with.
+pub const VERSION: u8 = 0x01;
+/// Kinds of GKX frames.
+pub const G1: u8 = 0x01;
+/// The answer.
+pub const G2: u8 = 0x02;
+/// The opening, with the tag of the initiator.
+pub const G3: u8 = 0x03;
+/// The tag of the responder.
+pub const G4: u8 = 0x04;
+/// A protected record of a link.
+pub const RECORD: u8 = 0x20;
+/// The end of a link.
+pub const CLOSE: u8 = 0x21;
+/// Bytes of G1: C1 and C2.
+pub const G1_BYTES: usize = 66;
+/// Bytes of G2: Y.
+pub const G2_BYTES: usize = 34;
+/// Bytes of G3: r, s and a tag.
+pub const G3_BYTES: usize = 82;
+/// Bytes of G4: a tag.
+pub const G4_BYTES: usize = 18;
+/// Bytes of a tag: 2^-128 to forge, and half the channel of 32 (A11).
+pub const TAG_BYTES: usize = 16;
+
+/// A frame of exactly `N` bytes: its version and kind, then fields of fixed size.
+///
+/// # Errors
+/// Another version, kind or size.
+pub fn body<const N: usize>(frame: &[u8], kind: u8) -> Result<&[u8; N], DecodeError> {
+    match frame {
+        [VERSION, seen, body @ ..] if *seen == kind => {
+            let is_short = body.len() < N;
+            body.try_into()
+                .map_err(|_| if is_short { DecodeError::Truncated } else { DecodeError::Trailing })
+        }
+        [_, _, ..] => Err(DecodeError::Value),
+        _ => Err(DecodeError::Truncated),
+    }
+}
+
+/// Puts version and kind before a body.
+pub fn frame(kind: u8, parts: &[&[u8]]) -> alloc::vec::Vec<u8> {
+    let mut frame = alloc::vec![VERSION, kind];
+    for part in parts {
+        frame.extend_from_slice(part);
+    }
+    frame
+}
+
+/// Two fields of 32 bytes.
+pub(crate) fn two(body: &[u8; 64]) -> [&[u8]; 2] {
+    let (first, second) = body.split_at(32);
+    [first, second]
+}

@@ -1,0 +1,304 @@
+//! Control frames between a client and its guard, on the inside alone (GUARD-28).
+//!
+//! ```text
+//! 01 | kind u8 | len u16 | body          HAIL and HELLO clear, then ChaCha20-Poly1305 (RFC 8439):
+//! key   = HKDF-SHA256(salt = nonce_g | nonce_c, ikm = PairingKey, info = "guard1 c2g" or "guard1 g2c", 32)
+//! nonce = 4 zero bytes | u64 counter from 0        additional data = the 4 bytes of the header
+//! ```
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::{AeadKey as _, Backend, DecodeError, PortableBackend, Reader, Writer};
+use zeroize::{Zeroize as _, Zeroizing};
+
+use super::VERSION;
+use crate::coin::{CoinPurpose, SlotIndex};
+use crate::keys::{GuardClientId, PairingKey};
+
+/// The destination number of an inbound connection.
+pub const INBOUND: u16 = 0xffff;
+/// The most bytes of the body of a control frame.
+pub const CONTROL_BODY_MAX: usize = 64;
+/// Bytes of a tag.
+const TAG_BYTES: usize = 16;
+
+/// How the guard works on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardMode {
+    /// It changes every element (GKX).
+    Blind,
+    /// It checks that the client used its coins.
+    Coins,
+}
+
+/// Why a guard refuses a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalCode {
+    /// The destination is not on the list.
+    UnknownDestination = 1,
+    /// The destination is blocked after too many refused handshakes.
+    Blocked = 2,
+    /// The slot has another point.
+    SlotTaken = 3,
+    /// The frame does not come at this place.
+    OutOfOrder = 4,
+    /// The destination does not answer.
+    Unreachable = 5,
+    /// Too many sessions.
+    Busy = 6,
+}
+
+impl RefusalCode {
+    const fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            1 => Self::UnknownDestination,
+            2 => Self::Blocked,
+            3 => Self::SlotTaken,
+            4 => Self::OutOfOrder,
+            5 => Self::Unreachable,
+            6 => Self::Busy,
+            _ => return None,
+        })
+    }
+}
+
+/// A slot with 32 bytes: h, Z or rho.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SlotValue {
+    /// The purpose.
+    pub purpose: CoinPurpose,
+    /// The number.
+    pub index: u64,
+    /// The value; wiped by whoever took a coin out of it.
+    pub value: [u8; 32],
+}
+
+impl SlotValue {
+    /// Of this slot.
+    pub const fn of(slot: &SlotIndex, value: [u8; 32]) -> Self {
+        Self { purpose: slot.name.purpose, index: slot.index, value }
+    }
+}
+
+impl fmt::Debug for SlotValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SlotValue {}", self.index)
+    }
+}
+
+/// A control frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Client: who it is; clear.
+    Hail {
+        /// Its name.
+        client: GuardClientId,
+        /// Fresh.
+        nonce: [u8; 32],
+    },
+    /// Guard: its nonce; clear.
+    Hello {
+        /// Fresh.
+        nonce: [u8; 32],
+    },
+    /// Client: the destination that it wants.
+    Open {
+        /// How the guard shall work.
+        mode: GuardMode,
+        /// The number of the destination.
+        dest: u16,
+    },
+    /// Guard: the slot that is next, and h.
+    Slot(SlotValue),
+    /// Client: Z.
+    Point(SlotValue),
+    /// Guard: rho.
+    Coin(SlotValue),
+    /// Guard: 32 fresh bytes for the client's generator.
+    Seed([u8; 32]),
+    /// Guard: the destination answers.
+    Ready,
+    /// Guard: no.
+    Refused(RefusalCode),
+}
+
+impl Control {
+    /// The kind on the wire.
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::Hail { .. } => 0x70,
+            Self::Hello { .. } => 0x71,
+            Self::Open { .. } => 0x72,
+            Self::Slot(_) => 0x73,
+            Self::Point(_) => 0x74,
+            Self::Coin(_) => 0x75,
+            Self::Seed(_) => 0x76,
+            Self::Ready => 0x77,
+            Self::Refused(_) => 0x78,
+        }
+    }
+
+    /// Whether a kind is one of control frames.
+    pub const fn is_kind(kind: u8) -> bool {
+        matches!(kind, 0x70..=0x78)
+    }
+
+    /// Whether a kind travels without a tag.
+    const fn is_clear(kind: u8) -> bool {
+        matches!(kind, 0x70 | 0x71)
+    }
+
+    fn plain(&self) -> Zeroizing<Vec<u8>> {
+        let mut w = Writer::with_capacity(CONTROL_BODY_MAX);
+        match self {
+            Self::Hail { client, nonce } => w.bytes(&client.0).bytes(nonce),
+            Self::Hello { nonce } => w.bytes(nonce),
+            Self::Open { mode, dest } => w.u8(u8::from(*mode == GuardMode::Coins)).u16(*dest),
+            Self::Slot(slot) | Self::Point(slot) | Self::Coin(slot) => {
+                w.u8(slot.purpose.byte()).u64(slot.index).bytes(&slot.value)
+            }
+            Self::Seed(seed) => w.bytes(seed),
+            Self::Ready => &mut w,
+            Self::Refused(code) => w.u8(*code as u8),
+        };
+        Zeroizing::new(w.finish())
+    }
+
+    /// Reads the plaintext of a kind.
+    ///
+    /// # Errors
+    /// Another kind, size or value.
+    pub fn decode(kind: u8, plain: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(plain, |r| {
+            let slot = |r: &mut Reader<'_>| -> Result<SlotValue, DecodeError> {
+                let purpose = CoinPurpose::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
+                Ok(SlotValue { purpose, index: r.u64()?, value: r.array()? })
+            };
+            Ok(match kind {
+                0x70 => Self::Hail { client: GuardClientId(r.array()?), nonce: r.array()? },
+                0x71 => Self::Hello { nonce: r.array()? },
+                0x72 => {
+                    let mode = match r.u8()? {
+                        0 => GuardMode::Blind,
+                        1 => GuardMode::Coins,
+                        _ => return Err(DecodeError::Value),
+                    };
+                    Self::Open { mode, dest: r.u16()? }
+                }
+                0x73 => Self::Slot(slot(r)?),
+                0x74 => Self::Point(slot(r)?),
+                0x75 => Self::Coin(slot(r)?),
+                0x76 => Self::Seed(r.array()?),
+                0x77 => Self::Ready,
+                0x78 => Self::Refused(RefusalCode::from_byte(r.u8()?).ok_or(DecodeError::Value)?),
+                _ => return Err(DecodeError::Value),
+            })
+        })
+    }
+
+    /// A clear frame: HAIL or HELLO.
+    pub fn clear(&self) -> Vec<u8> {
+        let plain = self.plain();
+        [&header(self.kind(), plain.len())[..], &plain].concat()
+    }
+
+    /// Reads a clear frame.
+    ///
+    /// # Errors
+    /// Anything but HAIL and HELLO.
+    pub fn read_clear(frame: &[u8]) -> Result<Self, DecodeError> {
+        let (kind, body) = split(frame)?;
+        if Self::is_clear(kind) { Self::decode(kind, body) } else { Err(DecodeError::Value) }
+    }
+}
+
+fn header(kind: u8, body_bytes: usize) -> [u8; 4] {
+    // A body has at most CONTROL_BODY_MAX bytes.
+    let [high, low] = (body_bytes as u16).to_be_bytes();
+    [VERSION, kind, high, low]
+}
+
+/// Kind and body of a frame whose length field says what follows.
+fn split(frame: &[u8]) -> Result<(u8, &[u8]), DecodeError> {
+    Reader::decode_exact(frame, |r| {
+        if r.u8()? != VERSION {
+            return Err(DecodeError::Value);
+        }
+        Ok((r.u8()?, r.var16()?))
+    })
+}
+
+/// The sealed half of a control connection, both directions.
+pub struct ControlChannel {
+    sends: Direction,
+    receives: Direction,
+}
+
+struct Direction {
+    key: <PortableBackend as Backend>::Chacha,
+    counter: u64,
+}
+
+impl Direction {
+    fn new(pairing: &PairingKey, nonces: [&[u8; 32]; 2], info: &[u8]) -> Self {
+        let key = pairing.control_key(nonces, info);
+        Self { key: mezza_core::AeadKey::new(key.expose()), counter: 0 }
+    }
+
+    fn iv(&self) -> [u8; 12] {
+        let mut iv = [0; 12];
+        iv[4..].copy_from_slice(&self.counter.to_be_bytes());
+        iv
+    }
+}
+
+impl ControlChannel {
+    /// The end of the guard, with the nonces of guard and client.
+    pub fn of_guard(pairing: &PairingKey, guard: &[u8; 32], client: &[u8; 32]) -> Self {
+        let direction = |info| Direction::new(pairing, [guard, client], info);
+        Self { sends: direction(b"guard1 g2c"), receives: direction(b"guard1 c2g") }
+    }
+
+    /// The end of the client, with the nonces of guard and client.
+    pub fn of_client(pairing: &PairingKey, guard: &[u8; 32], client: &[u8; 32]) -> Self {
+        let Self { sends, receives } = Self::of_guard(pairing, guard, client);
+        Self { sends: receives, receives: sends }
+    }
+
+    /// Seals a frame.
+    pub fn seal(&mut self, control: &Control) -> Vec<u8> {
+        let mut text = control.plain();
+        let header = header(control.kind(), text.len() + TAG_BYTES);
+        let tag = self.sends.key.seal(&self.sends.iv(), &header, &mut text);
+        self.sends.counter += 1;
+        [&header[..], &text, &tag].concat()
+    }
+
+    /// Opens a frame. What is refused moves no counter.
+    ///
+    /// # Errors
+    /// Forged, repeated, out of order, or of no known form.
+    pub fn open(&mut self, frame: &[u8]) -> Result<Control, DecodeError> {
+        let (kind, body) = split(frame)?;
+        if body.len() > CONTROL_BODY_MAX || Control::is_clear(kind) {
+            return Err(DecodeError::Value);
+        }
+        let (text, tag) = body.split_last_chunk::<TAG_BYTES>().ok_or(DecodeError::Truncated)?;
+        let mut text = Zeroizing::new(text.to_vec());
+        let header = header(kind, body.len());
+        if !self.receives.key.open(&self.receives.iv(), &header, &mut text, tag) {
+            return Err(DecodeError::Value);
+        }
+        let control = Control::decode(kind, &text)?;
+        text.zeroize();
+        self.receives.counter += 1;
+        Ok(control)
+    }
+}
+
+impl fmt::Debug for ControlChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ControlChannel")
+    }
+}

@@ -1,0 +1,9 @@
+//! One binary for every test that looks from outside.
+#![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod coin;
+mod control;
+mod gkx;
+mod session;
+mod toy;
+mod variants;

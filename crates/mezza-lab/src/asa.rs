@@ -1,0 +1,13 @@
+//! Algorithm substitution attacks (thesis, section 3.2): what a tampered device does, and what the
+//! attacker who watches the wire makes of it. For the lab alone.
+
+pub mod cell;
+pub mod element;
+pub mod sampling;
+pub mod session;
+pub mod statistics;
+pub mod symbol;
+
+pub use element::Element;
+pub use sampling::RejectionSampling;
+pub use symbol::{AttackKey, Planted, Sequence};

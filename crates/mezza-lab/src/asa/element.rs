@@ -1,0 +1,85 @@
+//! The fields of a handshake that a device can embed in, and how an observer of the wire finds them.
+
+use mezza_guard::coins::CoinRole;
+use mezza_guard::{Group, Message, ViewDependent, commit};
+
+use super::sampling::Target;
+use crate::variant::Variant;
+
+/// A field of a variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The variant that has it.
+    pub variant: Variant,
+    /// The coin that decides it, and the field of that coin's view.
+    pub target: Target,
+    place: Place,
+}
+
+/// Where an observer finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// A field of the message of this kind that went out.
+    Field(u8, usize),
+    /// The element that the opening reveals: C2 h^-s.
+    Opened,
+}
+
+/// The kinds of messages by their first byte, as `mezza_guard::message` has them.
+const KEY: u8 = 1;
+const COMMITMENT: u8 = 2;
+const OPENING: u8 = 3;
+const CIPHERTEXT: u8 = 6;
+
+const fn field(
+    name: &'static str,
+    variant: Variant,
+    (role, field): (CoinRole, usize),
+    place: Place,
+) -> Element {
+    Element { name, variant, target: Target { role, field }, place }
+}
+
+/// All of them, of each variant the one first that most firewalls leave open.
+pub const ELEMENTS: [Element; 8] = [
+    field("A", Variant::Dh, (CoinRole::Exponent, 0), Place::Field(KEY, 0)),
+    field("X", Variant::DhComm, (CoinRole::Exponent, 0), Place::Opened),
+    field("C1", Variant::DhComm, (CoinRole::CommitmentS, 0), Place::Field(COMMITMENT, 0)),
+    field("C2", Variant::DhComm, (CoinRole::CommitmentS, 1), Place::Field(COMMITMENT, 1)),
+    field("r", Variant::DhComm, (CoinRole::CommitmentR, 0), Place::Field(OPENING, 0)),
+    field("s", Variant::DhComm, (CoinRole::CommitmentS, 2), Place::Field(OPENING, 1)),
+    field("c1", Variant::Eg, (CoinRole::Encryption, 1), Place::Field(CIPHERTEXT, 1)),
+    field("c0", Variant::Eg, (CoinRole::Encryption, 0), Place::Field(CIPHERTEXT, 0)),
+];
+
+/// The elements of a variant.
+pub fn of(variant: Variant) -> impl Iterator<Item = &'static Element> {
+    ELEMENTS.iter().filter(move |element| element.variant == variant)
+}
+
+impl Element {
+    /// What an observer sees of it in the messages that went out in one handshake.
+    pub fn observe<G: Group>(&self, group: &G, went_out: &[Message<G>]) -> Option<Vec<u8>> {
+        let of_kind = |kind: u8| went_out.iter().find(|message| message.kind() == kind);
+        match self.place {
+            Place::Field(kind, at) => of_kind(kind)?.fields(group).into_iter().nth(at),
+            Place::Opened => {
+                let (Message::Commitment(both), Message::Opening(opening)) =
+                    (of_kind(COMMITMENT)?, of_kind(OPENING)?)
+                else {
+                    return None;
+                };
+                let commitment = both.each_ref().map(ViewDependent::seen);
+                let opening = opening.each_ref().map(ViewDependent::seen);
+                commit::open(group, commitment, opening).ok().map(|x| group.encode(&x))
+            }
+        }
+    }
+
+    /// Whether a firewall of the variant leaves it to the device.
+    pub fn is_open_behind(&self, firewall: &str) -> bool {
+        matches!((firewall, self.name), ("none", _) | ("basic", "X") | ("maul", "c1"))
+    }
+}

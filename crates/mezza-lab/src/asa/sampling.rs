@@ -1,0 +1,70 @@
+//! A3: rejection sampling (thesis, section 3.2.2). The device draws a coin again until the field that
+//! an observer will see carries the next block of the secret.
+
+use mezza_guard::Group;
+use mezza_guard::coins::{CoinRole, Coins, Uniform, View};
+use rand_core::CryptoRng;
+
+use super::symbol::{AttackKey, Planted, Sequence};
+
+/// Draws per block that are worth trying: 2^lambda are expected, and e^-64 is the chance of more.
+const PATIENCE: u32 = 64;
+
+/// Where a device embeds: the coin that it draws again, and the field of the view that decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The coin.
+    pub role: CoinRole,
+    /// The field of its view.
+    pub field: usize,
+}
+
+/// A tampered source of coins.
+pub struct RejectionSampling {
+    key: AttackKey,
+    planted: Planted,
+    target: Target,
+    sequence: Sequence,
+    /// Messages so far.
+    message: usize,
+    /// Draws so far.
+    pub draws: u64,
+}
+
+impl RejectionSampling {
+    /// A device that leaks `planted` in `target`.
+    pub const fn new(key: AttackKey, planted: Planted, target: Target, sequence: Sequence) -> Self {
+        Self { key, planted, target, sequence, message: 0, draws: 0 }
+    }
+
+    fn carries(&self, field: &[u8]) -> bool {
+        let symbol = self.key.symbol(field, self.planted.lambda());
+        let index = self.sequence.index(symbol, self.message, self.planted.len());
+        symbol.block == self.planted.block(index)
+    }
+}
+
+impl<G: Group> Coins<G> for RejectionSampling {
+    fn draw(
+        &mut self,
+        group: &G,
+        role: CoinRole,
+        view: &View<'_, G>,
+        rng: &mut dyn CryptoRng,
+    ) -> G::Scalar {
+        let mut coin = Uniform.draw(group, role, view, rng);
+        if role != self.target.role {
+            return coin;
+        }
+        let most = PATIENCE << self.planted.lambda();
+        for _ in 0..most {
+            self.draws += 1;
+            if view(&coin).get(self.target.field).is_some_and(|field| self.carries(field)) {
+                break;
+            }
+            coin = Uniform.draw(group, role, view, rng);
+        }
+        self.message += 1;
+        coin
+    }
+}

@@ -1,0 +1,91 @@
+//! One handshake in memory: a tampered initiator, its firewall, an untouched peer.
+
+use anyhow::{Result, bail, ensure};
+use mezza_core::CryptoRng;
+use mezza_guard::coins::{Coins, Uniform};
+use mezza_guard::dh::DhParty;
+use mezza_guard::dh_comm::{Answerer, Committer};
+use mezza_guard::elgamal::{Encryptor, KeyOwner};
+use mezza_guard::firewall::AnyFirewall;
+use mezza_guard::{Group, Message, ViewDependent};
+
+use crate::variant::Variant;
+
+/// What stands between the initiator and the wire, and what an observer of the wire saw go out.
+pub struct Wall<G: Group> {
+    firewall: Option<AnyFirewall<G>>,
+    went_out: Vec<Message<G>>,
+}
+
+impl<G: Group> Wall<G> {
+    fn out(&mut self, message: Message<G>, rng: &mut dyn CryptoRng) -> Result<Message<G>> {
+        let message = match &mut self.firewall {
+            Some(firewall) => firewall.outgoing(message, rng)?,
+            None => message,
+        };
+        self.went_out.push(message.clone());
+        Ok(message)
+    }
+
+    fn inwards(&mut self, message: Message<G>, rng: &mut dyn CryptoRng) -> Result<Message<G>> {
+        match &mut self.firewall {
+            Some(firewall) => Ok(firewall.incoming(message, rng)?),
+            None => Ok(message),
+        }
+    }
+}
+
+/// Runs one handshake; gives what went out.
+///
+/// # Errors
+/// A firewall or a peer that refuses, or ends that do not agree.
+pub fn handshake<G: Group>(
+    group: &G,
+    variant: Variant,
+    firewall: Option<AnyFirewall<G>>,
+    coins: &mut dyn Coins<G>,
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<Message<G>>> {
+    let mut wall = Wall { firewall, went_out: Vec::new() };
+    let agree = match variant {
+        Variant::Dh => {
+            let (own, a) = DhParty::begin(group, coins, rng);
+            let a = key_of(wall.out(a, rng)?)?;
+            let (peer, b) = DhParty::begin(group, &mut Uniform, rng);
+            let b = key_of(wall.inwards(b, rng)?)?;
+            own.finish(group, b.seen())? == peer.finish(group, a.seen())?
+        }
+        Variant::DhComm => {
+            let (own, commitment) = Committer::begin(group, coins, rng);
+            let Message::Commitment(both) = wall.out(commitment, rng)? else {
+                bail!("no commitment")
+            };
+            let commitment = both.map(|c| c.seen().clone());
+            let (peer, a) = Answerer::answer(group, commitment, &mut Uniform, rng);
+            let a = key_of(wall.inwards(a, rng)?)?;
+            let (opening, key) = own.finish(group, a.seen())?;
+            let Message::Opening(both) = wall.out(opening, rng)? else { bail!("no opening") };
+            peer.finish(group, both.each_ref().map(ViewDependent::seen))? == key
+        }
+        Variant::Eg => {
+            let (peer, key) = KeyOwner::generate(group, &mut Uniform, rng);
+            let encryptor = Encryptor::new(group, &wall.inwards(key, rng)?)?;
+            let text = group.power_g(&group.draw_nonzero(rng));
+            let ciphertext = encryptor.encrypt(group, &text, coins, rng);
+            let Message::Ciphertext(both) = wall.out(ciphertext, rng)? else {
+                bail!("no ciphertext")
+            };
+            peer.decrypt(group, both.each_ref().map(ViewDependent::seen)) == text
+        }
+    };
+    ensure!(agree, "the ends do not agree");
+    Ok(wall.went_out)
+}
+
+/// The element of a key.
+fn key_of<G: Group>(message: Message<G>) -> Result<ViewDependent<G::Element>> {
+    match message {
+        Message::Key(key) => Ok(key),
+        _ => bail!("no key"),
+    }
+}

@@ -1,0 +1,156 @@
+//! `run asa`: the attack matrix. Every element of every variant, without a firewall and behind each:
+//! open where the variant leaves it open, and closed to chance where it is closed.
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_wrap,
+    reason = "counts stay far below 2^53"
+)]
+
+use anyhow::Result;
+use mezza_guard::{Group, Ristretto};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+use super::experiment::{Experiment, Report};
+use crate::asa::cell::{AttackCell, Expected, FAMILY_ERROR, RUNS};
+use crate::asa::session::handshake;
+use crate::asa::statistics::holm;
+use crate::asa::{AttackKey, Element, Planted, RejectionSampling, Sequence, element};
+use crate::bench::Bench;
+use crate::parallel;
+use crate::shape::Claim;
+use crate::variant::{self, Variant};
+
+/// The matrix.
+pub const ALL: &[Experiment] = &[Experiment::calculated(
+    "asa",
+    "the attack matrix, each cell with its p",
+    [10, 90, 1_000],
+    asa,
+)];
+
+/// One cell to be run.
+#[derive(Clone, Copy)]
+struct Try {
+    element: &'static Element,
+    firewall: &'static str,
+    lambda: u32,
+    sequence: Sequence,
+}
+
+impl Try {
+    fn name(&self) -> String {
+        let Self { element, firewall, lambda, sequence } = self;
+        let word = if *sequence == Sequence::Stateful { "stateful" } else { "stateless" };
+        format!("A3 {} {} / {firewall}, {lambda} bit {word}", element.variant.name(), element.name)
+    }
+
+    fn expected(&self) -> Expected {
+        if self.element.is_open_behind(self.firewall) { Expected::Open } else { Expected::Closed }
+    }
+
+    fn run<G: Group + 'static>(&self, group: &G, runs: u64, seed: u64) -> Result<AttackCell> {
+        let Self { element, firewall, lambda, sequence } = *self;
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut secret = [0; 16];
+        rng.fill_bytes(&mut secret);
+        let (key, planted) = (AttackKey::random(&mut rng), Planted::new(secret, lambda));
+        let mut coins =
+            RejectionSampling::new(key.clone(), planted.clone(), element.target, sequence);
+        let (mut hits, mut bytes) = (0, [0; 256]);
+        for message in 0..runs as usize {
+            let wall = variant::firewall(element.variant, firewall, group)?;
+            let seen = handshake(group, element.variant, wall, &mut coins, &mut rng)?;
+            let Some(field) = element.observe(group, &seen) else { continue };
+            if let Some(byte) = field.get(1) {
+                bytes[usize::from(*byte)] += 1;
+            }
+            let symbol = key.symbol(&field, lambda);
+            let index = sequence.index(symbol, message, planted.len());
+            hits += u64::from(symbol.block == planted.block(index));
+        }
+        let chance = 0.5_f64.powi(lambda as i32);
+        Ok(AttackCell { name: self.name(), expected: self.expected(), runs, hits, chance, bytes })
+    }
+}
+
+/// The cells of the options: all elements behind all firewalls of their variants.
+fn tries(bench: &Bench) -> Result<Vec<Try>> {
+    let given = |key: &str| bench.params[key].as_str();
+    let only = given("variant").map(Variant::named).transpose()?;
+    let lambda = bench.params["lambda"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+    let all = Variant::ALL.into_iter().filter(|variant| only.is_none_or(|only| only == *variant));
+    let mut tries = Vec::new();
+    for variant in all {
+        for element in element::of(variant) {
+            if given("element").is_some_and(|name| name != element.name) {
+                continue;
+            }
+            let of = |firewall: &&'static str| {
+                let sequence = Sequence::Stateful;
+                Try { element, firewall, lambda, sequence }
+            };
+            tries.extend(variant.firewalls().iter().map(of));
+        }
+    }
+    Ok(tries)
+}
+
+/// Open cells succeed each time, so a twentieth of the runs shows it.
+fn runs(bench: &Bench, expected: Expected) -> u64 {
+    let all = bench.profile.pick(600, RUNS, 4 * RUNS);
+    if expected == Expected::Open { all / 20 } else { all }
+}
+
+fn asa(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report::default();
+    let (group, tries) = (Ristretto::new(), tries(bench)?);
+    let numbered: Vec<(u64, Try)> = (0..).zip(tries).collect();
+    let (profiled, seed) = (&*bench, bench.seed);
+    let jobs = |again: u64| {
+        numbered.iter().map(move |(number, one)| {
+            let times = if again == 0 { 1 } else { 4 };
+            let seed = seed.wrapping_mul(7_919).wrapping_add(number + 1_000 * again);
+            (*one, times * runs(profiled, one.expected()), seed)
+        })
+    };
+    let run = |(one, runs, seed): (Try, u64, u64)| one.run(&group, runs, seed);
+    let cells =
+        parallel::map(jobs(0).collect(), run).into_iter().collect::<Result<Vec<AttackCell>>>()?;
+    let adjusted = holm(&cells.iter().map(AttackCell::p).collect::<Vec<_>>());
+    // A closed cell that fails is repeated once with a fresh seed and four times the runs.
+    let again = jobs(1).zip(cells.iter().zip(&adjusted));
+    let again = again.map(|(job, (cell, p))| (!cell.holds(*p)).then_some(job));
+    let again: Vec<Option<(Try, u64, u64)>> = again.collect();
+    for ((cell, p), again) in cells.iter().zip(&adjusted).zip(again) {
+        report.say(format!("{cell}  Holm p {p:.3}, bytes p {:.3}", cell.bytes_p()));
+        bench.note_count(&cell.name, "hits", "count", cell.hits as f64)?;
+        let mut holds = cell.holds(*p);
+        if let (false, Some(job)) = (holds, again) {
+            let cell = run(job)?;
+            holds = cell.holds(cell.p());
+            report.say(format!("  repeated: {cell}"));
+        }
+        if !holds {
+            let text = format!("{} is {:?}", cell.name, cell.expected);
+            report.shapes.push(Claim::is(text, format!("{} of {}", cell.hits, cell.runs), false));
+        }
+    }
+    let open = cells.iter().filter(|cell| cell.expected == Expected::Open).count();
+    let text =
+        format!("{open} open cells read every symbol, {} closed ones chance", cells.len() - open);
+    let found = format!(
+        "family-wise error {FAMILY_ERROR}, least Holm p {:.3}",
+        adjusted.iter().copied().fold(1.0, f64::min)
+    );
+    let all = report.shapes.is_empty();
+    let closed = cells.iter().filter(|cell| cell.expected == Expected::Closed);
+    let least = closed.map(AttackCell::bytes_p).fold(1.0, f64::min) * cells.len() as f64;
+    report.shapes.push(Claim::above(
+        "bytes on the wire are uniform, Bonferroni p",
+        least,
+        FAMILY_ERROR,
+    ));
+    report.shapes.insert(0, Claim::is(text, found, all));
+    Ok(report)
+}

@@ -1,0 +1,220 @@
+//! `run wire` and `run leak`: an initiator, a firewall and an untouched peer as processes.
+//!
+//! `wire` shows one honest handshake with and without the firewall: what was seen inside and on the
+//! wire. `leak` gives the initiator a secret to leak and lets an observer read it from the wire.
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "numbers of handshakes and draws stay far below 2^53"
+)]
+
+mod reader;
+
+use anyhow::{Context as _, Result};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+use serde_json::Value;
+
+use super::experiment::{Experiment, Report};
+use crate::asa::{Element, Sequence, element};
+use crate::bench::Bench;
+use crate::shape::Claim;
+use crate::variant::{self, GROUPS, Variant, unknown};
+use crate::wires::child::WireProcess;
+use crate::wires::{Attack, WireJob};
+use reader::Reading;
+
+/// Both.
+pub const ALL: &[Experiment] = &[
+    Experiment::calculated("wire", "one handshake as processes, seen on each wire", [1; 3], wire),
+    Experiment::calculated("leak", "a secret leaks from a tampered initiator", [2, 5, 30], leak),
+];
+
+/// What the command line may say about both.
+#[derive(Clone, Debug)]
+struct Chosen {
+    variant: Variant,
+    group: String,
+    firewall: String,
+    element: &'static Element,
+    lambda: u32,
+    is_stateful: bool,
+    messages: Option<usize>,
+    seed: u64,
+}
+
+impl Chosen {
+    fn new(bench: &Bench) -> Result<Self> {
+        let given = |key: &str| bench.params[key].as_str();
+        let variant = Variant::named(given("variant").unwrap_or("dh"))?;
+        let firewall = given("firewall").unwrap_or("none").to_owned();
+        variant::check_firewall(variant, &firewall)?;
+        let all: Vec<&Element> = element::of(variant).collect();
+        let named = match given("element") {
+            None => all.first().copied(),
+            Some(name) => all.iter().find(|element| element.name == name).copied(),
+        };
+        let names: Vec<&str> = all.iter().map(|element| element.name).collect();
+        let what = format!("element of {}", variant.name());
+        let element =
+            named.ok_or_else(|| unknown(&what, given("element").unwrap_or(""), &names))?;
+        let number = |key: &str| bench.params[key].as_u64();
+        let group = given("group").unwrap_or(GROUPS[0]);
+        if !GROUPS.contains(&group) {
+            return Err(unknown("group", group, &GROUPS));
+        }
+        Ok(Self {
+            variant,
+            group: group.to_owned(),
+            firewall,
+            element,
+            lambda: number("lambda").and_then(|n| u32::try_from(n).ok()).unwrap_or(8),
+            is_stateful: bench.params["stateful"] == true,
+            messages: number("messages").and_then(|n| usize::try_from(n).ok()),
+            seed: bench.seed,
+        })
+    }
+
+    fn job(&self, role: &str, seed: u64, count: usize) -> WireJob {
+        WireJob {
+            role: role.into(),
+            dials: None,
+            variant: self.variant.name().into(),
+            group: self.group.clone(),
+            firewall: self.firewall.clone(),
+            count,
+            seed: self.seed.wrapping_mul(1_000_003).wrapping_add(seed),
+            attack: None,
+            shows: false,
+        }
+    }
+}
+
+/// The processes of one run, the initiator first.
+struct Line {
+    initiator: WireProcess,
+    firewall: Option<WireProcess>,
+    observer: WireProcess,
+    responder: WireProcess,
+}
+
+impl Line {
+    /// Starts them from the far end on.
+    fn start(chosen: &Chosen, count: usize, attack: Option<&Attack>, shows: bool) -> Result<Self> {
+        let job = |role, seed| WireJob { shows, ..chosen.job(role, seed, count) };
+        let seen = attack.map(|attack| Attack { secret: None, ..attack.clone() });
+        let mut responder = WireProcess::start(&job("responder", 1))?;
+        let dials = Some(responder.address()?);
+        let mut observer =
+            WireProcess::start(&WireJob { dials, attack: seen, ..job("observer", 2) })?;
+        let mut dials = Some(observer.address()?);
+        let mut firewall = None;
+        if chosen.firewall != "none" {
+            let mut started = WireProcess::start(&WireJob { dials, ..job("firewall", 3) })?;
+            dials = Some(started.address()?);
+            firewall = Some(started);
+        }
+        let attack = attack.cloned();
+        let initiator = WireProcess::start(&WireJob { dials, attack, ..job("initiator", 4) })?;
+        Ok(Self { initiator, firewall, observer, responder })
+    }
+
+    /// What both ends say at the end: the hash of all keys, and the draws of the initiator.
+    fn finish(&mut self) -> Result<([String; 2], u64)> {
+        let said = |process: &mut WireProcess| process.next()?.context("an end said nothing");
+        let (initiator, responder) = (said(&mut self.initiator)?, said(&mut self.responder)?);
+        let key = |said: &Value| said["agreed"].as_str().unwrap_or("").to_owned();
+        Ok(([key(&initiator), key(&responder)], initiator["draws"].as_u64().unwrap_or(0)))
+    }
+}
+
+/// One honest handshake, without the firewall and with it.
+fn wire(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report::default();
+    let chosen = Chosen::new(bench)?;
+    let named = match chosen.firewall.as_str() {
+        "none" => chosen.variant.right_firewall().to_owned(),
+        other => other.to_owned(),
+    };
+    let mut seen = Vec::new();
+    for firewall in ["none".to_owned(), named] {
+        let chosen = Chosen { firewall, ..chosen.clone() };
+        let mut line = Line::start(&chosen, 1, None, true)?;
+        let ([ours, theirs], _) = line.finish()?;
+        let (variant, group) = (chosen.variant.name(), &chosen.group);
+        report.say(format!("{variant} over {group}, firewall {}", chosen.firewall));
+        let shower = line.firewall.as_mut().unwrap_or(&mut line.observer);
+        while let Some(said) = shower.next()? {
+            let text = |key: &str| said[key].as_str().unwrap_or("").to_owned();
+            if said["inside"].is_string() {
+                report.say(format!("  inside {} {}", text("way"), text("inside")));
+            }
+            report.say(format!("  wire   {} {}", text("way"), text("wire")));
+            seen.push((text("inside"), text("wire")));
+        }
+        report.say(format!("  keys   {ours} at the initiator, {theirs} at the responder"));
+        let what = format!("both ends agree, firewall {}", chosen.firewall);
+        report.shapes.push(Claim::is(what, format!("{ours} {theirs}"), ours == theirs));
+    }
+    let changed = seen.iter().filter(|(inside, _)| !inside.is_empty());
+    let all_changed = changed.clone().count() > 0 && changed.clone().all(|(a, b)| a != b);
+    report.shapes.push(Claim::is(
+        "no message is on the wire as it was inside",
+        format!("{} messages passed the firewall", changed.count()),
+        all_changed || chosen.firewall == "basic" || chosen.firewall == "rerand",
+    ));
+    Ok(report)
+}
+
+/// A planted secret of 128 bits, an observer who reads, and both ends that agree all the same.
+fn leak(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report::default();
+    let chosen = Chosen::new(bench)?;
+    let mut rng = ChaCha20Rng::seed_from_u64(chosen.seed);
+    let (mut key, mut secret) = ([0; 16], [0; 16]);
+    rng.fill_bytes(&mut key);
+    rng.fill_bytes(&mut secret);
+    let attack = Attack {
+        element: chosen.element.name.into(),
+        lambda: chosen.lambda,
+        is_stateful: chosen.is_stateful,
+        key,
+        secret: Some(secret),
+    };
+    let sequence = attack.sequence();
+    let expected = sequence.expected(chosen.lambda);
+    let count = chosen.messages.unwrap_or_else(|| enough(expected, sequence));
+    let mut line = Line::start(&chosen, count, Some(&attack), false)?;
+    let planted = attack.planted().context("a secret was planted")?;
+    let mut reading = Reading::new(&planted, expected);
+    while let Some(said) = line.observer.next()? {
+        reading.take(&said)?;
+    }
+    if let Some(firewall) = &mut line.firewall {
+        while firewall.next()?.is_some() {}
+    }
+    let ([ours, theirs], draws) = line.finish()?;
+    let Chosen { variant, group, firewall, element, .. } = &chosen;
+    report.say(format!(
+        "{} over {group}, element {}, firewall {firewall}: {count} handshakes, {:.1} draws each",
+        variant.name(),
+        element.name,
+        draws as f64 / count as f64
+    ));
+    reading.report(&mut report, element.is_open_behind(firewall));
+    report.shapes.push(Claim::is(
+        "both ends agree each time",
+        format!("{ours} {theirs}"),
+        ours == theirs,
+    ));
+    bench.note_count("leak", "recovered_bits", "bits", reading.right_bits())?;
+    bench.note_count("leak", "handshakes", "count", count as f64)?;
+    Ok(report)
+}
+
+/// Handshakes that all but certainly are enough: L, or three times L `H_L`, with a floor of 200 that
+/// also a firewall is measured with.
+fn enough(expected: f64, sequence: Sequence) -> usize {
+    let factor = if sequence == Sequence::Stateful { 1.0 } else { 3.0 };
+    ((expected * factor).ceil() as usize).max(200)
+}

@@ -1,0 +1,108 @@
+//! Firewalls of the thesis that leave a channel open. They live in the lab alone: the crate that is
+//! published has none of them (GUARD-10).
+
+use mezza_core::CryptoRng;
+use mezza_guard::coins::{Coin, CoinRole, Uniform};
+use mezza_guard::{Firewall, FirewallError, Group, Message};
+
+/// `DH_Comm_FW` in its basic form (equations 4.1 to 4.5): hides r and s, but g^b leaves the opened
+/// commitment as the device has chosen it.
+pub struct BasicFirewall<G: Group> {
+    group: G,
+    coins: Option<[Coin<G>; 2]>,
+    is_answered: bool,
+}
+
+impl<G: Group> BasicFirewall<G> {
+    /// A firewall for one session.
+    pub const fn new(group: G) -> Self {
+        Self { group, coins: None, is_answered: false }
+    }
+}
+
+impl<G: Group> Firewall<G> for BasicFirewall<G> {
+    fn outgoing(
+        &mut self,
+        message: Message<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError> {
+        let group = &self.group;
+        match (&message, &self.coins) {
+            (Message::Commitment([c1, c2]), None) => {
+                let mut draw = || Coin::draw(group, CoinRole::Shift, &mut Uniform, rng);
+                let [u, v] = [draw(), draw()];
+                let hv = group.power_h(v.scalar());
+                let c1 = group.multiply(c1.seen(), &group.power_g(u.scalar()));
+                let (c1, c2) = (group.multiply(&c1, &hv), group.multiply(c2.seen(), &hv));
+                self.coins = Some([u, v]);
+                Ok(Message::commitment(c1, c2))
+            }
+            (Message::Opening([r, s]), Some([u, v])) if self.is_answered => {
+                let (r, s) = (group.add(r.seen(), u.scalar()), group.add(s.seen(), v.scalar()));
+                self.coins = None;
+                Ok(Message::opening(r, s))
+            }
+            _ => Err(FirewallError::Order),
+        }
+    }
+
+    fn incoming(
+        &mut self,
+        message: Message<G>,
+        _: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError> {
+        let (Message::Key(_), Some(_), false) = (&message, &self.coins, self.is_answered) else {
+            return Err(FirewallError::Order);
+        };
+        self.is_answered = true;
+        Ok(message)
+    }
+}
+
+/// `EG_Maul` at the encryptor (listing 4.7): changes c0, and lets c1 pass as the device has chosen it.
+pub struct MaulFirewall<G: Group> {
+    group: G,
+    back: Option<G::Scalar>,
+}
+
+impl<G: Group> MaulFirewall<G> {
+    /// A firewall for one public key.
+    pub const fn new(group: G) -> Self {
+        Self { group, back: None }
+    }
+}
+
+impl<G: Group> Firewall<G> for MaulFirewall<G> {
+    fn outgoing(
+        &mut self,
+        message: Message<G>,
+        _: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError> {
+        let (Message::Ciphertext([c0, c1]), Some(back)) = (&message, &self.back) else {
+            return Err(FirewallError::Order);
+        };
+        Ok(Message::ciphertext(self.group.power(c0.seen(), back), c1.seen().clone()))
+    }
+
+    fn incoming(
+        &mut self,
+        message: Message<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Message<G>, FirewallError> {
+        let (Message::EncryptionKey(h), None) = (&message, &self.back) else {
+            return Err(FirewallError::Order);
+        };
+        let group = &self.group;
+        // A coin without an inverse is drawn again: the thesis divides, and a fraction is no exponent.
+        let (alpha, inverse) = loop {
+            let alpha = group.draw_nonzero(rng);
+            if let Some(inverse) = group.inverse(&alpha) {
+                break (alpha, inverse);
+            }
+        };
+        let beta = group.draw_nonzero(rng);
+        let mauled = Message::mauled_key(group.power_g(&alpha), group.power(h.seen(), &beta));
+        self.back = Some(group.times(&beta, &inverse));
+        Ok(mauled)
+    }
+}

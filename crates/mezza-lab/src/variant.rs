@@ -1,0 +1,150 @@
+//! The variants of the thesis, their firewalls and groups by name: what the command line says, and
+//! what every part of the lab that measures reverse firewalls goes by.
+
+use anyhow::{Result, bail};
+use mezza::testing::api::{Exit, Fault};
+use mezza_guard::firewall::{
+    AnyFirewall, CommittingFirewall, DhFirewall, ReMaulFirewall, RerandFirewall,
+};
+use mezza_guard::{Group, Ristretto};
+
+use crate::thesis::weak::{BasicFirewall, MaulFirewall};
+
+/// A protocol between two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// Diffie-Hellman.
+    Dh,
+    /// Diffie-Hellman with a commitment of the end that begins.
+    DhComm,
+    /// One El-Gamal ciphertext.
+    Eg,
+}
+
+/// Which way a message goes, seen from the end that dials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To the wire.
+    Out,
+    /// From the wire.
+    In,
+}
+
+impl Variant {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Dh, Self::DhComm, Self::Eg];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dh => "dh",
+            Self::DhComm => "dh-comm",
+            Self::Eg => "eg",
+        }
+    }
+
+    /// The messages of one handshake, in their order.
+    pub const fn script(self) -> &'static [Way] {
+        match self {
+            Self::Dh => &[Way::Out, Way::In],
+            Self::DhComm => &[Way::Out, Way::In, Way::Out],
+            Self::Eg => &[Way::In, Way::Out],
+        }
+    }
+
+    /// The firewalls of the end that dials, `none` first.
+    pub const fn firewalls(self) -> &'static [&'static str] {
+        match self {
+            Self::Dh => &["none", "fw"],
+            Self::DhComm => &["none", "basic", "full"],
+            Self::Eg => &["none", "rerand", "maul", "remaul"],
+        }
+    }
+
+    /// The firewall that closes every element.
+    pub const fn right_firewall(self) -> &'static str {
+        match self {
+            Self::Dh => "fw",
+            Self::DhComm => "full",
+            Self::Eg => "remaul",
+        }
+    }
+
+    /// The variant of a name.
+    ///
+    /// # Errors
+    /// There is none; the text says which there are.
+    pub fn named(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|variant| variant.name() == name);
+        found.ok_or_else(|| unknown("variant", name, &Self::ALL.map(Self::name)))
+    }
+}
+
+/// A firewall of a variant by its name; `None` is no firewall.
+///
+/// # Errors
+/// There is none of that name; the text says which there are.
+pub fn firewall<G: Group + 'static>(
+    variant: Variant,
+    name: &str,
+    group: &G,
+) -> Result<Option<AnyFirewall<G>>> {
+    let group = group.clone();
+    let firewall: AnyFirewall<G> = match (variant, name) {
+        (_, "none") => return Ok(None),
+        (Variant::Dh, "fw") => Box::new(DhFirewall::new(group)),
+        (Variant::DhComm, "basic") => Box::new(BasicFirewall::new(group)),
+        (Variant::DhComm, "full") => Box::new(CommittingFirewall::new(group)),
+        (Variant::Eg, "rerand") => Box::new(RerandFirewall::new(group)),
+        (Variant::Eg, "maul") => Box::new(MaulFirewall::new(group)),
+        (Variant::Eg, "remaul") => Box::new(ReMaulFirewall::new(group)),
+        _ => {
+            let what = format!("firewall of {}", variant.name());
+            return Err(unknown(&what, name, variant.firewalls()));
+        }
+    };
+    Ok(Some(firewall))
+}
+
+/// Work over a group that is known by its name when the program runs.
+pub trait GroupTask {
+    /// What it gives.
+    type Given;
+    /// Does it.
+    ///
+    /// # Errors
+    /// What the work meets.
+    fn with<G: Group + 'static>(self, group: G) -> Result<Self::Given>;
+}
+
+/// The groups by name.
+pub const GROUPS: [&str; 1] = ["ristretto255"];
+
+/// Does a task over the group of a name.
+///
+/// # Errors
+/// There is none of that name, or what the work meets.
+pub fn with_group<T: GroupTask>(name: &str, task: T) -> Result<T::Given> {
+    match name {
+        "ristretto255" => task.with(Ristretto::new()),
+        _ => Err(unknown("group", name, &GROUPS)),
+    }
+}
+
+/// The error of a name that does not exist: it says which do.
+pub fn unknown(what: &str, name: &str, there_are: &[&str]) -> anyhow::Error {
+    let text = format!("there is no {what} {name}");
+    Fault::new(Exit::Usage, text, format!("there are: {}", there_are.join(", "))).into()
+}
+
+/// Refuses a firewall that the variant does not have.
+///
+/// # Errors
+/// As said, with those that exist.
+pub fn check_firewall(variant: Variant, name: &str) -> Result<()> {
+    if variant.firewalls().contains(&name) {
+        return Ok(());
+    }
+    let what = format!("firewall of {}", variant.name());
+    bail!(unknown(&what, name, variant.firewalls()))
+}

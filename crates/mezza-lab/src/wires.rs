@@ -1,0 +1,180 @@
+//! Handshakes over real wires: each end, the firewall and the observer are processes on loopback TCP.
+//!
+//! ```text
+//! initiator ---> firewall ---> observer ---> responder
+//!             inside        the wire
+//! ```
+//! The observer relays bytes and looks at them. Each process is this program with the hidden command
+//! `wire` and a [`WireJob`], and says on its standard output, one JSON value a line, what came of it.
+
+pub mod child;
+mod end;
+mod hop;
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use mezza_core::Deframer;
+use mezza_guard::{Group, Message};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::asa::Sequence;
+use crate::asa::symbol::{AttackKey, Planted};
+use crate::terminal::say;
+use crate::variant::{GroupTask, Variant, with_group};
+
+/// The most bytes of a message: two elements of 3072 bits and the kind.
+const MESSAGE_BYTES_MAX: usize = 1_024;
+/// How long a process waits for the next byte.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The work of one process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WireJob {
+    /// `initiator`, `firewall`, `observer` or `responder`.
+    pub role: String,
+    /// Whom to dial; a responder dials nobody.
+    pub dials: Option<SocketAddr>,
+    /// The variant by name.
+    pub variant: String,
+    /// The group by name.
+    pub group: String,
+    /// The firewall by name.
+    pub firewall: String,
+    /// Handshakes.
+    pub count: usize,
+    /// The seed of this process' coins.
+    pub seed: u64,
+    /// What a tampered initiator leaks and an observer reads.
+    pub attack: Option<Attack>,
+    /// Whether to say every message.
+    pub shows: bool,
+}
+
+/// An attack by rejection sampling.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Attack {
+    /// The element by name.
+    pub element: String,
+    /// Bits of a block.
+    pub lambda: u32,
+    /// Whether the device counts its messages.
+    pub is_stateful: bool,
+    /// The attacker's key.
+    pub key: [u8; 16],
+    /// The planted secret; only the device has it.
+    pub secret: Option<[u8; 16]>,
+}
+
+impl Attack {
+    /// The attacker's key.
+    pub fn key(&self) -> AttackKey {
+        AttackKey::new(self.key)
+    }
+
+    /// The secret in blocks.
+    pub fn planted(&self) -> Option<Planted> {
+        self.secret.map(|secret| Planted::new(secret, self.lambda))
+    }
+
+    /// Which block a message carries.
+    pub const fn sequence(&self) -> Sequence {
+        if self.is_stateful { Sequence::Stateful } else { Sequence::Stateless }
+    }
+}
+
+/// Runs the process of a job, given as JSON.
+///
+/// # Errors
+/// A job that is none, or what its wires meet.
+pub fn serve(job: &str) -> Result<()> {
+    let job: WireJob = serde_json::from_str(job).context("not a job of this program")?;
+    let group = job.group.clone();
+    with_group(&group, job)
+}
+
+impl GroupTask for WireJob {
+    type Given = ();
+
+    fn with<G: Group + 'static>(self, group: G) -> Result<()> {
+        let variant = Variant::named(&self.variant)?;
+        match self.role.as_str() {
+            "initiator" => end::initiator(&group, variant, &self),
+            "responder" => end::responder(&group, variant, &self),
+            "firewall" => hop::firewall(&group, variant, &self),
+            "observer" => hop::observer(&group, variant, &self),
+            role => bail!("there is no role {role}"),
+        }
+    }
+}
+
+/// A connection that carries messages, each behind its length of 2 bytes.
+struct Connection {
+    stream: TcpStream,
+    deframer: Deframer<2, 1, MESSAGE_BYTES_MAX>,
+    /// Bytes that arrived and are not a whole message yet.
+    waiting: Vec<u8>,
+}
+
+impl Connection {
+    fn new(stream: TcpStream) -> Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { stream, deframer: Deframer::default(), waiting: Vec::new() })
+    }
+
+    fn dial(job: &WireJob) -> Result<Self> {
+        let address = job.dials.context("nobody to dial")?;
+        Self::new(TcpStream::connect(address).context("the next process does not answer")?)
+    }
+
+    /// Listens on a free port of loopback, says which, and takes the one connection that comes.
+    fn accept() -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        tell(&json!({ "listens": listener.local_addr()?.port() }))?;
+        Self::new(listener.accept()?.0)
+    }
+
+    fn send(&mut self, message: &[u8]) -> Result<()> {
+        let length = u16::try_from(message.len()).context("a message is too long")?;
+        let frame = [&length.to_be_bytes()[..], message].concat();
+        Ok(self.stream.write_all(&frame)?)
+    }
+
+    fn receive(&mut self) -> Result<Vec<u8>> {
+        loop {
+            let mut input = self.waiting.as_slice();
+            let message = self.deframer.next(&mut input).context("not a message")?;
+            self.waiting = input.to_vec();
+            if let Some(message) = message {
+                return Ok(message);
+            }
+            let mut bytes = [0; 2_048];
+            let count = self.stream.read(&mut bytes).context("the other end is silent")?;
+            if count == 0 {
+                bail!("the other end has closed");
+            }
+            self.waiting.extend_from_slice(&bytes[..count]);
+        }
+    }
+
+    fn send_message<G: Group>(&mut self, group: &G, message: &Message<G>) -> Result<()> {
+        self.send(&message.encode(group))
+    }
+
+    fn receive_message<G: Group>(&mut self, group: &G) -> Result<Message<G>> {
+        Ok(Message::decode(group, &self.receive()?)?)
+    }
+}
+
+/// Says a line to the process that started this one.
+fn tell(value: &Value) -> Result<()> {
+    say(&value.to_string())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    data_encoding::HEXLOWER.encode(bytes)
+}

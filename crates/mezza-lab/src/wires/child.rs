@@ -1,0 +1,65 @@
+//! The processes of one run: started, listened to, and gone when the run ends.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use super::WireJob;
+
+/// One process. It is killed when it is dropped.
+pub struct WireProcess {
+    role: String,
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl WireProcess {
+    /// Starts the process of a job.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start(job: &WireJob) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("wire").arg(serde_json::to_string(job)?);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child =
+            command.spawn().with_context(|| format!("the {} does not start", job.role))?;
+        let lines = BufReader::new(child.stdout.take().context("no output")?);
+        Ok(Self { role: job.role.clone(), child, lines })
+    }
+
+    /// The next value that it says; `None` when it has ended well.
+    ///
+    /// # Errors
+    /// If it ends badly or says something else.
+    pub fn next(&mut self) -> Result<Option<Value>> {
+        let mut line = String::new();
+        if self.lines.read_line(&mut line)? > 0 {
+            return Ok(Some(serde_json::from_str(&line)?));
+        }
+        if !self.child.wait()?.success() {
+            bail!("the {} has ended with an error", self.role);
+        }
+        Ok(None)
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If it says something else first.
+    pub fn address(&mut self) -> Result<SocketAddr> {
+        let said = self.next()?.context("it does not listen")?;
+        let port = said["listens"].as_u64().and_then(|port| u16::try_from(port).ok());
+        Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port.context("it does not say where")?)))
+    }
+}
+
+impl Drop for WireProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
