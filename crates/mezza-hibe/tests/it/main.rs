@@ -1,0 +1,4 @@
+//! All integration tests of the crate.
+
+mod fixture;
+mod known;
