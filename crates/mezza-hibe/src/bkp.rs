@@ -1,8 +1,9 @@
 //! Suite 1: the anonymous HIBKEM of Blazy, Kiltz and Pan (CRYPTO 2014) with MAC_HPS and k = 1.
 //!
-//! Vectors have two entries; X(id), Y(id), Z(id) stand for x_0 + sum m_i x_i and so on. Draws follow
+//! Vectors have two entries; X(id), Y(id), Z(id) stand for `x_0` + sum `m_i` `x_i` and so on. Draws follow
 //! the document from left to right, which makes test vectors exact.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use mezza_core::{CryptoRng, DecodeError, Wiping};
@@ -26,7 +27,7 @@ pub const fn node_points(depth: usize, levels: usize) -> usize {
 /// pk: two points of G1 for the identity's constant and for each level, and z'.
 #[derive(Clone, Debug)]
 pub struct Parameters {
-    /// Z_0 to Z_L.
+    /// `Z_0` to `Z_L`.
     pub z: Vec<[G1Affine; 2]>,
     /// z'.
     pub z_prime: G1Affine,
@@ -47,7 +48,7 @@ impl Parameters {
 /// C of 4 points of G1: c0[0] c0[1] c1[0] c1[1], the same number at every depth.
 pub const HEADER_POINTS: usize = 4;
 
-/// c0 = (r P1, r H_a), c1 = r Z(id).
+/// c0 = (r P1, r `H_a`), c1 = r Z(id).
 pub fn header(system: &System, identity: &[G1; 2], r: &Fr) -> [G1; HEADER_POINTS] {
     let [z0, z1] = identity;
     [system.p1(r), system.h_a(r), z0.mul(r), z1.mul(r)]
@@ -120,9 +121,9 @@ pub struct Sums {
 /// A derived key with what its place in the tree allows.
 pub enum Derived {
     /// A node with levels below.
-    Node(NodeKey),
+    Node(Box<NodeKey>),
     /// A leaf, or a user key alone.
-    User(UserKey),
+    User(Box<UserKey>),
 }
 
 impl NodeKey {
@@ -201,24 +202,19 @@ impl NodeKey {
         let user = self.user_key(sums, &s);
         let below = &self.levels[sums.depth..];
         if below.is_empty() {
-            return Derived::User(user);
+            return Derived::User(Box::new(user));
         }
         let big_s = Fr::random(rng);
         let levels = below.iter().map(|[d, big_d, e, big_e]| {
-            [
-                d.add(&big_d.mul(&s)),
-                big_d.mul(&big_s),
-                e.add(&big_e.mul(&s)),
-                big_e.mul(&big_s),
-            ]
+            [d.add(&big_d.mul(&s)), big_d.mul(&big_s), e.add(&big_e.mul(&s)), big_e.mul(&big_s)]
         });
-        Derived::Node(Self {
+        Derived::Node(Box::new(Self {
             user,
             big_t: self.big_t.each_ref().map(|t| t.mul(&big_s)),
             uh: sums.uh.mul(&big_s),
             big_v: sums.big_v.mul(&big_s),
             levels: levels.collect(),
-        })
+        }))
     }
 
     /// t + s' T, u* + s' U*, v* + s' V*.
@@ -228,8 +224,8 @@ impl NodeKey {
         UserKey { t: [t0, t1], u, v: sums.v.add(&sums.big_v.mul(s)) }
     }
 
-    /// The delegation part of the path of `sums`, with a fresh factor: S' (T0, T1, uh, V; D_i, E_i).
-    /// It recognises envelopes and opens none (hibe 4.7).
+    /// The delegation part of the path of `sums`, with a fresh factor: S' (T0, T1, uh, V; `D_i`, `E_i`).
+    /// It recognises envelopes and opens none (section 2.5 of the document).
     pub fn detect_points(&self, sums: &Sums, rng: &mut dyn CryptoRng) -> Vec<G2> {
         let s = Fr::random(rng);
         let own = self.big_t.iter().chain([&sums.uh, &sums.big_v]);
@@ -239,29 +235,25 @@ impl NodeKey {
     }
 }
 
-/// msk: B, x_i, Y_i, x'_0, y'_0. It lives inside [`generate`] alone (HIBE-10).
-pub struct MasterKey {
+/// msk: B, `x_i`, `Y_i`, x'_0, y'_0. It lives inside [`generate`] alone (HIBE-10).
+pub struct MasterSecret {
     b: [Fr; 2],
-    /// x_i and Y_i.
+    /// `x_i` and `Y_i`.
     levels: Vec<[[Fr; 2]; 2]>,
     x_prime: Fr,
     y_prime: Fr,
 }
 
-silent!(MasterKey);
+silent!(MasterSecret);
 
 /// Gen and USKGen of the root: what a tree of `levels` levels starts with.
-pub fn generate(
-    system: &System,
-    levels: usize,
-    rng: &mut dyn CryptoRng,
-) -> (Parameters, NodeKey) {
-    let master = MasterKey::random(levels, rng);
+pub fn generate(system: &System, levels: usize, rng: &mut dyn CryptoRng) -> (Parameters, NodeKey) {
+    let master = MasterSecret::random(levels, rng);
     (master.parameters(system), master.user_key(system, &Path::root(), rng))
 }
 
-impl MasterKey {
-    /// Draws b0, b1; x_i[0], x_i[1], Y_i[0], Y_i[1] for i = 0 to L; x'_0, y'_0.
+impl MasterSecret {
+    /// Draws b0, b1; `x_i`[0], `x_i`[1], `Y_i`[0], `Y_i`[1] for i = 0 to L; x'_0, y'_0.
     pub fn random(levels: usize, rng: &mut dyn CryptoRng) -> Self {
         debug_assert!(levels <= DEPTH);
         let mut draw = || Fr::random(rng);
@@ -270,7 +262,7 @@ impl MasterKey {
         Self { b, levels, x_prime: draw(), y_prime: draw() }
     }
 
-    /// Z_i[j] = Y_i[j] P1 + x_i[j] H_a, z' = y'_0 P1 + x'_0 H_a.
+    /// `Z_i`[j] = `Y_i`[j] P1 + `x_i`[j] `H_a`, z' = y'_0 P1 + x'_0 `H_a`.
     pub fn parameters(&self, system: &System) -> Parameters {
         let commit = |y: &Fr, x: &Fr| system.p1(y).add(&system.h_a(x)).to_affine();
         let z = self.levels.iter().map(|[x, y]| [0, 1].map(|j| commit(&y[j], &x[j])));

@@ -58,24 +58,27 @@ impl DetectKey {
         Self { shape, profile, origin, start, points }
     }
 
-    /// Reads one. Every point must lie in the subgroup (HIBE-2).
+    /// Reads one that is alone.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::decode_exact(bytes, |r| {
-            let (version, tree, k, depth) = (r.u8()?, r.u8()?, r.u8()?, usize::from(r.u8()?));
-            let shape = low_of_suite(tree).and_then(Shape::from_nibble).ok_or(DecodeError::Value)?;
-            let profile = TreeProfile::from_byte(k).ok_or(DecodeError::Value)?;
-            let (origin, start) = (Tick(r.u32()?), Epoch(r.u32()?));
-            let known = version == VERSION && start.0 < shape.epochs();
-            if !known || shape.path(start).depth() != depth {
-                return Err(DecodeError::Value);
-            }
-            let points = (0..USER_POINTS + 2 * (shape.depth() - depth)).map(|_| {
-                let point = G2Affine::uncompress(r.array_ref()?)?;
-                if point.in_subgroup() { Ok(point.to_point()) } else { Err(DecodeError::Value) }
-            });
-            let points = points.collect::<Result<_, _>>()?;
-            Ok(Self { shape, profile, origin, start, points })
-        })
+        Reader::decode_exact(bytes, Self::read)
+    }
+
+    /// Reads the next one. Every point must lie in the subgroup (HIBE-2).
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (version, tree, k, depth) = (r.u8()?, r.u8()?, r.u8()?, usize::from(r.u8()?));
+        let shape = low_of_suite(tree).and_then(Shape::from_nibble).ok_or(DecodeError::Value)?;
+        let profile = TreeProfile::from_byte(k).ok_or(DecodeError::Value)?;
+        let (origin, start) = (Tick(r.u32()?), Epoch(r.u32()?));
+        let known = version == VERSION && start.0 < shape.epochs();
+        if !known || shape.path(start).depth() != depth {
+            return Err(DecodeError::Value);
+        }
+        let points = (0..USER_POINTS + 2 * (shape.depth() - depth)).map(|_| {
+            let point = G2Affine::uncompress(r.array_ref()?)?;
+            if point.in_subgroup() { Ok(point.to_point()) } else { Err(DecodeError::Value) }
+        });
+        let points = points.collect::<Result<_, _>>()?;
+        Ok(Self { shape, profile, origin, start, points })
     }
 
     /// Its bytes: a secret, which tells who receives what.
@@ -123,12 +126,7 @@ impl DetectKey {
 }
 
 /// Recognises envelopes of the ticks around `near`, each with its outcome, in their order.
-pub fn detect(
-    system: &System,
-    key: &DetectKey,
-    envelopes: &[&[u8]],
-    near: Tick,
-) -> Vec<Detected> {
+pub fn detect(system: &System, key: &DetectKey, envelopes: &[&[u8]], near: Tick) -> Vec<Detected> {
     let one = Gt::one().to_bytes();
     let mut prepared = None;
     let each = envelopes.iter().map(|envelope| {

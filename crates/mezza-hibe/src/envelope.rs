@@ -29,7 +29,7 @@ use crate::wire::envelope::{BODY_AT, Bucket, Fields, KIND_BYTES, PAYLOAD_AT, TAG
 /// Envelopes of one [`TrialJob`] at most.
 pub const BATCH_MAX: usize = 64;
 
-/// H_32("fshibe/v1/bind", pkh | tick u32 | C): what an inner layer authenticates beside its payload,
+/// `H_32("fshibe/v1/bind`", pkh | tick u32 | C): what an inner layer authenticates beside its payload,
 /// so that a receiver cannot pass a message on as if it had been meant for somebody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnvelopeBinding(pub [u8; 32]);
@@ -39,7 +39,7 @@ pub struct EnvelopeBinding(pub [u8; 32]);
 pub struct EnvelopeId(pub [u8; 16]);
 
 impl EnvelopeId {
-    /// H_32("fshibe/v1/id", envelope), its first 16 bytes.
+    /// `H_32("fshibe/v1/id`", envelope), its first 16 bytes.
     pub fn of(envelope: &[u8]) -> Self {
         let hash = labelled_hash::<32>("fshibe/v1/id", &[envelope]);
         Self(core::array::from_fn(|i| hash[i]))
@@ -115,7 +115,7 @@ impl SealKey {
 /// ke and km of one envelope.
 type BodyKeys = Wiping<[u8; 64]>;
 
-/// H_64("fshibe/v1/kdf", pkh | tick u32 | C | GtBytes(K)) (HIBE-42).
+/// `H_64("fshibe/v1/kdf`", pkh | tick u32 | C | GtBytes(K)) (HIBE-42).
 fn body_keys(card: &CardBlockHash, tick: Tick, c: &[u8; HEADER_BYTES], k: &GtBytes) -> BodyKeys {
     let tick = tick.0.to_be_bytes();
     Wiping::new(labelled_hash("fshibe/v1/kdf", &[&card.0, &tick, c, k.as_slice()]))
@@ -228,7 +228,13 @@ impl EpochKey {
     }
 
     /// Steps 4 to 6 of a trial, with K of step 4 computed.
-    fn open(&self, system: &System, tick: Tick, fields: &Fields<'_>, k: &GtBytes) -> Option<Payload> {
+    fn open(
+        &self,
+        system: &System,
+        tick: Tick,
+        fields: &Fields<'_>,
+        k: &GtBytes,
+    ) -> Option<Payload> {
         let keys = body_keys(&self.card, tick, fields.header, k);
         if !bool::from(tag(&keys, fields.tagged).ct_eq(fields.tag)) {
             return None;
@@ -328,7 +334,8 @@ pub fn trial_open(system: &System, keys: &HeldKeys, envelope: &[u8]) -> Trial {
 /// Tries to open many: the results of [`trial_open`] one by one, in their order (HIBE-50).
 pub fn trial_open_batch(system: &System, keys: &HeldKeys, envelopes: &[&[u8]]) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::with_capacity(envelopes.len());
-    let mut groups: Vec<Vec<(usize, Tick, Fields<'_>)>> = keys.0.iter().map(|_| Vec::new()).collect();
+    let mut groups: Vec<Vec<(usize, Tick, Fields<'_>)>> =
+        keys.0.iter().map(|_| Vec::new()).collect();
     for (index, envelope) in envelopes.iter().enumerate() {
         let Some(fields) = Fields::of(envelope) else {
             trials.push(Trial::Malformed);

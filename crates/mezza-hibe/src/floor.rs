@@ -109,7 +109,11 @@ impl FloorRule {
             return (self.floor, Some(FloorHeld::Confirm));
         }
         let until_ms = *self.jumped_ms.get_or_insert(boot_ms) + JUMP_STANDS_MS;
-        if boot_ms < until_ms { (self.floor, Some(FloorHeld::Stands(until_ms))) } else { (asked, None) }
+        if boot_ms < until_ms {
+            (self.floor, Some(FloorHeld::Stands(until_ms)))
+        } else {
+            (asked, None)
+        }
     }
 
     /// What boot time explains, at one and a half times its pace: a device that began behind catches

@@ -62,8 +62,8 @@ pub mod wire;
 
 pub use detect::{DetectKey, Detected, detect};
 pub use envelope::{
-    Envelope, EnvelopeBinding, EnvelopeId, EnvelopeKey, EpochKey, HeldKeys, OpenedEnvelope, SealKey,
-    Trial, TrialJob, trial_open, trial_open_batch,
+    Envelope, EnvelopeBinding, EnvelopeId, EnvelopeKey, EpochKey, HeldKeys, OpenedEnvelope,
+    SealKey, Trial, TrialJob, trial_open, trial_open_batch,
 };
 pub use error::{CardBlockError, EncapsulateError, ImportError, TreeError};
 pub use floor::FloorRule;

@@ -90,6 +90,7 @@ impl PreparedKey {
 /// (HIBE-2): a component of another order pairs to 1 and changes the bytes that are hashed.
 fn header_points(c: &[u8; HEADER_BYTES]) -> Result<[G1Affine; HEADER_POINTS], DecodeError> {
     let (points, _) = c.as_chunks::<G1_BYTES>();
-    let points: Result<Vec<G1Affine>, DecodeError> = points.iter().map(G1Affine::uncompress).collect();
+    let points: Result<Vec<G1Affine>, DecodeError> =
+        points.iter().map(G1Affine::uncompress).collect();
     points?.try_into().map_err(|_| DecodeError::Truncated)
 }

@@ -132,7 +132,7 @@ impl Shape {
         }
     }
 
-    /// Epochs of a subtree whose root is at `depth`: S_depth.
+    /// Epochs of a subtree whose root is at `depth`: `S_depth`.
     pub fn subtree(self, depth: usize) -> u32 {
         self.arities()[depth..].iter().rev().fold(1, |below, arity| 1 + u32::from(*arity) * below)
     }

@@ -26,7 +26,7 @@ impl Default for System {
 }
 
 impl System {
-    /// The tables of P1 and H_a, and the fastest engine there is.
+    /// The tables of P1 and `H_a`, and the fastest engine there is.
     pub fn new() -> Self {
         Self::with_kernel(PairingKernel::Lines)
     }
@@ -51,7 +51,7 @@ impl System {
         self.p1.mul(s)
     }
 
-    /// s H_a.
+    /// s `H_a`.
     pub(crate) fn h_a(&self, s: &Fr) -> G1 {
         self.h_a.mul(s)
     }

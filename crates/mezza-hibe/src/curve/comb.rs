@@ -164,11 +164,13 @@ mod tests {
         for (i, byte) in bytes.iter_mut().rev().enumerate() {
             *byte = u8::from_str_radix(&q_minus_1[2 * i..2 * i + 2], 16).expect("hex");
         }
-        let mut all: Vec<Fr> = (0..255).map(|bit| {
-            let mut power = [0; 32];
-            power[bit / 8] = 1 << (bit % 8);
-            scalar(power)
-        }).collect();
+        let mut all: Vec<Fr> = (0..255)
+            .map(|bit| {
+                let mut power = [0; 32];
+                power[bit / 8] = 1 << (bit % 8);
+                scalar(power)
+            })
+            .collect();
         all.push(scalar(bytes));
         for fill in [0x11_u8, 0x5a, 0x20, 0x3f] {
             let mut filled = [fill; 32];
@@ -206,7 +208,7 @@ mod tests {
                 let mut add = i128::from(*digit);
                 for word in &mut sum {
                     add += i128::from(*word);
-                    *word = add as u64;
+                    *word = u64::try_from(add.rem_euclid(1 << 64)).expect("64 bits");
                     add >>= 64;
                 }
             }

@@ -164,7 +164,8 @@ mod tests {
                     carry >>= 64;
                 }
             }
-            let back: alloc::vec::Vec<u8> = sum.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let back: alloc::vec::Vec<u8> =
+                sum.iter().flat_map(|word| word.to_le_bytes()).collect();
             assert_eq!(back, bytes);
         }
     }

@@ -14,24 +14,24 @@ pub const PAIRS: usize = 4;
 const DOUBLINGS: [usize; 5] = [2, 3, 9, 32, 16];
 
 /// The line functions of four points, 78,336 bytes, which are wiped.
-pub struct Lines(Box<[[Fp6; LINES]]>);
+pub struct Lines(Box<[Fp6]>);
 
 silent!(Lines);
 
 impl Lines {
     /// Computes them, for points that are not infinite.
     pub fn new(points: &[&G2Affine; PAIRS]) -> Self {
-        let mut lines = vec![[Fp6::default(); LINES]; PAIRS].into_boxed_slice();
-        for (lines, point) in lines.iter_mut().zip(points) {
+        let mut lines = vec![Fp6::default(); PAIRS * LINES].into_boxed_slice();
+        for (lines, point) in lines.as_chunks_mut().0.iter_mut().zip(points) {
             raw::precompute_lines(&point.0, lines);
         }
         Self(lines)
     }
 
-    /// The product of e(p_i, q_i) for points that are on the curve and not infinite.
+    /// The product of `e(p_i`, `q_i`) for points that are on the curve and not infinite.
     pub fn multi_pair(&self, points: &[G1Affine; PAIRS]) -> Gt {
         let scaled = points.each_ref().map(Scaled::new);
-        let line = |j: usize, i: usize| scaled[i].line(&self.0[i][j]);
+        let line = |j: usize, i: usize| scaled[i].line(&self.0[i * LINES + j]);
         let mut f = Gt(sparse(&line(0, 0)));
         for i in 1..PAIRS {
             f.multiply(&line(0, i));
@@ -56,7 +56,7 @@ impl Lines {
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        self.0.iter_mut().flatten().for_each(Limbs::wipe_limbs);
+        self.0.iter_mut().for_each(Limbs::wipe_limbs);
     }
 }
 

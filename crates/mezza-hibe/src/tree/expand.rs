@@ -122,7 +122,8 @@ impl KeyTree {
 
     /// Drops partial work on a node that is no longer in the stack.
     pub(super) fn forget_expansion(&mut self) {
-        let starts = |start| self.stack.iter().any(|e| e.kind == EntryKind::Node && e.start == start);
+        let starts =
+            |start| self.stack.iter().any(|e| e.kind == EntryKind::Node && e.start == start);
         if self.expansion.as_ref().is_some_and(|expansion| !starts(expansion.start)) {
             self.expansion = None;
         }

@@ -19,6 +19,10 @@ use crate::wire::ring::{
     EntryKind, Record, RecordName, Ring, RingEntry, RingHead, encode_ring, open_record,
 };
 
+/// Generations that failed writes can have left between two loads; a name further ahead is none of
+/// ours.
+const CRASHED_GENERATIONS_MAX: u64 = 1 << 32;
+
 /// All that changed since the last generation that was confirmed.
 pub struct Delta {
     /// Names this state; confirm it when all three steps are done.
@@ -127,7 +131,8 @@ impl KeyTree {
         last_generation: u64,
     ) -> Result<Self, ImportError> {
         let ring = Ring::decode(keyring)?;
-        if (ring.shape, ring.profile, ring.origin) != (card.shape(), card.profile(), card.origin()) {
+        if (ring.shape, ring.profile, ring.origin) != (card.shape(), card.profile(), card.origin())
+        {
             return Err(ImportError::Card);
         }
         if ring.generation < last_generation {
@@ -149,13 +154,17 @@ impl KeyTree {
             return Err(ImportError::Gap);
         }
         let named: Vec<RecordName> = stack.iter().filter_map(Entry::name).collect();
-        let orphans = records.keys().filter(|name| !named.contains(name)).copied().collect();
-        let highest = records.keys().map(|name| name.generation).max().unwrap_or(0);
+        let orphans = records.keys().filter(|name| !named.contains(name));
+        let orphans: Vec<RecordName> = orphans.copied().collect();
+        let crashed = records.keys().map(|name| name.generation);
+        let near = crashed.filter(|g| g.saturating_sub(generation) <= CRASHED_GENERATIONS_MAX);
+        let highest = near.max().unwrap_or(0);
         let storage = Storage {
             // No record that a crash left is ever replaced.
             generation: generation.max(highest),
             confirmed: generation.max(highest),
-            changed: false,
+            // What a crash left goes with the next delta, which is due if there is any.
+            changed: !orphans.is_empty(),
             dropped: orphans,
         };
         Ok(Self { card: card.duplicate(), floor, stack, expansion: None, storage })

@@ -30,7 +30,7 @@ const fn bytes_of(levels: usize) -> usize {
     HEAD_BYTES + 2 * G1_BYTES * (levels + 1) + G1_BYTES
 }
 
-/// H_32("fshibe/v1/card", card block): names the card block.
+/// `H_32("fshibe/v1/card`", card block): names the card block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CardBlockHash(pub [u8; 32]);
 
@@ -64,12 +64,7 @@ impl core::fmt::Debug for CardBlock {
 
 impl CardBlock {
     /// The card block of a new public key.
-    pub fn new(
-        shape: Shape,
-        profile: TreeProfile,
-        origin: Tick,
-        parameters: Parameters,
-    ) -> Self {
+    pub fn new(shape: Shape, profile: TreeProfile, origin: Tick, parameters: Parameters) -> Self {
         let mut w = Writer::with_capacity(bytes_of(shape.depth()));
         w.u8(nibbles(shape.nibble())).u8(profile.byte()).u32(origin.0);
         for point in parameters.z.iter().flatten().chain([&parameters.z_prime]) {
@@ -101,7 +96,8 @@ impl CardBlock {
         if !can_begin(shape, profile, origin) {
             return Err(CardBlockError::Origin);
         }
-        let points: Vec<G1Affine> = (0..).zip(r.rest().as_chunks().0).map(point).collect::<Result<_, _>>()?;
+        let points: Vec<G1Affine> =
+            (0..).zip(r.rest().as_chunks().0).map(point).collect::<Result<_, _>>()?;
         let (z, z_prime) = points.as_chunks::<2>();
         let parameters = Parameters { z: z.to_vec(), z_prime: z_prime[0].clone() };
         Ok(Self::new(shape, profile, origin, parameters))

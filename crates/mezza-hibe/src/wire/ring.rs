@@ -86,9 +86,7 @@ pub(crate) struct Record<'a> {
 impl Record<'_> {
     /// Seals it under a key that seals nothing else (HIBE-29).
     pub fn seal(&self, card: &CardBlockHash, name: &RecordName, key: &Secret<32>) -> Vec<u8> {
-        let mut w = Writer::with_capacity(
-            RECORD_HEAD_BYTES + self.points.len() + RECORD_TAG_BYTES,
-        );
+        let mut w = Writer::with_capacity(RECORD_HEAD_BYTES + self.points.len() + RECORD_TAG_BYTES);
         w.u8(RECORD_VERSION).u8(nibbles(self.shape.nibble())).u8(self.kind.byte()).u8(self.depth);
         w.u32(self.start.0).bytes(self.points);
         let mut text = w.finish();
@@ -107,11 +105,13 @@ pub(crate) fn open_record(
     (shape, name, depth): (Shape, &RecordName, u8),
     key: &Secret<32>,
 ) -> Result<Wiping<Vec<u8>>, DecodeError> {
-    let (text, tag) = sealed.split_last_chunk::<RECORD_TAG_BYTES>().ok_or(DecodeError::Truncated)?;
+    let (text, tag) =
+        sealed.split_last_chunk::<RECORD_TAG_BYTES>().ok_or(DecodeError::Truncated)?;
     let mut text = Wiping::new(text.to_vec());
     let buffer = InOutBuf::from(text.as_mut_slice());
     let aad = name.aad(card);
-    let opened = cipher(key).decrypt_inout_detached(&Nonce::default(), &aad, buffer, &Tag::from(*tag));
+    let opened =
+        cipher(key).decrypt_inout_detached(&Nonce::default(), &aad, buffer, &Tag::from(*tag));
     opened.map_err(|_| DecodeError::Value)?;
     let mut r = Reader::new(&text);
     let head = (r.u8()?, r.u8()?, r.u8()?, r.u8()?, Epoch(r.u32()?));

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use mezza_core::blake2b;
-use mezza_hibe::{EpochKey, HeldKeys, KeyTree, System, Tick};
+use mezza_hibe::{Bucket, CardBlock, EnvelopeKey, System, Tick};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use rand_core::{TryCryptoRng, TryRng};
@@ -21,11 +21,11 @@ impl TryRng for Blocks {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        panic!("only scalars are drawn")
+        unreachable!("only scalars are drawn")
     }
 
     fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        panic!("only scalars are drawn")
+        unreachable!("only scalars are drawn")
     }
 
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
@@ -52,4 +52,11 @@ pub fn digest(bytes: &[u8]) -> String {
 
 pub fn hex(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(bytes)
+}
+
+/// An envelope for a card at a tick.
+pub fn envelope_for(system: &System, card: &CardBlock, tick: Tick, payload: &[u8]) -> Vec<u8> {
+    let key = card.at(tick).expect("within the life of the card");
+    let key = EnvelopeKey::new(system, &key, tick, &mut chance(tick.0.into())).expect("a key");
+    key.seal(payload, Bucket::SMALLEST, tick).expect("an envelope").into_bytes()
 }
