@@ -25,8 +25,9 @@ pub struct Package {
     pub purpose: &'static str,
 }
 
-const PACKAGES: [Package; 5] = [
+const PACKAGES: [Package; 6] = [
     Package { name: "chromium", present: || chromium().is_some(), purpose: "browser test" },
+    Package { name: "clang", present: || has("clang"), purpose: "floors 0-2 for wasm: blst is C" },
     Package { name: "postgresql", present: has_postgres, purpose: "the relay's second store" },
     Package { name: "zbar-tools", present: || has("zbarimg"), purpose: "QR codes read by others" },
     Package {

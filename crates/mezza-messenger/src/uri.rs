@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `c1` | a card |
 //! | `r1` | `relay key[32] \| port u16 \| len u8 \| host` |
+//! | `h1` | a card block of `hibe` alone, without a card around it |
 //!
 //! Base 32 without padding (RFC 4648, section 6), upper or lower case but not mixed; check = 3
 //! bytes of hash over kind and payload, so that a typing error is told apart from a forged card.
@@ -24,6 +25,7 @@ use crate::card::{
 const SCHEME: &str = "mezzavoce:";
 const CARD: &str = "c1";
 const RELAY: &str = "r1";
+const BLOCK: &str = "h1";
 const CHECK_BYTES: usize = 3;
 /// Base-32 letters of the longest payload with its check.
 const LETTERS_MAX: usize = ((CARD_BYTES_MAX + CHECK_BYTES) * 8).div_ceil(5);
@@ -42,6 +44,8 @@ pub enum Uri {
         /// Lower-case ASCII name or IP literal without brackets.
         host: String,
     },
+    /// The bytes of a card block, which `mezza-hibe` checks.
+    Block(Vec<u8>),
 }
 
 impl fmt::Debug for Uri {
@@ -49,6 +53,7 @@ impl fmt::Debug for Uri {
         f.write_str(match self {
             Self::Card(_) => "Card",
             Self::Relay { .. } => "Relay",
+            Self::Block(_) => "Block",
         })
     }
 }
@@ -108,6 +113,7 @@ pub fn decode(text: &str) -> Result<Uri, UriError> {
     match kind.to_ascii_lowercase().as_str() {
         CARD => Ok(Uri::Card(Card::decode(&payload(CARD, letters)?)?)),
         RELAY => decode_relay(&payload(RELAY, letters)?),
+        BLOCK => Ok(Uri::Block(payload(BLOCK, letters)?)),
         _ => Err(UriError::Kind),
     }
 }
@@ -115,6 +121,11 @@ pub fn decode(text: &str) -> Result<Uri, UriError> {
 /// The address of a card; `upper`: in upper case, for a QR code.
 pub fn card(card: &Card, upper: bool) -> String {
     encode(CARD, card.encode(), upper)
+}
+
+/// The address of a card block of at most 1,024 bytes; `upper`: in upper case, for a QR code.
+pub fn block(bytes: &[u8], upper: bool) -> String {
+    encode(BLOCK, bytes.to_vec(), upper)
 }
 
 /// The address of a relay; `upper`: in upper case, for a QR code. Port and host have to be ones

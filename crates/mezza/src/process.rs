@@ -3,6 +3,7 @@
 pub(crate) mod busy;
 pub(crate) mod drive;
 pub(crate) mod files;
+pub(crate) mod folder;
 pub(crate) mod home;
 pub(crate) mod limiter;
 pub(crate) mod lock;

@@ -31,6 +31,7 @@ pub(crate) mod keyring;
 pub(crate) mod log_file;
 pub(crate) mod record;
 pub(crate) mod rows;
+pub(crate) mod tree_folder;
 pub(crate) mod witness;
 
 use std::cmp::Ordering;

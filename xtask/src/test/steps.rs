@@ -1,7 +1,7 @@
 //! The steps, in the order they run.
 
 use super::{Context, Verdict};
-use crate::run::{Ended, run, run_tests};
+use crate::run::{Ended, find, run, run_tests};
 use crate::{interop, machine, page, tidy};
 use std::fs;
 use std::path::PathBuf;
@@ -52,6 +52,9 @@ fn wasm(context: &Context) -> Result<Verdict, String> {
     if !context.tools.wasm {
         let text = format!("wasm: no standard library for {TARGET}; rustup target add {TARGET}");
         return Ok(Verdict::Skipped(text));
+    }
+    if find(&["clang"]).is_none() {
+        return Ok(Verdict::Skipped("wasm: no clang for blst; apt install clang".to_owned()));
     }
     let mut args = vec!["check", "--target", TARGET];
     let pure = tidy::pure_crates(context.root)?;

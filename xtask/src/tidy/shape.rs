@@ -4,6 +4,8 @@ use super::{Diagnostic, Tree};
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
+/// Crates with one file of `unsafe` code (`words`).
+const HOLDS_UNSAFE: [&str; 2] = ["mezza-hibe", "mezza-lanes"];
 /// The most lines of a file.
 const LINES_MAX: usize = 600;
 
@@ -26,7 +28,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     for (name, manifest) in tree.crates() {
         let lints = manifest.get("lints");
         let common = lints.and_then(|lints| lints.get("workspace")).is_some();
-        let own = name == "mezza-lanes" && denies_unsafe(tree.manifest("Cargo.toml"), lints);
+        let own = HOLDS_UNSAFE.contains(&name) && denies_unsafe(tree.manifest("Cargo.toml"), lints);
         if !common && !own {
             let text = "add the common lints: [lints] workspace = true";
             refused.push(Diagnostic::new(&format!("crates/{name}/Cargo.toml"), 0, text));

@@ -17,6 +17,7 @@ fn encode(uri: &Uri, upper: bool) -> String {
     match uri {
         Uri::Card(card) => uri::card(card, upper),
         Uri::Relay { key, port, host } => uri::relay(key, *port, host, upper).unwrap(),
+        Uri::Block(bytes) => uri::block(bytes, upper),
     }
 }
 
@@ -31,6 +32,7 @@ fn right_addresses_are_the_ones_of_the_files() {
                 assert_eq!((&key.0[..], case.text("kind")), (&payload[..32], "r1"));
                 assert_eq!(port.to_be_bytes(), payload[32..34]);
             }
+            Uri::Block(bytes) => assert_eq!((bytes, case.text("kind")), (&payload, "h1")),
         }
         match case.text("writes") {
             "nothing" => assert_eq!(uri::decode(&encode(&uri, true)), Ok(uri)),
@@ -104,4 +106,17 @@ proptest! {
             prop_assert!(uri::decode(&text).is_err());
         }
     }
+}
+
+/// A card block has a kind of its own, and nobody takes it for a card or a relay.
+#[test]
+fn a_card_block_goes_there_and_back() {
+    let bytes: Vec<u8> = (0..630_u32).map(|i| i as u8).collect();
+    for upper in [true, false] {
+        let text = uri::block(&bytes, upper);
+        assert!(text.to_ascii_lowercase().starts_with("mezzavoce:h1/"));
+        assert_eq!(uri::decode(&text), Ok(Uri::Block(bytes.clone())));
+    }
+    let as_card = uri::block(&bytes, false).replacen("h1", "c1", 1);
+    assert_eq!(uri::decode(&as_card), Err(UriError::Check));
 }

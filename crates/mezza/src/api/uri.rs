@@ -18,6 +18,7 @@ pub(crate) fn read_card(text: &str) -> Result<Card, Fault> {
             "this is the address of a relay, not a card",
             "give it to `mezza init --relay`, or ask for a card",
         )),
+        Uri::Block(_) => Err(is_block("a card")),
     }
 }
 
@@ -35,7 +36,29 @@ pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
             "this is a card, not the address of a relay",
             "the operator of a relay gets its address with `mezza relay uri`",
         )),
+        Uri::Block(_) => Err(is_block("the address of a relay")),
     }
+}
+
+/// Reads the address of a card block: its bytes, which are not checked yet.
+///
+/// # Errors
+/// A typing error, or an address of something else.
+pub(crate) fn read_block(text: &str) -> Result<Vec<u8>, Fault> {
+    match uri::decode(text).map_err(|error| uri_fault(error, "card block"))? {
+        Uri::Block(bytes) => Ok(bytes),
+        _ => Err(Fault::new(
+            Exit::Malformed,
+            "this is no card block",
+            "its owner shows it with `mezza hibe card DIR/card --qr`",
+        )),
+    }
+}
+
+/// Somebody took a card block for something else.
+fn is_block(noun: &str) -> Fault {
+    let text = format!("this is a card block of `mezza hibe`, not {noun}");
+    Fault::new(Exit::Malformed, text, "seal for it with `mezza hibe seal --card`")
 }
 
 /// The fault in the address of a card or of a relay (`noun`), in words for people.

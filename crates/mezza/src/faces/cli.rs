@@ -7,6 +7,7 @@ pub(crate) mod args;
 pub(crate) mod client;
 pub(crate) mod cpu;
 pub(crate) mod follow;
+pub(crate) mod hibe;
 pub(crate) mod lab;
 pub(crate) mod mixnet;
 pub(crate) mod people;
@@ -95,6 +96,7 @@ fn run(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
         CliCommand::Up(up) => return demo(&context, &up),
         CliCommand::Node { what } => return serve::node(&context, &what),
         CliCommand::Relay { what } => return relay::relay(&context, &what),
+        CliCommand::Hibe { what } => return hibe::hibe(&context, &what),
         CliCommand::Mixnet { what } => return mixnet::mixnet(&context, &what),
         CliCommand::Init(init) => person::init(&context, &init),
         CliCommand::Lock => person::lock(&context),

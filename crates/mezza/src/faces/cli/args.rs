@@ -2,6 +2,7 @@
 
 mod card;
 mod cpu;
+mod hibe;
 mod mixnet;
 mod ratchet;
 mod relay;
@@ -14,6 +15,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use card::{AddArgs, CardArgs, CardCommand};
 pub(crate) use cpu::CpuArgs;
 pub use cpu::KernelName;
+pub(crate) use hibe::{
+    AdvanceArgs, AtArgs, BlockArgs, DetectArgs, DetectKeyArgs, HibeCommand, KeygenArgs, OpenArgs,
+    SealArgs, TreeArgs,
+};
 pub(crate) use mixnet::{
     AccountingName, BucketArgs, EntryArgs, LoadArgs, MixArgs, MixnetCommand, MixnetConfigCommand,
     NoiseFloorName, PrivacyArgs, ServerArgs, ServiceName,
@@ -115,6 +120,12 @@ pub enum CliCommand {
         /// What to do
         #[command(subcommand)]
         what: MixnetCommand,
+    },
+    /// The cryptography of the mesh, on a folder of its own: for experts, scripts and tests
+    Hibe {
+        /// What to do
+        #[command(subcommand)]
+        what: HibeCommand,
     },
     /// The cryptography of conversations: for experts, scripts and tests
     Ratchet {

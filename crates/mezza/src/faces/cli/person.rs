@@ -121,7 +121,8 @@ fn card_renew(context: &CliContext, name: Option<&str>, relays: &[String]) -> Re
     Ok(())
 }
 
-fn write_picture(path: &Path, uri: &str) -> Result<(), Fault> {
+/// Writes the QR code of an address as .png or .svg.
+pub(super) fn write_picture(path: &Path, uri: &str) -> Result<(), Fault> {
     let code = QrImage::draw(uri, Medium::Paper)?;
     let bytes = match path.extension().and_then(|ending| ending.to_str()) {
         Some("png") => code.to_png()?,

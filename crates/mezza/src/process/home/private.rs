@@ -116,6 +116,23 @@ fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Fault> {
         .map_err(|error| cannot_write(path, &error))
 }
 
+/// The first three steps of [`replace`]: durable once [`sync_folder`] of its folder returns.
+pub(crate) fn put(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    let fresh = fresh_name(path);
+    let written = write_synced(&fresh, bytes, FILE_MODE).and_then(|()| rename(&fresh, path));
+    written.map_err(|error| cannot_write(path, &error))
+}
+
+/// Makes the names in a folder durable.
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), Fault> {
+    sync_parent(&folder.join(FRESH)).map_err(|error| cannot_write(folder, &error))
+}
+
+/// Whether this is the name of a file that a crash left unfinished.
+pub(crate) fn is_fresh(name: &str) -> bool {
+    name.ends_with(FRESH)
+}
+
 /// Deletes what a crash in [`replace`] left behind.
 pub fn sweep(path: &Path) -> Result<(), Fault> {
     let fresh = fresh_name(path);

@@ -1,0 +1,314 @@
+//! Suite 1: the anonymous HIBKEM of Blazy, Kiltz and Pan (CRYPTO 2014) with MAC_HPS and k = 1.
+//!
+//! Vectors have two entries; X(id), Y(id), Z(id) stand for `x_0` + sum `m_i` `x_i` and so on. Draws follow
+//! the document from left to right, which makes test vectors exact.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use mezza_core::{CryptoRng, DecodeError, Wiping};
+
+use crate::curve::gt::Gt;
+use crate::curve::{Fr, G1, G1Affine, G2, G2_BYTES, G2Affine, silent};
+use crate::shape::{DEPTH, Path};
+use crate::system::System;
+
+/// Points of a user key: t0, t1, u, v.
+pub const USER_POINTS: usize = 4;
+/// Points of one level that a node key can still go down: d, D, e, E.
+const LEVEL_POINTS: usize = 4;
+
+/// Points of the key of a node at `depth` in a tree of `levels` levels: the user key, T0 T1 uh V, and
+/// four for each level below.
+pub const fn node_points(depth: usize, levels: usize) -> usize {
+    2 * USER_POINTS + LEVEL_POINTS * (levels - depth)
+}
+
+/// pk: two points of G1 for the identity's constant and for each level, and z'.
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    /// `Z_0` to `Z_L`.
+    pub z: Vec<[G1Affine; 2]>,
+    /// z'.
+    pub z_prime: G1Affine,
+}
+
+impl Parameters {
+    /// Z(id), for a path that is not longer than there are levels.
+    pub fn identity(&self, path: &Path) -> [G1; 2] {
+        [0, 1].map(|j| {
+            let levels = self.z[1..].iter().zip(path.components());
+            levels.fold(self.z[0][j].to_point(), |sum, (z, m)| {
+                sum.add(&z[j].to_point().small_mul(*m))
+            })
+        })
+    }
+}
+
+/// C of 4 points of G1: c0[0] c0[1] c1[0] c1[1], the same number at every depth.
+pub const HEADER_POINTS: usize = 4;
+
+/// c0 = (r P1, r `H_a`), c1 = r Z(id).
+pub fn header(system: &System, identity: &[G1; 2], r: &Fr) -> [G1; HEADER_POINTS] {
+    let [z0, z1] = identity;
+    [system.p1(r), system.h_a(r), z0.mul(r), z1.mul(r)]
+}
+
+/// The points of a secret key in their stored order.
+fn decoded(bytes: &[u8]) -> Result<Vec<G2>, DecodeError> {
+    let (points, rest) = bytes.as_chunks::<G2_BYTES>();
+    if !rest.is_empty() {
+        return Err(DecodeError::Truncated);
+    }
+    points.iter().map(|bytes| Ok(G2Affine::uncompress(bytes)?.to_point())).collect()
+}
+
+/// usk(id): opens the epoch of its path and no other.
+pub struct UserKey {
+    t: [G2; 2],
+    u: G2,
+    v: G2,
+}
+
+silent!(UserKey NodeKey Sums);
+
+impl UserKey {
+    /// Reads t0 t1 u v, 384 bytes. Its points are trusted to lie in the subgroup: they were sealed.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let points: [G2; USER_POINTS] =
+            decoded(bytes)?.try_into().map_err(|_| DecodeError::Truncated)?;
+        let [t0, t1, u, v] = points;
+        Ok(Self { t: [t0, t1], u, v })
+    }
+
+    /// t0 t1 u v, 384 bytes.
+    pub fn encode(&self) -> Wiping<Vec<u8>> {
+        G2::compress_each(self.points())
+    }
+
+    fn points(&self) -> impl Iterator<Item = &G2> {
+        self.t.iter().chain([&self.u, &self.v])
+    }
+
+    /// The points that the four of a header are paired with: v, u, -t0, -t1.
+    pub fn pairing_points(&self) -> [G2Affine; HEADER_POINTS] {
+        let [t0, t1] = self.t.each_ref().map(|t| t.neg().to_affine());
+        [self.v.to_affine(), self.u.to_affine(), t0, t1]
+    }
+}
+
+/// usk and udk of a node: derives every epoch below it, and is erased when it is expanded.
+pub struct NodeKey {
+    user: UserKey,
+    /// T0, T1.
+    big_t: [G2; 2],
+    uh: G2,
+    big_v: G2,
+    /// d, D, e, E of each level below.
+    levels: Vec<[G2; LEVEL_POINTS]>,
+}
+
+/// What a derivation adds up along a relative path before it randomises: u*, v*, U*, V*.
+pub struct Sums {
+    u: G2,
+    v: G2,
+    uh: G2,
+    big_v: G2,
+    /// Components of the relative path.
+    depth: usize,
+}
+
+/// A derived key with what its place in the tree allows.
+pub enum Derived {
+    /// A node with levels below.
+    Node(Box<NodeKey>),
+    /// A leaf, or a user key alone.
+    User(Box<UserKey>),
+}
+
+impl NodeKey {
+    /// Reads the points of a node at `depth` of `levels` in stored order.
+    pub fn decode(bytes: &[u8], levels_below: usize) -> Result<Self, DecodeError> {
+        let mut points = decoded(bytes)?.into_iter();
+        if points.len() != 2 * USER_POINTS + LEVEL_POINTS * levels_below {
+            return Err(DecodeError::Truncated);
+        }
+        let mut next = || points.next().ok_or(DecodeError::Truncated);
+        let user = UserKey { t: [next()?, next()?], u: next()?, v: next()? };
+        let (big_t, uh, big_v) = ([next()?, next()?], next()?, next()?);
+        let mut levels = Vec::with_capacity(levels_below);
+        for _ in 0..levels_below {
+            levels.push([next()?, next()?, next()?, next()?]);
+        }
+        Ok(Self { user, big_t, uh, big_v, levels })
+    }
+
+    /// t0 t1 u v T0 T1 uh V, then d D e E of each level.
+    pub fn encode(&self) -> Wiping<Vec<u8>> {
+        let delegation = self.big_t.iter().chain([&self.uh, &self.big_v]);
+        let levels = self.levels.iter().flatten();
+        G2::compress_each(self.user.points().chain(delegation).chain(levels))
+    }
+
+    /// The user key of the node's own epoch.
+    pub fn into_user(self) -> UserKey {
+        self.user
+    }
+
+    /// Levels that it can go down.
+    pub fn levels_below(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// The sums of the empty path.
+    pub fn sums(&self) -> Sums {
+        let [u, v, uh, big_v] =
+            [&self.user.u, &self.user.v, &self.uh, &self.big_v].map(|x| x.add(&G2::infinity()));
+        Sums { u, v, uh, big_v, depth: 0 }
+    }
+
+    /// The sums of a path one component longer.
+    pub fn descend(&self, sums: &Sums, m: u8) -> Sums {
+        let [d, big_d, e, big_e] = &self.levels[sums.depth];
+        Sums {
+            u: sums.u.add(&d.small_mul(m)),
+            v: sums.v.add(&e.small_mul(m)),
+            uh: sums.uh.add(&big_d.small_mul(m)),
+            big_v: sums.big_v.add(&big_e.small_mul(m)),
+            depth: sums.depth + 1,
+        }
+    }
+
+    /// The sums of the sibling on the left: one component less by one.
+    pub fn left(&self, sums: &Sums) -> Sums {
+        let [d, big_d, e, big_e] = &self.levels[sums.depth - 1];
+        Sums {
+            u: sums.u.add(&d.neg()),
+            v: sums.v.add(&e.neg()),
+            uh: sums.uh.add(&big_d.neg()),
+            big_v: sums.big_v.add(&big_e.neg()),
+            depth: sums.depth,
+        }
+    }
+
+    /// USKDel to the path of `sums`, the user key alone: 4 products.
+    pub fn derive_user(&self, sums: &Sums, rng: &mut dyn CryptoRng) -> UserKey {
+        self.user_key(sums, &Fr::random(rng))
+    }
+
+    /// USKDel to the path of `sums`: fresh s', and S' where levels are left (HIBE-12).
+    pub fn derive(&self, sums: &Sums, rng: &mut dyn CryptoRng) -> Derived {
+        let s = Fr::random(rng);
+        let user = self.user_key(sums, &s);
+        let below = &self.levels[sums.depth..];
+        if below.is_empty() {
+            return Derived::User(Box::new(user));
+        }
+        let big_s = Fr::random(rng);
+        let levels = below.iter().map(|[d, big_d, e, big_e]| {
+            [d.add(&big_d.mul(&s)), big_d.mul(&big_s), e.add(&big_e.mul(&s)), big_e.mul(&big_s)]
+        });
+        Derived::Node(Box::new(Self {
+            user,
+            big_t: self.big_t.each_ref().map(|t| t.mul(&big_s)),
+            uh: sums.uh.mul(&big_s),
+            big_v: sums.big_v.mul(&big_s),
+            levels: levels.collect(),
+        }))
+    }
+
+    /// t + s' T, u* + s' U*, v* + s' V*.
+    fn user_key(&self, sums: &Sums, s: &Fr) -> UserKey {
+        let [t0, t1] = [0, 1].map(|j| self.user.t[j].add(&self.big_t[j].mul(s)));
+        let u = sums.u.add(&sums.uh.mul(s));
+        UserKey { t: [t0, t1], u, v: sums.v.add(&sums.big_v.mul(s)) }
+    }
+
+    /// The delegation part of the path of `sums`, with a fresh factor: S' (T0, T1, uh, V; `D_i`, `E_i`).
+    /// It recognises envelopes and opens none (section 2.5 of the document).
+    pub fn detect_points(&self, sums: &Sums, rng: &mut dyn CryptoRng) -> Vec<G2> {
+        let s = Fr::random(rng);
+        let own = self.big_t.iter().chain([&sums.uh, &sums.big_v]);
+        let below = self.levels[sums.depth..].iter();
+        let levels = below.flat_map(|[_, big_d, _, big_e]| [big_d, big_e]);
+        own.chain(levels).map(|point| point.mul(&s)).collect()
+    }
+}
+
+/// msk: B, `x_i`, `Y_i`, x'_0, y'_0. It lives inside [`generate`] alone (HIBE-10).
+pub struct MasterSecret {
+    b: [Fr; 2],
+    /// `x_i` and `Y_i`.
+    levels: Vec<[[Fr; 2]; 2]>,
+    x_prime: Fr,
+    y_prime: Fr,
+}
+
+silent!(MasterSecret);
+
+/// Gen and USKGen of the root: what a tree of `levels` levels starts with.
+pub fn generate(system: &System, levels: usize, rng: &mut dyn CryptoRng) -> (Parameters, NodeKey) {
+    let master = MasterSecret::random(levels, rng);
+    (master.parameters(system), master.user_key(system, &Path::root(), rng))
+}
+
+impl MasterSecret {
+    /// Draws b0, b1; `x_i`[0], `x_i`[1], `Y_i`[0], `Y_i`[1] for i = 0 to L; x'_0, y'_0.
+    pub fn random(levels: usize, rng: &mut dyn CryptoRng) -> Self {
+        debug_assert!(levels <= DEPTH);
+        let mut draw = || Fr::random(rng);
+        let b = [draw(), draw()];
+        let levels = (0..=levels).map(|_| [[draw(), draw()], [draw(), draw()]]).collect();
+        Self { b, levels, x_prime: draw(), y_prime: draw() }
+    }
+
+    /// `Z_i`[j] = `Y_i`[j] P1 + `x_i`[j] `H_a`, z' = y'_0 P1 + x'_0 `H_a`.
+    pub fn parameters(&self, system: &System) -> Parameters {
+        let commit = |y: &Fr, x: &Fr| system.p1(y).add(&system.h_a(x)).to_affine();
+        let z = self.levels.iter().map(|[x, y]| [0, 1].map(|j| commit(&y[j], &x[j])));
+        Parameters { z: z.collect(), z_prime: commit(&self.y_prime, &self.x_prime) }
+    }
+
+    /// USKGen: draws s, S; t = s B, T = S B.
+    pub fn user_key(&self, system: &System, path: &Path, rng: &mut dyn CryptoRng) -> NodeKey {
+        let (s, big_s) = (Fr::random(rng), Fr::random(rng));
+        let t = self.b.each_ref().map(|b| s.mul(b));
+        let big_t = self.b.each_ref().map(|b| big_s.mul(b));
+        let (x, y) = (self.identity(path, 0), self.identity(path, 1));
+        let p2 = |scalar: &Fr| system.p2(scalar);
+        let user = UserKey {
+            t: t.each_ref().map(p2),
+            u: p2(&dot(&x, &t).add(&self.x_prime)),
+            v: p2(&dot(&y, &t).add(&self.y_prime)),
+        };
+        let levels = self.levels[1 + path.depth()..].iter().map(|[x, y]| {
+            [p2(&dot(x, &t)), p2(&dot(x, &big_t)), p2(&dot(y, &t)), p2(&dot(y, &big_t))]
+        });
+        NodeKey {
+            user,
+            uh: p2(&dot(&x, &big_t)),
+            big_v: p2(&dot(&y, &big_t)),
+            levels: levels.collect(),
+            big_t: big_t.each_ref().map(p2),
+        }
+    }
+
+    /// X(id) for `which` = 0, Y(id) for 1.
+    fn identity(&self, path: &Path, which: usize) -> [Fr; 2] {
+        [0, 1].map(|j| {
+            let levels = self.levels[1..].iter().zip(path.components());
+            levels.fold(self.levels[0][which][j].add(&Fr::zero()), |sum, (level, m)| {
+                sum.add(&level[which][j].mul(&Fr::small(*m)))
+            })
+        })
+    }
+}
+
+fn dot(a: &[Fr; 2], b: &[Fr; 2]) -> Fr {
+    a[0].mul(&b[0]).add(&a[1].mul(&b[1]))
+}
+
+/// The base of every key: e(z', P2).
+pub fn base(parameters: &Parameters) -> Gt {
+    Gt::pairing(&parameters.z_prime, &G2Affine::generator())
+}

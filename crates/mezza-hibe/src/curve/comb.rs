@@ -1,0 +1,219 @@
+//! Multiples of a fixed point by secret scalars: 43 windows of 6 bits with signed digits.
+//!
+//! The table has (k + 1) 2^(6 w) P in entry k of row w, 132,096 bytes for G1 and 264,192 for G2.
+//! A row is read in full and its entry selected by mask; the digits are made without branches
+//! (HIBE-4).
+
+use alloc::vec::Vec;
+use core::hint::black_box;
+
+use super::{Fr, G1, G1Affine, G2, G2Affine, raw};
+
+/// Bits of a window.
+const WINDOW_BITS: usize = 6;
+/// Windows of a scalar of 255 bits and the last carry.
+const WINDOWS: usize = 43;
+/// Entries of a row: the digits 1 to 32.
+const ENTRIES: usize = 1 << (WINDOW_BITS - 1);
+
+/// A group whose points can be the base of a comb; an affine point is `[u64; WORDS]` in its table,
+/// of which zeros are the infinite one.
+pub(crate) trait Base: Sized {
+    /// Limbs of an affine point.
+    type Words: Copy + AsMut<[u64]> + AsRef<[u64]>;
+    /// The infinite point.
+    const ZERO: Self::Words;
+
+    fn infinity() -> Self;
+    fn plus(&self, other: &Self) -> Self;
+    fn doubled(&self) -> Self;
+    /// The sum with a point of the table, of which the inverse is taken if `negative`.
+    fn plus_words(&self, words: &Self::Words, negative: bool) -> Self;
+    fn words_of(points: &[Self]) -> Vec<Self::Words>;
+}
+
+/// The table of one point.
+pub(crate) struct Comb<B: Base>(Vec<B::Words>);
+
+impl<B: Base> Comb<B> {
+    /// The table of a public point.
+    pub fn new(base: B) -> Self {
+        let mut table = Vec::with_capacity(WINDOWS * ENTRIES);
+        let mut base = base;
+        for _ in 0..WINDOWS {
+            let mut row = Vec::with_capacity(ENTRIES);
+            row.push(base.plus(&B::infinity()));
+            for k in 1..ENTRIES {
+                row.push(base.plus(&row[k - 1]));
+            }
+            base = row[ENTRIES - 1].doubled();
+            table.extend(B::words_of(&row));
+        }
+        Self(table)
+    }
+
+    /// The product of the point and a secret scalar.
+    pub fn mul(&self, scalar: &Fr) -> B {
+        let mut digits = digits(scalar.as_bytes());
+        let rows = self.0.chunks_exact(ENTRIES);
+        let product = rows.zip(&digits).fold(B::infinity(), |sum, (row, digit)| {
+            let mut words = selected::<B>(row, u64::from(digit.unsigned_abs()));
+            let sum = sum.plus_words(&words, *digit < 0);
+            zeroize::Zeroize::zeroize(words.as_mut());
+            sum
+        });
+        zeroize::Zeroize::zeroize(&mut digits);
+        product
+    }
+}
+
+/// Digits from -31 to 32 with sum digit 2^(6 w) equal to the scalar.
+fn digits(scalar: &[u8; 32]) -> [i8; WINDOWS] {
+    let mut carry = 0;
+    core::array::from_fn(|w| {
+        let (byte, shift) = (WINDOW_BITS * w / 8, WINDOW_BITS * w % 8);
+        let next = if byte + 1 < 32 { scalar[byte + 1] } else { 0 };
+        let both = u16::from_le_bytes([scalar[byte], next]);
+        let digit = i16::try_from(both >> shift & 0x3f).unwrap_or(0) + carry;
+        carry = (32 - digit) >> 15 & 1;
+        (digit - (carry << WINDOW_BITS)) as i8
+    })
+}
+
+/// Entry `digit` - 1 of a row, or the infinite point for 0; every entry is read.
+fn selected<B: Base>(row: &[B::Words], digit: u64) -> B::Words {
+    let mut out = B::ZERO;
+    for (k, entry) in (1..).zip(row) {
+        let different = black_box(digit ^ k);
+        // All ones if nothing is different.
+        let mask = ((different | different.wrapping_neg()) >> 63).wrapping_sub(1);
+        for (word, entry) in out.as_mut().iter_mut().zip(entry.as_ref()) {
+            *word |= entry & mask;
+        }
+    }
+    out
+}
+
+/// The limbs of `$n` words as coordinates, and back.
+macro_rules! base {
+    ($point:ident $affine:ident $raw:ident, $n:literal, $double:ident, $cneg:ident, $all:ident,
+     |$words:ident| $read:expr, |$p:ident| $write:expr) => {
+        impl Base for $point {
+            type Words = [u64; $n];
+            const ZERO: Self::Words = [0; $n];
+
+            fn infinity() -> Self {
+                Self::infinity()
+            }
+
+            fn plus(&self, other: &Self) -> Self {
+                self.add(other)
+            }
+
+            fn doubled(&self) -> Self {
+                Self(raw::$double(&self.0))
+            }
+
+            fn plus_words(&self, $words: &Self::Words, negative: bool) -> Self {
+                let (x, y) = $read;
+                self.add_affine(&$affine(raw::$raw { x, y: raw::$cneg(&y, negative) }))
+            }
+
+            fn words_of(points: &[Self]) -> Vec<Self::Words> {
+                let affine = raw::$all(points.iter().map(|point| &point.0));
+                let words = affine.iter().map(|$p| {
+                    let mut words = Self::ZERO;
+                    let limbs = $write;
+                    words.iter_mut().zip(limbs).for_each(|(word, limb)| *word = limb);
+                    words
+                });
+                words.collect()
+            }
+        }
+    };
+}
+
+fn fp(words: &[u64], at: usize) -> raw::Fp {
+    raw::Fp { l: core::array::from_fn(|i| words[6 * at + i]) }
+}
+
+fn fp2(words: &[u64], at: usize) -> raw::Fp2 {
+    raw::Fp2 { fp: [fp(words, at), fp(words, at + 1)] }
+}
+
+base!(G1 G1Affine P1Affine, 12, p1_double, fp_cneg, p1s_to_affine,
+      |words| (fp(words, 0), fp(words, 1)), |p| p.x.l.into_iter().chain(p.y.l));
+base!(G2 G2Affine P2Affine, 24, p2_double, fp2_cneg, p2s_to_affine,
+      |words| (fp2(words, 0), fp2(words, 2)),
+      |p| p.x.fp.into_iter().chain(p.y.fp).flat_map(|fp| fp.l));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The scalar of 32 little-endian bytes below q.
+    fn scalar(bytes: [u8; 32]) -> Fr {
+        Fr::from_bytes(&bytes).expect("a scalar")
+    }
+
+    fn edges() -> Vec<Fr> {
+        let mut below_q = raw::Scalar::default();
+        below_q.b[0] = 1;
+        let q_minus_1 = "73eda753299d7d483339d80809a1d80553bda402fffe5bfeffffffff00000000";
+        let mut bytes = [0; 32];
+        for (i, byte) in bytes.iter_mut().rev().enumerate() {
+            *byte = u8::from_str_radix(&q_minus_1[2 * i..2 * i + 2], 16).expect("hex");
+        }
+        let mut all: Vec<Fr> = (0..255)
+            .map(|bit| {
+                let mut power = [0; 32];
+                power[bit / 8] = 1 << (bit % 8);
+                scalar(power)
+            })
+            .collect();
+        all.push(scalar(bytes));
+        for fill in [0x11_u8, 0x5a, 0x20, 0x3f] {
+            let mut filled = [fill; 32];
+            filled[31] &= 0x3f;
+            all.push(scalar(filled));
+        }
+        all
+    }
+
+    #[test]
+    fn a_comb_multiplies_as_blst_does() {
+        let (g1, g2) = (G1Affine::generator().to_point(), G2Affine::generator().to_point());
+        let combs = (Comb::new(g1.small_mul(1)), Comb::new(g2.small_mul(1)));
+        for s in edges() {
+            let (one, two) = (combs.0.mul(&s).to_affine(), combs.1.mul(&s).to_affine());
+            assert_eq!(one.compress(), g1.mul(&s).to_affine().compress());
+            assert_eq!(two.compress(), g2.mul(&s).to_affine().compress());
+        }
+    }
+
+    #[test]
+    fn digits_add_up() {
+        for s in edges() {
+            let digits = digits(s.as_bytes());
+            assert!(digits.iter().all(|digit| (-31..=32).contains(digit)));
+            // Horner over four limbs of 64 bits, two's complement.
+            let mut sum = [0_u64; 5];
+            for digit in digits.iter().rev() {
+                let mut carry = 0;
+                for word in &mut sum {
+                    let wide = u128::from(*word) << WINDOW_BITS | carry;
+                    *word = wide as u64;
+                    carry = wide >> 64;
+                }
+                let mut add = i128::from(*digit);
+                for word in &mut sum {
+                    add += i128::from(*word);
+                    *word = u64::try_from(add.rem_euclid(1 << 64)).expect("64 bits");
+                    add >>= 64;
+                }
+            }
+            let bytes: Vec<u8> = sum.iter().flat_map(|word| word.to_le_bytes()).collect();
+            assert_eq!(&bytes[..32], s.as_bytes());
+        }
+    }
+}

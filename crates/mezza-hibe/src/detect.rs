@@ -1,0 +1,145 @@
+//! Keys that recognise the envelopes of a card and open none: lent to a gateway that filters for a
+//! sleeping device.
+//!
+//! Over the whole tree these values are the public delegation parameters of the non-anonymous HIBKEM
+//! of BKP14. Who holds one is trusted for the anonymity of the receiver in those epochs, for ever if
+//! the key is kept; it sees size and time, neither content nor sender.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Wiping, Writer};
+
+use crate::bkp::{HEADER_POINTS, USER_POINTS};
+use crate::curve::gt::Gt;
+use crate::curve::{G2, G2_BYTES, G2Affine, silent};
+use crate::pairing::PairingEngine;
+use crate::shape::{Epoch, Shape, Tick, TreeProfile};
+use crate::system::System;
+use crate::wire::card::CardBlock;
+use crate::wire::envelope::Fields;
+use crate::wire::{low_of_suite, nibbles};
+
+/// Bytes in front of the points.
+const HEAD_BYTES: usize = 12;
+const VERSION: u8 = 1;
+/// Epochs that a key may cover without being asked for by name (HIBE-61).
+pub const LENT_EPOCHS_MAX: u32 = 2_081;
+
+/// Recognises the envelopes of one subtree: 396, 588, 780 or 972 bytes for 1, 65, 2,081 or 66,593
+/// epochs.
+pub struct DetectKey {
+    shape: Shape,
+    profile: TreeProfile,
+    origin: Tick,
+    /// The root of the subtree.
+    start: Epoch,
+    /// T0 T1 uh V, then D and E of each level below.
+    points: Vec<G2>,
+}
+
+silent!(DetectKey);
+
+/// What a gateway learns of an envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detected {
+    /// It is for the card of the key, in this tick.
+    Match(Tick),
+    /// It is not.
+    Other,
+    /// The key does not cover its tick.
+    NoKey,
+    /// It is no envelope.
+    Malformed,
+}
+
+impl DetectKey {
+    pub(crate) fn new(card: &CardBlock, start: Epoch, points: Vec<G2>) -> Self {
+        let (shape, profile, origin) = (card.shape(), card.profile(), card.origin());
+        Self { shape, profile, origin, start, points }
+    }
+
+    /// Reads one that is alone.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, Self::read)
+    }
+
+    /// Reads the next one. Every point must lie in the subgroup (HIBE-2).
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (version, tree, k, depth) = (r.u8()?, r.u8()?, r.u8()?, usize::from(r.u8()?));
+        let shape = low_of_suite(tree).and_then(Shape::from_nibble).ok_or(DecodeError::Value)?;
+        let profile = TreeProfile::from_byte(k).ok_or(DecodeError::Value)?;
+        let (origin, start) = (Tick(r.u32()?), Epoch(r.u32()?));
+        let known = version == VERSION && start.0 < shape.epochs();
+        if !known || shape.path(start).depth() != depth {
+            return Err(DecodeError::Value);
+        }
+        let points = (0..USER_POINTS + 2 * (shape.depth() - depth)).map(|_| {
+            let point = G2Affine::uncompress(r.array_ref()?)?;
+            if point.in_subgroup() { Ok(point.to_point()) } else { Err(DecodeError::Value) }
+        });
+        let points = points.collect::<Result<_, _>>()?;
+        Ok(Self { shape, profile, origin, start, points })
+    }
+
+    /// Its bytes: a secret, which tells who receives what.
+    pub fn encode(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(HEAD_BYTES + G2_BYTES * self.points.len());
+        w.u8(VERSION).u8(nibbles(self.shape.nibble())).u8(self.profile.byte());
+        w.u8(self.shape.path(self.start).depth() as u8).u32(self.origin.0).u32(self.start.0);
+        w.bytes(&G2::compress_each(self.points.iter()));
+        Wiping::new(w.finish())
+    }
+
+    /// The first tick that it covers, and the first one behind.
+    pub fn ticks(&self) -> (Tick, Tick) {
+        let k = self.profile.epoch_ticks();
+        let at = |epoch: u32| Tick(self.origin.0.saturating_add(epoch.saturating_mul(k)));
+        (at(self.start.0), at(self.start.0 + self.epochs()))
+    }
+
+    /// Number of epochs that it covers.
+    pub fn epochs(&self) -> u32 {
+        self.shape.subtree(self.shape.path(self.start).depth())
+    }
+
+    /// The points that the four of a header are paired with, for an epoch below: V, uh, -T0, -T1.
+    fn pairing_points(&self, epoch: Epoch) -> [G2Affine; HEADER_POINTS] {
+        let depth = self.shape.path(self.start).depth();
+        let path = self.shape.path(epoch);
+        let [t0, t1, uh, v] = [0, 1, 2, 3].map(|i| self.points[i].add(&G2::infinity()));
+        let levels = self.points[USER_POINTS..].chunks_exact(2).zip(&path.components()[depth..]);
+        let (uh, v) = levels.fold((uh, v), |(uh, v), (level, m)| {
+            (uh.add(&level[0].small_mul(*m)), v.add(&level[1].small_mul(*m)))
+        });
+        [v.to_affine(), uh.to_affine(), t0.neg().to_affine(), t1.neg().to_affine()]
+    }
+
+    /// The epoch of the tick next to `near` with this low byte, if the key covers it.
+    fn epoch(&self, low: u8, near: Tick) -> Option<(Epoch, Tick)> {
+        let ahead = u32::from(low.wrapping_sub(near.0 as u8));
+        let tick = near.0.checked_add(ahead)?;
+        let tick = Tick(if ahead < 128 { tick } else { tick.checked_sub(256)? });
+        let (from, to) = self.ticks();
+        let since = tick.0.checked_sub(self.origin.0)?;
+        (from <= tick && tick < to).then(|| (Epoch(since / self.profile.epoch_ticks()), tick))
+    }
+}
+
+/// Recognises envelopes of the ticks around `near`, each with its outcome, in their order.
+pub fn detect(system: &System, key: &DetectKey, envelopes: &[&[u8]], near: Tick) -> Vec<Detected> {
+    let one = Gt::one().to_bytes();
+    let mut prepared = None;
+    let each = envelopes.iter().map(|envelope| {
+        let Some(fields) = Fields::of(envelope) else { return Detected::Malformed };
+        let Some((epoch, tick)) = key.epoch(fields.tick_low, near) else { return Detected::NoKey };
+        if prepared.as_ref().is_none_or(|(held, _)| *held != epoch) {
+            prepared = Some((epoch, system.pairing().prepare(&key.pairing_points(epoch))));
+        }
+        let Some((_, lines)) = &prepared else { return Detected::NoKey };
+        match system.pairing().multi_pair(lines, &[fields.header]).pop() {
+            Some(Ok(product)) if product == one => Detected::Match(tick),
+            _ => Detected::Other,
+        }
+    });
+    each.collect()
+}

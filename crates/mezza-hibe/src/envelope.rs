@@ -1,0 +1,390 @@
+//! Sealing for a card and trial opening with held keys.
+//!
+//! ```text
+//! sender      New --seal--> used up          New --end of its epoch--> refused, then wiped
+//! receiver    bytes --trial--> Opened | NotForMe | NoKey | Malformed
+//! ```
+//!
+//! The coins r travel inside the body, so a receiver can encapsulate again and compare: any change
+//! to an envelope makes it unreadable (Fujisaki and Okamoto's idea, with coins carried, not hashed).
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use chacha20::ChaCha20;
+use chacha20::cipher::{KeyIvInit, StreamCipher};
+use mezza_core::{CryptoRng, Wiping, blake2b, labelled_hash};
+use subtle::ConstantTimeEq;
+
+use crate::bkp::{self, UserKey};
+use crate::curve::gt::{Gt, GtBytes};
+use crate::curve::{Fr, G1, SCALAR_BYTES, silent};
+use crate::error::EncapsulateError;
+use crate::pairing::{HEADER_BYTES, PairingEngine, PreparedKey};
+use crate::shape::{Epoch, Tick};
+use crate::system::System;
+use crate::wire::card::{CardBlock, CardBlockHash};
+use crate::wire::envelope::{BODY_AT, Bucket, Fields, KIND_BYTES, PAYLOAD_AT, TAG_BYTES};
+
+/// Envelopes of one [`TrialJob`] at most.
+pub const BATCH_MAX: usize = 64;
+
+/// `H_32("fshibe/v1/bind`", pkh | tick u32 | C): what an inner layer authenticates beside its payload,
+/// so that a receiver cannot pass a message on as if it had been meant for somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnvelopeBinding(pub [u8; 32]);
+
+/// 16 bytes of BLAKE2b over a whole envelope: duplicates are found by it (HIBE-52).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EnvelopeId(pub [u8; 16]);
+
+impl EnvelopeId {
+    /// `H_32("fshibe/v1/id`", envelope), its first 16 bytes.
+    pub fn of(envelope: &[u8]) -> Self {
+        let hash = labelled_hash::<32>("fshibe/v1/id", &[envelope]);
+        Self(core::array::from_fn(|i| hash[i]))
+    }
+}
+
+/// One sealed message on the wire: 506, 1018, 2042 or 4090 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope(Vec<u8>);
+
+impl Envelope {
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Its bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// The ticks of one epoch of one card.
+#[derive(Clone, Copy)]
+struct Ticks {
+    first: Tick,
+    /// k.
+    count: u32,
+}
+
+impl Ticks {
+    fn of(card: &CardBlock, epoch: Epoch) -> Self {
+        Self { first: card.first_tick(epoch), count: card.profile().epoch_ticks() }
+    }
+
+    fn holds(self, tick: Tick) -> bool {
+        tick.0.checked_sub(self.first.0).is_some_and(|since| since < self.count)
+    }
+
+    /// The one of these ticks that is `low` modulo 256; k is below 256.
+    fn with_low(self, low: u8) -> Option<Tick> {
+        let since = u32::from(low.wrapping_sub(self.first.0 as u8));
+        (since < self.count).then(|| Tick(self.first.0 + since))
+    }
+}
+
+/// What seals for one epoch of a card: Z(id) and e(z', P2). It holds no secret.
+pub struct SealKey {
+    card: CardBlockHash,
+    ticks: Ticks,
+    identity: [G1; 2],
+    base: Gt,
+}
+
+silent!(SealKey EnvelopeKey EpochKey);
+
+impl SealKey {
+    pub(crate) fn new(card: &CardBlock, epoch: Epoch) -> Self {
+        let identity = card.parameters().identity(&card.shape().path(epoch));
+        let ticks = Ticks::of(card, epoch);
+        Self { card: *card.hash(), ticks, identity, base: card.base().duplicate() }
+    }
+
+    fn check(&self, tick: Tick) -> Result<(), EncapsulateError> {
+        match self.ticks.holds(tick) {
+            true => Ok(()),
+            false if tick < self.ticks.first => Err(EncapsulateError::NotYet),
+            false => Err(EncapsulateError::Over),
+        }
+    }
+}
+
+/// ke and km of one envelope.
+type BodyKeys = Wiping<[u8; 64]>;
+
+/// `H_64("fshibe/v1/kdf`", pkh | tick u32 | C | GtBytes(K)) (HIBE-42).
+fn body_keys(card: &CardBlockHash, tick: Tick, c: &[u8; HEADER_BYTES], k: &GtBytes) -> BodyKeys {
+    let tick = tick.0.to_be_bytes();
+    Wiping::new(labelled_hash("fshibe/v1/kdf", &[&card.0, &tick, c, k.as_slice()]))
+}
+
+fn binding(card: &CardBlockHash, tick: Tick, c: &[u8; HEADER_BYTES]) -> EnvelopeBinding {
+    let tick = tick.0.to_be_bytes();
+    EnvelopeBinding(labelled_hash("fshibe/v1/bind", &[&card.0, &tick, c]))
+}
+
+fn crypt(keys: &BodyKeys, body: &mut [u8]) {
+    let mut key = Wiping::new([0; 32]);
+    key.copy_from_slice(&keys[..32]);
+    ChaCha20::new(&(*key).into(), &[0; 12].into()).apply_keystream(body);
+}
+
+fn tag(keys: &BodyKeys, tagged: &[u8]) -> [u8; TAG_BYTES] {
+    let mut tag = [0; TAG_BYTES];
+    blake2b(&mut tag, &keys[32..], "", &[tagged]);
+    tag
+}
+
+/// C as bytes.
+fn header_bytes(points: &[G1; bkp::HEADER_POINTS]) -> [u8; HEADER_BYTES] {
+    let bytes = G1::compress_each(points.iter());
+    core::array::from_fn(|i| bytes[i])
+}
+
+/// The key of one envelope that is not written yet: r, C and what they give. It is used up by
+/// [`seal`](Self::seal), and refuses after its epoch (HIBE-47).
+pub struct EnvelopeKey {
+    r: Fr,
+    ticks: Ticks,
+    tick: Tick,
+    c: [u8; HEADER_BYTES],
+    keys: BodyKeys,
+    binding: EnvelopeBinding,
+}
+
+impl EnvelopeKey {
+    /// Draws r and encapsulates for `tick`, which lies in the epoch of the key.
+    pub fn new(
+        system: &System,
+        key: &SealKey,
+        tick: Tick,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, EncapsulateError> {
+        key.check(tick)?;
+        let r = Fr::random(rng);
+        let c = header_bytes(&bkp::header(system, &key.identity, &r));
+        let keys = body_keys(&key.card, tick, &c, &key.base.pow(&r).to_bytes());
+        let binding = binding(&key.card, tick, &c);
+        Ok(Self { r, ticks: key.ticks, tick, c, keys, binding })
+    }
+
+    /// What the payload's inner layer has to authenticate.
+    pub fn binding(&self) -> &EnvelopeBinding {
+        &self.binding
+    }
+
+    /// Seals a payload of at most 3,830 bytes in the smallest bucket that fits and is not below
+    /// `bucket_min`; `now` must still be in the epoch.
+    pub fn seal(
+        self,
+        payload: &[u8],
+        bucket_min: Bucket,
+        now: Tick,
+    ) -> Result<Envelope, EncapsulateError> {
+        let bucket = bucket_min.fitting(payload.len()).ok_or(EncapsulateError::TooLong)?;
+        if now >= self.ticks.first && !self.ticks.holds(now) {
+            return Err(EncapsulateError::Over);
+        }
+        let mut bytes = Vec::with_capacity(bucket.total_bytes());
+        bytes.extend_from_slice(&[bucket.kind(), self.tick.0 as u8]);
+        bytes.extend_from_slice(&self.c);
+        bytes.extend_from_slice(self.r.as_bytes());
+        bytes.extend_from_slice(&(payload.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(payload);
+        bytes.resize(bucket.total_bytes() - TAG_BYTES, 0);
+        crypt(&self.keys, &mut bytes[BODY_AT..]);
+        let tag = tag(&self.keys, &bytes);
+        bytes.extend_from_slice(&tag);
+        Ok(Envelope(bytes))
+    }
+}
+
+/// What opens the envelopes of one epoch: 78 kB of line functions, wiped when it goes.
+pub struct EpochKey {
+    card: CardBlockHash,
+    epoch: Epoch,
+    ticks: Ticks,
+    prepared: PreparedKey,
+    identity: [G1; 2],
+}
+
+impl EpochKey {
+    pub(crate) fn new(system: &System, card: &CardBlock, epoch: Epoch, key: &UserKey) -> Self {
+        Self {
+            card: *card.hash(),
+            epoch,
+            ticks: Ticks::of(card, epoch),
+            prepared: system.pairing().prepare(&key.pairing_points()),
+            identity: card.parameters().identity(&card.shape().path(epoch)),
+        }
+    }
+
+    /// Its epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Steps 4 to 6 of a trial, with K of step 4 computed.
+    fn open(
+        &self,
+        system: &System,
+        tick: Tick,
+        fields: &Fields<'_>,
+        k: &GtBytes,
+    ) -> Option<Payload> {
+        let keys = body_keys(&self.card, tick, fields.header, k);
+        if !bool::from(tag(&keys, fields.tagged).ct_eq(fields.tag)) {
+            return None;
+        }
+        let mut body = Wiping::new(fields.body.to_vec());
+        crypt(&keys, &mut body);
+        let (r, rest) = body.split_first_chunk::<SCALAR_BYTES>()?;
+        let again = bkp::header(system, &self.identity, &Fr::from_bytes(r)?);
+        if header_bytes(&again) != *fields.header {
+            return None;
+        }
+        let (length, text) = rest.split_first_chunk()?;
+        let (payload, padding) = text.split_at_checked(u16::from_be_bytes(*length).into())?;
+        padding.iter().all(|byte| *byte == 0).then(|| Wiping::new(payload.to_vec()))
+    }
+}
+
+/// A payload, which is wiped.
+pub type Payload = Wiping<Vec<u8>>;
+
+/// The keys of one card that are held decoded: those of the epoch before, of this one and of the next
+/// (the paper's smooth rollover, section 6.4). Copies share the keys.
+#[derive(Clone, Debug, Default)]
+pub struct HeldKeys(Vec<Arc<EpochKey>>);
+
+impl HeldKeys {
+    /// Epochs that are held at most: the ticks of three stay unique modulo 256.
+    pub const EPOCHS_MAX: u32 = 3;
+
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Holds a key, in place of one of the same epoch. Keys of another card and those that are
+    /// further than [`Self::EPOCHS_MAX`] below it are dropped.
+    pub fn insert(&mut self, key: EpochKey) {
+        let (card, epoch) = (key.card, key.epoch);
+        let near = |held: &EpochKey| held.epoch.0.abs_diff(epoch.0) < Self::EPOCHS_MAX;
+        self.0.retain(|held| held.card == card && held.epoch != epoch && near(held));
+        self.0.push(Arc::new(key));
+    }
+
+    /// Drops, and wipes, the keys of epochs below `floor`.
+    pub fn drop_below(&mut self, floor: Epoch) {
+        self.0.retain(|held| held.epoch >= floor);
+    }
+
+    /// The epochs that are held.
+    pub fn epochs(&self) -> impl Iterator<Item = Epoch> {
+        self.0.iter().map(|held| held.epoch)
+    }
+
+    /// Whether a key of this epoch is held.
+    pub fn holds(&self, epoch: Epoch) -> bool {
+        self.epochs().any(|held| held == epoch)
+    }
+
+    /// The key and the tick of a byte 1; the held epochs span at most 180 ticks.
+    fn of_tick(&self, low: u8) -> Option<(usize, Tick)> {
+        let mut keys = self.0.iter().enumerate();
+        keys.find_map(|(i, held)| Some((i, held.ticks.with_low(low)?)))
+    }
+}
+
+/// An envelope that was meant for us.
+#[derive(Debug)]
+pub struct OpenedEnvelope {
+    /// What its sender wrote.
+    pub payload: Payload,
+    /// The tick that its sender named.
+    pub tick: Tick,
+    /// What the payload's inner layer must agree with.
+    pub binding: EnvelopeBinding,
+    /// Its name.
+    pub id: EnvelopeId,
+}
+
+/// The outcome of a trial.
+#[derive(Debug)]
+pub enum Trial {
+    /// It was meant for us.
+    Opened(OpenedEnvelope),
+    /// It was not, or somebody changed it; there is no way to tell.
+    NotForMe,
+    /// No key is held for its tick.
+    NoKey,
+    /// Its length does not agree with its kind byte, or the suite is unknown.
+    Malformed,
+}
+
+/// Tries to open one envelope.
+pub fn trial_open(system: &System, keys: &HeldKeys, envelope: &[u8]) -> Trial {
+    trial_open_batch(system, keys, &[envelope]).pop().unwrap_or(Trial::Malformed)
+}
+
+/// Tries to open many: the results of [`trial_open`] one by one, in their order (HIBE-50).
+pub fn trial_open_batch(system: &System, keys: &HeldKeys, envelopes: &[&[u8]]) -> Vec<Trial> {
+    let mut trials: Vec<Trial> = Vec::with_capacity(envelopes.len());
+    let mut groups: Vec<Vec<(usize, Tick, Fields<'_>)>> =
+        keys.0.iter().map(|_| Vec::new()).collect();
+    for (index, envelope) in envelopes.iter().enumerate() {
+        let Some(fields) = Fields::of(envelope) else {
+            trials.push(Trial::Malformed);
+            continue;
+        };
+        trials.push(Trial::NoKey);
+        if let Some((key, tick)) = keys.of_tick(fields.tick_low) {
+            groups[key].push((index, tick, fields));
+        }
+    }
+    for (key, group) in keys.0.iter().zip(groups) {
+        let headers: Vec<_> = group.iter().map(|(.., fields)| fields.header).collect();
+        let products = system.pairing().multi_pair(&key.prepared, &headers);
+        for ((index, tick, fields), k) in group.into_iter().zip(products) {
+            let payload = k.ok().and_then(|k| key.open(system, tick, &fields, &k));
+            trials[index] = payload.map_or(Trial::NotForMe, |payload| {
+                let binding = binding(&key.card, tick, fields.header);
+                let id = EnvelopeId::of(envelopes[index]);
+                Trial::Opened(OpenedEnvelope { payload, tick, binding, id })
+            });
+        }
+    }
+    trials
+}
+
+/// A batch of trials as a value, for a thread of its own: about 50 ms.
+#[derive(Debug)]
+pub struct TrialJob {
+    keys: HeldKeys,
+    envelopes: Vec<Vec<u8>>,
+}
+
+impl TrialJob {
+    /// Jobs of at most [`BATCH_MAX`] envelopes each, with the keys of this moment.
+    pub fn split(keys: &HeldKeys, envelopes: Vec<Vec<u8>>) -> Vec<Self> {
+        let mut envelopes = envelopes.into_iter().peekable();
+        let mut jobs = Vec::new();
+        while envelopes.peek().is_some() {
+            let envelopes = envelopes.by_ref().take(BATCH_MAX).collect();
+            jobs.push(Self { keys: keys.clone(), envelopes });
+        }
+        jobs
+    }
+
+    /// The outcome of each envelope, in their order.
+    pub fn run(&self, system: &System) -> Vec<Trial> {
+        let envelopes: Vec<&[u8]> = self.envelopes.iter().map(Vec::as_slice).collect();
+        trial_open_batch(system, &self.keys, &envelopes)
+    }
+}
+
+const _: () = assert!(BODY_AT == KIND_BYTES + HEADER_BYTES && PAYLOAD_AT == SCALAR_BYTES + 2);

@@ -1,0 +1,96 @@
+//! The seam for batches: many headers against four points that are known ahead. Everything above it
+//! works on bytes, so an engine on vectors changes nothing but the time.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use mezza_core::DecodeError;
+
+use crate::bkp::HEADER_POINTS;
+use crate::curve::gt::{Gt, GtBytes};
+use crate::curve::lines::Lines;
+use crate::curve::{G1_BYTES, G1Affine, G2_AFFINE_BYTES, G2Affine, silent};
+
+/// Bytes of a header C: four compressed points of G1.
+pub const HEADER_BYTES: usize = HEADER_POINTS * G1_BYTES;
+
+/// The four points of a key, 192 bytes each, in the order of the points of a header.
+pub type KeyPoints = [[u8; G2_AFFINE_BYTES]; HEADER_POINTS];
+
+/// Computes e(c[0], q[0]) .. e(c[3], q[3]) for many c. It is a function of bytes: the results are the
+/// 576 canonical bytes of each product, or that an encoding of one of the four was refused or
+/// infinite.
+pub trait PairingEngine {
+    /// What it keeps of four points: secret, wiped when it goes.
+    type Prepared;
+
+    /// Prepares four points of the subgroup.
+    fn prepare(&self, q: &[G2Affine; HEADER_POINTS]) -> Self::Prepared;
+
+    /// The products of all `c`, in their order.
+    fn multi_pair(
+        &self,
+        q: &Self::Prepared,
+        c: &[&[u8; HEADER_BYTES]],
+    ) -> Vec<Result<GtBytes, DecodeError>>;
+}
+
+/// Which engine computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PairingKernel {
+    /// Precomputed line functions and shared squarings over blst's field.
+    #[default]
+    Lines,
+    /// Four pairings of blst, multiplied: the readable twin, for tests.
+    Plain,
+}
+
+/// The points of a key as its engine keeps them.
+pub enum PreparedKey {
+    /// For [`PairingKernel::Lines`].
+    Lines(Lines),
+    /// For [`PairingKernel::Plain`].
+    Plain(Box<[G2Affine; HEADER_POINTS]>),
+}
+
+silent!(PreparedKey);
+
+impl PairingEngine for PairingKernel {
+    type Prepared = PreparedKey;
+
+    fn prepare(&self, q: &[G2Affine; HEADER_POINTS]) -> PreparedKey {
+        match self {
+            Self::Lines => PreparedKey::Lines(Lines::new(&q.each_ref())),
+            Self::Plain => PreparedKey::Plain(Box::new(q.each_ref().map(G2Affine::duplicate))),
+        }
+    }
+
+    fn multi_pair(
+        &self,
+        q: &PreparedKey,
+        c: &[&[u8; HEADER_BYTES]],
+    ) -> Vec<Result<GtBytes, DecodeError>> {
+        c.iter().map(|c| Ok(q.product(&header_points(c)?).to_bytes())).collect()
+    }
+}
+
+impl PreparedKey {
+    fn product(&self, c: &[G1Affine; HEADER_POINTS]) -> Gt {
+        match self {
+            Self::Lines(lines) => lines.multi_pair(c),
+            Self::Plain(q) => {
+                let pairs = c.iter().zip(q.iter());
+                pairs.fold(Gt::one(), |product, (c, q)| product.mul(&Gt::pairing(c, q)))
+            }
+        }
+    }
+}
+
+/// The points of a header: canonical, on the curve, not infinite. They need not lie in the subgroup
+/// (HIBE-2): a component of another order pairs to 1 and changes the bytes that are hashed.
+fn header_points(c: &[u8; HEADER_BYTES]) -> Result<[G1Affine; HEADER_POINTS], DecodeError> {
+    let (points, _) = c.as_chunks::<G1_BYTES>();
+    let points: Result<Vec<G1Affine>, DecodeError> =
+        points.iter().map(G1Affine::uncompress).collect();
+    points?.try_into().map_err(|_| DecodeError::Truncated)
+}

@@ -1,0 +1,66 @@
+//! What all users share: tables of the generators and the engine that pairs.
+
+use crate::curve::comb::Comb;
+use crate::curve::{Fr, G1, G1Affine, G2, G2Affine, h_a};
+use crate::pairing::PairingKernel;
+
+/// Tables and engine: immutable, made once a process (2.2 ms, 264 kB) and shared.
+pub struct System {
+    p1: Comb<G1>,
+    h_a: Comb<G1>,
+    /// Present for those who make many trees.
+    p2: Option<Comb<G2>>,
+    pairing: PairingKernel,
+}
+
+impl core::fmt::Debug for System {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("System")
+    }
+}
+
+impl Default for System {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl System {
+    /// The tables of P1 and `H_a`, and the fastest engine there is.
+    pub fn new() -> Self {
+        Self::with_kernel(PairingKernel::Lines)
+    }
+
+    /// The same with an engine of the caller's choice: all give equal bytes (HIBE-50).
+    pub fn with_kernel(pairing: PairingKernel) -> Self {
+        let p1 = Comb::new(G1Affine::generator().to_point());
+        Self { p1, h_a: Comb::new(h_a()), p2: None, pairing }
+    }
+
+    /// The same with a table of P2 (3.1 ms, 264 kB): worth its price from the second tree on.
+    pub fn with_keygen_comb() -> Self {
+        Self { p2: Some(Comb::new(G2Affine::generator().to_point())), ..Self::new() }
+    }
+
+    pub(crate) fn pairing(&self) -> PairingKernel {
+        self.pairing
+    }
+
+    /// s P1.
+    pub(crate) fn p1(&self, s: &Fr) -> G1 {
+        self.p1.mul(s)
+    }
+
+    /// s `H_a`.
+    pub(crate) fn h_a(&self, s: &Fr) -> G1 {
+        self.h_a.mul(s)
+    }
+
+    /// s P2.
+    pub(crate) fn p2(&self, s: &Fr) -> G2 {
+        match &self.p2 {
+            Some(comb) => comb.mul(s),
+            None => G2Affine::generator().to_point().mul(s),
+        }
+    }
+}

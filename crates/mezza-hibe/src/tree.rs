@@ -1,0 +1,231 @@
+//! The key tree of one card: keys for every epoch from the floor on, and for none before.
+//!
+//! ```text
+//! epoch    Implied (in a node) --expand--> Ready (a user key) --open_key--> Held --erase--> Erased
+//! tree     Running (floor < N) -> Over (all erased; the card is dead)
+//! ```
+//!
+//! The stack is a list of entries sorted by epoch that cover [floor, N) exactly. A node covers all
+//! epochs of its subtree; a single covers one. Every key in it is an independent user key of the
+//! HIBE: derivations draw fresh factors, so siblings together tell nothing of their parent.
+//!
+//! What changed is handed out as a [`Delta`], which holds all that was not confirmed to be stored:
+//! a write that fails, followed by one that succeeds, loses nothing.
+
+mod derive;
+mod expand;
+mod store;
+
+use alloc::vec::Vec;
+
+use mezza_core::{CryptoRng, Secret, Wiping};
+
+use crate::bkp::{self, NodeKey, UserKey};
+use crate::curve::{G2_BYTES, silent};
+use crate::detect::DetectKey;
+use crate::envelope::EpochKey;
+use crate::error::TreeError;
+use crate::shape::{Epoch, Shape, Tick, TreeProfile};
+use crate::system::System;
+use crate::wire::card::CardBlock;
+use crate::wire::ring::{EntryKind, RecordName};
+
+use expand::Expansion;
+pub use expand::Progress;
+pub use store::Delta;
+
+/// Epochs behind the floor that `prepare` reaches (HIBE-27).
+pub const PREPARED_EPOCHS_MAX: u32 = 64;
+/// Bytes of all points of a stack at most.
+pub const STACK_BYTES_MAX: usize = 224 * 1024;
+
+/// What a step costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Keys that are derived.
+    pub derivations: u32,
+    /// Multiplications in G2.
+    pub multiplications: u32,
+}
+
+/// One entry of the stack: points in stored order, compressed until they are used.
+struct Entry {
+    start: Epoch,
+    kind: EntryKind,
+    points: Wiping<Vec<u8>>,
+    /// Seals the record of this entry and nothing else.
+    wrap: Secret<32>,
+    /// The generation in which it was handed out; none yet if it is new.
+    generation: Option<u64>,
+}
+
+silent!(Entry);
+
+impl Entry {
+    fn new(
+        start: Epoch,
+        kind: EntryKind,
+        points: Wiping<Vec<u8>>,
+        rng: &mut dyn CryptoRng,
+    ) -> Self {
+        Self { start, kind, points, wrap: Secret::random(rng), generation: None }
+    }
+
+    /// Its levels from the root.
+    fn depth(&self, shape: Shape) -> usize {
+        shape.path(self.start).depth()
+    }
+
+    /// The first epoch behind those that it covers.
+    fn end(&self, shape: Shape) -> Epoch {
+        match self.kind {
+            EntryKind::Single => self.start.plus(1),
+            EntryKind::Node => self.start.plus(shape.subtree(self.depth(shape))),
+        }
+    }
+
+    fn node_key(&self, shape: Shape) -> Result<NodeKey, TreeError> {
+        let below = shape.depth() - self.depth(shape);
+        NodeKey::decode(&self.points, below).map_err(|_| TreeError::Damaged)
+    }
+
+    /// The user key of its first epoch.
+    fn user_key(&self) -> Result<UserKey, TreeError> {
+        UserKey::decode(self.user_points()).map_err(|_| TreeError::Damaged)
+    }
+
+    fn user_points(&self) -> &[u8] {
+        &self.points[..bkp::USER_POINTS * G2_BYTES]
+    }
+
+    fn name(&self) -> Option<RecordName> {
+        let Self { start, kind, generation, .. } = *self;
+        Some(RecordName { generation: generation?, start, kind })
+    }
+}
+
+/// The secret key of one card, of which the past is erased.
+pub struct KeyTree {
+    card: CardBlock,
+    floor: Epoch,
+    stack: Vec<Entry>,
+    /// The node that is being expanded, in memory alone: done again after a start.
+    expansion: Option<Expansion>,
+    storage: store::Storage,
+}
+
+silent!(KeyTree);
+
+impl KeyTree {
+    /// A new public key and its tree. `earliest` is the earliest tick that it may be now: the life
+    /// begins at 00:00 UTC of its day, and what is below the epoch before it is erased at once
+    /// (HIBE-32). The master key is wiped before this returns (HIBE-10).
+    pub fn create(
+        system: &System,
+        shape: Shape,
+        profile: TreeProfile,
+        earliest: Tick,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, TreeError> {
+        let (parameters, root) = bkp::generate(system, shape.depth(), rng);
+        let card = CardBlock::new(shape, profile, earliest.day(), parameters);
+        let root = Entry::new(Epoch(0), EntryKind::Node, root.encode(), rng);
+        let (stack, storage) = (alloc::vec![root], store::Storage::new());
+        let mut tree = Self { card, floor: Epoch(0), stack, expansion: None, storage };
+        let floor = tree.card.epoch_of(earliest)?.minus(1);
+        tree.erase_below(floor, rng)?;
+        Ok(tree)
+    }
+
+    /// The card block of this tree.
+    pub fn card(&self) -> &CardBlock {
+        &self.card
+    }
+
+    /// The first epoch that is not erased.
+    pub fn floor(&self) -> Epoch {
+        self.floor
+    }
+
+    /// The last epoch of the tree.
+    pub fn last(&self) -> Epoch {
+        self.end().minus(1)
+    }
+
+    /// Whether everything is erased.
+    pub fn is_over(&self) -> bool {
+        self.floor >= self.end()
+    }
+
+    fn end(&self) -> Epoch {
+        Epoch(self.shape().epochs())
+    }
+
+    fn shape(&self) -> Shape {
+        self.card.shape()
+    }
+
+    /// Number of entries of the stack, and bytes of their points.
+    pub fn size(&self) -> (usize, usize) {
+        (self.stack.len(), self.stack.iter().map(|entry| entry.points.len()).sum())
+    }
+
+    /// The entry that covers an epoch which is not erased.
+    fn covering(&self, epoch: Epoch) -> Result<usize, TreeError> {
+        if epoch < self.floor {
+            return Err(TreeError::Erased);
+        }
+        if epoch >= self.end() {
+            return Err(TreeError::Over);
+        }
+        // The stack covers [floor, N), so there is an entry that starts at `epoch` or before.
+        Ok(self.stack.partition_point(|entry| entry.start <= epoch).saturating_sub(1))
+    }
+
+    /// The key that opens the envelopes of one epoch. A stored key is taken as it is, any other is
+    /// derived with a fresh factor (HIBE-28): 1.1 ms, and nothing in the stack changes.
+    pub fn open_key(
+        &self,
+        system: &System,
+        epoch: Epoch,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<EpochKey, TreeError> {
+        let entry = &self.stack[self.covering(epoch)?];
+        let user = if entry.start == epoch {
+            entry.user_key()?
+        } else {
+            let node = entry.node_key(self.shape())?;
+            let sums = self.sums_to(entry, &node, epoch);
+            node.derive_user(&sums, rng)
+        };
+        Ok(EpochKey::new(system, &self.card, epoch, &user))
+    }
+
+    /// The sums of the path from a node down to an epoch that it covers.
+    fn sums_to(&self, entry: &Entry, node: &NodeKey, epoch: Epoch) -> bkp::Sums {
+        let path = self.shape().path(epoch);
+        let relative = &path.components()[entry.depth(self.shape())..];
+        relative.iter().fold(node.sums(), |sums, m| node.descend(&sums, *m))
+    }
+
+    /// A key that recognises the envelopes of the subtree at `depth` that holds `epoch`, and opens
+    /// none. It is lent from an unexpanded node above; see [`DetectKey`].
+    pub fn detect_key(
+        &self,
+        epoch: Epoch,
+        depth: usize,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<DetectKey, TreeError> {
+        let shape = self.shape();
+        let entry = &self.stack[self.covering(epoch)?];
+        let path = shape.path(epoch);
+        let root = path.components().get(..depth).and_then(crate::shape::Path::new);
+        let root = shape.number(&root.ok_or(TreeError::Leaf)?);
+        if entry.kind == EntryKind::Single || root < entry.start {
+            return Err(TreeError::Leaf);
+        }
+        let node = entry.node_key(shape)?;
+        let sums = self.sums_to(entry, &node, root);
+        Ok(DetectKey::new(&self.card, root, node.detect_points(&sums, rng)))
+    }
+}

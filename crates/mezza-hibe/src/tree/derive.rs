@@ -1,0 +1,115 @@
+//! Erasing the past in one step, whatever the distance.
+
+use alloc::vec::Vec;
+
+use mezza_core::CryptoRng;
+
+use super::{Cost, Entry, KeyTree};
+use crate::bkp::{Derived, NodeKey, Sums};
+use crate::error::TreeError;
+use crate::shape::{Epoch, Shape};
+use crate::wire::ring::EntryKind;
+
+impl Entry {
+    /// Derives the key of a path and makes an entry of it.
+    pub(super) fn derived(
+        start: Epoch,
+        node: &NodeKey,
+        sums: &Sums,
+        rng: &mut dyn CryptoRng,
+    ) -> Self {
+        let (kind, points) = match node.derive(sums, rng) {
+            Derived::Node(key) => (EntryKind::Node, key.encode()),
+            Derived::User(key) => (EntryKind::Single, key.encode()),
+        };
+        Self::new(start, kind, points, rng)
+    }
+}
+
+/// Multiplications of one derivation at a depth.
+pub(super) fn derivation_cost(shape: Shape, depth: usize) -> u32 {
+    let below = (shape.depth() - depth) as u32;
+    if below == 0 { 4 } else { 8 + 4 * below }
+}
+
+impl KeyTree {
+    /// Erases every key below `floor`, and nothing else; the floor never goes back (HIBE-22). At most
+    /// 156 derivations, whatever the distance (HIBE-25); none if the way was prepared (HIBE-26).
+    ///
+    /// The keys are gone from memory when this returns, and from a disk when the next
+    /// [`Delta`](super::Delta) is stored.
+    pub fn erase_below(&mut self, floor: Epoch, rng: &mut dyn CryptoRng) -> Result<(), TreeError> {
+        if floor <= self.floor {
+            return Ok(());
+        }
+        if floor > self.end() {
+            return Err(TreeError::Over);
+        }
+        let shape = self.shape();
+        let gone = self.stack.partition_point(|entry| entry.end(shape) <= floor);
+        let cut = self.stack.get(gone).filter(|entry| entry.start < floor);
+        let derived = cut.map(|entry| self.right_of(entry, floor, rng)).transpose()?;
+        let erased = gone + usize::from(derived.is_some());
+        let erased: Vec<Entry> = self.stack.drain(..erased).collect();
+        self.storage.erase(&erased);
+        if let Some(mut derived) = derived {
+            derived.append(&mut self.stack);
+            self.stack = derived;
+        }
+        self.floor = floor;
+        self.forget_expansion();
+        Ok(())
+    }
+
+    /// What `erase_below` would derive.
+    pub fn erasure_cost(&self, floor: Epoch) -> Cost {
+        let mut cost = Cost::default();
+        let Ok(index) = self.covering(floor) else { return cost };
+        let (shape, entry) = (self.shape(), &self.stack[index]);
+        if entry.start == floor {
+            return cost;
+        }
+        let mut count = |derivations: u32, depth: usize| {
+            cost.derivations += derivations;
+            cost.multiplications += derivations * derivation_cost(shape, depth);
+        };
+        let path = shape.path(floor);
+        for level in entry.depth(shape)..path.depth() {
+            let m = path.components()[level];
+            count(u32::from(shape.arities()[level] - m), level + 1);
+        }
+        count(1, path.depth());
+        cost
+    }
+
+    /// The entries of a node from `floor` on: `floor` itself, and on each level of its path the
+    /// siblings on the right. All are derived from this one node, the rightmost ones first.
+    fn right_of(
+        &self,
+        entry: &Entry,
+        floor: Epoch,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Vec<Entry>, TreeError> {
+        let shape = self.shape();
+        let node = entry.node_key(shape)?;
+        let path = shape.path(floor);
+        let mut entries = Vec::new();
+        let mut sums = node.sums();
+        // The epoch of the path so far.
+        let mut start = entry.start;
+        for level in entry.depth(shape)..path.depth() {
+            let (m, arity) = (path.components()[level], shape.arities()[level]);
+            let below = shape.subtree(level + 1);
+            sums = node.descend(&sums, arity);
+            for j in (m + 1..=arity).rev() {
+                let sibling = start.plus(1 + (u32::from(j) - 1) * below);
+                entries.push(Entry::derived(sibling, &node, &sums, rng));
+                sums = node.left(&sums);
+            }
+            start = start.plus(1 + (u32::from(m) - 1) * below);
+        }
+        entries.push(Entry::derived(start, &node, &sums, rng));
+        entries.reverse();
+        Ok(entries)
+    }
+}

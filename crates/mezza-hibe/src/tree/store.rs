@@ -1,0 +1,211 @@
+//! What is to be stored of a tree, and a tree that is loaded again.
+//!
+//! The host carries a [`Delta`] out in this order: new records, durable; the keyring replaced as a
+//! whole, durable; then old records deleted. After the second step the erased epochs are gone, as far
+//! as the medium forgets one small file. A crash between two steps leaves the old or the new state.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use mezza_core::Wiping;
+
+use super::{Entry, KeyTree, STACK_BYTES_MAX};
+use crate::bkp::{USER_POINTS, node_points};
+use crate::curve::G2_BYTES;
+use crate::error::ImportError;
+use crate::shape::{Epoch, Shape};
+use crate::wire::card::CardBlock;
+use crate::wire::ring::{
+    EntryKind, Record, RecordName, Ring, RingEntry, RingHead, encode_ring, open_record,
+};
+
+/// Generations that failed writes can have left between two loads; a name further ahead is none of
+/// ours.
+const CRASHED_GENERATIONS_MAX: u64 = 1 << 32;
+
+/// All that changed since the last generation that was confirmed.
+pub struct Delta {
+    /// Names this state; confirm it when all three steps are done.
+    pub generation: u64,
+    /// Records to store, sealed. Writing one again writes the same bytes.
+    pub put: Vec<(RecordName, Vec<u8>)>,
+    /// The keyring, 12,288 bytes: secret, sealed by the host before it touches a file.
+    pub keyring: Wiping<Vec<u8>>,
+    /// Records to delete when the keyring is durable.
+    pub drop: Vec<RecordName>,
+}
+
+crate::curve::silent!(Delta Storage);
+
+/// Which records and keyrings a disk may hold.
+pub(super) struct Storage {
+    /// The last generation that was handed out; 0 for none.
+    generation: u64,
+    /// The last one that is known to be stored.
+    confirmed: u64,
+    /// Whether something changed since the last one was handed out.
+    changed: bool,
+    /// Records of erased entries that may lie on a disk.
+    dropped: Vec<RecordName>,
+}
+
+impl Storage {
+    /// Of a tree that was never stored.
+    pub const fn new() -> Self {
+        Self { generation: 0, confirmed: 0, changed: true, dropped: Vec::new() }
+    }
+
+    /// Remembers that entries left the stack, or others came.
+    pub fn erase(&mut self, erased: &[Entry]) {
+        self.changed = true;
+        self.dropped.extend(erased.iter().filter_map(Entry::name));
+    }
+}
+
+impl KeyTree {
+    /// What is to be stored now, if anything is not. It grows until it is confirmed.
+    pub fn pending(&mut self) -> Option<Delta> {
+        let storage = &mut self.storage;
+        if !storage.changed && storage.confirmed == storage.generation {
+            return None;
+        }
+        if storage.changed {
+            storage.generation += 1;
+            storage.changed = false;
+        }
+        let (generation, confirmed) = (storage.generation, storage.confirmed);
+        for entry in &mut self.stack {
+            entry.generation.get_or_insert(generation);
+        }
+        let new = self.stack.iter().filter(|e| e.generation.is_some_and(|g| g > confirmed));
+        let put = new.filter_map(|entry| Some((entry.name()?, self.sealed(entry)?))).collect();
+        let (keyring, drop) = (self.keyring(generation), self.storage.dropped.clone());
+        Some(Delta { generation, put, keyring, drop })
+    }
+
+    /// The same with every record: a copy of the whole tree.
+    pub fn export(&mut self) -> Delta {
+        self.storage.confirmed = 0;
+        self.storage.changed = true;
+        let generation = self.storage.generation;
+        self.pending().unwrap_or_else(|| Delta {
+            generation,
+            put: Vec::new(),
+            keyring: self.keyring(generation),
+            drop: Vec::new(),
+        })
+    }
+
+    /// The host has stored the delta of this generation, deletions included.
+    pub fn confirm(&mut self, generation: u64) {
+        if generation == self.storage.generation {
+            self.storage.confirmed = generation;
+            if !self.storage.changed {
+                self.storage.dropped.clear();
+            }
+        }
+    }
+
+    fn sealed(&self, entry: &Entry) -> Option<Vec<u8>> {
+        let (shape, name) = (self.shape(), entry.name()?);
+        let (depth, points) = (entry.depth(shape) as u8, entry.points.as_slice());
+        let record = Record { shape, kind: entry.kind, depth, start: entry.start, points };
+        Some(record.seal(self.card.hash(), &name, &entry.wrap))
+    }
+
+    fn keyring(&self, generation: u64) -> Wiping<Vec<u8>> {
+        let card = &self.card;
+        let (shape, profile, origin) = (card.shape(), card.profile(), card.origin());
+        let head = RingHead { shape, profile, origin, floor: self.floor, generation };
+        let entries = self.stack.iter().map(|entry| (entry.start, entry.kind, &entry.wrap));
+        encode_ring(&head, entries)
+    }
+
+    /// Loads a tree. `last_generation` is the newest that the host knows to have been stored; records
+    /// that no entry of the keyring opens are what a crash left, and the next delta drops them. No
+    /// point is decoded: at most 10 ms for a full stack.
+    pub fn import(
+        card: &CardBlock,
+        keyring: &[u8],
+        records: &BTreeMap<RecordName, Vec<u8>>,
+        last_generation: u64,
+    ) -> Result<Self, ImportError> {
+        let ring = Ring::decode(keyring)?;
+        if (ring.shape, ring.profile, ring.origin) != (card.shape(), card.profile(), card.origin())
+        {
+            return Err(ImportError::Card);
+        }
+        if ring.generation < last_generation {
+            return Err(ImportError::Older);
+        }
+        let (floor, generation) = (ring.floor, ring.generation);
+        let mut stack = Vec::with_capacity(ring.entries.len());
+        let mut next = floor;
+        for entry in ring.entries {
+            let entry = Entry::load(card, entry, records)?;
+            if entry.start != next {
+                return Err(ImportError::Gap);
+            }
+            next = entry.end(card.shape());
+            stack.push(entry);
+        }
+        let bytes: usize = stack.iter().map(|entry| entry.points.len()).sum();
+        if next != Epoch(card.shape().epochs()) || bytes > STACK_BYTES_MAX {
+            return Err(ImportError::Gap);
+        }
+        let named: Vec<RecordName> = stack.iter().filter_map(Entry::name).collect();
+        let orphans = records.keys().filter(|name| !named.contains(name));
+        let orphans: Vec<RecordName> = orphans.copied().collect();
+        let crashed = records.keys().map(|name| name.generation);
+        let near = crashed.filter(|g| g.saturating_sub(generation) <= CRASHED_GENERATIONS_MAX);
+        let highest = near.max().unwrap_or(0);
+        let storage = Storage {
+            // No record that a crash left is ever replaced.
+            generation: generation.max(highest),
+            confirmed: generation.max(highest),
+            // What a crash left goes with the next delta, which is due if there is any.
+            changed: !orphans.is_empty(),
+            dropped: orphans,
+        };
+        Ok(Self { card: card.duplicate(), floor, stack, expansion: None, storage })
+    }
+}
+
+impl Entry {
+    /// Finds and opens the record of an entry of a keyring: of those with its epoch and kind, the one
+    /// that opens under its key.
+    fn load(
+        card: &CardBlock,
+        RingEntry { start, kind, key }: RingEntry,
+        records: &BTreeMap<RecordName, Vec<u8>>,
+    ) -> Result<Self, ImportError> {
+        let shape = card.shape();
+        if start.0 >= shape.epochs() {
+            return Err(ImportError::Gap);
+        }
+        let depth = shape.path(start).depth();
+        if kind == EntryKind::Node && depth == shape.depth() {
+            return Err(ImportError::Gap);
+        }
+        let mut error = ImportError::Missing(start);
+        for (name, sealed) in records.iter().filter(|(n, _)| n.start == start && n.kind == kind) {
+            let opened = open_record(sealed, card.hash(), (shape, name, depth as u8), &key);
+            match opened.ok().filter(|points| points.len() == points_bytes(shape, kind, depth)) {
+                Some(points) => {
+                    let generation = Some(name.generation);
+                    return Ok(Self { start, kind, points, wrap: key, generation });
+                }
+                None => error = ImportError::Unsealed(start),
+            }
+        }
+        Err(error)
+    }
+}
+
+fn points_bytes(shape: Shape, kind: EntryKind, depth: usize) -> usize {
+    G2_BYTES
+        * match kind {
+            EntryKind::Single => USER_POINTS,
+            EntryKind::Node => node_points(depth, shape.depth()),
+        }
+}

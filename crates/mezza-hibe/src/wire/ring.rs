@@ -1,0 +1,201 @@
+//! What a receiver stores: one sealed record an entry of the stack, and the keyring with a key for
+//! each.
+//!
+//! A record is `1 | suite, tree | kind | depth | start u32 | points`, sealed with ChaCha20-Poly1305
+//! under its own key with nonce 0; its name and its additional data have the generation in which it
+//! was first stored. The keyring is `"SHK1" | suite, tree | k | origin u32 | floor u32 | generation u64 |
+//! count u16`, then `start u32 | kind u8 | key[32]` for each entry, then zeros up to 12,288 bytes: its
+//! size would tell the floor.
+
+use alloc::vec::Vec;
+
+use chacha20poly1305::aead::{AeadInOut, KeyInit, inout::InOutBuf};
+use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce, Tag};
+use mezza_core::{DecodeError, Reader, Secret, Wiping, Writer};
+
+use super::card::CardBlockHash;
+use super::{low_of_suite, nibbles};
+use crate::shape::{Epoch, Shape, Tick, TreeProfile};
+
+/// Entries of a stack at most.
+pub const ENTRIES_MAX: usize = 320;
+/// Bytes of a keyring.
+pub const RING_BYTES: usize = 12_288;
+/// Bytes of a record in front of its points.
+const RECORD_HEAD_BYTES: usize = 8;
+/// Bytes of the tag of a record.
+const RECORD_TAG_BYTES: usize = 16;
+const RING_MAGIC: &[u8; 4] = b"SHK1";
+const RECORD_LABEL: &[u8] = b"fshibe/v1/rec";
+const RECORD_VERSION: u8 = 1;
+
+/// What an entry of the stack holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntryKind {
+    /// The user key of one epoch: a leaf, or a node that was expanded.
+    Single,
+    /// A node with all epochs below it.
+    Node,
+}
+
+impl EntryKind {
+    /// Its byte: 0 or 1.
+    pub const fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind of a byte.
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            0 => Some(Self::Single),
+            1 => Some(Self::Node),
+            _ => None,
+        }
+    }
+}
+
+/// The name of a record. No record replaces another one: a later one has a later generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecordName {
+    /// The generation in which it was first stored.
+    pub generation: u64,
+    /// Its first epoch.
+    pub start: Epoch,
+    /// What it holds.
+    pub kind: EntryKind,
+}
+
+impl RecordName {
+    fn aad(&self, card: &CardBlockHash) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.bytes(RECORD_LABEL).bytes(&card.0).u64(self.generation);
+        w.u32(self.start.0).u8(self.kind.byte());
+        w.finish()
+    }
+}
+
+/// The plaintext of a record.
+pub(crate) struct Record<'a> {
+    pub shape: Shape,
+    pub kind: EntryKind,
+    pub depth: u8,
+    pub start: Epoch,
+    pub points: &'a [u8],
+}
+
+impl Record<'_> {
+    /// Seals it under a key that seals nothing else (HIBE-29).
+    pub fn seal(&self, card: &CardBlockHash, name: &RecordName, key: &Secret<32>) -> Vec<u8> {
+        let mut w = Writer::with_capacity(RECORD_HEAD_BYTES + self.points.len() + RECORD_TAG_BYTES);
+        w.u8(RECORD_VERSION).u8(nibbles(self.shape.nibble())).u8(self.kind.byte()).u8(self.depth);
+        w.u32(self.start.0).bytes(self.points);
+        let mut text = w.finish();
+        let buffer = InOutBuf::from(text.as_mut_slice());
+        let sealed = cipher(key).encrypt_inout_detached(&Nonce::default(), &name.aad(card), buffer);
+        // A text of a few thousand bytes is never too long for the cipher.
+        text.extend_from_slice(&sealed.unwrap_or_default());
+        text
+    }
+}
+
+/// The points of a sealed record, if it opens under its key and says what its name says.
+pub(crate) fn open_record(
+    sealed: &[u8],
+    card: &CardBlockHash,
+    (shape, name, depth): (Shape, &RecordName, u8),
+    key: &Secret<32>,
+) -> Result<Wiping<Vec<u8>>, DecodeError> {
+    let (text, tag) =
+        sealed.split_last_chunk::<RECORD_TAG_BYTES>().ok_or(DecodeError::Truncated)?;
+    let mut text = Wiping::new(text.to_vec());
+    let buffer = InOutBuf::from(text.as_mut_slice());
+    let aad = name.aad(card);
+    let opened =
+        cipher(key).decrypt_inout_detached(&Nonce::default(), &aad, buffer, &Tag::from(*tag));
+    opened.map_err(|_| DecodeError::Value)?;
+    let mut r = Reader::new(&text);
+    let head = (r.u8()?, r.u8()?, r.u8()?, r.u8()?, Epoch(r.u32()?));
+    let tree = nibbles(shape.nibble());
+    if head != (RECORD_VERSION, tree, name.kind.byte(), depth, name.start) {
+        return Err(DecodeError::Value);
+    }
+    Ok(Wiping::new(r.rest().to_vec()))
+}
+
+fn cipher(key: &Secret<32>) -> ChaCha20Poly1305 {
+    ChaCha20Poly1305::new(&Key::from(*key.expose()))
+}
+
+/// One entry of a keyring.
+pub(crate) struct RingEntry {
+    pub start: Epoch,
+    pub kind: EntryKind,
+    pub key: Secret<32>,
+}
+
+/// The keyring: a secret, which leaves this crate to be sealed at once.
+pub(crate) struct Ring {
+    pub shape: Shape,
+    pub profile: TreeProfile,
+    pub origin: Tick,
+    pub floor: Epoch,
+    pub generation: u64,
+    pub entries: Vec<RingEntry>,
+}
+
+impl Ring {
+    /// Reads one, 12,288 bytes. The entries are in the order of their epochs.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        if bytes.len() != RING_BYTES {
+            return Err(DecodeError::Truncated);
+        }
+        let mut r = Reader::new(bytes);
+        let magic = r.array_ref::<4>()?;
+        let shape = low_of_suite(r.u8()?).and_then(Shape::from_nibble).ok_or(DecodeError::Value)?;
+        let profile = TreeProfile::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
+        let (origin, floor) = (Tick(r.u32()?), Epoch(r.u32()?));
+        let (generation, count) = (r.u64()?, usize::from(r.u16()?));
+        if magic != RING_MAGIC || floor.0 > shape.epochs() || count > ENTRIES_MAX {
+            return Err(DecodeError::Value);
+        }
+        let entries = (0..count).map(|_| RingEntry::read(&mut r));
+        let entries = entries.collect::<Result<Vec<_>, _>>()?;
+        if r.rest().iter().any(|byte| *byte != 0) {
+            return Err(DecodeError::Trailing);
+        }
+        Ok(Self { shape, profile, origin, floor, generation, entries })
+    }
+}
+
+impl RingEntry {
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let start = Epoch(r.u32()?);
+        let kind = EntryKind::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
+        Ok(Self { start, kind, key: Secret::read(r)? })
+    }
+}
+
+/// What a keyring says of its tree in front of its entries.
+pub(crate) struct RingHead {
+    pub shape: Shape,
+    pub profile: TreeProfile,
+    pub origin: Tick,
+    pub floor: Epoch,
+    pub generation: u64,
+}
+
+/// Writes a keyring of at most [`ENTRIES_MAX`] entries.
+pub(crate) fn encode_ring<'a>(
+    head: &RingHead,
+    entries: impl ExactSizeIterator<Item = (Epoch, EntryKind, &'a Secret<32>)>,
+) -> Wiping<Vec<u8>> {
+    debug_assert!(entries.len() <= ENTRIES_MAX);
+    let mut w = Writer::with_capacity(RING_BYTES);
+    w.bytes(RING_MAGIC).u8(nibbles(head.shape.nibble())).u8(head.profile.byte());
+    w.u32(head.origin.0).u32(head.floor.0).u64(head.generation).u16(entries.len() as u16);
+    for (start, kind, key) in entries {
+        w.u32(start.0).u8(kind.byte()).bytes(key.expose());
+    }
+    w.pad_to(RING_BYTES);
+    Wiping::new(w.finish())
+}

@@ -1,0 +1,62 @@
+//! What several tests use: the generator of the vectors, small trees, a seeded chance.
+
+use std::convert::Infallible;
+
+use mezza_core::blake2b;
+use mezza_hibe::{Bucket, CardBlock, EnvelopeKey, System, Tick};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use rand_core::{TryCryptoRng, TryRng};
+
+/// Block i is BLAKE2b-512(00 01 .. 1f | u64 i); each draw of 64 bytes takes one.
+pub struct Blocks(u64);
+
+impl Blocks {
+    pub fn new() -> Self {
+        Self(0)
+    }
+}
+
+impl TryRng for Blocks {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        unreachable!("only scalars are drawn")
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        unreachable!("only scalars are drawn")
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        assert_eq!(bytes.len(), 64, "only scalars are drawn");
+        let seed: [u8; 32] = core::array::from_fn(|i| i as u8);
+        blake2b(bytes, &[], "", &[&seed, &self.0.to_be_bytes()]);
+        self.0 += 1;
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Blocks {}
+
+pub fn chance(seed: u64) -> ChaCha20Rng {
+    ChaCha20Rng::seed_from_u64(seed)
+}
+
+/// The digest in which the vectors give long values.
+pub fn digest(bytes: &[u8]) -> String {
+    let mut out = [0; 32];
+    blake2b(&mut out, &[], "", &[bytes]);
+    hex(&out)
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    data_encoding::HEXLOWER.encode(bytes)
+}
+
+/// An envelope for a card at a tick.
+pub fn envelope_for(system: &System, card: &CardBlock, tick: Tick, payload: &[u8]) -> Vec<u8> {
+    let key = card.at(tick).expect("within the life of the card");
+    let key = EnvelopeKey::new(system, &key, tick, &mut chance(tick.0.into())).expect("a key");
+    key.seal(payload, Bucket::SMALLEST, tick).expect("an envelope").into_bytes()
+}

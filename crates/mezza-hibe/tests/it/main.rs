@@ -1,0 +1,6 @@
+//! All integration tests of the crate.
+#![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod fixture;
+mod known;
+mod tree;

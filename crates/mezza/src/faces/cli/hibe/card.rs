@@ -1,0 +1,101 @@
+//! `mezza hibe card`: card blocks, as files, addresses and pictures.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::Path;
+
+use data_encoding::HEXLOWER;
+use mezza_hibe::wire::card::PUBLIC_KEY_BYTES;
+use mezza_hibe::{BlockPolicy, CardBlock, CardBlockError, Tick};
+use mezza_messenger::uri;
+use serde_json::json;
+
+use super::day;
+use crate::api::uri::read_block;
+use crate::api::{Exit, Fault};
+use crate::faces::cli::args::BlockArgs;
+use crate::faces::cli::person::{read_source, write_picture};
+use crate::faces::cli::show::Out;
+use crate::faces::qr::{Medium, QrImage};
+
+/// The first byte of a card block that this version reads; no text and no picture begins so.
+const FIRST_BYTE: u8 = 0x11;
+/// Bytes of a file that may be a card block: what is longer is read as text or picture.
+const BLOCK_READ_BYTES: u64 = 1_024;
+/// Modules of a QR code of version 1, of a version more, and of the border on both sides.
+const QR_MODULES: (usize, usize, usize) = (17, 4, 8);
+
+/// The card block that an argument names: a file with its bytes, its address, a text file with
+/// that, or a picture.
+///
+/// # Errors
+/// 65 for something else, 66 for a file that is missing.
+pub(super) fn read(source: &str) -> Result<CardBlock, Fault> {
+    let bytes = match file_bytes(Path::new(source)) {
+        Some(bytes) => bytes,
+        None => read_block(&read_source(source)?)?,
+    };
+    CardBlock::decode(&bytes, BlockPolicy::Product).map_err(fault)
+}
+
+/// The bytes of a file that begins as a card block does.
+fn file_bytes(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(BLOCK_READ_BYTES).read_to_end(&mut bytes).ok()?;
+    (bytes.first() == Some(&FIRST_BYTE)).then_some(bytes)
+}
+
+fn fault(error: CardBlockError) -> Fault {
+    let next = match error {
+        CardBlockError::Suite | CardBlockError::Tree => "update the program",
+        _ => "ask for the card again",
+    };
+    Fault::new(Exit::Malformed, error.to_string(), next)
+}
+
+/// `mezza hibe card`
+pub(super) fn card(out: Out, asked: &BlockArgs) -> Result<Exit, Fault> {
+    let card = read(&asked.source)?;
+    let address = uri::block(card.as_bytes(), true);
+    let code = QrImage::draw(&address, Medium::Screen)?;
+    let (first, step, border) = QR_MODULES;
+    let version = (code.size() - border - first) / step;
+    if let Some(path) = &asked.out {
+        write_picture(path, &address)?;
+    }
+    let last = Tick(card.end().0 - 1);
+    let epoch_s = card.profile().epoch_ms() / 1_000;
+    out.value(&json!({
+        "hash": HEXLOWER.encode(&card.hash().0), "suite": 1, "epoch_s": epoch_s,
+        "first": day(card.origin()), "last": day(last), "bytes": card.as_bytes().len(),
+        "public_key_bytes": PUBLIC_KEY_BYTES, "qr_version": version,
+        "uri": uri::block(card.as_bytes(), false),
+        "file": asked.out.as_ref().map(|path| path.display().to_string()),
+    }));
+    if asked.qr {
+        out.line(code.to_terminal());
+    }
+    out.line(format!("card     {}", HEXLOWER.encode(&card.hash().0)));
+    out.line("suite    1, anonymous HIBE of Blazy, Kiltz and Pan on BLS12-381");
+    out.line(format!("erased   what is older than {} s", 2 * epoch_s));
+    out.line(format!("life     {} to {}", day(card.origin()), day(last)));
+    let bytes = card.as_bytes().len();
+    out.line(format!(
+        "size     {bytes} bytes, {PUBLIC_KEY_BYTES} of them public key; QR version {version}"
+    ));
+    if let Some(path) = &asked.out {
+        out.line(format!("picture  {}", path.display()));
+    }
+    Ok(Exit::Done)
+}
+
+/// Writes an envelope or a list of keys for its owner alone, or says why not.
+///
+/// # Errors
+/// 73 if the disk refuses.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    fs::write(path, bytes).map_err(|error| {
+        let text = format!("{} cannot be written: {error}", path.display());
+        Fault::new(Exit::CannotWrite, text, "choose another folder")
+    })
+}

@@ -1,0 +1,142 @@
+//! `mezza hibe open`: trials of files in one batch.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use mezza_hibe::{
+    Epoch, HeldKeys, KeyTree, OpenedEnvelope, System, Tick, TreeError, Trial, trial_open_batch,
+};
+use serde_json::json;
+
+use super::{minute, read_envelope};
+use crate::api::{Exit, Fault};
+use crate::faces::cli::CliContext;
+use crate::faces::cli::args::OpenArgs;
+use crate::faces::cli::show::{Out, clean};
+use crate::process::home::private;
+use crate::process::rng::OsRng;
+use crate::store::tree_folder::tree_fault;
+
+/// The outcome of one file, in a word and with its reason.
+struct Outcome {
+    word: &'static str,
+    text: String,
+    tick: Option<Tick>,
+}
+
+impl Outcome {
+    fn new(word: &'static str, text: impl Into<String>) -> Self {
+        Self { word, text: text.into(), tick: None }
+    }
+}
+
+/// `mezza hibe open`
+pub(super) fn open(context: &CliContext, asked: &OpenArgs) -> Result<Exit, Fault> {
+    let out = context.out;
+    let now = asked.tree.at.tick(out);
+    let folder = asked.tree.open(context)?;
+    let tree = folder.tree();
+    if let Some(dir) = &asked.out {
+        private::folder(dir)?;
+    }
+    let system = System::new();
+    let held = held(&system, tree, now)?;
+    let read: Vec<_> = asked.files.iter().map(|path| read_envelope(path)).collect();
+    let envelopes: Vec<&[u8]> = read.iter().flatten().map(Vec::as_slice).collect();
+    let mut trials = trial_open_batch(&system, &held, &envelopes).into_iter();
+    let (mut opened, mut missing) = (0, 0);
+    for (path, read) in asked.files.iter().zip(&read) {
+        let outcome = match read {
+            Err(error) => {
+                missing += 1;
+                Outcome::new("missing", format!("it cannot be read: {error}"))
+            }
+            Ok(bytes) => match trials.next() {
+                Some(Trial::Opened(envelope)) => {
+                    opened += 1;
+                    give(asked, path, &envelope)?
+                }
+                Some(Trial::NotForMe) => Outcome::new("not for me", "or changed on its way"),
+                Some(Trial::NoKey) => no_key(tree, bytes[1], now),
+                _ => Outcome::new("malformed", "it is no envelope"),
+            },
+        };
+        report(out, path, &outcome);
+    }
+    Ok(match opened {
+        0 if missing == asked.files.len() => Exit::NotFound,
+        0 => Exit::No,
+        _ => Exit::Done,
+    })
+}
+
+/// The keys of the epoch before, of this one and of the next, as far as they are not erased.
+fn held(system: &System, tree: &KeyTree, now: Tick) -> Result<HeldKeys, Fault> {
+    let current = tree.card().epoch_of(now).map_err(tree_fault)?;
+    let mut held = HeldKeys::new();
+    for epoch in current.minus(1).0..=current.plus(1).0 {
+        match tree.open_key(system, Epoch(epoch), &mut OsRng) {
+            Ok(key) => held.insert(key),
+            Err(TreeError::Erased | TreeError::Over) => {}
+            Err(error) => return Err(tree_fault(error)),
+        }
+    }
+    Ok(held)
+}
+
+/// The payload goes to standard output if it is the only one, else into the folder that was named.
+fn give(asked: &OpenArgs, path: &Path, envelope: &OpenedEnvelope) -> Result<Outcome, Fault> {
+    let payload = envelope.payload.as_slice();
+    let mut text = format!("{} bytes of {}", payload.len(), minute(envelope.tick));
+    if let Some(dir) = &asked.out {
+        let place = place(dir, path)?;
+        private::replace(&place, payload)?;
+        text = format!("{text}, in {}", place.display());
+    } else if asked.files.len() == 1 {
+        let written = io::stdout().lock().write_all(payload);
+        written.map_err(|error| {
+            let text = format!("the payload cannot be written: {error}");
+            Fault::new(Exit::CannotWrite, text, "write it into a folder with `--out DIR`")
+        })?;
+    } else {
+        text += "; read it with `--out DIR`";
+    }
+    Ok(Outcome { word: "opened", text, tick: Some(envelope.tick) })
+}
+
+fn place(dir: &Path, path: &Path) -> Result<PathBuf, Fault> {
+    let name = path.file_name().ok_or_else(|| {
+        Fault::new(Exit::Usage, "an envelope has no file name", "name files, not folders")
+    })?;
+    Ok(dir.join(name))
+}
+
+/// Why there is no key: the tick next to now with this low byte lies outside of what is held.
+fn no_key(tree: &KeyTree, low: u8, now: Tick) -> Outcome {
+    let ahead = low.wrapping_sub(now.0 as u8);
+    let tick = if ahead < 128 {
+        Tick(now.0.saturating_add(ahead.into()))
+    } else {
+        Tick(now.0.saturating_sub(256 - u32::from(ahead)))
+    };
+    let at = minute(tick);
+    let text = match tree.card().epoch_of(tick) {
+        Ok(epoch) if epoch >= tree.floor() => {
+            format!("this envelope is for {at}; open it with `--at tick:{}`", tick.0)
+        }
+        _ => format!(
+            "this envelope is for {at}, the keys for that time are erased; ask the sender to send again"
+        ),
+    };
+    Outcome { word: "no key", text, tick: Some(tick) }
+}
+
+/// One line a file; with one file alone standard output belongs to its payload.
+fn report(out: Out, path: &Path, outcome: &Outcome) {
+    let Outcome { word, text, tick } = outcome;
+    let name = path.display().to_string();
+    out.value(&json!({
+        "file": name, "outcome": word, "text": text, "tick": tick.map(|tick| tick.0),
+    }));
+    out.aside(&format!("{}: {word}: {text}", clean(&name)));
+}

@@ -1,0 +1,92 @@
+//! `mezza hibe seal`: an envelope from standard input.
+
+use std::io::{self, IsTerminal, Read, Write};
+
+use data_encoding::{BASE64, HEXLOWER};
+use mezza_hibe::wire::envelope::PAYLOAD_BYTES_MAX;
+use mezza_hibe::{
+    Bucket, CardBlock, EncapsulateError, Envelope, EnvelopeId, EnvelopeKey, System, Tick,
+};
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use super::{card, minute};
+use crate::api::{Exit, Fault};
+use crate::faces::cli::args::SealArgs;
+use crate::faces::cli::show::Out;
+use crate::process::rng::OsRng;
+
+/// Bytes of standard input that are read, to say how long a payload is that does not fit.
+const INPUT_BYTES_MAX: u64 = 16 << 20;
+
+/// `mezza hibe seal`
+pub(super) fn seal(out: Out, asked: &SealArgs) -> Result<Exit, Fault> {
+    if asked.out.is_none() && !out.json && io::stdout().is_terminal() {
+        let text = "an envelope is binary, and standard output is a terminal";
+        return Err(Fault::new(Exit::Usage, text, "write it into a file with `--out FILE`"));
+    }
+    let card = card::read(&asked.card)?;
+    let tick = asked.at.tick(out);
+    let payload = payload()?;
+    let envelope = envelope(&card, tick, &payload, asked.bucket)?;
+    match &asked.out {
+        Some(path) => card::write(path, envelope.as_bytes())?,
+        None if !out.json => {
+            let written = io::stdout().lock().write_all(envelope.as_bytes());
+            written.map_err(|error| {
+                let text = format!("the envelope cannot be written: {error}");
+                Fault::new(Exit::CannotWrite, text, "write it into a file with `--out FILE`")
+            })?;
+        }
+        None => {}
+    }
+    let bytes = envelope.as_bytes();
+    out.value(&json!({
+        "tick": tick.0, "bytes": bytes.len(), "id": HEXLOWER.encode(&EnvelopeId::of(bytes).0),
+        "envelope": asked.out.is_none().then(|| BASE64.encode(bytes)),
+    }));
+    out.aside(&format!("{} bytes, to be opened at {}", bytes.len(), minute(tick)));
+    Ok(Exit::Done)
+}
+
+/// Standard input, or how long it is if it is too long.
+fn payload() -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let mut payload = Zeroizing::new(Vec::with_capacity(PAYLOAD_BYTES_MAX + 1));
+    let read = io::stdin().lock().take(INPUT_BYTES_MAX).read_to_end(&mut payload);
+    read.map_err(|error| {
+        let text = format!("standard input cannot be read: {error}");
+        Fault::new(Exit::NotFound, text, "check what is piped in")
+    })?;
+    if payload.len() > PAYLOAD_BYTES_MAX {
+        let text = format!("payload has {} bytes, an envelope holds 3830", payload.len());
+        return Err(Fault::new(Exit::Malformed, text, "split it into several"));
+    }
+    Ok(payload)
+}
+
+fn envelope(card: &CardBlock, tick: Tick, payload: &[u8], bucket: u8) -> Result<Envelope, Fault> {
+    let bucket = Bucket::new(bucket).ok_or_else(|| Fault::bug("a bucket above 3"))?;
+    let sealed = card.at(tick).and_then(|key| {
+        EnvelopeKey::new(&System::new(), &key, tick, &mut OsRng)?.seal(payload, bucket, tick)
+    });
+    sealed.map_err(|error| fault(error, card, tick))
+}
+
+fn fault(error: EncapsulateError, card: &CardBlock, tick: Tick) -> Fault {
+    match error {
+        EncapsulateError::NotYet => {
+            let minutes = (card.origin().0 - tick.0).div_ceil(2);
+            let text = format!("card starts {minutes} min in the future");
+            Fault::new(
+                Exit::Config,
+                text,
+                "your clock is behind, set it or name a time with `--at`",
+            )
+        }
+        EncapsulateError::Over => {
+            let text = format!("the life of this card ended on {}", super::day(card.end()));
+            Fault::new(Exit::No, text, "ask for a new card")
+        }
+        _ => Fault::bug(error.to_string()),
+    }
+}

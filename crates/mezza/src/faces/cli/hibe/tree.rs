@@ -1,0 +1,157 @@
+//! `mezza hibe keygen|advance|status|wipe`: the folder of a tree.
+
+use std::path::Path;
+
+use data_encoding::HEXLOWER;
+use mezza_core::Time;
+use mezza_hibe::{CardBlock, Epoch, KeyTree, Tick, TreeError};
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
+use serde_json::json;
+
+use super::{day, minute, open_tree, tick_or_now};
+use crate::api::{Exit, Fault};
+use crate::faces::cli::CliContext;
+use crate::faces::cli::args::{AdvanceArgs, KeygenArgs, TreeArgs};
+use crate::faces::cli::show::Out;
+use crate::faces::passphrase;
+use crate::process::rng::OsRng;
+use crate::store::Argon2Params;
+use crate::store::tree_folder::{NewTree, TreeFolder, tree_fault};
+
+/// Epochs ahead of the present one that `advance` makes ready.
+const AHEAD_EPOCHS: u32 = 2;
+
+/// `mezza hibe keygen`
+pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, Fault> {
+    let (out, dir) = (context.out, &asked.tree.dir);
+    if TreeFolder::exists(dir) {
+        return Err(TreeFolder::occupied(dir));
+    }
+    let now = asked.tree.at.tick(out);
+    let pass = passphrase::ask_new(asked.tree.key.passphrase_file.as_deref())?;
+    let new =
+        NewTree { profile: asked.profile.into(), earliest: now, cost: Argon2Params::measured()? };
+    let folder = TreeFolder::create(dir, &context.home.state(), &pass, new, &mut OsRng)?;
+    let card = folder.tree().card();
+    let (hash, last) = (HEXLOWER.encode(&card.hash().0), Tick(card.end().0 - 1));
+    let (level, meaning) = erasure(dir);
+    out.value(&json!({
+        "dir": dir, "card": hash, "first": day(card.origin()), "last": day(last),
+        "erasure": level, "floor": folder.tree().floor().0,
+    }));
+    out.line(format!("card     {hash}"));
+    out.line(format!("life     {} to {}", day(card.origin()), day(last)));
+    out.line(format!("erasure  {level}: {meaning}"));
+    let path = dir.join("card");
+    out.line(format!("next: show others `mezza hibe card {} --qr`", path.display()));
+    Ok(Exit::Done)
+}
+
+/// How well erased keys are gone, which depends on the medium.
+fn erasure(dir: &Path) -> (&'static str, &'static str) {
+    if statfs(dir).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC) {
+        return (
+            "E2",
+            "this folder lies in memory; after a restart of the machine a new card is needed",
+        );
+    }
+    ("E0", "the keyring is overwritten; a laboratory with the passphrase may find old copies of it")
+}
+
+/// `mezza hibe advance`
+pub(super) fn advance(context: &CliContext, asked: &AdvanceArgs) -> Result<Exit, Fault> {
+    let out = context.out;
+    let to = tick_or_now(asked.to, out);
+    let mut folder = open_tree(context, &asked.dir, asked.key.passphrase_file.as_deref())?;
+    let tree = folder.tree();
+    let current = current(tree, to)?;
+    let floor = current.minus(1).max(tree.floor());
+    let (erased, cost) = (floor.0 - tree.floor().0, tree.erasure_cost(floor));
+    let days = u64::from(erased) * tree.card().profile().epoch_ms() / Time::DAY_MS;
+    if days > 0 && !asked.yes && !asked.dry_run {
+        let text = format!("this would erase {erased} epochs");
+        return Err(Fault::new(Exit::Usage, text, "repeat with --yes if the clock is right"));
+    }
+    if !asked.dry_run {
+        let tree = folder.tree_mut();
+        tree.erase_below(floor, &mut OsRng).map_err(tree_fault)?;
+        let ahead = current.plus(AHEAD_EPOCHS);
+        tree.prepare(ahead, u32::MAX, &mut OsRng).map_err(tree_fault)?;
+        folder.store(&mut OsRng)?;
+    }
+    out.value(&json!({
+        "floor": floor.0, "erased": erased, "derivations": cost.derivations,
+        "multiplications": cost.multiplications, "dry_run": asked.dry_run,
+    }));
+    let would = if asked.dry_run { "would be " } else { "" };
+    let card = folder.tree().card();
+    out.line(format!("{erased} epochs {would}erased, {} keys {would}derived", cost.derivations));
+    out.line(format!("floor    epoch {}, {}", floor.0, minute(card.first_tick(floor))));
+    Ok(Exit::Done)
+}
+
+/// The epoch of a tick; that behind the last one when the life is over.
+fn current(tree: &KeyTree, tick: Tick) -> Result<Epoch, Fault> {
+    match tree.card().epoch_of(tick) {
+        Ok(epoch) => Ok(epoch),
+        Err(TreeError::Over) => Ok(tree.last().plus(2)),
+        Err(error) => Err(tree_fault(error)),
+    }
+}
+
+/// `mezza hibe status`
+pub(super) fn status(context: &CliContext, asked: &TreeArgs) -> Result<Exit, Fault> {
+    let out = context.out;
+    let now = asked.at.tick(out);
+    let folder = asked.open(context)?;
+    let tree = folder.tree();
+    let card = tree.card();
+    let current = current(tree, now)?;
+    let late = current.minus(1).0.saturating_sub(tree.floor().0);
+    let (entries, bytes) = tree.size();
+    let next = tree.next_expansion_cost(current.plus(AHEAD_EPOCHS));
+    let days_left = u64::from(card.end().0.saturating_sub(now.0)) * 30 / 86_400;
+    let (level, meaning) = erasure(&asked.dir);
+    out.value(&json!({
+        "floor": tree.floor().0, "epoch": current.0, "late_epochs": late, "entries": entries,
+        "bytes": bytes, "next_expansion": next.map(|(epoch, _)| epoch.0),
+        "next_expansion_multiplications": next.map(|(_, cost)| cost.multiplications),
+        "days_left": days_left, "erasure": level, "card": HEXLOWER.encode(&card.hash().0),
+    }));
+    out.line(format!("card     {}", HEXLOWER.encode(&card.hash().0)));
+    out.line(format!("now      epoch {}, {}", current.0, minute(now)));
+    out.line(format!("floor    epoch {}, {}", tree.floor().0, floor_text(tree, late)));
+    out.line(format!("held     {entries} keys, {bytes} bytes"));
+    out.line(next.map_or("next     nothing to derive".to_owned(), |(epoch, cost)| {
+        let (derivations, products) = (cost.derivations, cost.multiplications);
+        format!("next     {derivations} keys below epoch {}, {products} products in G2", epoch.0)
+    }));
+    out.line(format!("left     {days_left} days, until {}", day(card.end())));
+    out.line(format!("erasure  {level}: {meaning}"));
+    Ok(Exit::Done)
+}
+
+/// How long keys outlived their epoch.
+fn floor_text(tree: &KeyTree, late: u32) -> String {
+    if tree.is_over() {
+        return "everything is erased; make a new card with `mezza hibe keygen`".into();
+    }
+    let card: &CardBlock = tree.card();
+    let since = minute(card.first_tick(tree.floor()));
+    match late {
+        0 => since,
+        late => format!("{since}: {late} epochs too late; run `mezza hibe advance`"),
+    }
+}
+
+/// `mezza hibe wipe`
+pub(super) fn wipe(out: Out, dir: &Path, yes: bool) -> Result<Exit, Fault> {
+    if !yes {
+        let text = format!("all keys in {} would be gone for ever", dir.display());
+        return Err(Fault::new(Exit::Usage, text, "say it again with `--yes`"));
+    }
+    TreeFolder::wipe(dir)?;
+    let text = format!("{} is wiped; envelopes for its card open for nobody", dir.display());
+    out.either(&json!({ "wiped": dir }), text);
+    Ok(Exit::Done)
+}
