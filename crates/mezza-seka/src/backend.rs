@@ -1,0 +1,56 @@
+//! What the link needs of a backend beside X25519: AES-GCM with keys of both sizes.
+
+use aes_gcm::aead::{AeadInOut, KeyInit, inout::InOutBuf};
+use aes_gcm::{Aes128Gcm, Aes256Gcm, Key, Nonce, Tag};
+use mezza_core::{AeadKey, Backend, PortableBackend};
+
+/// A backend that computes AES-GCM (SP 800-38D) as well.
+pub trait LinkBackend: Backend {
+    /// AES-128-GCM; with an empty text, GMAC.
+    type Gcm128: AeadKey<16> + Send;
+    /// AES-256-GCM.
+    type Gcm256: AeadKey<32> + Send;
+}
+
+impl LinkBackend for PortableBackend {
+    type Gcm128 = PortableGcm128;
+    type Gcm256 = PortableGcm256;
+}
+
+/// The two key sizes differ in a type and a number.
+macro_rules! portable {
+    ($(#[$doc:meta])* $name:ident, $cipher:ty, $bytes:literal) => {
+        $(#[$doc])*
+        pub struct $name($cipher);
+
+        impl AeadKey<$bytes> for $name {
+            fn new(key: &[u8; $bytes]) -> Self {
+                Self(<$cipher>::new(&Key::<$cipher>::from(*key)))
+            }
+
+            #[expect(clippy::expect_used, reason = "the only error is a text above 64 GiB")]
+            fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; 16] {
+                let text = InOutBuf::from(text);
+                self.0.encrypt_inout_detached(&Nonce::from(*iv), aad, text).expect("short").into()
+            }
+
+            fn open(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; 16]) -> bool {
+                let (text, tag) = (InOutBuf::from(text), Tag::from(*tag));
+                self.0.decrypt_inout_detached(&Nonce::from(*iv), aad, text, &tag).is_ok()
+            }
+        }
+    };
+}
+
+portable!(
+    /// AES-128-GCM of RustCrypto.
+    PortableGcm128,
+    Aes128Gcm,
+    16
+);
+portable!(
+    /// AES-256-GCM of RustCrypto.
+    PortableGcm256,
+    Aes256Gcm,
+    32
+);

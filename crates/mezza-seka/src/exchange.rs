@@ -1,0 +1,112 @@
+//! Tags of the three frames of an exchange, and of a nudge, under a state.
+//!
+//! ```text
+//! t1 = Mac(st, "seka1-t1" | KE1[0..72])
+//! t2 = Mac(st, "seka1-t2" | KE2[0..72] | KE1[0..72])
+//! t3 = Mac(st, "seka1-t3" | KE3[0..40] | KE1[0..72] | KE2[0..72])
+//! tn = Mac(st, "seka1-nu" | NUDGE[0..24])
+//! ```
+
+use mezza_core::{Snapshot, Writer};
+use subtle::ConstantTimeEq;
+
+use crate::keys::{LinkPair, LinkRole, LinkState};
+use crate::limits::TAG_BYTES;
+use crate::suite::{LinkMac, LinkSuite, TagPlace};
+
+/// Bytes of KE1 and of KE2 before their tags.
+pub(crate) const KE_BYTES: usize = 72;
+/// Bytes of KE3 before its tag.
+pub(crate) const KE3_BYTES: usize = 40;
+/// Bytes of a nudge before its tag.
+pub(crate) const NUDGE_BYTES: usize = 24;
+
+/// The key of the tags under one state.
+pub(crate) struct TagKey<S: LinkSuite> {
+    /// The attempt whose exchange made the state; -1 for the one of the pairing.
+    born: i64,
+    mac: S::Mac,
+}
+
+/// Which tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TagOf {
+    Ke1,
+    Ke2,
+    Ke3,
+    Nudge,
+}
+
+impl TagOf {
+    const fn label(self) -> &'static [u8; 8] {
+        match self {
+            Self::Ke1 => b"seka1-t1",
+            Self::Ke2 => b"seka1-t2",
+            Self::Ke3 => b"seka1-t3",
+            Self::Nudge => b"seka1-nu",
+        }
+    }
+
+    const fn sender(self) -> LinkRole {
+        match self {
+            Self::Ke1 | Self::Ke3 => LinkRole::Initiator,
+            Self::Ke2 | Self::Nudge => LinkRole::Responder,
+        }
+    }
+}
+
+impl<S: LinkSuite> TagKey<S> {
+    pub(crate) fn new(state: &LinkState, born: i64) -> Self {
+        Self { born, mac: S::Mac::new(state) }
+    }
+
+    /// How many attempts came before `attempt` under this state.
+    pub(crate) fn attempts_before(&self, attempt: u32) -> i64 {
+        i64::from(attempt) - self.born - 1
+    }
+
+    /// Whether the suite allows this attempt under this state (SEKA-26).
+    pub(crate) fn allows(&self, attempt: u32) -> bool {
+        let before = self.attempts_before(attempt);
+        before >= 0 && S::ATTEMPTS_MAX.is_none_or(|most| before < most)
+    }
+
+    /// The tag over `parts` in `attempt`.
+    pub(crate) fn tag(
+        &self,
+        of: TagOf,
+        pair: &LinkPair,
+        attempt: u32,
+        parts: &[&[u8]],
+    ) -> [u8; TAG_BYTES] {
+        let sender = of.sender();
+        // Two tags of an attempt go from the initiator to the responder, one goes back.
+        let counter = 2 * self.attempts_before(attempt) + i64::from(of == TagOf::Ke3);
+        let place = TagPlace {
+            sender: pair.side(sender),
+            receiver: pair.side(sender.other()),
+            counter: u16::try_from(counter).unwrap_or(u16::MAX),
+        };
+        let mut all: [&[u8]; 4] = [of.label(), &[], &[], &[]];
+        all[1..=parts.len()].copy_from_slice(parts);
+        self.mac.tag(&place, &all[..=parts.len()])
+    }
+
+    /// Whether a tag is the right one, in constant time (SEKA-5).
+    pub(crate) fn fits(
+        &self,
+        of: TagOf,
+        pair: &LinkPair,
+        attempt: u32,
+        (parts, tag): (&[&[u8]], &[u8; TAG_BYTES]),
+    ) -> bool {
+        self.allows(attempt) && self.tag(of, pair, attempt, parts).ct_eq(tag).into()
+    }
+}
+
+/// The key follows from the state, which is part of the record.
+impl<S: LinkSuite> Snapshot for TagKey<S> {
+    fn snapshot_into(&self, w: &mut Writer) {
+        w.bytes(&self.born.to_be_bytes());
+    }
+}

@@ -1,0 +1,274 @@
+//! Names, points and keys by role, and the two functions that make keys out of keys.
+
+use core::fmt;
+
+use hkdf::Hkdf;
+use hmac::{Hmac, KeyInit, Mac};
+use mezza_core::{
+    CryptoRng, DecodeError, PublicKey, Reader, Secret, Wiping, Writer, snapshot,
+};
+use sha2::Sha512;
+
+/// Bytes of a [`LinkId`].
+pub const ID_BYTES: usize = 6;
+
+/// The name of a device on links, 6 bytes: a unicast Ethernet address, drawn once by chance.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId([u8; ID_BYTES]);
+
+impl LinkId {
+    /// A fresh, locally administered name.
+    pub fn random(rng: &mut dyn CryptoRng) -> Self {
+        let mut bytes = [0; ID_BYTES];
+        rng.fill_bytes(&mut bytes);
+        bytes[0] = (bytes[0] & 0xfc) | 0x02;
+        Self(bytes)
+    }
+
+    /// The name of these bytes; `None` for a group address and for zeros.
+    pub fn from_bytes(bytes: [u8; ID_BYTES]) -> Option<Self> {
+        (bytes[0] & 1 == 0 && bytes != [0; ID_BYTES]).then_some(Self(bytes))
+    }
+
+    /// The bytes, 6 of them.
+    pub const fn as_bytes(&self) -> &[u8; ID_BYTES] {
+        &self.0
+    }
+
+    /// Reads the next 6 bytes.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Self::from_bytes(reader.array()?).ok_or(DecodeError::Value)
+    }
+}
+
+impl fmt::Display for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LinkId")
+    }
+}
+
+/// Which side began the pairing: that side begins every exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkRole {
+    /// Sends B1 and every KE1.
+    Initiator,
+    /// Answers.
+    Responder,
+}
+
+impl LinkRole {
+    /// The role of the other side.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Initiator => Self::Responder,
+            Self::Responder => Self::Initiator,
+        }
+    }
+}
+
+/// Both names of a pairing, by role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkPair {
+    /// The side that begins.
+    pub initiator: LinkId,
+    /// The side that answers.
+    pub responder: LinkId,
+}
+
+impl LinkPair {
+    /// The pair of `own` in its role with `peer`.
+    pub const fn of(role: LinkRole, own: LinkId, peer: LinkId) -> Self {
+        match role {
+            LinkRole::Initiator => Self { initiator: own, responder: peer },
+            LinkRole::Responder => Self { initiator: peer, responder: own },
+        }
+    }
+
+    /// The name of the side in `role`.
+    pub const fn side(&self, role: LinkRole) -> LinkId {
+        match role {
+            LinkRole::Initiator => self.initiator,
+            LinkRole::Responder => self.responder,
+        }
+    }
+
+    /// Both names, the initiator's first, 12 bytes.
+    pub fn bytes(&self) -> [u8; 2 * ID_BYTES] {
+        let mut bytes = [0; 2 * ID_BYTES];
+        bytes[..ID_BYTES].copy_from_slice(&self.initiator.0);
+        bytes[ID_BYTES..].copy_from_slice(&self.responder.0);
+        bytes
+    }
+}
+
+/// An X25519 public key in its one canonical form, 32 bytes: below 2^255 - 19, top bit zero.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CanonicalPoint(PublicKey);
+
+impl CanonicalPoint {
+    /// The point of these bytes, if they are its canonical form.
+    pub fn check(bytes: [u8; 32]) -> Option<Self> {
+        let full = bytes[31] == 0x7f && bytes[1..31].iter().all(|byte| *byte == 0xff);
+        (bytes[31] & 0x80 == 0 && !(full && bytes[0] >= 0xed)).then_some(Self(PublicKey(bytes)))
+    }
+
+    /// The own public key, which X25519 makes canonical.
+    pub(crate) const fn own(key: &PublicKey) -> Self {
+        Self(*key)
+    }
+
+    /// As X25519 takes it.
+    pub const fn public(&self) -> &PublicKey {
+        &self.0
+    }
+
+    /// The bytes, 32 of them.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        self.0.as_bytes()
+    }
+
+    /// Reads the next 32 bytes.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Self::check(reader.array()?).ok_or(DecodeError::Value)
+    }
+}
+
+impl fmt::Debug for CanonicalPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CanonicalPoint")
+    }
+}
+
+/// The secret `st` that two devices share from one exchange to the next: 32 bytes, of which suite
+/// `paper` uses the first 16.
+pub struct LinkState(Secret<32>);
+
+impl LinkState {
+    /// Takes the bytes over.
+    pub(crate) fn new(bytes: Secret<32>) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes, for the functions of a suite, for the record, and for tests that steal them.
+    pub fn expose(&self) -> &[u8; 32] {
+        self.0.expose()
+    }
+
+    /// A second copy, named so that each one is seen in a review.
+    #[must_use]
+    pub fn duplicate(&self) -> Self {
+        Self(self.0.duplicate())
+    }
+}
+
+impl PartialEq for LinkState {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for LinkState {}
+
+impl fmt::Debug for LinkState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LinkState")
+    }
+}
+
+/// The key `k` of one session; turned into keys by direction, and wiped, when the session is made.
+pub struct SessionKey(Secret<32>);
+
+impl SessionKey {
+    /// Takes the bytes over.
+    pub(crate) fn new(bytes: Secret<32>) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes, for tests that steal them.
+    pub fn expose(&self) -> &[u8; 32] {
+        self.0.expose()
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionKey")
+    }
+}
+
+/// `H(key, parts)`: HMAC-SHA-512 (RFC 2104), its first `N` bytes, at most 64.
+pub(crate) fn keyed_hash<const N: usize>(key: &[u8], parts: &[&[u8]]) -> Secret<N> {
+    let mac = keyed(key);
+    finish(mac, parts)
+}
+
+/// HMAC-SHA-512 with the key set up.
+#[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
+pub(crate) fn keyed(key: &[u8]) -> Hmac<Sha512> {
+    Hmac::<Sha512>::new_from_slice(key).expect("any length")
+}
+
+/// The first `N` bytes of the hash of `parts` under a key that is set up.
+pub(crate) fn finish<const N: usize>(mut mac: Hmac<Sha512>, parts: &[&[u8]]) -> Secret<N> {
+    parts.iter().for_each(|part| mac.update(part));
+    let whole = Wiping::new(<[u8; 64]>::from(mac.finalize().into_bytes()));
+    Secret::init_with(|out| out.copy_from_slice(&whole[..N]))
+}
+
+/// `KDF(ikm, out.len(), salt, info)`: HKDF-SHA-512 (RFC 5869).
+#[expect(clippy::expect_used, reason = "64 bytes at most, HKDF gives 16,320")]
+pub(crate) fn kdf(ikm: &Secret<32>, salt: &[&[u8]], info: &[&[u8]], out: &mut [u8]) {
+    let mut joined = Wiping::new([0; 64]);
+    let mut len = 0;
+    for part in salt {
+        joined[len..len + part.len()].copy_from_slice(part);
+        len += part.len();
+    }
+    let hkdf = Hkdf::<Sha512>::new(Some(&joined[..len]), ikm.expose());
+    hkdf.expand_multi_info(info, out).expect("short");
+}
+
+snapshot!(struct LinkId(bytes));
+snapshot!(struct CanonicalPoint(key));
+snapshot!(struct LinkState(bytes));
+snapshot!(struct SessionKey(bytes));
+snapshot!(enum LinkRole [Initiator, Responder]);
+snapshot!(struct LinkPair { initiator, responder });
+
+impl LinkId {
+    /// Writes the 6 bytes.
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.bytes(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_canonical_or_refused() {
+        let mut prime = [0xff; 32];
+        (prime[0], prime[31]) = (0xed, 0x7f);
+        assert!(CanonicalPoint::check(prime).is_none());
+        prime[0] = 0xec;
+        assert!(CanonicalPoint::check(prime).is_some());
+        prime[31] = 0xff;
+        assert!(CanonicalPoint::check(prime).is_none());
+    }
+
+    #[test]
+    fn names_are_unicast() {
+        assert!(LinkId::from_bytes([0; 6]).is_none());
+        assert!(LinkId::from_bytes([1, 0, 0, 0, 0, 1]).is_none());
+        assert!(LinkId::from_bytes([2, 0, 0, 0, 0, 1]).is_some());
+    }
+}

@@ -1,0 +1,77 @@
+//! Sizes, times and bounds of the protocol (seka, section Limits).
+
+/// Bytes of a session id, of a tag, and of a nonce of SAS pairing.
+pub const TAG_BYTES: usize = 16;
+/// Frames that one subkey protects (paper, section 5.3).
+pub const FRAMES_PER_SUBKEY: u32 = 1 << 16;
+/// Subkeys of a session unless the settings say less: 2^28 frames.
+pub const SUBKEYS_MAX: u32 = 4_096;
+/// The packet number that no opener accepts, whatever the sender's settings are.
+pub const PACKETS_MAX: u32 = SUBKEYS_MAX * FRAMES_PER_SUBKEY;
+/// Packet numbers below the greatest one that are still told apart (RFC 6479).
+pub const WINDOW_FRAMES: u32 = 8_192;
+/// Attempts under one state with suite `paper`: its counter has 16 bits, two for each attempt.
+pub const PAPER_ATTEMPTS_MAX: i64 = 1 << 15;
+
+/// Sessions of a peer that are open at once: old, current, next.
+pub const SESSIONS_MAX: usize = 3;
+/// Age at which a session is renewed if frames flowed, ms.
+pub const REKEY_MS: u64 = 120_000;
+/// Age at which a session that should have been renewed is reported, ms.
+pub const OVERDUE_MS: u64 = 180_000;
+/// Age at which a session ends, ms.
+pub const SESSION_MS: u64 = 300_000;
+/// How long the old session stays open after the switch, ms.
+pub const RETIRE_MS: u64 = 3_000;
+/// An idle link renews its keys this often, ms.
+pub const HEAL_MS: u64 = 24 * 3_600_000;
+
+/// First pause before KE1 is sent again, ms; it doubles.
+pub const KE1_REPEAT_MS: u64 = 200;
+/// Repeats of KE1.
+pub const KE1_REPEATS: u32 = 3;
+/// After the last repeat the attempt ends, ms.
+pub const KE1_END_MS: u64 = 1_600;
+/// First pause before KE3 is sent again, ms; it doubles up to [`KE3_REPEAT_MAX_MS`].
+pub const KE3_REPEAT_MS: u64 = 200;
+/// Longest pause between two KE3, ms.
+pub const KE3_REPEAT_MAX_MS: u64 = 1_600;
+/// Repeats of KE3 before a new exchange is begun.
+pub const KE3_REPEATS: u32 = 8;
+/// Shortest time between two answers to the same frame, ms.
+pub const ANSWER_MS: u64 = 100;
+/// First pause after an attempt that failed, ms; it doubles up to [`BACKOFF_MAX_MS`].
+pub const BACKOFF_MS: u64 = 1_000;
+/// Longest pause between two attempts, ms.
+pub const BACKOFF_MAX_MS: u64 = 60_000;
+/// A responder that needs a session says so this often, ms.
+pub const NUDGE_MS: u64 = 1_000;
+/// A nudge begins an attempt at most this often, ms.
+pub const NUDGED_MS: u64 = 5_000;
+/// Within this time of a write the other slot gets the same record, ms.
+pub const FLUSH_MS: u64 = 400;
+/// Pause before a flush that failed is tried again, ms.
+pub const FLUSH_RETRY_MS: u64 = 1_000;
+/// Exchanges that a responder begins at once.
+pub const EXCHANGES_BURST: u32 = 8;
+/// Time after which a responder begins one more, ms.
+pub const EXCHANGE_MS: u64 = 1_000;
+/// Frames without a fitting tag, one second apart, that raise *not recognised*.
+pub const MISFITS_MAX: u32 = 5;
+/// The window of these frames, ms.
+pub const MISFIT_WINDOW_MS: u64 = 60_000;
+/// Two such frames that count are this far apart, ms.
+pub const MISFIT_APART_MS: u64 = 1_000;
+
+/// How long a pairing window is open, ms.
+pub const PAIRING_MS: u64 = 60_000;
+/// Before it speaks, a device listens this long, ms.
+pub const LISTEN_MS: (u64, u64) = (300, 1_000);
+/// Pause between two B1 or S1, ms.
+pub const ASK_MS: u64 = 250;
+/// After the first answer the initiator asks this often once more.
+pub const SETTLE_ASKS: u32 = 3;
+/// After the first answer the initiator waits this long for a second one, ms.
+pub const SETTLE_MS: u64 = 1_000;
+/// Pairing frames that are looked at in one second.
+pub const PAIRING_FRAMES_PER_SECOND: u32 = 10;

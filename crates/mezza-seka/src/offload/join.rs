@@ -1,0 +1,203 @@
+//! From the texts of DATA frames to what an interface takes.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::headers::{
+    Layers, TCP_FIN, TCP_FLAGS, TCP_PUSH, VIRTIO_BYTES, VirtioHeader,
+};
+use super::{
+    FRAGMENT, FRAGMENT_SHIFT, FRAGMENTS_MAX, HEADERS_BYTES_MAX, JOINED_MAX, NEXT, PARTIAL,
+    SUPER_BYTES_MAX,
+};
+
+/// The text of a frame that opened, in the buffer it was received into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextPlace {
+    /// Its packet number.
+    pub packet: u32,
+    /// Where it lies: flags, then the Ethernet frame.
+    pub range: Range<usize>,
+}
+
+/// Frames that go to the interface as one: the head, then the payloads in their order.
+#[derive(Debug)]
+pub struct JoinedRun<'a> {
+    /// The virtio header and, of a super-frame, all other headers.
+    pub head: &'a [u8],
+    /// The payloads, as places of the buffer.
+    pub pieces: &'a [Range<usize>],
+}
+
+/// Joins the segments of super-frames that one read delivered. It keeps nothing from read to read.
+#[derive(Debug)]
+pub struct Joiner {
+    head: [u8; VIRTIO_BYTES + HEADERS_BYTES_MAX],
+    head_bytes: usize,
+    pieces: Vec<Range<usize>>,
+    run: Option<Run>,
+}
+
+/// A run that may grow.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    packet: u32,
+    /// `None`: a frame without parsed headers, which stays alone.
+    layers: Option<Layers>,
+    /// Payload of the first segment, and whether a shorter one ended the run.
+    segment_bytes: usize,
+    ended: bool,
+    frame_bytes: usize,
+    partial: bool,
+}
+
+impl Default for Joiner {
+    fn default() -> Self {
+        Self {
+            head: [0; VIRTIO_BYTES + HEADERS_BYTES_MAX],
+            head_bytes: 0,
+            pieces: Vec::with_capacity(JOINED_MAX),
+            run: None,
+        }
+    }
+}
+
+impl Joiner {
+    /// Takes the next text of a read. What is complete by it goes to `emit`.
+    ///
+    /// Text that is no frame, or whose flags fit nothing, is dropped and counted: the answer is false.
+    pub fn push(
+        &mut self,
+        buffer: &[u8],
+        text: &TextPlace,
+        emit: &mut impl FnMut(&JoinedRun<'_>),
+    ) -> bool {
+        let Some((&flags, frame)) = buffer[text.range.clone()].split_first() else { return false };
+        // Fragments never come here; SEKA-46 for the other bits.
+        if flags & !(PARTIAL | NEXT) != 0 || frame.len() < 14 {
+            return false;
+        }
+        let layers = if flags & PARTIAL == 0 { None } else { Layers::of(frame) };
+        if flags & PARTIAL != 0 && layers.is_none() {
+            return false;
+        }
+        if flags & NEXT != 0 && self.grow(text, frame, layers) {
+            return true;
+        }
+        self.finish(emit);
+        self.begin(text, frame, layers);
+        true
+    }
+
+    /// Hands over the run that is open.
+    pub fn finish(&mut self, emit: &mut impl FnMut(&JoinedRun<'_>)) {
+        let Some(run) = self.run.take() else { return };
+        self.complete(&run);
+        emit(&JoinedRun { head: &self.head[..self.head_bytes], pieces: &self.pieces });
+    }
+
+    /// Opens a run with a frame; its headers are copied only if another frame may follow.
+    fn begin(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) {
+        let layers = layers.filter(|layers| layers.payload <= HEADERS_BYTES_MAX);
+        let headers = layers.map_or(0, |layers| layers.payload);
+        let at = text.range.start + 1;
+        self.pieces.clear();
+        self.pieces.push(at + headers..text.range.end);
+        self.head[VIRTIO_BYTES..VIRTIO_BYTES + headers].copy_from_slice(&frame[..headers]);
+        self.head_bytes = VIRTIO_BYTES + headers;
+        self.run = Some(Run {
+            packet: text.packet,
+            layers,
+            segment_bytes: frame.len() - headers,
+            ended: false,
+            frame_bytes: frame.len(),
+            partial: layers.is_some(),
+        });
+    }
+
+    /// Adds the next segment, if it is one: the packet number follows, headers and payload have the
+    /// same lengths, and no shorter segment came before.
+    fn grow(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) -> bool {
+        let Some(run) = &mut self.run else { return false };
+        let Some(next) = layers.filter(|next| run.layers == Some(*next)) else { return false };
+        let payload = frame.len() - next.payload;
+        let fits = !run.ended
+            && text.packet == run.packet.wrapping_add(1)
+            && payload > 0
+            && payload <= run.segment_bytes
+            && self.pieces.len() < JOINED_MAX
+            && run.frame_bytes + payload <= SUPER_BYTES_MAX;
+        if !fits {
+            return false;
+        }
+        if next.is_tcp {
+            let at = next.transport + TCP_FLAGS;
+            self.head[VIRTIO_BYTES + at] |= frame[at] & (TCP_FIN | TCP_PUSH);
+        }
+        self.pieces.push(text.range.start + 1 + next.payload..text.range.end);
+        run.ended = payload < run.segment_bytes;
+        run.frame_bytes += payload;
+        run.packet = text.packet;
+        true
+    }
+
+    /// Writes the virtio header, and the lengths of a super-frame.
+    fn complete(&mut self, run: &Run) {
+        let mut virtio = VirtioHeader { needs_checksum: run.partial, ..VirtioHeader::default() };
+        if let Some(layers) = run.layers {
+            virtio.checksum_start = layers.transport as u16;
+            virtio.checksum_offset = layers.checksum_offset() as u16;
+            if self.pieces.len() > 1 {
+                virtio.segments = layers.segment_kind();
+                virtio.segment_bytes = run.segment_bytes as u16;
+                virtio.header_bytes = layers.payload as u16;
+                let first = layers.payload + run.segment_bytes;
+                layers.set_length(&mut self.head[VIRTIO_BYTES..], first, run.frame_bytes);
+            }
+        }
+        self.head[..VIRTIO_BYTES].copy_from_slice(&virtio.encode());
+    }
+}
+
+/// Puts the fragments of one frame together. It has no timer: a gap drops what it holds.
+#[derive(Debug, Default)]
+pub struct Assembler {
+    bytes: Vec<u8>,
+    count: usize,
+    next: u32,
+    flags: u8,
+}
+
+impl Assembler {
+    /// Takes a fragment (`flags | bytes`) and gives the whole frame (`flags | frame`) if it was the
+    /// last one. A gap, a fifth fragment or a byte too many drops the frame.
+    pub fn push(&mut self, packet: u32, text: &[u8]) -> Option<Vec<u8>> {
+        let (&flags, part) = text.split_first()?;
+        let place = (flags & FRAGMENT) >> FRAGMENT_SHIFT;
+        let sound = flags & !(FRAGMENT | PARTIAL) == 0;
+        if place == 1 && sound {
+            (self.count, self.flags) = (0, flags & PARTIAL);
+            self.bytes.clear();
+            self.bytes.push(self.flags);
+        } else if !sound || self.count == 0 || packet != self.next {
+            self.count = 0;
+            return None;
+        }
+        if self.count >= FRAGMENTS_MAX || self.bytes.len() + part.len() > SUPER_BYTES_MAX {
+            self.count = 0;
+            return None;
+        }
+        self.bytes.extend_from_slice(part);
+        self.count += 1;
+        self.next = packet.wrapping_add(1);
+        (place == 3).then(|| {
+            self.count = 0;
+            core::mem::take(&mut self.bytes)
+        })
+    }
+
+    /// Whether a text is a fragment.
+    pub fn is_fragment(text: &[u8]) -> bool {
+        text.first().is_some_and(|flags| flags & FRAGMENT != 0)
+    }
+}

@@ -1,0 +1,165 @@
+//! From what an interface hands over to the texts of DATA frames.
+
+use super::headers::{
+    Layers, SegmentKind, TCP_CWR, TCP_FIN, TCP_FLAGS, TCP_PUSH, VirtioHeader, fold, put_word,
+    sum_of, word,
+};
+use super::{FRAGMENT_SHIFT, FRAGMENTS_MAX, HEADERS_BYTES_MAX, NEXT, PARTIAL, SEGMENTS_MAX};
+
+/// How a frame is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// It stays whole, with these flags.
+    Whole(u8),
+    /// So many fragments of at most so many bytes, with these flags besides.
+    Fragments {
+        /// 2 to 4.
+        count: usize,
+        /// Bytes of each but the last.
+        bytes: usize,
+        /// Flag P or none.
+        flags: u8,
+    },
+    /// So many segments with headers of their own.
+    Segments(Cut),
+    /// It cannot be sent: headers that do not parse, no segment size, too long.
+    Dropped,
+}
+
+/// A super-frame that is cut into segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    layers: Layers,
+    segment_bytes: usize,
+    frame_bytes: usize,
+    count: usize,
+}
+
+impl Shape {
+    /// How `frame` is cut for a carrier with room for `room` bytes of a frame. A checksum that no flag
+    /// can describe is finished here.
+    pub fn of(header: &VirtioHeader, frame: &mut [u8], room: usize) -> Self {
+        match header.segments {
+            SegmentKind::None => whole(header, frame, room),
+            SegmentKind::Tcp4 | SegmentKind::Tcp6 | SegmentKind::Udp => {
+                Cut::of(header, frame, room).map_or(Self::Dropped, Self::Segments)
+            }
+            SegmentKind::Other(_) => Self::Dropped,
+        }
+    }
+}
+
+/// One frame, in fragments if it is longer than the room.
+fn whole(header: &VirtioHeader, frame: &mut [u8], room: usize) -> Shape {
+    let mut flags = 0;
+    if header.needs_checksum {
+        let layers = Layers::of(frame).filter(|layers| is_described(layers, header));
+        if layers.is_some() {
+            flags = PARTIAL;
+        } else if !finish_checksum(header, frame) {
+            return Shape::Dropped;
+        }
+    }
+    if frame.len() <= room {
+        return Shape::Whole(flags);
+    }
+    let count = frame.len().div_ceil(room.max(1));
+    if count > FRAGMENTS_MAX {
+        return Shape::Dropped;
+    }
+    Shape::Fragments { count, bytes: room, flags }
+}
+
+/// Whether the receiver finds the place of the checksum by the headers alone.
+fn is_described(layers: &Layers, header: &VirtioHeader) -> bool {
+    layers.transport == usize::from(header.checksum_start)
+        && layers.checksum_offset() == usize::from(header.checksum_offset)
+}
+
+/// Computes a checksum that the interface left to us; false if its place is not in the frame.
+fn finish_checksum(header: &VirtioHeader, frame: &mut [u8]) -> bool {
+    let start = usize::from(header.checksum_start);
+    let at = start + usize::from(header.checksum_offset);
+    if at + 2 > frame.len() {
+        return false;
+    }
+    // The place holds the sum of the pseudo-header and is part of what is summed.
+    let sum = !fold(sum_of(&frame[start..]));
+    put_word(frame, at, if sum == 0 { 0xffff } else { sum });
+    true
+}
+
+impl Cut {
+    fn of(header: &VirtioHeader, frame: &[u8], room: usize) -> Option<Self> {
+        let layers = Layers::of(frame)?;
+        let segment_bytes = usize::from(header.segment_bytes);
+        let payload = frame.len() - layers.payload;
+        let sound = header.needs_checksum
+            && layers.segment_kind() == header.segments
+            && is_described(&layers, header)
+            && segment_bytes > 0
+            && payload > 0
+            && layers.payload <= HEADERS_BYTES_MAX
+            && layers.payload + segment_bytes <= room;
+        let count = payload.div_ceil(segment_bytes.max(1));
+        (sound && count <= SEGMENTS_MAX).then_some(Self {
+            layers,
+            segment_bytes,
+            frame_bytes: frame.len(),
+            count,
+        })
+    }
+
+    /// How many segments.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes of each segment with its headers; the last one may be shorter.
+    pub fn segment_frame_bytes(&self) -> usize {
+        self.layers.payload + self.segment_bytes
+    }
+
+    /// Writes segment `index` of `frame` with its headers into `out`, which has room for
+    /// [`Cut::segment_frame_bytes`]; gives its flags and its length.
+    pub fn write(&self, frame: &[u8], index: usize, out: &mut [u8]) -> (u8, usize) {
+        let Layers { ip, transport, payload, is_tcp, is_ip6 } = self.layers;
+        let from = payload + index * self.segment_bytes;
+        let to = (from + self.segment_bytes).min(self.frame_bytes);
+        let bytes = payload + to - from;
+        let (headers, rest) = out[..bytes].split_at_mut(payload);
+        headers.copy_from_slice(&frame[..payload]);
+        rest.copy_from_slice(&frame[from..to]);
+        if !is_ip6 && let Some(id) = word(headers, ip + 4) {
+            put_word(headers, ip + 4, id.wrapping_add(index as u16));
+        }
+        if is_tcp {
+            self.write_tcp(&mut headers[transport..], index);
+        }
+        self.layers.set_length(headers, self.frame_bytes, bytes);
+        (PARTIAL | if index > 0 { NEXT } else { 0 }, bytes)
+    }
+
+    /// The sequence number grows; FIN and PSH are for the last segment, CWR for the first.
+    fn write_tcp(&self, tcp: &mut [u8], index: usize) {
+        let Some(sequence) = tcp.get_mut(4..8).and_then(<[u8]>::first_chunk_mut) else { return };
+        let moved = u32::from_be_bytes(*sequence);
+        *sequence = moved.wrapping_add((index * self.segment_bytes) as u32).to_be_bytes();
+        if index + 1 < self.count {
+            tcp[TCP_FLAGS] &= !(TCP_FIN | TCP_PUSH);
+        }
+        if index > 0 {
+            tcp[TCP_FLAGS] &= !TCP_CWR;
+        }
+    }
+}
+
+/// The flags of fragment `index` of `count`.
+pub fn fragment_flags(index: usize, count: usize) -> u8 {
+    let place = match index {
+        0 => 1,
+        index if index + 1 == count => 3,
+        _ => 2,
+    };
+    place << FRAGMENT_SHIFT
+}

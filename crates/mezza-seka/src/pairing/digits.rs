@@ -1,0 +1,161 @@
+//! Pairing with six digits: S1, S2, S3, and two users who compare.
+
+use alloc::vec::Vec;
+
+use mezza_core::{CryptoRng, EphemeralKey, Time};
+use subtle::ConstantTimeEq;
+
+use super::{Pairing, PairingFailure, PairingOutput, Step};
+use crate::error::LinkError;
+use crate::keys::{CanonicalPoint, LinkId};
+use crate::record::PeerAddress;
+use crate::sas::commitment;
+use crate::suite::LinkSuite;
+use crate::wire::{HandshakeFrame, S1, S2, S3};
+
+impl<S: LinkSuite> Pairing<S> {
+    pub(super) fn s1(&self, m1: &CanonicalPoint) -> Vec<u8> {
+        let mut frame = S1 {
+            suite: S::NUMBER,
+            index: 0,
+            from: self.settings.own,
+            to: self.settings.peer,
+            session_id: self.session_id,
+            commitment: [0; 32],
+        };
+        frame.commitment = commitment(&frame.encode(), m1, &self.coins);
+        frame.encode()
+    }
+
+    pub(super) fn heard_s1(
+        &mut self,
+        frame: &[u8],
+        (sender, from): (LinkId, PeerAddress),
+        _: Time,
+    ) -> Result<(), LinkError> {
+        S1::decode(S::NUMBER, frame)?;
+        if !self.meet(sender, from) {
+            return Ok(());
+        }
+        if self.yields_to(sender) {
+            self.become_responder(frame);
+            return Ok(());
+        }
+        match &self.step {
+            Step::Answering(_) | Step::Comparing { .. } if self.first == frame => {
+                let frame = self.second.clone();
+                self.outputs.push_back(PairingOutput::Send { to: Some(from), frame });
+            }
+            Step::Choosing(first) if first == frame => {}
+            Step::Listening | Step::Asking(_) => {}
+            Step::Over(_) => return Err(LinkError::Refused),
+            _ => self.fail(PairingFailure::Conflict),
+        }
+        Ok(())
+    }
+
+    pub(super) fn answer_s1(
+        &mut self,
+        frame: &[u8],
+        ephemeral: EphemeralKey,
+        rng: &mut dyn CryptoRng,
+    ) {
+        let Ok(s1) = S1::decode(S::NUMBER, frame) else { return };
+        let Some((_, to)) = self.peer else { return };
+        rng.fill_bytes(&mut self.coins);
+        self.session_id = s1.session_id;
+        let answer = S2 {
+            suite: S::NUMBER,
+            index: 0,
+            from: self.settings.own,
+            to: s1.from,
+            session_id: s1.session_id,
+            m2: CanonicalPoint::own(ephemeral.public()),
+            coins: self.coins,
+        };
+        self.second = answer.encode();
+        self.step = Step::Answering(ephemeral);
+        let frame = self.second.clone();
+        self.outputs.push_back(PairingOutput::Send { to: Some(to), frame });
+    }
+
+    pub(super) fn heard_s2(
+        &mut self,
+        frame: &[u8],
+        (sender, from): (LinkId, PeerAddress),
+        now: Time,
+    ) -> Result<(), LinkError> {
+        let s2 = S2::decode(S::NUMBER, frame)?;
+        if s2.session_id != self.session_id {
+            return Err(LinkError::Refused);
+        }
+        match &self.step {
+            Step::Asking(_) => {}
+            Step::Comparing { .. } | Step::Exchanging(_) if self.second == frame => return Ok(()),
+            Step::Comparing { .. } | Step::Exchanging(_) => {
+                self.fail(PairingFailure::Conflict);
+                return Ok(());
+            }
+            _ => return Err(LinkError::Refused),
+        }
+        if !self.meet(sender, from) {
+            return Ok(());
+        }
+        let Step::Asking(ephemeral) = core::mem::replace(&mut self.step, Step::Listening) else {
+            return Ok(());
+        };
+        self.peer = Some((sender, from));
+        self.second = frame.to_vec();
+        let m1 = CanonicalPoint::own(ephemeral.public());
+        let s3 = self.s3(&m1, sender);
+        if let Some(state) = self.first_state(ephemeral, (&m1, &s2.m2)) {
+            self.asks = s3.clone();
+            self.show(&s3, state);
+            self.ask(now);
+        }
+        Ok(())
+    }
+
+    fn s3(&self, m1: &CanonicalPoint, responder: LinkId) -> Vec<u8> {
+        let frame = S3 {
+            suite: S::NUMBER,
+            index: 0,
+            from: self.settings.own,
+            to: responder,
+            session_id: self.session_id,
+            m1: *m1,
+            coins: self.coins,
+        };
+        frame.encode()
+    }
+
+    /// The opening: it fits the commitment and the session id, or ends the window (SEKA-35).
+    pub(super) fn heard_s3(
+        &mut self,
+        frame: &[u8],
+        (sender, from): (LinkId, PeerAddress),
+    ) -> Result<(), LinkError> {
+        let s3 = S3::decode(S::NUMBER, frame)?;
+        if !matches!(self.step, Step::Answering(_)) || self.peer.map(|(id, _)| id) != Some(sender) {
+            return Err(LinkError::Refused);
+        }
+        let s1 = S1::decode(S::NUMBER, &self.first)?;
+        let opens: bool =
+            commitment(&self.first, &s3.m1, &s3.coins).ct_eq(&s1.commitment).into();
+        let names_it = s3.session_id == self.session_id
+            && S::is_session_id(&s3.session_id, &sender, &s3.m1);
+        if !opens || !names_it {
+            self.fail(PairingFailure::Commitment);
+            return Ok(());
+        }
+        let Step::Answering(ephemeral) = core::mem::replace(&mut self.step, Step::Listening) else {
+            return Ok(());
+        };
+        self.peer = Some((sender, from));
+        let m2 = CanonicalPoint::own(ephemeral.public());
+        if let Some(state) = self.first_state(ephemeral, (&s3.m1, &m2)) {
+            self.show(frame, state);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,499 @@
+//! The machine of a pairing: exchanges, the record, the sessions, the alarm.
+//!
+//! ```text
+//! initiator   Idle -> Reserving (write a) -> Sent -> Staged (write st_new) -> Idle, KE3 repeated until Fresh
+//! responder   Idle -> Staged (write st_p) -> Idle, KE1 answered; KE3 in: session accepted, lazy write
+//! ```
+//!
+//! What waits for the disk is *staged*: neither memory nor the network changes before `Stored`, and
+//! `StoreFailed` drops it (SEKA-24). While a write is out nothing begins or ends an attempt.
+
+mod alarm;
+mod initiator;
+mod io;
+mod responder;
+mod sessions;
+mod staged;
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use mezza_core::{
+    CryptoRng, EphemeralKey, Machine, Snapshot, Time, Timers, Wiping, Writer, snapshot::snapshot_of,
+};
+
+pub use io::{PeerEvent, PeerInput, PeerOutput, PeerSettings, PeerStatus};
+
+use crate::error::LinkError;
+use crate::exchange::TagKey;
+use crate::keys::{LinkPair, LinkRole};
+use crate::limits::{
+    BACKOFF_MS, FLUSH_MS, FLUSH_RETRY_MS, NUDGE_MS, OVERDUE_MS, PACKETS_MAX, TAG_BYTES,
+};
+use crate::record::{PeerRecord, StoreKey};
+use crate::session::LinkSession;
+use crate::suite::LinkSuite;
+use crate::wire::{Ke1, Ke2, Ke3, Nudge, kind_of};
+use alarm::{ExchangeBudget, Recognition};
+use initiator::Confirming;
+use responder::Answered;
+use sessions::Sessions;
+use staged::Stage;
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum PeerTimer {
+    /// KE1 once more, or the end of the attempt.
+    Ke1,
+    /// KE3 once more.
+    Ke3,
+    /// The next attempt after one that failed.
+    Retry,
+    /// The session is old enough to be renewed.
+    Rekey,
+    /// It should have been.
+    Overdue,
+    /// An idle link heals.
+    Heal,
+    /// The responder asks for an exchange.
+    Nudge,
+    /// The other slot gets the record.
+    Flush,
+    /// A session ends.
+    Session,
+}
+
+/// A pairing that lives. `S` is its suite.
+pub struct Peer<S: LinkSuite> {
+    settings: PeerSettings,
+    store_key: StoreKey,
+    /// What is durable, or will be within a second and may be lost without harm.
+    record: PeerRecord,
+    /// The number of the last write.
+    seq: u64,
+    /// Writes until both slots hold the record.
+    flushes: u8,
+    /// The flush that is out.
+    flush_out: Option<u64>,
+    current: TagKey<S>,
+    pending: Option<TagKey<S>>,
+    ephemeral: Option<EphemeralKey>,
+    stage: Stage<S>,
+    /// An attempt that is reserved on the disk and not begun.
+    reserved: Option<u32>,
+    /// An exchange is owed as soon as it can begin.
+    owed: bool,
+    /// The session id of the present attempt.
+    session_id: [u8; TAG_BYTES],
+    /// When the present attempt began.
+    begun: Time,
+    backoff_ms: u64,
+    unanswered: u32,
+    /// At an initiator: when a nudge began an attempt last.
+    nudged: Option<Time>,
+    /// At a responder: nudges go out until an exchange is accepted.
+    nudging: bool,
+    confirming: Option<Confirming>,
+    answered: Option<Answered>,
+    sessions: Sessions,
+    recognition: Recognition,
+    budget: ExchangeBudget,
+    /// Frames of the present session, ours and the peer's.
+    used: (u32, u32),
+    /// The time of day minus the time of the clock that drives this machine, ms.
+    wall_ms: u64,
+    timers: Timers<PeerTimer>,
+    outputs: VecDeque<PeerOutput>,
+}
+
+impl<S: LinkSuite> Peer<S> {
+    /// A peer of a stored record, under the number of its last write. A suite that is not `S` is
+    /// refused (SEKA-27).
+    ///
+    /// # Errors
+    /// [`LinkError::Refused`] for a record of another suite.
+    pub fn restore(
+        (seq, record): (u64, PeerRecord),
+        store_key: StoreKey,
+        settings: PeerSettings,
+        now: Time,
+    ) -> Result<Self, LinkError> {
+        if record.suite != S::NUMBER {
+            return Err(LinkError::Refused);
+        }
+        let mut peer = Self::new(record, store_key, settings, now);
+        peer.seq = seq;
+        // A crash may have come between the two writes, and left an older state in the other slot.
+        peer.flush_soon(1, now);
+        Ok(peer)
+    }
+
+    /// A peer of a pairing that was just made; its first write is that of its first exchange.
+    pub(crate) fn new(
+        record: PeerRecord,
+        store_key: StoreKey,
+        settings: PeerSettings,
+        now: Time,
+    ) -> Self {
+        let current = TagKey::new(&record.current, record.current_born);
+        let pending = record.pending.as_ref().map(|state| TagKey::new(state, record.pending_born));
+        let mut peer = Self {
+            settings,
+            store_key,
+            record,
+            seq: 0,
+            flushes: 0,
+            flush_out: None,
+            current,
+            pending,
+            ephemeral: None,
+            stage: Stage::Idle,
+            reserved: None,
+            owed: false,
+            session_id: [0; TAG_BYTES],
+            begun: now,
+            backoff_ms: BACKOFF_MS,
+            unanswered: 0,
+            nudged: None,
+            nudging: false,
+            confirming: None,
+            answered: None,
+            sessions: Sessions::default(),
+            recognition: Recognition::default(),
+            budget: ExchangeBudget::new(now),
+            used: (0, 0),
+            wall_ms: 0,
+            timers: Timers::default(),
+            outputs: VecDeque::new(),
+        };
+        peer.outputs.push_back(PeerOutput::Want);
+        peer.timers.set(PeerTimer::Heal, Some(now.plus_ms(peer.settings.heal_ms)));
+        peer
+    }
+
+    /// What is stored of it; the states in it stay inside this crate.
+    pub fn record(&self) -> &PeerRecord {
+        &self.record
+    }
+
+    /// Its status at `now`.
+    pub fn status(&self) -> PeerStatus {
+        let session = self.sessions.sending();
+        PeerStatus {
+            session,
+            rekey: session.map(|(_, since)| since.plus_ms(self.settings.rekey_ms)),
+            alarm: self.recognition.raised,
+            refused: self.recognition.refused,
+            unanswered: self.unanswered,
+        }
+    }
+
+    /// The states as a thief of the disk finds them now: for tests that steal them.
+    #[doc(hidden)]
+    pub fn stolen_states(&self) -> (&[u8; 32], Option<&[u8; 32]>) {
+        (self.record.current.expose(), self.record.pending.as_ref().map(|state| state.expose()))
+    }
+
+    fn pair(&self) -> LinkPair {
+        self.record.pair()
+    }
+
+    /// The index that the other side puts into DATA of this attempt.
+    fn index(&self, attempt: u32) -> u32 {
+        (u32::from(self.record.link) << 8) | (attempt & 0xff)
+    }
+
+    fn heard(&mut self, frame: &[u8], now: Time, rng: &mut dyn CryptoRng) -> Result<(), LinkError> {
+        match (self.record.role, kind_of(frame)) {
+            (LinkRole::Responder, Some(Ke1::KIND)) => self.heard_ke1(frame, now, rng),
+            (LinkRole::Responder, Some(Ke3::KIND)) => self.heard_ke3(frame, now),
+            (LinkRole::Initiator, Some(Ke2::KIND)) => self.heard_ke2(frame, now, rng),
+            (LinkRole::Initiator, Some(Nudge::KIND)) if S::COMPLETE => {
+                self.heard_nudge(frame, now, rng)
+            }
+            // SEKA-10.
+            _ => Err(LinkError::Refused),
+        }
+    }
+
+    fn verified(&mut self, now: Time) {
+        if self.recognition.verified(now) {
+            self.tell(PeerEvent::Recognised);
+        }
+    }
+
+    fn misfit(&mut self, now: Time) {
+        if self.recognition.misfit(now) {
+            self.tell(PeerEvent::NotRecognised);
+        }
+    }
+
+    fn tell(&mut self, event: PeerEvent) {
+        self.outputs.push_back(PeerOutput::Tell(event));
+    }
+
+    fn send(&mut self, frame: Vec<u8>) {
+        self.outputs.push_back(PeerOutput::Send(frame));
+    }
+
+    /// Takes the ephemeral key that lies ready and asks for the next one.
+    fn take_ephemeral(&mut self) -> Option<EphemeralKey> {
+        let ephemeral = self.ephemeral.take()?;
+        self.outputs.push_back(PeerOutput::Want);
+        Some(ephemeral)
+    }
+
+    /// A session that both sides have accepted, or that this side may.
+    fn install(&mut self, session: LinkSession, now: Time) {
+        if let Some(gone) = self.sessions.install(session.attempt(), now) {
+            self.outputs.push_back(PeerOutput::Retire(gone));
+        }
+        self.outputs.push_back(PeerOutput::Install(Box::new(session)));
+        self.timers.set(PeerTimer::Session, self.sessions.next_end());
+    }
+
+    /// Sends under a session from now on.
+    fn use_session(&mut self, attempt: u32, now: Time) {
+        self.sessions.switch(attempt, now);
+        self.used = (0, 0);
+        self.outputs.push_back(PeerOutput::Use(attempt));
+        let at = |ms| Some(now.plus_ms(ms));
+        self.timers.set(PeerTimer::Session, self.sessions.next_end());
+        self.timers.set(PeerTimer::Rekey, at(self.settings.rekey_ms));
+        self.timers.set(PeerTimer::Overdue, at(OVERDUE_MS.max(self.settings.rekey_ms)));
+        self.timers.set(PeerTimer::Heal, at(self.settings.heal_ms));
+        self.timers.set(PeerTimer::Nudge, None);
+        self.nudging = false;
+    }
+
+    /// An exchange is needed: the initiator begins one, the responder asks for one.
+    fn need(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        match self.record.role {
+            LinkRole::Initiator => {
+                self.owed = true;
+                self.begin(now, rng);
+            }
+            LinkRole::Responder if S::COMPLETE => self.nudge(now),
+            LinkRole::Responder => {}
+        }
+    }
+
+    /// Packet numbers of the present session: three quarters of them ask for the next one.
+    fn heard_used(&mut self, (sent, received): (u32, u32), now: Time, rng: &mut dyn CryptoRng) {
+        if received > self.used.1 {
+            self.verified(now);
+        }
+        self.used = (sent, received);
+        let limit = u64::from(self.settings.subkeys.min(PACKETS_MAX >> 16)) << 16;
+        let most = u64::from(match self.record.role {
+            LinkRole::Initiator => sent.max(received),
+            LinkRole::Responder => sent,
+        });
+        if most * 4 >= limit * 3 && !self.is_renewing() {
+            self.need(now, rng);
+        }
+    }
+
+    /// Whether an exchange is under way whose session will follow the present one.
+    fn is_renewing(&self) -> bool {
+        let nudges = self.record.role == LinkRole::Responder;
+        !matches!(self.stage, Stage::Idle)
+            || self.confirming.is_some()
+            || self.owed
+            || (nudges && self.nudging)
+    }
+
+    /// The session is old: it is renewed if frames flowed, else left to end.
+    fn rekey_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let (sent, received) = self.used;
+        // A responder's keep-alives are no traffic.
+        if sent > 0 || received > 1 {
+            self.need(now, rng);
+        } else {
+            // Looked at again, in case frames begin to flow.
+            self.timers.set(PeerTimer::Rekey, Some(now.plus_ms(NUDGE_MS * 10)));
+        }
+    }
+
+    fn sessions_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let had = self.sessions.sending().is_some();
+        for gone in self.sessions.expire(now) {
+            self.outputs.push_back(PeerOutput::Retire(gone));
+        }
+        self.timers.set(PeerTimer::Session, self.sessions.next_end());
+        if had && self.sessions.sending().is_none() {
+            for timer in [PeerTimer::Rekey, PeerTimer::Overdue] {
+                self.timers.set(timer, None);
+            }
+            self.tell(PeerEvent::Ended);
+            let _ = rng;
+        }
+    }
+
+    /// Both slots shall hold the record: `copies` writes are missing.
+    fn flush_soon(&mut self, copies: u8, now: Time) {
+        self.flushes = copies;
+        self.timers.set(PeerTimer::Flush, Some(now.plus_ms(FLUSH_MS)));
+    }
+
+    /// Writes the record into the older slot once more, unless a newer one is on its way there.
+    fn flush(&mut self, rng: &mut dyn CryptoRng) {
+        if self.flushes == 0 || self.flush_out.is_some() || self.stage.writes() {
+            return;
+        }
+        self.seq += 1;
+        let sealed = Box::new(self.record.seal(&self.store_key, self.seq, rng));
+        self.flush_out = Some(self.seq);
+        self.outputs.push_back(PeerOutput::Store { seq: self.seq, sealed });
+    }
+
+    fn stored(&mut self, seq: u64, now: Time, rng: &mut dyn CryptoRng) -> Result<(), LinkError> {
+        if self.flush_out == Some(seq) {
+            self.flush_out = None;
+            self.flushes = self.flushes.saturating_sub(1);
+            self.flush(rng);
+            return Ok(());
+        }
+        if self.stage.write() != Some(seq) {
+            return Err(LinkError::Unknown);
+        }
+        self.commit(now);
+        // One slot has it; the other still holds what was before.
+        self.flush_soon(1, now);
+        Ok(())
+    }
+
+    fn store_failed(&mut self, seq: u64, now: Time) -> Result<(), LinkError> {
+        if self.flush_out == Some(seq) {
+            self.flush_out = None;
+        } else if self.stage.write() == Some(seq) {
+            // The bytes may be on the disk: the slot is written again with what is true.
+            self.stage = Stage::Idle;
+            self.flushes = 2;
+            if self.record.role == LinkRole::Initiator {
+                self.retry(now);
+            }
+        } else {
+            return Err(LinkError::Unknown);
+        }
+        self.timers.set(PeerTimer::Flush, Some(now.plus_ms(FLUSH_RETRY_MS)));
+        self.tell(PeerEvent::StoreFailed);
+        Ok(())
+    }
+
+    fn due(&mut self, timer: PeerTimer, now: Time, rng: &mut dyn CryptoRng) {
+        match timer {
+            PeerTimer::Ke1 => self.ke1_due(now),
+            PeerTimer::Ke3 => self.ke3_due(now, rng),
+            PeerTimer::Retry => self.need(now, rng),
+            PeerTimer::Rekey => self.rekey_due(now, rng),
+            PeerTimer::Overdue => self.tell(PeerEvent::Overdue),
+            PeerTimer::Heal => {
+                self.timers.set(PeerTimer::Heal, Some(now.plus_ms(self.settings.heal_ms)));
+                if self.record.role == LinkRole::Initiator {
+                    self.need(now, rng);
+                }
+            }
+            PeerTimer::Nudge => self.nudge(now),
+            PeerTimer::Flush => self.flush(rng),
+            PeerTimer::Session => self.sessions_due(now, rng),
+        }
+    }
+}
+
+impl<S: LinkSuite> Machine for Peer<S> {
+    type Input = PeerInput;
+    type Output = PeerOutput;
+    type Error = LinkError;
+
+    fn handle(
+        &mut self,
+        input: PeerInput,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), LinkError> {
+        match input {
+            PeerInput::Datagram(frame) => return self.heard(&frame, now, rng),
+            PeerInput::Give(_) if self.ephemeral.is_some() => return Err(LinkError::Unknown),
+            PeerInput::Give(ephemeral) => {
+                self.ephemeral = Some(ephemeral);
+                if self.owed {
+                    self.begin(now, rng);
+                }
+            }
+            PeerInput::Stored(seq) => return self.stored(seq, now, rng),
+            PeerInput::StoreFailed(seq) => return self.store_failed(seq, now),
+            PeerInput::Fresh(attempt) => return self.heard_fresh(attempt, now),
+            PeerInput::Used { attempt, sent, received } => {
+                if self.sessions.sending().is_none_or(|(sending, _)| sending != attempt) {
+                    return Err(LinkError::Unknown);
+                }
+                self.heard_used((sent, received), now, rng);
+            }
+            PeerInput::Rekey => {
+                self.timers.set(PeerTimer::Retry, None);
+                self.need(now, rng);
+            }
+            PeerInput::Wanted => {
+                if self.sessions.sending().is_none() && !self.is_renewing() {
+                    self.need(now, rng);
+                }
+            }
+            PeerInput::Carrier(true) => {
+                self.backoff_ms = BACKOFF_MS;
+                self.timers.set(PeerTimer::Retry, None);
+                self.need(now, rng);
+            }
+            PeerInput::Carrier(false) => {}
+            PeerInput::Wall(ms) => self.wall_ms = ms.saturating_sub(now.ms()),
+            PeerInput::Heard(address) => self.record.address = address,
+        }
+        Ok(())
+    }
+
+    fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        while let Some(timer) = self.timers.take_first(now) {
+            self.due(timer, now, rng);
+        }
+    }
+
+    fn poll(&mut self) -> Option<PeerOutput> {
+        self.outputs.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn snapshot(&self) -> Wiping<Vec<u8>> {
+        snapshot_of(self)
+    }
+}
+
+impl<S: LinkSuite> Snapshot for Peer<S> {
+    fn snapshot_into(&self, w: &mut Writer) {
+        let Self { settings, store_key, record, seq, flushes, flush_out, current, pending, .. } = self;
+        let Self { ephemeral, stage, reserved, owed, session_id, begun, backoff_ms, unanswered, .. } = self;
+        let Self { nudged, nudging, confirming, answered, sessions, recognition, budget, .. } = self;
+        let Self { used, wall_ms, timers, outputs, .. } = self;
+        let parts: [&dyn ErasedSnapshot; 26] = [
+            settings, store_key, record, seq, flushes, flush_out, current, pending, ephemeral, stage,
+            reserved, owed, session_id, begun, backoff_ms, unanswered, nudged, nudging, confirming, answered,
+            sessions, recognition, budget, used, wall_ms, &outputs.len(),
+        ];
+        parts.iter().for_each(|part| part.erased(w));
+        timers.next().snapshot_into(w);
+    }
+}
+
+/// Parts of unlike types in one list.
+trait ErasedSnapshot {
+    fn erased(&self, w: &mut Writer);
+}
+
+impl<T: Snapshot> ErasedSnapshot for T {
+    fn erased(&self, w: &mut Writer) {
+        self.snapshot_into(w);
+    }
+}

@@ -1,0 +1,122 @@
+//! Whether the peer is still the one of the pairing (SEKA-60), and how many exchanges it may begin.
+
+use mezza_core::{Time, snapshot};
+
+use crate::limits::{EXCHANGES_BURST, MISFIT_APART_MS, MISFIT_WINDOW_MS, MISFITS_MAX};
+
+/// Counts frames of the peer's name that fit no state.
+#[derive(Debug, Default)]
+pub(super) struct Recognition {
+    /// Misfits that count, since `first`.
+    misfits: u32,
+    first: Time,
+    last: Time,
+    /// When something of the peer verified last.
+    verified: Option<Time>,
+    pub raised: bool,
+    /// All frames that were refused.
+    pub refused: u64,
+}
+
+impl Recognition {
+    /// A frame that fits no state; true if the alarm is raised by it.
+    pub(super) fn misfit(&mut self, now: Time) -> bool {
+        self.refused += 1;
+        if self.misfits == 0 || now.since_ms(self.first) > MISFIT_WINDOW_MS {
+            (self.misfits, self.first, self.last) = (1, now, now);
+            return false;
+        }
+        if now.since_ms(self.last) < MISFIT_APART_MS {
+            return false;
+        }
+        (self.misfits, self.last) = (self.misfits.saturating_add(1), now);
+        let alive = self.verified.is_some_and(|at| at >= self.first);
+        let raises = self.misfits >= MISFITS_MAX && !alive && !self.raised;
+        self.raised |= raises;
+        raises
+    }
+
+    /// Something of the peer verified; true if the alarm ends by it.
+    pub(super) fn verified(&mut self, now: Time) -> bool {
+        self.verified = Some(now);
+        self.misfits = 0;
+        core::mem::take(&mut self.raised)
+    }
+}
+
+/// Exchanges that the peer may begin.
+#[derive(Debug)]
+pub(super) struct ExchangeBudget {
+    left: u32,
+    since: Time,
+}
+
+impl ExchangeBudget {
+    pub(super) fn new(now: Time) -> Self {
+        Self { left: EXCHANGES_BURST, since: now }
+    }
+
+    /// Whether one more may begin; `pause_ms` is the time after which one is added, 0: no limit.
+    pub(super) fn allows(&self, now: Time, pause_ms: u64) -> bool {
+        pause_ms == 0 || self.left > 0 || now.since_ms(self.since) >= pause_ms
+    }
+
+    /// One begins.
+    pub(super) fn take(&mut self, now: Time, pause_ms: u64) {
+        let Some(more) = now.since_ms(self.since).checked_div(pause_ms) else { return };
+        self.left = self.left.saturating_add(more.min(u64::from(EXCHANGES_BURST)) as u32);
+        if self.left >= EXCHANGES_BURST {
+            (self.left, self.since) = (EXCHANGES_BURST, now);
+        } else {
+            self.since = self.since.plus_ms(more * pause_ms);
+        }
+        self.left = self.left.saturating_sub(1);
+    }
+}
+
+snapshot!(struct Recognition { misfits, first, last, verified, raised, refused });
+snapshot!(struct ExchangeBudget { left, since });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_misfits_a_second_apart_raise_the_alarm_once() {
+        let mut recognition = Recognition::default();
+        let at = |s: u64| Time::from_ms(s * 1_000);
+        // Many at once count as one.
+        assert!((0..100).all(|_| !recognition.misfit(at(1))));
+        assert!((2..5).all(|s| !recognition.misfit(at(s))));
+        assert!(recognition.misfit(at(5)) && !recognition.misfit(at(6)));
+        assert!(recognition.verified(at(7)) && !recognition.verified(at(8)));
+    }
+
+    #[test]
+    fn a_live_link_is_not_alarmed_by_forged_frames() {
+        let mut recognition = Recognition::default();
+        let at = |s: u64| Time::from_ms(s * 1_000);
+        for s in 1..60 {
+            assert!(!recognition.misfit(at(s)));
+            if s % 4 == 0 {
+                assert!(!recognition.verified(at(s)));
+            }
+        }
+    }
+
+    #[test]
+    fn eight_exchanges_then_one_a_second() {
+        let at = Time::from_ms;
+        let mut budget = ExchangeBudget::new(at(0));
+        let mut begun = |ms: u64| {
+            let allowed = budget.allows(at(ms), 1_000);
+            if allowed {
+                budget.take(at(ms), 1_000);
+            }
+            allowed
+        };
+        assert_eq!((0..20).filter(|_| begun(10)).count(), 8);
+        assert_eq!((0..20).filter(|_| begun(1_500)).count(), 1);
+        assert_eq!((0..100).filter(|i| begun(2_000 + i * 100)).count(), 10);
+    }
+}

@@ -1,0 +1,281 @@
+//! The side that begins every exchange.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use mezza_core::{CryptoRng, Time, snapshot};
+
+use super::staged::{Sent, Stage, Staged};
+use super::{Peer, PeerEvent, PeerTimer};
+use crate::error::LinkError;
+use crate::exchange::{KE_BYTES, KE3_BYTES, NUDGE_BYTES, TagKey, TagOf};
+use crate::keys::{CanonicalPoint, LinkRole};
+use crate::limits::{
+    BACKOFF_MAX_MS, KE1_END_MS, KE1_REPEAT_MS, KE1_REPEATS, KE3_REPEAT_MAX_MS, KE3_REPEATS,
+    MISFITS_MAX, NUDGED_MS, TAG_BYTES,
+};
+use crate::session::{LinkSession, SessionPlace};
+use crate::suite::{ExchangeView, LinkSuite};
+use crate::wire::{HandshakeFrame, Ke1, Ke2, Ke3, Nudge};
+
+/// KE3 is out, and the peer was not heard under its session yet.
+#[derive(Debug)]
+pub(super) struct Confirming {
+    pub attempt: u32,
+    pub ke3: Vec<u8>,
+    pub repeats: u32,
+    pub pause_ms: u64,
+    pub since: Time,
+}
+
+impl<S: LinkSuite> Peer<S> {
+    /// Begins an attempt, if none is under way and the ephemeral key is there.
+    pub(super) fn begin(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        if self.record.role != LinkRole::Initiator
+            || !matches!(self.stage, Stage::Idle)
+            || self.ephemeral.is_none()
+        {
+            return;
+        }
+        let attempt = self.reserved.or_else(|| u32::try_from(self.record.attempt_next).ok());
+        let Some(attempt) = attempt.filter(|attempt| self.current.allows(*attempt)) else {
+            self.owed = false;
+            self.tell(PeerEvent::Exhausted);
+            return;
+        };
+        self.begun = now;
+        self.timers.set(PeerTimer::Retry, None);
+        if self.reserved.take().is_some() {
+            self.stage = Stage::Idle;
+            self.send_ke1_with(attempt, now, rng);
+            return;
+        }
+        // SEKA-11: the number is durable before the frame that carries it leaves.
+        let mut record = self.record.duplicate();
+        record.attempt_next = i64::from(attempt) + 1;
+        let seq = self.write(&record, rng);
+        self.draw_session_id(rng);
+        self.stage = Stage::Reserving { attempt, seq };
+    }
+
+    /// Chance for the session id of suite `paper`, drawn where a generator is at hand.
+    fn draw_session_id(&mut self, rng: &mut dyn CryptoRng) {
+        if let Some(ephemeral) = &self.ephemeral {
+            let m1 = CanonicalPoint::own(ephemeral.public());
+            self.session_id = S::session_id(&self.record.own, &m1, rng);
+        }
+    }
+
+    fn send_ke1_with(&mut self, attempt: u32, now: Time, rng: &mut dyn CryptoRng) {
+        self.draw_session_id(rng);
+        self.send_ke1(attempt, now);
+    }
+
+    /// Sends KE1 of an attempt that is durable.
+    pub(super) fn send_ke1(&mut self, attempt: u32, now: Time) {
+        let Some(ephemeral) = self.take_ephemeral() else { return };
+        let mut frame = Ke1 {
+            suite: S::NUMBER,
+            index: self.index(attempt),
+            from: self.record.own,
+            to: self.record.peer,
+            session_id: self.session_id,
+            attempt,
+            m1: CanonicalPoint::own(ephemeral.public()),
+            tag: [0; TAG_BYTES],
+        };
+        let untagged = frame.encode();
+        let parts: [&[u8]; 1] = [&untagged[..KE_BYTES]];
+        frame.tag = self.current.tag(TagOf::Ke1, &self.pair(), attempt, &parts);
+        let ke1 = frame.encode();
+        self.send(ke1.clone());
+        // The former exchange is over, confirmed or not.
+        self.confirming = None;
+        self.timers.set(PeerTimer::Ke3, None);
+        self.stage = Stage::Sent(Sent { attempt, ephemeral, ke1, repeats: 0 });
+        self.timers.set(PeerTimer::Ke1, Some(now.plus_ms(KE1_REPEAT_MS)));
+    }
+
+    /// KE1 once more, byte for byte (SEKA-19), or the end of the attempt.
+    pub(super) fn ke1_due(&mut self, now: Time) {
+        let Stage::Sent(sent) = &mut self.stage else { return };
+        if sent.repeats < KE1_REPEATS {
+            sent.repeats += 1;
+            let pause = match sent.repeats {
+                KE1_REPEATS => KE1_END_MS,
+                repeats => KE1_REPEAT_MS << repeats,
+            };
+            let ke1 = sent.ke1.clone();
+            self.send(ke1);
+            self.timers.set(PeerTimer::Ke1, Some(now.plus_ms(pause)));
+            return;
+        }
+        self.stage = Stage::Idle;
+        self.unanswered = self.unanswered.saturating_add(1);
+        if self.unanswered == MISFITS_MAX {
+            self.tell(PeerEvent::NoAnswer);
+        }
+        self.retry(now);
+    }
+
+    /// The next attempt, later from time to time. What the pause is shortened by follows from the
+    /// name of this device and the attempt, so that two devices that fail together part.
+    pub(super) fn retry(&mut self, now: Time) {
+        let spread = self.backoff_ms * 2 / 5;
+        let seed = u64::from(self.record.own.as_bytes()[5]) + 37 * self.seq;
+        let pause = self.backoff_ms - spread / 2 + seed % (spread + 1);
+        self.timers.set(PeerTimer::Retry, Some(now.plus_ms(pause)));
+        self.backoff_ms = (self.backoff_ms * 2).min(BACKOFF_MAX_MS);
+    }
+
+    /// The answer: tag, key, next state; then the write (SEKA-14, SEKA-16).
+    pub(super) fn heard_ke2(
+        &mut self,
+        frame: &[u8],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), LinkError> {
+        let ke2 = Ke2::decode(S::NUMBER, frame)?;
+        let Stage::Sent(sent) = &self.stage else { return Err(LinkError::Refused) };
+        let own = (ke2.from, ke2.to) == (self.record.peer, self.record.own);
+        if !own || ke2.attempt != sent.attempt || ke2.session_id != self.session_id {
+            return Err(LinkError::Refused);
+        }
+        let parts: [&[u8]; 2] = [&frame[..KE_BYTES], &sent.ke1[..KE_BYTES]];
+        if !self.current.fits(TagOf::Ke2, &self.pair(), ke2.attempt, (&parts, &ke2.tag)) {
+            return Err(LinkError::Refused);
+        }
+        self.verified(now);
+        let Stage::Sent(sent) = core::mem::replace(&mut self.stage, Stage::Idle) else {
+            return Ok(());
+        };
+        self.timers.set(PeerTimer::Ke1, None);
+        self.stage_initiator(sent, &ke2, (frame, now), rng);
+        Ok(())
+    }
+
+    fn stage_initiator(
+        &mut self,
+        sent: Sent,
+        ke2: &Ke2,
+        (frame, now): (&[u8], Time),
+        rng: &mut dyn CryptoRng,
+    ) {
+        let attempt = sent.attempt;
+        let pair = self.pair();
+        let m1 = CanonicalPoint::own(sent.ephemeral.public());
+        let view = ExchangeView { pair: &pair, session_id: &self.session_id, m1: &m1, m2: &ke2.m2 };
+        // SEKA-4: a peer that holds the state and sends a point of low order ends the attempt.
+        let Ok(shared) = sent.ephemeral.dh::<S::Backend>(ke2.m2.public()) else {
+            return self.retry(now);
+        };
+        let derived = S::exchange(&shared, &self.record.current, &view);
+        let ke3 = self.ke3((&sent.ke1, frame), attempt);
+        let place = SessionPlace {
+            role: LinkRole::Initiator,
+            pair,
+            attempt,
+            own_index: self.index(attempt),
+            peer_index: ke2.index,
+            subkeys: self.settings.subkeys,
+        };
+        let mut record = self.record.duplicate();
+        // One write stages the state and reserves the next attempt (SEKA-11).
+        let reserved = u32::try_from(record.attempt_next).ok();
+        record.attempt_next += 1;
+        record.current = derived.state;
+        record.current_born = i64::from(attempt);
+        record.accepted = true;
+        record.rekeys += 1;
+        record.accepted_ms = now.ms().saturating_add(self.wall_ms);
+        let current = TagKey::new(&record.current, record.current_born);
+        let seq = self.write(&record, rng);
+        self.stage = Stage::Staged(Box::new(Staged {
+            seq,
+            record,
+            current,
+            pending: None,
+            session: LinkSession::new(derived.session, &place),
+            frame: ke3,
+            ke1: None,
+            reserved,
+        }));
+    }
+
+    fn ke3(&self, (ke1, ke2): (&[u8], &[u8]), attempt: u32) -> Vec<u8> {
+        let mut frame = Ke3 {
+            suite: S::NUMBER,
+            index: self.index(attempt),
+            from: self.record.own,
+            to: self.record.peer,
+            session_id: self.session_id,
+            attempt,
+            tag: [0; TAG_BYTES],
+        };
+        let untagged = frame.encode();
+        let parts: [&[u8]; 3] = [&untagged[..KE3_BYTES], &ke1[..KE_BYTES], &ke2[..KE_BYTES]];
+        frame.tag = self.current.tag(TagOf::Ke3, &self.pair(), attempt, &parts);
+        frame.encode()
+    }
+
+    /// KE3 once more, or a new exchange under the new state.
+    pub(super) fn ke3_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let Some(confirming) = &mut self.confirming else { return };
+        if confirming.repeats >= KE3_REPEATS {
+            self.confirming = None;
+            return self.need(now, rng);
+        }
+        confirming.repeats += 1;
+        confirming.pause_ms = (confirming.pause_ms * 2).min(KE3_REPEAT_MAX_MS);
+        let (ke3, pause) = (confirming.ke3.clone(), confirming.pause_ms);
+        self.send(ke3);
+        self.timers.set(PeerTimer::Ke3, Some(now.plus_ms(pause)));
+    }
+
+    /// The peer was heard under a session: it has it.
+    pub(super) fn heard_fresh(&mut self, attempt: u32, now: Time) -> Result<(), LinkError> {
+        if !self.sessions.is_open(attempt) {
+            return Err(LinkError::Unknown);
+        }
+        self.verified(now);
+        if self.confirming.take_if(|confirming| confirming.attempt == attempt).is_some() {
+            self.timers.set(PeerTimer::Ke3, None);
+            if self.sessions.sending().is_none_or(|(sending, _)| sending != attempt) {
+                self.use_session(attempt, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// The responder needs a session. A nudge can be replayed: it begins one attempt in 5 s at most
+    /// and leaves the back-off (SEKA-61).
+    pub(super) fn heard_nudge(
+        &mut self,
+        frame: &[u8],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), LinkError> {
+        let nudge = Nudge::decode(S::NUMBER, frame)?;
+        if (nudge.from, nudge.to) != (self.record.peer, self.record.own) {
+            return Err(LinkError::Refused);
+        }
+        let parts: [&[u8]; 1] = [&frame[..NUDGE_BYTES]];
+        // Its tag counts no attempts: the state alone tells whose it is.
+        let attempt = u32::try_from(self.record.current_born + 1).unwrap_or(u32::MAX);
+        if !self.current.fits(TagOf::Nudge, &self.pair(), attempt, (&parts, &nudge.tag)) {
+            self.misfit(now);
+            return Ok(());
+        }
+        self.verified(now);
+        let soon = self.nudged.is_some_and(|at| now.since_ms(at) < NUDGED_MS);
+        if soon || !matches!(self.stage, Stage::Idle) || self.owed {
+            return Err(LinkError::Busy);
+        }
+        self.nudged = Some(now);
+        self.owed = true;
+        self.begin(now, rng);
+        Ok(())
+    }
+}
+
+snapshot!(struct Confirming { attempt, ke3, repeats, pause_ms, since });

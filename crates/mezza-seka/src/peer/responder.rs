@@ -1,0 +1,280 @@
+//! The side that answers.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use mezza_core::{CryptoRng, EphemeralKey, Snapshot, Time, Writer};
+use subtle::ConstantTimeEq;
+
+use super::staged::{Stage, Staged};
+use super::{Peer, PeerEvent, PeerOutput, PeerTimer};
+use crate::error::LinkError;
+use crate::exchange::{KE_BYTES, KE3_BYTES, NUDGE_BYTES, TagKey, TagOf};
+use crate::keys::{CanonicalPoint, LinkRole};
+use crate::limits::{ANSWER_MS, NUDGE_MS, TAG_BYTES};
+use crate::record::PeerRecord;
+use crate::session::{LinkSession, SessionPlace};
+use crate::suite::{ExchangeView, LinkSuite};
+use crate::wire::{HandshakeFrame, Ke1, Ke2, Ke3, Nudge};
+
+/// The last KE1 that was answered, and what became of it.
+pub(super) struct Answered {
+    ke1: Vec<u8>,
+    ke2: Vec<u8>,
+    /// Until KE3.
+    session: Option<LinkSession>,
+    /// The KE3 that was accepted, and the attempt of its session.
+    accepted: Option<(Vec<u8>, u32)>,
+    since: Time,
+    /// When a frame was answered last.
+    last: Time,
+}
+
+impl Answered {
+    pub(super) fn new((ke1, ke2): (Vec<u8>, Vec<u8>), session: LinkSession, now: Time) -> Self {
+        Self { ke1, ke2, session: Some(session), accepted: None, since: now, last: now }
+    }
+
+    /// Whether an answer may go now (SEKA-13).
+    fn may_answer(&self, now: Time) -> bool {
+        now.since_ms(self.last) >= ANSWER_MS
+    }
+}
+
+impl<S: LinkSuite> Peer<S> {
+    /// In this order: pair known, attempt fresh, tag, session id, point; then the key and the write.
+    pub(super) fn heard_ke1(
+        &mut self,
+        frame: &[u8],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), LinkError> {
+        let ke1 = Ke1::decode(S::NUMBER, frame)?;
+        if (ke1.from, ke1.to) != (self.record.peer, self.record.own) {
+            return Err(LinkError::Refused);
+        }
+        if self.stage.writes() {
+            return Err(LinkError::Busy);
+        }
+        if i64::from(ke1.attempt) <= self.record.attempt_seen {
+            return self.heard_old_ke1(frame, now);
+        }
+        let parts: [&[u8]; 1] = [&frame[..KE_BYTES]];
+        let fits = |key: &TagKey<S>| {
+            key.fits(TagOf::Ke1, &self.pair(), ke1.attempt, (&parts, &ke1.tag))
+        };
+        let recovers = if fits(&self.current) {
+            false
+        } else if self.pending.as_ref().is_some_and(fits) {
+            true
+        } else {
+            self.misfit(now);
+            return Ok(());
+        };
+        if !S::is_session_id(&ke1.session_id, &ke1.from, &ke1.m1) {
+            return Err(LinkError::Refused);
+        }
+        if !self.budget.allows(now, self.settings.exchange_ms) {
+            return Err(LinkError::Busy);
+        }
+        let Some(ephemeral) = self.take_ephemeral() else { return Err(LinkError::Busy) };
+        self.budget.take(now, self.settings.exchange_ms);
+        self.verified(now);
+        self.begun = now;
+        self.stage_responder((&ke1, frame), ephemeral, recovers, rng);
+        Ok(())
+    }
+
+    /// A repeat of the KE1 that was answered gets the same answer; anything else of an old attempt is a
+    /// replay.
+    fn heard_old_ke1(&mut self, frame: &[u8], now: Time) -> Result<(), LinkError> {
+        let Some(answered) = self.answered.as_mut().filter(|answered| answered.ke1 == frame) else {
+            self.misfit(now);
+            return Ok(());
+        };
+        if !answered.may_answer(now) {
+            return Err(LinkError::Busy);
+        }
+        answered.last = now;
+        let ke2 = answered.ke2.clone();
+        self.send(ke2);
+        Ok(())
+    }
+
+    /// Makes answer, next state and session, and writes them in one record (SEKA-15, SEKA-18).
+    fn stage_responder(
+        &mut self,
+        (ke1, frame): (&Ke1, &[u8]),
+        ephemeral: EphemeralKey,
+        recovers: bool,
+        rng: &mut dyn CryptoRng,
+    ) {
+        let mut record = self.record.duplicate();
+        if recovers {
+            promote(&mut record);
+        }
+        let current = TagKey::new(&record.current, record.current_born);
+        let pair = self.pair();
+        let m2 = CanonicalPoint::own(ephemeral.public());
+        let view = ExchangeView { pair: &pair, session_id: &ke1.session_id, m1: &ke1.m1, m2: &m2 };
+        // SEKA-4: the attempt is not answered.
+        let Ok(shared) = ephemeral.dh::<S::Backend>(ke1.m1.public()) else { return };
+        let derived = S::exchange(&shared, &record.current, &view);
+        let attempt = ke1.attempt;
+        let ke2 = self.ke2((&current, &m2), (ke1, frame));
+        record.pending = Some(derived.state);
+        record.pending_born = i64::from(attempt);
+        record.attempt_seen = i64::from(attempt);
+        let pending = record.pending.as_ref().map(|state| TagKey::new(state, record.pending_born));
+        let place = SessionPlace {
+            role: LinkRole::Responder,
+            pair,
+            attempt,
+            own_index: self.index(attempt),
+            peer_index: ke1.index,
+            subkeys: self.settings.subkeys,
+        };
+        let seq = self.write(&record, rng);
+        self.stage = Stage::Staged(Box::new(Staged {
+            seq,
+            record,
+            current,
+            pending,
+            session: LinkSession::new(derived.session, &place),
+            frame: ke2,
+            ke1: Some(frame.to_vec()),
+            reserved: None,
+        }));
+    }
+
+    fn ke2(&self, (key, m2): (&TagKey<S>, &CanonicalPoint), (ke1, heard): (&Ke1, &[u8])) -> Vec<u8> {
+        let mut frame = Ke2 {
+            suite: S::NUMBER,
+            index: self.index(ke1.attempt),
+            from: self.record.own,
+            to: self.record.peer,
+            session_id: ke1.session_id,
+            attempt: ke1.attempt,
+            m2: *m2,
+            tag: [0; TAG_BYTES],
+        };
+        let untagged = frame.encode();
+        let parts: [&[u8]; 2] = [&untagged[..KE_BYTES], &heard[..KE_BYTES]];
+        frame.tag = key.tag(TagOf::Ke2, &self.pair(), ke1.attempt, &parts);
+        frame.encode()
+    }
+
+    /// The initiator has the answer: the session is accepted (SEKA-20).
+    pub(super) fn heard_ke3(&mut self, frame: &[u8], now: Time) -> Result<(), LinkError> {
+        let ke3 = Ke3::decode(S::NUMBER, frame)?;
+        if (ke3.from, ke3.to) != (self.record.peer, self.record.own) {
+            return Err(LinkError::Refused);
+        }
+        if self.stage.writes() {
+            return Err(LinkError::Busy);
+        }
+        let Some(answered) = &self.answered else { return Err(LinkError::Refused) };
+        if let Some((accepted, attempt)) = &answered.accepted {
+            let is_repeat: bool = accepted.as_slice().ct_eq(frame).into();
+            return self.heard_old_ke3(is_repeat, *attempt, now);
+        }
+        let parts: [&[u8]; 3] =
+            [&frame[..KE3_BYTES], &answered.ke1[..KE_BYTES], &answered.ke2[..KE_BYTES]];
+        let seen = u32::try_from(self.record.attempt_seen).unwrap_or(u32::MAX);
+        let right = ke3.attempt == seen
+            && self.current.fits(TagOf::Ke3, &self.pair(), seen, (&parts, &ke3.tag));
+        if !right {
+            return Err(LinkError::Refused);
+        }
+        self.accept_as_responder(frame, now);
+        Ok(())
+    }
+
+    fn accept_as_responder(&mut self, ke3: &[u8], now: Time) {
+        let Some(answered) = &mut self.answered else { return };
+        let Some(session) = answered.session.take() else { return };
+        let (attempt, since) = (session.attempt(), answered.since);
+        answered.accepted = Some((ke3.to_vec(), attempt));
+        answered.last = now;
+        promote(&mut self.record);
+        if let Some(key) = self.pending.take() {
+            self.current = key;
+        }
+        self.record.accepted = true;
+        self.record.rekeys += 1;
+        self.record.accepted_ms = now.ms().saturating_add(self.wall_ms);
+        // Both slots still hold the former state beside the new one.
+        self.flush_soon(2, now);
+        self.verified(now);
+        self.install(session, now);
+        self.use_session(attempt, now);
+        self.outputs.push_back(PeerOutput::KeepAlive(attempt));
+        self.owed = false;
+        self.tell(PeerEvent::Accepted(now.since_ms(since)));
+    }
+
+    /// A repeated KE3 is answered by another frame of its session.
+    fn heard_old_ke3(
+        &mut self,
+        is_repeat: bool,
+        attempt: u32,
+        now: Time,
+    ) -> Result<(), LinkError> {
+        if !is_repeat || !self.sessions.is_open(attempt) {
+            return Err(LinkError::Refused);
+        }
+        match &mut self.answered {
+            Some(answered) if answered.may_answer(now) => answered.last = now,
+            _ => return Err(LinkError::Busy),
+        }
+        self.outputs.push_back(PeerOutput::KeepAlive(attempt));
+        Ok(())
+    }
+
+    /// Asks for an exchange, under every state that the initiator may hold, until one is accepted.
+    pub(super) fn nudge(&mut self, now: Time) {
+        self.nudging = true;
+        self.timers.set(PeerTimer::Nudge, Some(now.plus_ms(NUDGE_MS)));
+        let frames: Vec<Vec<u8>> = core::iter::once((&self.current, self.record.current_born))
+            .chain(self.pending.as_ref().map(|key| (key, self.record.pending_born)))
+            .map(|(key, born)| self.nudge_under(key, born))
+            .collect();
+        frames.into_iter().for_each(|frame| self.send(frame));
+    }
+
+    fn nudge_under(&self, key: &TagKey<S>, born: i64) -> Vec<u8> {
+        let mut frame = Nudge {
+            suite: S::NUMBER,
+            index: self.index(0),
+            from: self.record.own,
+            to: self.record.peer,
+            attempt: u32::try_from(self.record.attempt_seen).unwrap_or(0),
+            tag: [0; TAG_BYTES],
+        };
+        let untagged = frame.encode();
+        let attempt = u32::try_from(born + 1).unwrap_or(u32::MAX);
+        let parts: [&[u8]; 1] = [&untagged[..NUDGE_BYTES]];
+        frame.tag = key.tag(TagOf::Nudge, &self.pair(), attempt, &parts);
+        frame.encode()
+    }
+}
+
+/// The pending state becomes the current one.
+fn promote(record: &mut PeerRecord) {
+    if let Some(state) = record.pending.take() {
+        record.current = state;
+        record.current_born = record.pending_born;
+    }
+}
+
+/// The session follows from the record and the frames.
+impl Snapshot for Answered {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.ke1.snapshot_into(w);
+        self.ke2.snapshot_into(w);
+        self.session.is_some().snapshot_into(w);
+        self.accepted.snapshot_into(w);
+        self.since.snapshot_into(w);
+        self.last.snapshot_into(w);
+    }
+}

@@ -1,0 +1,77 @@
+//! Which sessions are open, which one is sent under, and when each ends.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use mezza_core::{Time, snapshot};
+
+use crate::limits::{RETIRE_MS, SESSION_MS, SESSIONS_MAX};
+
+/// An open session, by its attempt.
+#[derive(Debug)]
+struct OpenSession {
+    attempt: u32,
+    since: Time,
+    ends: Time,
+}
+
+/// The open sessions, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    open: VecDeque<OpenSession>,
+    /// The one that is sent under.
+    sending: Option<u32>,
+}
+
+impl Sessions {
+    /// One more; gives the one that has to go for it (SEKA-44).
+    pub(super) fn install(&mut self, attempt: u32, now: Time) -> Option<u32> {
+        let gone = (self.open.len() >= SESSIONS_MAX).then(|| self.make_room()).flatten();
+        self.open.push_back(OpenSession { attempt, since: now, ends: now.plus_ms(SESSION_MS) });
+        gone
+    }
+
+    /// Removes the oldest session that is not sent under.
+    fn make_room(&mut self) -> Option<u32> {
+        let at = self.open.iter().position(|open| Some(open.attempt) != self.sending)?;
+        self.open.remove(at).map(|open| open.attempt)
+    }
+
+    /// From now on this one is sent under; all older ones end soon.
+    pub(super) fn switch(&mut self, attempt: u32, now: Time) {
+        self.sending = Some(attempt);
+        let soon = now.plus_ms(RETIRE_MS);
+        let older = self.open.iter_mut().take_while(|open| open.attempt != attempt);
+        older.for_each(|open| open.ends = open.ends.min(soon));
+    }
+
+    /// Removes the sessions whose time is over.
+    pub(super) fn expire(&mut self, now: Time) -> Vec<u32> {
+        let over = |open: &OpenSession| open.ends <= now;
+        let gone: Vec<u32> =
+            self.open.iter().filter(|open| over(open)).map(|open| open.attempt).collect();
+        self.open.retain(|open| !over(open));
+        self.sending = self.sending.filter(|sending| !gone.contains(sending));
+        gone
+    }
+
+    /// When the next one ends.
+    pub(super) fn next_end(&self) -> Option<Time> {
+        self.open.iter().map(|open| open.ends).min()
+    }
+
+    /// Whether this one is open.
+    pub(super) fn is_open(&self, attempt: u32) -> bool {
+        self.open.iter().any(|open| open.attempt == attempt)
+    }
+
+    /// The one that is sent under, and when it began.
+    pub(super) fn sending(&self) -> Option<(u32, Time)> {
+        let sending = self.sending?;
+        let open = self.open.iter().find(|open| open.attempt == sending)?;
+        Some((sending, open.since))
+    }
+}
+
+snapshot!(struct OpenSession { attempt, since, ends });
+snapshot!(struct Sessions { open, sending });

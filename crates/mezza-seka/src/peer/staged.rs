@@ -1,0 +1,141 @@
+//! What waits for the disk, and its commit.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use mezza_core::{CryptoRng, EphemeralKey, Snapshot, Time, Writer};
+
+use super::{Answered, Confirming, Peer, PeerEvent, PeerOutput, PeerTimer};
+use crate::exchange::TagKey;
+use crate::limits::{BACKOFF_MS, KE3_REPEAT_MS};
+use crate::record::PeerRecord;
+use crate::session::LinkSession;
+use crate::suite::LinkSuite;
+
+/// How far the present attempt is.
+pub(super) enum Stage<S: LinkSuite> {
+    /// None is under way.
+    Idle,
+    /// The number of an attempt is written.
+    Reserving { attempt: u32, seq: u64 },
+    /// KE1 is out.
+    Sent(Sent),
+    /// The next state is written.
+    Staged(Box<Staged<S>>),
+}
+
+/// KE1 is out, and its answer is waited for.
+pub(super) struct Sent {
+    pub attempt: u32,
+    pub ephemeral: EphemeralKey,
+    pub ke1: Vec<u8>,
+    pub repeats: u32,
+}
+
+/// What becomes true when its write is durable.
+pub(super) struct Staged<S: LinkSuite> {
+    pub seq: u64,
+    pub record: PeerRecord,
+    pub current: TagKey<S>,
+    pub pending: Option<TagKey<S>>,
+    pub session: LinkSession,
+    /// The frame that leaves then: KE3 of an initiator, KE2 of a responder.
+    pub frame: Vec<u8>,
+    /// At a responder: the KE1 that is answered.
+    pub ke1: Option<Vec<u8>>,
+    /// At an initiator: the attempt that the same write reserves.
+    pub reserved: Option<u32>,
+}
+
+impl<S: LinkSuite> Stage<S> {
+    /// The write that is waited for.
+    pub(super) fn write(&self) -> Option<u64> {
+        match self {
+            Self::Reserving { seq, .. } => Some(*seq),
+            Self::Staged(staged) => Some(staged.seq),
+            Self::Idle | Self::Sent(_) => None,
+        }
+    }
+
+    /// Whether a write is out.
+    pub(super) fn writes(&self) -> bool {
+        self.write().is_some()
+    }
+}
+
+impl<S: LinkSuite> Peer<S> {
+    /// Hands a record to the disk under the next number.
+    pub(super) fn write(&mut self, record: &PeerRecord, rng: &mut dyn CryptoRng) -> u64 {
+        self.seq += 1;
+        let sealed = Box::new(record.seal(&self.store_key, self.seq, rng));
+        self.outputs.push_back(PeerOutput::Store { seq: self.seq, sealed });
+        self.seq
+    }
+
+    /// The write that was waited for is durable.
+    pub(super) fn commit(&mut self, now: Time) {
+        match core::mem::replace(&mut self.stage, Stage::Idle) {
+            Stage::Reserving { attempt, .. } => {
+                self.record.attempt_next = i64::from(attempt) + 1;
+                self.send_ke1(attempt, now);
+            }
+            Stage::Staged(staged) => self.commit_staged(*staged, now),
+            other => self.stage = other,
+        }
+    }
+
+    /// The former state goes from memory here (SEKA-23).
+    fn commit_staged(&mut self, staged: Staged<S>, now: Time) {
+        let Staged { mut record, current, pending, session, frame, ke1, reserved, .. } = staged;
+        record.address = self.record.address;
+        (self.record, self.current, self.pending) = (record, current, pending);
+        self.reserved = reserved;
+        self.send(frame.clone());
+        match ke1 {
+            Some(ke1) => self.answered = Some(Answered::new((ke1, frame), session, now)),
+            None => self.accept_as_initiator(session, frame, now),
+        }
+    }
+
+    /// The initiator has accepted: it sends under the old session until the peer is heard under the
+    /// new one, if there is an old one (SEKA-44).
+    fn accept_as_initiator(&mut self, session: LinkSession, ke3: Vec<u8>, now: Time) {
+        let attempt = session.attempt();
+        let waits = self.sessions.sending().is_some();
+        self.install(session, now);
+        self.confirming =
+            Some(Confirming { attempt, ke3, repeats: 0, pause_ms: KE3_REPEAT_MS, since: now });
+        self.timers.set(PeerTimer::Ke3, Some(now.plus_ms(KE3_REPEAT_MS)));
+        if !waits {
+            self.use_session(attempt, now);
+        }
+        (self.backoff_ms, self.unanswered, self.owed) = (BACKOFF_MS, 0, false);
+        self.tell(PeerEvent::Accepted(now.since_ms(self.begun)));
+    }
+}
+
+impl Snapshot for Sent {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.attempt.snapshot_into(w);
+        self.ephemeral.snapshot_into(w);
+        self.ke1.snapshot_into(w);
+        self.repeats.snapshot_into(w);
+    }
+}
+
+/// Session, frames and keys of tags follow from the record.
+impl<S: LinkSuite> Snapshot for Stage<S> {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.write().snapshot_into(w);
+        match self {
+            Self::Idle => {}
+            Self::Reserving { attempt, .. } => attempt.snapshot_into(w),
+            Self::Sent(sent) => sent.snapshot_into(w),
+            Self::Staged(staged) => {
+                staged.record.snapshot_into(w);
+                staged.frame.snapshot_into(w);
+                staged.reserved.snapshot_into(w);
+            }
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! What a side keeps of a pairing, 208 bytes, and its sealed form, 256 bytes, which alone leaves the
+//! crate (SEKA-52).
+//!
+//! ```text
+//! sealed = seq u64 | nonce[24] | XChaCha20-Poly1305(record, AAD = seq)
+//! ```
+//!
+//! A file has two slots. A write goes to the older one; the greatest `seq` that opens wins.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Wiping, Writer, snapshot, xchacha};
+
+use crate::error::RecordError;
+use crate::keys::{LinkId, LinkPair, LinkRole, LinkState};
+
+/// Bytes of a record.
+pub const RECORD_BYTES: usize = 208;
+/// Bytes of a sealed record.
+pub const SEALED_BYTES: usize = 8 + xchacha::NONCE_BYTES + RECORD_BYTES + xchacha::TAG_BYTES;
+/// Bytes of a name, at most.
+pub const NAME_BYTES: usize = 32;
+
+const MAGIC: &[u8; 4] = b"SKR1";
+const RECORD_VERSION: u8 = 1;
+/// Status: an exchange was accepted.
+const ACCEPTED: u8 = 1;
+/// Status: both users compared six digits.
+const COMPARED: u8 = 2;
+
+/// Where a peer was heard last, as its carrier writes it, 20 bytes. The protocol hands it on and never
+/// looks inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerAddress(pub [u8; 20]);
+
+/// The key under which records lie on a disk.
+pub struct StoreKey(Secret<32>);
+
+impl StoreKey {
+    /// Takes the bytes over, 32 of them.
+    pub fn new(bytes: Secret<32>) -> Self {
+        Self(bytes)
+    }
+
+    /// A second copy, named so that each one is seen in a review.
+    #[must_use]
+    pub fn duplicate(&self) -> Self {
+        Self(self.0.duplicate())
+    }
+}
+
+impl core::fmt::Debug for StoreKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("StoreKey")
+    }
+}
+
+/// A pairing as it is stored.
+pub struct PeerRecord {
+    /// Our role, for good.
+    pub role: LinkRole,
+    /// The suite, for good.
+    pub suite: u8,
+    /// An exchange was accepted: the pairing stands.
+    pub accepted: bool,
+    /// Both users compared six digits.
+    pub compared: bool,
+    /// Our name on links.
+    pub own: LinkId,
+    /// The peer's.
+    pub peer: LinkId,
+    /// The state of the last exchange that was accepted.
+    pub(crate) current: LinkState,
+    /// At a responder: the state of an exchange that was answered and not yet confirmed.
+    pub(crate) pending: Option<LinkState>,
+    /// The attempts that made these two; -1 for the pairing.
+    pub(crate) current_born: i64,
+    pub(crate) pending_born: i64,
+    /// At an initiator: the first attempt that is not reserved.
+    pub(crate) attempt_next: i64,
+    /// At a responder: the last attempt that was answered; -1 for none.
+    pub(crate) attempt_seen: i64,
+    /// Exchanges accepted.
+    pub rekeys: u64,
+    /// When the pairing was made, ms since 1970 by the clock of then.
+    pub created_ms: u64,
+    /// When the last exchange was accepted, ms since 1970 by the clock of then.
+    pub accepted_ms: u64,
+    /// Where the peer was heard last.
+    pub address: PeerAddress,
+    /// Its name for people: 1 to 32 bytes.
+    pub name: String,
+    /// The number of this link on this machine.
+    pub link: u16,
+}
+
+impl PeerRecord {
+    /// Both names by role.
+    pub fn pair(&self) -> LinkPair {
+        LinkPair::of(self.role, self.own, self.peer)
+    }
+
+    /// A second copy, for a change that is not durable yet.
+    pub(crate) fn duplicate(&self) -> Self {
+        Self {
+            current: self.current.duplicate(),
+            pending: self.pending.as_ref().map(LinkState::duplicate),
+            name: self.name.clone(),
+            ..*self
+        }
+    }
+
+    fn encode(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(RECORD_BYTES);
+        let status = u8::from(self.accepted) * ACCEPTED + u8::from(self.compared) * COMPARED;
+        w.bytes(MAGIC).u8(RECORD_VERSION).u8(role_byte(self.role)).u8(self.suite).u8(status);
+        w.bytes(self.own.as_bytes()).bytes(self.peer.as_bytes());
+        w.bytes(self.current.expose()).u8(u8::from(self.pending.is_some()));
+        w.bytes(self.pending.as_ref().map_or(&[0; 32], |state| state.expose()));
+        for number in
+            [self.current_born, self.pending_born, self.attempt_next, self.attempt_seen]
+        {
+            w.bytes(&number.to_be_bytes());
+        }
+        w.u64(self.rekeys).u64(self.created_ms).u64(self.accepted_ms);
+        w.bytes(&self.address.0);
+        let end = w.len() + NAME_BYTES;
+        w.bytes(self.name.as_bytes()).pad_to(end);
+        w.u16(self.link).pad_to(RECORD_BYTES);
+        Wiping::new(w.finish())
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |reader| {
+            if reader.array_ref::<4>()? != MAGIC || reader.u8()? != RECORD_VERSION {
+                return Err(DecodeError::Value);
+            }
+            let role = role_of(reader.u8()?)?;
+            let suite = reader.u8()?;
+            let status = reader.u8()?;
+            if status > (ACCEPTED | COMPARED) {
+                return Err(DecodeError::Value);
+            }
+            let (own, peer) = (LinkId::read(reader)?, LinkId::read(reader)?);
+            let current = LinkState::new(Secret::read(reader)?);
+            let is_pending = flag(reader.u8()?)?;
+            let pending = LinkState::new(Secret::read(reader)?);
+            let mut number = || reader.array().map(i64::from_be_bytes);
+            let numbers = [number()?, number()?, number()?, number()?];
+            let [current_born, pending_born, attempt_next, attempt_seen] = numbers;
+            let sound = |number: &i64| (-1..=1 << 32).contains(number);
+            if !numbers.iter().all(sound) || own == peer {
+                return Err(DecodeError::Value);
+            }
+            let record = Self {
+                role,
+                suite,
+                accepted: status & ACCEPTED != 0,
+                compared: status & COMPARED != 0,
+                own,
+                peer,
+                current,
+                pending: is_pending.then_some(pending),
+                current_born,
+                pending_born,
+                attempt_next,
+                attempt_seen,
+                rekeys: reader.u64()?,
+                created_ms: reader.u64()?,
+                accepted_ms: reader.u64()?,
+                address: PeerAddress(reader.array()?),
+                name: name_of(reader.array_ref()?)?,
+                link: reader.u16()?,
+            };
+            zeros(reader.rest())?;
+            Ok(record)
+        })
+    }
+
+    /// The sealed form under a number that grows with every write.
+    #[expect(clippy::expect_used, reason = "208 bytes")]
+    pub(crate) fn seal(
+        &self,
+        key: &StoreKey,
+        seq: u64,
+        rng: &mut dyn CryptoRng,
+    ) -> [u8; SEALED_BYTES] {
+        let mut nonce = [0; xchacha::NONCE_BYTES];
+        rng.fill_bytes(&mut nonce);
+        let mut text = self.encode();
+        let aad = seq.to_be_bytes();
+        let tag = xchacha::seal(&key.0, &nonce, &aad, &mut text).expect("short");
+        let mut w = Writer::with_capacity(SEALED_BYTES);
+        w.u64(seq).bytes(&nonce).bytes(&text).bytes(&tag);
+        let mut sealed = [0; SEALED_BYTES];
+        sealed.copy_from_slice(&w.finish());
+        sealed
+    }
+
+    /// Opens a sealed record: its number and what it holds.
+    ///
+    /// # Errors
+    /// A seal that does not open, or a record that nobody writes.
+    pub fn open(key: &StoreKey, sealed: &[u8]) -> Result<(u64, Self), RecordError> {
+        let mut reader = Reader::new(sealed);
+        let seq = reader.u64()?;
+        let nonce = reader.array_ref()?;
+        let mut text = Wiping::new(reader.bytes(RECORD_BYTES)?.to_vec());
+        let tag = reader.array_ref()?;
+        reader.end()?;
+        if !xchacha::open(&key.0, nonce, &seq.to_be_bytes(), &mut text, tag) {
+            return Err(RecordError::Sealed);
+        }
+        Ok((seq, Self::decode(&text)?))
+    }
+
+    /// The newer of two slots that opens, with its number and its place; a slot that does not open is
+    /// skipped (SEKA-50).
+    ///
+    /// # Errors
+    /// What is wrong with the first slot, if neither opens.
+    pub fn newest(key: &StoreKey, slots: [&[u8]; 2]) -> Result<(u64, usize, Self), RecordError> {
+        let [first, second] = slots.map(|sealed| Self::open(key, sealed));
+        match (first, second) {
+            (Ok((a, _)), Ok((b, second))) if b > a => Ok((b, 1, second)),
+            (Ok((a, first)), _) => Ok((a, 0, first)),
+            (Err(_), Ok((b, second))) => Ok((b, 1, second)),
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+}
+
+impl core::fmt::Debug for PeerRecord {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("PeerRecord")
+    }
+}
+
+fn role_byte(role: LinkRole) -> u8 {
+    match role {
+        LinkRole::Initiator => 0,
+        LinkRole::Responder => 1,
+    }
+}
+
+fn role_of(byte: u8) -> Result<LinkRole, DecodeError> {
+    match byte {
+        0 => Ok(LinkRole::Initiator),
+        1 => Ok(LinkRole::Responder),
+        _ => Err(DecodeError::Value),
+    }
+}
+
+fn flag(byte: u8) -> Result<bool, DecodeError> {
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(DecodeError::Value),
+    }
+}
+
+fn name_of(bytes: &[u8; NAME_BYTES]) -> Result<String, DecodeError> {
+    let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+    zeros(&bytes[len..])?;
+    let name = core::str::from_utf8(&bytes[..len]).map_err(|_| DecodeError::Value)?;
+    is_name(name).then(|| name.into()).ok_or(DecodeError::Value)
+}
+
+/// Whether a link may have this name: 1 to 15 bytes, so that a network interface may have it too, of
+/// letters, digits, `-`, `_` and `.`, the first one a letter.
+pub fn is_name(name: &str) -> bool {
+    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.len() <= 15 && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(sound)
+}
+
+fn zeros(bytes: &[u8]) -> Result<(), DecodeError> {
+    if bytes.iter().all(|byte| *byte == 0) { Ok(()) } else { Err(DecodeError::Value) }
+}
+
+snapshot!(struct StoreKey(bytes));
+snapshot!(struct PeerAddress(bytes));
+snapshot!(struct PeerRecord {
+    role, suite, accepted, compared, own, peer, current, pending,
+    current_born => current_born.to_be_bytes(), pending_born => pending_born.to_be_bytes(),
+    attempt_next => attempt_next.to_be_bytes(), attempt_seen => attempt_seen.to_be_bytes(),
+    rekeys, created_ms, accepted_ms, address, name, link,
+});

@@ -1,0 +1,258 @@
+//! A session: keys by direction and by subkey, packet numbers, sealing and opening of DATA frames.
+//!
+//! ```text
+//! rot_d = H(k, "seka1 dir" | d)[..32], d = "I" (initiator to responder), "R" (back)
+//! exp   = H(k, "seka1 export")[..32]
+//! K_d,j = H(rot_d, "seka1 key" | u32be(j))[..16 or 32],  j = PN >> 16
+//! IV    = P(sender, receiver) | u16be(PN);  AAD = DATA[0..8]
+//! ```
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use mezza_core::Secret;
+use sha2::{Digest, Sha512};
+
+use crate::error::FrameError;
+use crate::keys::{LinkId, LinkPair, LinkRole, SessionKey, keyed_hash};
+use crate::limits::{FRAMES_PER_SUBKEY, PACKETS_MAX, TAG_BYTES};
+use crate::suite::FrameKey;
+use crate::window::ReplayWindow;
+use crate::wire::{DATA, DATA_HEADER_BYTES};
+
+/// Bytes of the part of a nonce that tells directions apart.
+const PREFIX_BYTES: usize = 10;
+
+/// `P(sender, receiver) = SHA-512(sender | receiver)[..10]`.
+pub(crate) fn prefix(sender: &LinkId, receiver: &LinkId) -> [u8; PREFIX_BYTES] {
+    let digest = Sha512::new().chain_update(sender.as_bytes()).chain_update(receiver.as_bytes());
+    let mut prefix = [0; PREFIX_BYTES];
+    prefix.copy_from_slice(&digest.finalize()[..PREFIX_BYTES]);
+    prefix
+}
+
+/// A nonce: the prefix of its direction and a number.
+pub(crate) fn nonce(prefix: &[u8; PREFIX_BYTES], number: u16) -> [u8; 12] {
+    let mut iv = [0; 12];
+    iv[..PREFIX_BYTES].copy_from_slice(prefix);
+    iv[PREFIX_BYTES..].copy_from_slice(&number.to_be_bytes());
+    iv
+}
+
+/// One direction of a session.
+#[derive(Debug)]
+pub(crate) struct Way {
+    root: Secret<32>,
+    prefix: [u8; PREFIX_BYTES],
+}
+
+impl Way {
+    fn new(key: &SessionKey, pair: &LinkPair, sender: LinkRole) -> Self {
+        let letter: &[u8] = match sender {
+            LinkRole::Initiator => b"I",
+            LinkRole::Responder => b"R",
+        };
+        Self {
+            root: keyed_hash(key.expose(), &[b"seka1 dir", letter]),
+            prefix: prefix(&pair.side(sender), &pair.side(sender.other())),
+        }
+    }
+
+    /// The key of the frames `subkey * 2^16` and after.
+    fn subkey<F: FrameKey>(&self, subkey: u32) -> F {
+        let key: Secret<32> =
+            keyed_hash(self.root.expose(), &[b"seka1 key", &subkey.to_be_bytes()]);
+        F::from_subkey(&key)
+    }
+
+    pub(crate) fn nonce(&self, packet: u32) -> [u8; 12] {
+        nonce(&self.prefix, packet as u16)
+    }
+}
+
+/// The keys of one exchange. All threads share it; it has one packet number for each direction.
+#[derive(Debug)]
+pub struct LinkSession {
+    attempt: u32,
+    own_index: u32,
+    peer_index: u32,
+    pub(crate) out: Way,
+    pub(crate) back: Way,
+    exporter: Secret<32>,
+    /// The next packet number of the own direction.
+    next: AtomicU32,
+    limit: u32,
+    /// One more than the greatest number of the peer that opened.
+    received: AtomicU32,
+}
+
+/// What a session belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SessionPlace {
+    pub role: LinkRole,
+    pub pair: LinkPair,
+    pub attempt: u32,
+    pub own_index: u32,
+    pub peer_index: u32,
+    pub subkeys: u32,
+}
+
+impl LinkSession {
+    #[expect(clippy::needless_pass_by_value, reason = "the session key goes with the session")]
+    pub(crate) fn new(key: SessionKey, place: &SessionPlace) -> Self {
+        Self {
+            attempt: place.attempt,
+            own_index: place.own_index,
+            peer_index: place.peer_index,
+            out: Way::new(&key, &place.pair, place.role),
+            back: Way::new(&key, &place.pair, place.role.other()),
+            exporter: keyed_hash(key.expose(), &[b"seka1 export"]),
+            next: AtomicU32::new(0),
+            limit: place.subkeys.saturating_mul(FRAMES_PER_SUBKEY).min(PACKETS_MAX),
+            received: AtomicU32::new(0),
+        }
+    }
+
+    /// The attempt that made it: its name between machine and driver.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// The index that the peer puts into DATA.
+    pub fn own_index(&self) -> u32 {
+        self.own_index
+    }
+
+    /// Reserves `count` packet numbers in one step, and gives the first; `None` at the limit, where
+    /// nothing is reserved (SEKA-41).
+    pub fn reserve(&self, count: u32) -> Option<u32> {
+        let step = |next: u32| next.checked_add(count).filter(|end| *end <= self.limit);
+        self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).ok()
+    }
+
+    /// Frames sent, of at most [`LinkSession::limit`].
+    pub fn sent(&self) -> u32 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// Packet numbers of the peer so far.
+    pub fn received(&self) -> u32 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// Frames that this side may send.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// A key for something else, 32 bytes. Labels are constants, and none is the beginning of another.
+    pub fn export(&self, label: &str) -> Secret<32> {
+        keyed_hash(self.exporter.expose(), &[label.as_bytes()])
+    }
+}
+
+/// Seals DATA frames: one for each thread that sends, with the key of the present subkey.
+pub struct Sealer<F> {
+    /// The attempt of the session and the subkey that the key belongs to.
+    of: Option<(u32, u32)>,
+    key: Option<F>,
+}
+
+impl<F> Default for Sealer<F> {
+    fn default() -> Self {
+        Self { of: None, key: None }
+    }
+}
+
+impl<F: FrameKey> Sealer<F> {
+    /// Makes a frame of `header 8 | text | tag 16`, in place, with a packet number that was reserved:
+    /// the caller has put the text where it belongs, and left the other 24 bytes free.
+    ///
+    /// # Panics
+    /// If the frame has less than 24 bytes.
+    pub fn seal(&mut self, session: &LinkSession, packet: u32, frame: &mut [u8]) {
+        let key = self.key(session, packet / FRAMES_PER_SUBKEY);
+        let (header, rest) = frame.split_at_mut(DATA_HEADER_BYTES);
+        let (text, tag) = rest.split_at_mut(rest.len() - TAG_BYTES);
+        header[..4].copy_from_slice(&session.peer_index.to_be_bytes());
+        header[0] = DATA;
+        header[4..].copy_from_slice(&packet.to_be_bytes());
+        tag.copy_from_slice(&key.seal(&session.out.nonce(packet), header, text));
+    }
+
+    fn key(&mut self, session: &LinkSession, subkey: u32) -> &F {
+        if self.of != Some((session.attempt, subkey)) {
+            self.of = Some((session.attempt, subkey));
+            self.key = None;
+        }
+        self.key.get_or_insert_with(|| session.out.subkey(subkey))
+    }
+}
+
+/// Opens the DATA frames of one session: window, and the keys of the subkeys around the present one.
+pub struct Opener<F> {
+    window: ReplayWindow,
+    /// By subkey; a key enters after a frame opened under it.
+    keys: [Option<(u32, F)>; 3],
+    /// Where the next key goes.
+    place: usize,
+}
+
+impl<F> Default for Opener<F> {
+    fn default() -> Self {
+        Self { window: ReplayWindow::default(), keys: [None, None, None], place: 0 }
+    }
+}
+
+impl<F: FrameKey> Opener<F> {
+    /// Opens a frame in place: its packet number, and its text, which lies behind the header.
+    ///
+    /// # Errors
+    /// What does not open or was seen before. Nothing has changed then (SEKA-43).
+    pub fn open<'a>(
+        &mut self,
+        session: &LinkSession,
+        frame: &'a mut [u8],
+    ) -> Result<(u32, &'a mut [u8]), FrameError> {
+        let text_bytes = frame.len().checked_sub(DATA_HEADER_BYTES + TAG_BYTES);
+        let text_bytes = text_bytes.ok_or(FrameError::Forged)?;
+        let (header, rest) = frame.split_at_mut(DATA_HEADER_BYTES);
+        let (text, tag) = rest.split_at_mut(text_bytes);
+        let (packet, tag) = numbers(header, tag).ok_or(FrameError::Forged)?;
+        if packet >= PACKETS_MAX {
+            return Err(FrameError::Forged);
+        }
+        if !self.window.allows(packet) {
+            return Err(FrameError::Replayed);
+        }
+        let subkey = packet / FRAMES_PER_SUBKEY;
+        let iv = session.back.nonce(packet);
+        let known = self.keys.iter().flatten().find(|(of, _)| *of == subkey);
+        if let Some((_, key)) = known {
+            if !key.open(&iv, header, text, &tag) {
+                return Err(FrameError::Forged);
+            }
+        } else {
+            let key: F = session.back.subkey(subkey);
+            if !key.open(&iv, header, text, &tag) {
+                return Err(FrameError::Forged);
+            }
+            self.keys[self.place] = Some((subkey, key));
+            self.place = (self.place + 1) % self.keys.len();
+        }
+        self.window.mark(packet);
+        session.received.store(self.window.next(), Ordering::Relaxed);
+        Ok((packet, text))
+    }
+}
+
+/// Packet number and tag of a frame.
+fn numbers(header: &[u8], tag: &[u8]) -> Option<(u32, [u8; TAG_BYTES])> {
+    let packet = header.last_chunk::<4>()?;
+    Some((u32::from_be_bytes(*packet), *tag.first_chunk()?))
+}
+
+/// The index in a DATA frame; `None` for anything else.
+pub fn index_of(frame: &[u8]) -> Option<u32> {
+    let head = frame.first_chunk::<4>()?;
+    (head[0] == DATA).then(|| u32::from_be_bytes(*head) & 0x00ff_ffff)
+}

@@ -1,0 +1,118 @@
+//! Suites: which functions make tags, states and frames. A suite belongs to a pairing for good.
+
+pub mod default;
+pub mod paper;
+
+use mezza_core::{AeadKey, CryptoRng, Secret};
+
+use crate::backend::LinkBackend;
+use crate::keys::{CanonicalPoint, LinkId, LinkPair, LinkState, SessionKey};
+use crate::limits::TAG_BYTES;
+
+/// What an exchange gives: the next state, and the key of the session.
+#[derive(Debug)]
+pub struct Derived {
+    /// The state under which the next exchange runs.
+    pub state: LinkState,
+    /// The key of this session.
+    pub session: SessionKey,
+}
+
+/// What both sides have seen of an exchange when they derive keys.
+#[derive(Clone, Copy, Debug)]
+pub struct ExchangeView<'a> {
+    /// Both names.
+    pub pair: &'a LinkPair,
+    /// The session id, 16 bytes.
+    pub session_id: &'a [u8; TAG_BYTES],
+    /// The initiator's ephemeral key.
+    pub m1: &'a CanonicalPoint,
+    /// The responder's.
+    pub m2: &'a CanonicalPoint,
+}
+
+/// Where a tag stands, for a MAC that needs a number used once.
+#[derive(Clone, Copy, Debug)]
+pub struct TagPlace {
+    /// Who makes the tag.
+    pub sender: LinkId,
+    /// Who checks it.
+    pub receiver: LinkId,
+    /// Number of the tag in this direction under this state (suite `paper` alone looks at it).
+    pub counter: u16,
+}
+
+/// The key of tags under one state.
+pub trait LinkMac: Send {
+    /// The key that belongs to a state.
+    fn new(state: &LinkState) -> Self;
+
+    /// The tag of `parts`, one behind the other, at most 512 bytes in all.
+    fn tag(&self, place: &TagPlace, parts: &[&[u8]]) -> [u8; TAG_BYTES];
+}
+
+/// The key of the frames of one subkey.
+pub trait FrameKey: Send {
+    /// Sets the key up from a subkey, of which a suite may use the first 16 bytes alone.
+    fn from_subkey(subkey: &Secret<32>) -> Self;
+
+    /// Encrypts `text` in place and returns the tag.
+    fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; TAG_BYTES];
+
+    /// Decrypts `text` in place if the tag is right; else `text` is not to be used.
+    fn open(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; TAG_BYTES]) -> bool;
+}
+
+/// AES-GCM of a backend as the key of frames; `K` is 16 or 32.
+pub struct GcmFrames<const K: usize, A>(A);
+
+impl<const K: usize, A: AeadKey<K> + Send> FrameKey for GcmFrames<K, A> {
+    fn from_subkey(subkey: &Secret<32>) -> Self {
+        let mut key = mezza_core::Wiping::new([0; K]);
+        key.copy_from_slice(&subkey.expose()[..K]);
+        Self(A::new(&key))
+    }
+
+    fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; TAG_BYTES] {
+        self.0.seal(iv, aad, text)
+    }
+
+    fn open(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; TAG_BYTES]) -> bool {
+        self.0.open(iv, aad, text, tag)
+    }
+}
+
+/// A suite over a backend.
+pub trait LinkSuite: Send + 'static {
+    /// Whose code computes.
+    type Backend: LinkBackend;
+    /// Its tags.
+    type Mac: LinkMac;
+    /// Its frames.
+    type Frames: FrameKey;
+
+    /// Its number on the wire.
+    const NUMBER: u8;
+    /// Its name in settings and texts.
+    const NAME: &'static str;
+    /// Whether it has SAS pairing, nudges and streams.
+    const COMPLETE: bool;
+    /// Attempts that one state allows; `None`: any number.
+    const ATTEMPTS_MAX: Option<i64>;
+
+    /// The session id of an initiator's ephemeral key.
+    fn session_id(
+        initiator: &LinkId,
+        m1: &CanonicalPoint,
+        rng: &mut dyn CryptoRng,
+    ) -> [u8; TAG_BYTES];
+
+    /// Whether a session id is one that an honest initiator sends with this key.
+    fn is_session_id(id: &[u8; TAG_BYTES], initiator: &LinkId, m1: &CanonicalPoint) -> bool;
+
+    /// The first state, from the secret of the ephemerals of a pairing.
+    fn bootstrap(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState;
+
+    /// Next state and session key, from the secret of the ephemerals of an exchange.
+    fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> Derived;
+}

@@ -1,0 +1,89 @@
+//! Suite 02 `default`: HMAC-SHA-512 for tags and keys, AES-256-GCM for frames.
+
+use core::marker::PhantomData;
+
+use hmac::Hmac;
+use mezza_core::{CryptoRng, Secret, Wiping};
+use sha2::{Digest, Sha256, Sha512};
+use subtle::ConstantTimeEq;
+
+use super::{Derived, ExchangeView, GcmFrames, LinkMac, LinkSuite, TagPlace};
+use crate::backend::LinkBackend;
+use crate::keys::{CanonicalPoint, LinkId, LinkState, SessionKey, finish, kdf, keyed, keyed_hash};
+use crate::limits::TAG_BYTES;
+
+/// Suite 02, over a backend.
+#[derive(Debug)]
+pub struct DefaultSuite<B>(PhantomData<B>);
+
+/// HMAC-SHA-512 under `K = H(st, "seka1 mac")[..32]`, its first 16 bytes.
+pub struct HmacTags(Hmac<Sha512>);
+
+impl LinkMac for HmacTags {
+    fn new(state: &LinkState) -> Self {
+        let key: Secret<32> = keyed_hash(state.expose(), &[b"seka1 mac"]);
+        Self(keyed(key.expose()))
+    }
+
+    fn tag(&self, _: &TagPlace, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
+        *finish(self.0.clone(), parts).expose()
+    }
+}
+
+impl<B: LinkBackend + Send> LinkSuite for DefaultSuite<B> {
+    type Backend = B;
+    type Mac = HmacTags;
+    type Frames = GcmFrames<32, B::Gcm256>;
+
+    const NUMBER: u8 = 0x02;
+    const NAME: &'static str = "default";
+    const COMPLETE: bool = true;
+    const ATTEMPTS_MAX: Option<i64> = None;
+
+    /// SHA-256 of label, name and key, its first 16 bytes: nothing is left to choose.
+    fn session_id(
+        initiator: &LinkId,
+        m1: &CanonicalPoint,
+        _: &mut dyn CryptoRng,
+    ) -> [u8; TAG_BYTES] {
+        derived_id(initiator, m1)
+    }
+
+    fn is_session_id(id: &[u8; TAG_BYTES], initiator: &LinkId, m1: &CanonicalPoint) -> bool {
+        id.ct_eq(&derived_id(initiator, m1)).into()
+    }
+
+    fn bootstrap(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState {
+        let pair = view.pair.bytes();
+        let info: [&[u8]; 5] =
+            [b"seka1 boot", &[Self::NUMBER], &pair, view.m1.as_bytes(), view.m2.as_bytes()];
+        LinkState::new(Secret::init_with(|out| kdf(shared, &[view.session_id], &info, out)))
+    }
+
+    fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> Derived {
+        let pair = view.pair.bytes();
+        let info: [&[u8]; 6] = [
+            b"seka1 ke",
+            &[Self::NUMBER],
+            &pair,
+            state.expose(),
+            view.m1.as_bytes(),
+            view.m2.as_bytes(),
+        ];
+        let mut out = Wiping::new([0; 64]);
+        kdf(shared, &[view.session_id, state.expose()], &info, out.as_mut_slice());
+        let half = |at: usize| Secret::init_with(|own| own.copy_from_slice(&out[at..at + 32]));
+        Derived { state: LinkState::new(half(0)), session: SessionKey::new(half(32)) }
+    }
+}
+
+fn derived_id(initiator: &LinkId, m1: &CanonicalPoint) -> [u8; TAG_BYTES] {
+    let digest = Sha256::new()
+        .chain_update(b"seka1 s")
+        .chain_update(initiator.as_bytes())
+        .chain_update(m1.as_bytes())
+        .finalize();
+    let mut id = [0; TAG_BYTES];
+    id.copy_from_slice(&digest[..TAG_BYTES]);
+    id
+}

@@ -1,0 +1,115 @@
+//! Which packet numbers were seen (RFC 6479).
+
+use crate::limits::WINDOW_FRAMES;
+
+/// Bits of a word.
+const WORD_BITS: u32 = 64;
+/// Words of the ring: the window, and as much again so that words are cleared ahead of it.
+const WORDS: usize = 2 * (WINDOW_FRAMES / WORD_BITS) as usize;
+
+/// The packet numbers of one direction that were seen: all below `next - WINDOW_FRAMES` count as seen.
+///
+/// [`ReplayWindow::allows`] looks and [`ReplayWindow::mark`] changes: a frame is marked only after it
+/// opened (SEKA-43).
+#[derive(Clone, Debug)]
+pub struct ReplayWindow {
+    words: [u64; WORDS],
+    /// One more than the greatest number that was seen.
+    next: u32,
+}
+
+impl Default for ReplayWindow {
+    fn default() -> Self {
+        Self { words: [0; WORDS], next: 0 }
+    }
+}
+
+impl ReplayWindow {
+    /// Whether this number was not seen and is not too old to tell.
+    pub fn allows(&self, number: u32) -> bool {
+        if number >= self.next {
+            return true;
+        }
+        self.next - number <= WINDOW_FRAMES && self.words[word(number)] & bit(number) == 0
+    }
+
+    /// Remembers a number that is allowed.
+    pub fn mark(&mut self, number: u32) {
+        if number >= self.next {
+            self.advance(number);
+        }
+        self.words[word(number)] |= bit(number);
+    }
+
+    /// One more than the greatest number that was seen.
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Clears the words between the greatest number so far and `number`.
+    fn advance(&mut self, number: u32) {
+        let (from, to) = (self.next.div_ceil(WORD_BITS), number / WORD_BITS);
+        let count = (to + 1).saturating_sub(from).min(WORDS as u32);
+        for index in 0..count {
+            self.words[(to - index) as usize % WORDS] = 0;
+        }
+        self.next = number.saturating_add(1);
+    }
+}
+
+fn word(number: u32) -> usize {
+    (number / WORD_BITS) as usize % WORDS
+}
+
+fn bit(number: u32) -> u64 {
+    1 << (number % WORD_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use proptest::prelude::*;
+
+    /// The same by a set of all numbers.
+    #[derive(Default)]
+    struct Naive {
+        seen: BTreeSet<u32>,
+    }
+
+    impl Naive {
+        fn take(&mut self, number: u32) -> bool {
+            let greatest = self.seen.last().copied();
+            let old = greatest.is_some_and(|g| number < g && g - number >= WINDOW_FRAMES);
+            !old && self.seen.insert(number)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn seka_42_the_window_agrees_with_a_set_of_all_numbers(
+            steps in proptest::collection::vec((any::<bool>(), 0_u32..20_000), 1..400),
+        ) {
+            let (mut window, mut naive) = (ReplayWindow::default(), Naive::default());
+            let mut at = 0_u32;
+            for (forward, by) in steps {
+                let number = if forward { at + by % 700 } else { at.saturating_sub(by % 9_000) };
+                at = at.max(number);
+                let allowed = window.allows(number);
+                prop_assert_eq!(allowed, naive.take(number), "{}", number);
+                if allowed {
+                    window.mark(number);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_jump_over_the_whole_ring_clears_it() {
+        let mut window = ReplayWindow::default();
+        (0..200).for_each(|number| window.mark(number));
+        window.mark(50_000_000);
+        assert!(!window.allows(199) && !window.allows(50_000_000));
+        assert!(window.allows(49_999_999) && window.allows(50_000_001));
+    }
+}
