@@ -1,6 +1,7 @@
 //! The services of the system, and the loop around a machine: shared by node and servers.
 
 pub(crate) mod busy;
+pub(crate) mod control;
 pub(crate) mod drive;
 pub(crate) mod files;
 pub(crate) mod folder;

@@ -35,9 +35,29 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// All of them.
+    const ALL: [Self; 11] = [
+        Self::Done,
+        Self::No,
+        Self::Usage,
+        Self::Malformed,
+        Self::NotFound,
+        Self::Unreachable,
+        Self::Bug,
+        Self::CannotWrite,
+        Self::Busy,
+        Self::Denied,
+        Self::Config,
+    ];
+
     /// The number that the shell sees.
     pub const fn number(self) -> u8 {
         self as u8
+    }
+
+    /// The code of a number, which a server sent.
+    pub(crate) fn of_number(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|exit| u64::from(exit.number()) == number)
     }
 }
 

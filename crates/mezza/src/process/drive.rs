@@ -18,7 +18,12 @@ pub(crate) trait Shell: Send {
     /// An event of the machine's task.
     type Event: Send;
 
-    /// When it is to be woken at the latest.
+    /// The time that the machine is driven by: the time of day, unless the shell says otherwise.
+    fn now(&self) -> Time {
+        now()
+    }
+
+    /// When it is to be woken at the latest, by that time.
     fn deadline(&self) -> Option<Time>;
 
     /// Wakes the machine: its deadline has passed, or it has not been woken for long.
@@ -53,7 +58,7 @@ pub(crate) async fn run<S: Shell>(
 ) -> Result<Exit, Fault> {
     let mut woken = Instant::now();
     loop {
-        let due = shell.deadline().map(|due| Duration::from_millis(due.since_ms(now())));
+        let due = shell.deadline().map(|due| Duration::from_millis(due.since_ms(shell.now())));
         let longest = nap.saturating_sub(woken.elapsed());
         let pause = due.map_or(longest, |due| due.min(longest));
         // Due work goes before new events.
@@ -62,7 +67,8 @@ pub(crate) async fn run<S: Shell>(
                 break;
             }
             woken = Instant::now();
-            shell.wake(now());
+            let now = shell.now();
+            shell.wake(now);
         } else {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => break,
