@@ -4,9 +4,7 @@ use core::fmt;
 
 use hkdf::Hkdf;
 use hmac::{Hmac, KeyInit, Mac};
-use mezza_core::{
-    CryptoRng, DecodeError, PublicKey, Reader, Secret, Wiping, Writer, snapshot,
-};
+use mezza_core::{CryptoRng, DecodeError, PublicKey, Reader, Secret, Wiping, Writer, snapshot};
 use sha2::Sha512;
 
 /// Bytes of a [`LinkId`].

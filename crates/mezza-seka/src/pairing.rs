@@ -18,8 +18,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use mezza_core::{
-    CryptoRng, EphemeralKey, Machine, Snapshot, Time, Timers, Wiping, Writer,
-    snapshot::snapshot_of,
+    CryptoRng, EphemeralKey, Machine, Snapshot, Time, Timers, Wiping, Writer, snapshot::snapshot_of,
 };
 
 pub use io::{PairingFailure, PairingInput, PairingOutput, PairingSettings};
@@ -135,6 +134,16 @@ impl<S: LinkSuite> Pairing<S> {
             Step::Over(peer) => peer.map(|peer| (*peer, address)),
             _ => None,
         }
+    }
+
+    /// Where the other device was heard, once it was.
+    pub fn peer_address(&self) -> Option<PeerAddress> {
+        self.peer.map(|(_, address)| address)
+    }
+
+    /// Whether this side began.
+    pub fn is_initiator(&self) -> bool {
+        self.role == LinkRole::Initiator
     }
 
     /// Frames of pairing and of the first exchange, in this order of questions: how many, whose, which.
@@ -434,8 +443,7 @@ impl<S: LinkSuite> Pairing<S> {
             self.fail(PairingFailure::Digits);
             return Ok(());
         }
-        let Step::Comparing { state, early } =
-            core::mem::replace(&mut self.step, Step::Over(None))
+        let Step::Comparing { state, early } = core::mem::replace(&mut self.step, Step::Over(None))
         else {
             return Ok(());
         };
@@ -575,4 +583,3 @@ impl<S: LinkSuite> Snapshot for Pairing<S> {
         outputs.len().snapshot_into(w);
     }
 }
-

@@ -473,14 +473,49 @@ impl<S: LinkSuite> Machine for Peer<S> {
 
 impl<S: LinkSuite> Snapshot for Peer<S> {
     fn snapshot_into(&self, w: &mut Writer) {
-        let Self { settings, store_key, record, seq, flushes, flush_out, current, pending, .. } = self;
-        let Self { ephemeral, stage, reserved, owed, session_id, begun, backoff_ms, unanswered, .. } = self;
-        let Self { nudged, nudging, confirming, answered, sessions, recognition, budget, .. } = self;
+        let Self { settings, store_key, record, seq, flushes, flush_out, current, pending, .. } =
+            self;
+        let Self {
+            ephemeral,
+            stage,
+            reserved,
+            owed,
+            session_id,
+            begun,
+            backoff_ms,
+            unanswered,
+            ..
+        } = self;
+        let Self { nudged, nudging, confirming, answered, sessions, recognition, budget, .. } =
+            self;
         let Self { used, wall_ms, timers, outputs, .. } = self;
         let parts: [&dyn ErasedSnapshot; 26] = [
-            settings, store_key, record, seq, flushes, flush_out, current, pending, ephemeral, stage,
-            reserved, owed, session_id, begun, backoff_ms, unanswered, nudged, nudging, confirming, answered,
-            sessions, recognition, budget, used, wall_ms, &outputs.len(),
+            settings,
+            store_key,
+            record,
+            seq,
+            flushes,
+            flush_out,
+            current,
+            pending,
+            ephemeral,
+            stage,
+            reserved,
+            owed,
+            session_id,
+            begun,
+            backoff_ms,
+            unanswered,
+            nudged,
+            nudging,
+            confirming,
+            answered,
+            sessions,
+            recognition,
+            budget,
+            used,
+            wall_ms,
+            &outputs.len(),
         ];
         parts.iter().for_each(|part| part.erased(w));
         timers.next().snapshot_into(w);

@@ -118,9 +118,7 @@ impl PeerRecord {
         w.bytes(self.own.as_bytes()).bytes(self.peer.as_bytes());
         w.bytes(self.current.expose()).u8(u8::from(self.pending.is_some()));
         w.bytes(self.pending.as_ref().map_or(&[0; 32], |state| state.expose()));
-        for number in
-            [self.current_born, self.pending_born, self.attempt_next, self.attempt_seen]
-        {
+        for number in [self.current_born, self.pending_born, self.attempt_next, self.attempt_seen] {
             w.bytes(&number.to_be_bytes());
         }
         w.u64(self.rekeys).u64(self.created_ms).u64(self.accepted_ms);
@@ -271,7 +269,9 @@ fn name_of(bytes: &[u8; NAME_BYTES]) -> Result<String, DecodeError> {
 /// letters, digits, `-`, `_` and `.`, the first one a letter.
 pub fn is_name(name: &str) -> bool {
     let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    name.len() <= 15 && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(sound)
+    name.len() <= 15
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(sound)
 }
 
 fn zeros(bytes: &[u8]) -> Result<(), DecodeError> {

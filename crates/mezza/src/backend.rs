@@ -1,6 +1,7 @@
 //! [`AwsLc`]: the primitives of `mezza_core::Backend` computed by aws-lc, twice as fast on X25519
 //! and two to six times on short ChaCha20-Poly1305 texts as the portable code. Equal bytes.
 
+pub(crate) mod gcm;
 pub(crate) mod kernel;
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};

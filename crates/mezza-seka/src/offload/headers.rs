@@ -179,7 +179,11 @@ impl Layers {
         let at = self.transport + self.checksum_offset();
         if let Some(sum) = word(headers, at) {
             let (before, after) = (before_bytes - self.transport, frame_bytes - self.transport);
-            put_word(headers, at, fold(u64::from(sum) + u64::from(!(before as u16)) + after as u64));
+            put_word(
+                headers,
+                at,
+                fold(u64::from(sum) + u64::from(!(before as u16)) + after as u64),
+            );
         }
     }
 

@@ -3,9 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::headers::{
-    Layers, TCP_FIN, TCP_FLAGS, TCP_PUSH, VIRTIO_BYTES, VirtioHeader,
-};
+use super::headers::{Layers, TCP_FIN, TCP_FLAGS, TCP_PUSH, VIRTIO_BYTES, VirtioHeader};
 use super::{
     FRAGMENT, FRAGMENT_SHIFT, FRAGMENTS_MAX, HEADERS_BYTES_MAX, JOINED_MAX, NEXT, PARTIAL,
     SUPER_BYTES_MAX,

@@ -140,10 +140,9 @@ impl<S: LinkSuite> Pairing<S> {
             return Err(LinkError::Refused);
         }
         let s1 = S1::decode(S::NUMBER, &self.first)?;
-        let opens: bool =
-            commitment(&self.first, &s3.m1, &s3.coins).ct_eq(&s1.commitment).into();
-        let names_it = s3.session_id == self.session_id
-            && S::is_session_id(&s3.session_id, &sender, &s3.m1);
+        let opens: bool = commitment(&self.first, &s3.m1, &s3.coins).ct_eq(&s1.commitment).into();
+        let names_it =
+            s3.session_id == self.session_id && S::is_session_id(&s3.session_id, &sender, &s3.m1);
         if !opens || !names_it {
             self.fail(PairingFailure::Commitment);
             return Ok(());

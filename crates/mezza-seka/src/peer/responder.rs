@@ -60,9 +60,8 @@ impl<S: LinkSuite> Peer<S> {
             return self.heard_old_ke1(frame, now);
         }
         let parts: [&[u8]; 1] = [&frame[..KE_BYTES]];
-        let fits = |key: &TagKey<S>| {
-            key.fits(TagOf::Ke1, &self.pair(), ke1.attempt, (&parts, &ke1.tag))
-        };
+        let fits =
+            |key: &TagKey<S>| key.fits(TagOf::Ke1, &self.pair(), ke1.attempt, (&parts, &ke1.tag));
         let recovers = if fits(&self.current) {
             false
         } else if self.pending.as_ref().is_some_and(fits) {
@@ -147,7 +146,11 @@ impl<S: LinkSuite> Peer<S> {
         }));
     }
 
-    fn ke2(&self, (key, m2): (&TagKey<S>, &CanonicalPoint), (ke1, heard): (&Ke1, &[u8])) -> Vec<u8> {
+    fn ke2(
+        &self,
+        (key, m2): (&TagKey<S>, &CanonicalPoint),
+        (ke1, heard): (&Ke1, &[u8]),
+    ) -> Vec<u8> {
         let mut frame = Ke2 {
             suite: S::NUMBER,
             index: self.index(ke1.attempt),
@@ -214,12 +217,7 @@ impl<S: LinkSuite> Peer<S> {
     }
 
     /// A repeated KE3 is answered by another frame of its session.
-    fn heard_old_ke3(
-        &mut self,
-        is_repeat: bool,
-        attempt: u32,
-        now: Time,
-    ) -> Result<(), LinkError> {
+    fn heard_old_ke3(&mut self, is_repeat: bool, attempt: u32, now: Time) -> Result<(), LinkError> {
         if !is_repeat || !self.sessions.is_open(attempt) {
             return Err(LinkError::Refused);
         }

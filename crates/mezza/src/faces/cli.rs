@@ -9,6 +9,7 @@ pub(crate) mod cpu;
 pub(crate) mod follow;
 pub(crate) mod hibe;
 pub(crate) mod lab;
+pub(crate) mod link;
 pub(crate) mod mixnet;
 pub(crate) mod people;
 pub(crate) mod person;
@@ -85,6 +86,7 @@ fn run(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
             }
             return lab::lab(&words);
         }
+        CliCommand::Link { place, what } => return link::link(out, &place, &what),
         CliCommand::Openapi => {
             show::raw(crate::faces::web::description()?.trim_end());
             return Ok(Exit::Done);
@@ -117,6 +119,7 @@ fn run(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
         CliCommand::Outbox { what } => talk::outbox(&context, what.as_ref()),
         CliCommand::Carriers => talk::carriers(&context),
         CliCommand::Completions { .. }
+        | CliCommand::Link { .. }
         | CliCommand::Man { .. }
         | CliCommand::Lab { .. }
         | CliCommand::Openapi => Ok(()),

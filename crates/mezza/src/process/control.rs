@@ -53,6 +53,12 @@ pub(crate) struct ControlRequest<R> {
 pub(crate) struct ControlAnswer(mpsc::Sender<Value>);
 
 impl ControlAnswer {
+    /// An answer for somebody in this process, who reads its lines there.
+    pub(crate) fn within() -> (Self, mpsc::Receiver<Value>) {
+        let (sender, lines) = mpsc::channel(LINES_MAX);
+        (Self(sender), lines)
+    }
+
     /// One line; false if nobody reads any more, or too slowly.
     pub(crate) fn line(&self, value: &impl Serialize) -> bool {
         serde_json::to_value(value).is_ok_and(|value| self.0.try_send(value).is_ok())
@@ -223,6 +229,11 @@ fn read(line: &str) -> Result<Value, Fault> {
         let text = "the daemon answers something that is no line of JSON";
         Fault::new(Exit::Malformed, text, "use the `mezza` of the version that runs")
     })?;
+    told(value)
+}
+
+/// A value of an answer, or the fault that it tells.
+pub(crate) fn told(value: Value) -> Result<Value, Fault> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     match (text("error"), text("next")) {
         (Some(error), Some(next)) => {
@@ -254,7 +265,9 @@ mod tests {
     }
 
     fn answer(path: &Path, request: &impl Serialize) -> Vec<Result<Value, Fault>> {
-        ask(path, request, "start it").map(Iterator::collect).unwrap_or_else(|fault| vec![Err(fault)])
+        ask(path, request, "start it")
+            .map(Iterator::collect)
+            .unwrap_or_else(|fault| vec![Err(fault)])
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 mod card;
 mod cpu;
 mod hibe;
+mod link;
 mod mixnet;
 mod ratchet;
 mod relay;
@@ -19,6 +20,7 @@ pub(crate) use hibe::{
     AdvanceArgs, AtArgs, BlockArgs, DetectArgs, DetectKeyArgs, HibeCommand, KeygenArgs, OpenArgs,
     SealArgs, TreeArgs,
 };
+pub(crate) use link::{LinkCommand, LinkPlace, LinkUpArgs, PairArgs};
 pub(crate) use mixnet::{
     AccountingName, BucketArgs, EntryArgs, LoadArgs, MixArgs, MixnetCommand, MixnetConfigCommand,
     NoiseFloorName, PrivacyArgs, ServerArgs, ServiceName,
@@ -126,6 +128,14 @@ pub enum CliCommand {
         /// What to do
         #[command(subcommand)]
         what: HibeCommand,
+    /// Tunnels between two devices that pair with one button
+    Link {
+        /// Where state and settings are
+        #[command(flatten)]
+        place: LinkPlace,
+        /// What to do
+        #[command(subcommand)]
+        what: LinkCommand,
     },
     /// The cryptography of conversations: for experts, scripts and tests
     Ratchet {

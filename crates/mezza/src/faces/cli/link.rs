@@ -1,0 +1,153 @@
+//! `mezza link`: pair two devices, run the tunnel between them, look at it.
+
+mod pair;
+mod show;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::args::{LinkCommand, LinkPlace, LinkUpArgs};
+use super::serve::{block_on, two_threads};
+use super::show::Out;
+use crate::api::{Exit, Fault};
+use crate::clock::Clock;
+use crate::process::control::{self, ControlLines};
+use crate::process::memory;
+use crate::process::stop::until_stopped;
+use crate::servers::tunnel::config::{LinkSettings, state_of};
+use crate::servers::tunnel::control::LinkAsk;
+use crate::servers::tunnel::daemon::{Started, Threads, TunnelOptions};
+
+/// The usual settings file.
+const SETTINGS: &str = "/etc/mezza/link.toml";
+/// The usual control socket.
+const SOCKET: &str = "/run/mezza/link.sock";
+/// How a daemon is started.
+const START: &str = "start it with `mezza link up` or `systemctl start mezza-link`";
+
+/// `mezza link ..`
+///
+/// # Errors
+/// What the command refuses; see each of them.
+pub(crate) fn link(out: Out, place: &LinkPlace, what: &LinkCommand) -> Result<Exit, Fault> {
+    match what {
+        LinkCommand::Pair(asked) => pair::pair(out, place, asked),
+        LinkCommand::Up(asked) => up(out, place, asked),
+        LinkCommand::Show { name, follow } => show::show(out, place, name.as_deref(), *follow),
+        LinkCommand::Rekey { name } => rekey(out, place, name),
+        LinkCommand::Forget { name, yes } => forget(out, place, name, *yes),
+    }
+}
+
+/// The settings, and where state and socket are.
+pub(super) struct Found {
+    pub settings: LinkSettings,
+    pub state: PathBuf,
+    pub socket: PathBuf,
+}
+
+impl Found {
+    pub(super) fn of(place: &LinkPlace) -> Result<Self, Fault> {
+        let path = place.config.as_deref().unwrap_or(Path::new(SETTINGS));
+        let settings = LinkSettings::load(path, place.config.is_some())?;
+        let state = state_of(place.state.as_deref(), &settings);
+        // A state folder of one's own has its socket in it.
+        let own = place.state.is_some();
+        let socket = if own { state.join("link.sock") } else { PathBuf::from(SOCKET) };
+        Ok(Self { settings, state, socket })
+    }
+
+    pub(super) fn options(self, names: &[String], serve: bool) -> TunnelOptions {
+        TunnelOptions {
+            state: self.state,
+            settings: self.settings,
+            names: names.to_vec(),
+            socket: serve.then_some(self.socket),
+            serve,
+            clock: Clock::system(),
+        }
+    }
+}
+
+/// Asks the daemon that runs.
+pub(super) fn ask(place: &LinkPlace, asked: &LinkAsk) -> Result<ControlLines, Fault> {
+    control::ask(&Found::of(place)?.socket, asked, START)
+}
+
+fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
+    memory::require_closed()?;
+    let options = Found::of(place)?.options(&asked.names, true);
+    block_on(two_threads(), async {
+        memory::say();
+        let started = Started::open(options, Threads::usual())?;
+        for name in started.daemon.damaged() {
+            out.aside(&format!(
+                "peers/{name}: both slots are damaged, it is set aside; restore the file only if it \
+                 is the newest copy, else forget the link and pair again"
+            ));
+        }
+        let links = started.daemon.links();
+        for link in &links {
+            out.either(link, format!("link     {}   on {}", link.name, link.on));
+        }
+        if links.is_empty() {
+            out.line("link     none yet; pair one: `mezza link pair IF`");
+        }
+        if asked.check {
+            return Ok(Exit::Done);
+        }
+        let (stop, stopped) = watch::channel(false);
+        let running = started.run(stopped);
+        tokio::pin!(running);
+        tokio::select! {
+            ended = &mut running => ended,
+            signal = until_stopped(stop.subscribe()) => {
+                signal?;
+                let _ = stop.send(true);
+                running.await
+            }
+        }
+    })
+}
+
+fn rekey(out: Out, place: &LinkPlace, name: &str) -> Result<Exit, Fault> {
+    let asked = LinkAsk::Rekey { name: name.to_owned() };
+    ask(place, &asked)?.try_for_each(|line| line.map(|_| ()))?;
+    out.either(&json!({ "event": "asked", "name": name }), format!("{name} exchanges keys"));
+    Ok(Exit::Done)
+}
+
+fn forget(out: Out, place: &LinkPlace, name: &str, yes: bool) -> Result<Exit, Fault> {
+    if !yes && !agreed(&format!("forget {name}? The pairing cannot be restored. [y/N] ")) {
+        return Ok(Exit::No);
+    }
+    let asked = LinkAsk::Forget { name: name.to_owned() };
+    match ask(place, &asked) {
+        Ok(mut lines) => lines.try_for_each(|line| line.map(|_| ()))?,
+        // Nobody runs it: the folder is ours.
+        Err(fault) if fault.code == Exit::Unreachable => forget_alone(place, name)?,
+        Err(fault) => return Err(fault),
+    }
+    out.either(&json!({ "event": "forgotten", "name": name }), format!("{name} is forgotten"));
+    Ok(Exit::Done)
+}
+
+fn forget_alone(place: &LinkPlace, name: &str) -> Result<(), Fault> {
+    let options = Found::of(place)?.options(&[], false);
+    block_on(two_threads(), async {
+        let mut started = Started::open(options, Threads::usual())?;
+        started.daemon.forget(name).map(|()| Exit::Done)
+    })
+    .map(|_| ())
+}
+
+/// Asks a question on the terminal; anything but yes is no.
+pub(super) fn agreed(question: &str) -> bool {
+    let _ = write!(std::io::stderr().lock(), "{question}");
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line);
+    read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
+}

@@ -1,0 +1,220 @@
+//! The thread of a carrier that receives: from its socket to the interfaces of its links.
+
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+
+use mezza_seka::offload::{Assembler, JOINED_MAX, JoinedRun, Joiner, TextPlace};
+use mezza_seka::session::index_of;
+use mezza_seka::suite::FrameKey;
+use mezza_seka::wire::{DATA_HEADER_BYTES, HANDSHAKE_BYTES_MAX, kind_of};
+use mezza_seka::{FrameError, LinkSession, Opener};
+use tokio::sync::mpsc;
+
+use super::TunnelEvent;
+use super::address::Endpoint;
+use super::carrier::{Batch, Carrier, READ_BYTES};
+use super::shared::{Drop, LinkShared, OpenEntry, SessionTable};
+use super::tap::may_pass;
+
+/// A session of this thread.
+struct Opening<F> {
+    link: Arc<LinkShared>,
+    session: Arc<LinkSession>,
+    opener: Opener<F>,
+    assembler: Assembler,
+    /// Whether the machine knows that the peer was heard under it.
+    told: bool,
+    /// Where its last frame came from.
+    from: Option<Endpoint>,
+}
+
+/// The state of the thread.
+struct Receiver<F> {
+    carrier: Arc<Carrier>,
+    table: Arc<SessionTable>,
+    /// The table that `open` was made from.
+    seen: Arc<Vec<OpenEntry>>,
+    /// By the index that stands in frames.
+    open: BTreeMap<u32, Opening<F>>,
+    events: mpsc::Sender<TunnelEvent>,
+    joiner: Joiner,
+}
+
+/// Hands over what the carrier delivers, until its socket is gone.
+pub(super) fn run<F: FrameKey>(
+    carrier: Arc<Carrier>,
+    table: Arc<SessionTable>,
+    events: mpsc::Sender<TunnelEvent>,
+) {
+    let mut buffer = vec![0; READ_BYTES];
+    let mut batch = Batch::default();
+    let mut receiver = Receiver::<F> {
+        carrier: Arc::clone(&carrier),
+        table,
+        seen: Arc::default(),
+        open: BTreeMap::new(),
+        events,
+        joiner: Joiner::default(),
+    };
+    loop {
+        match carrier.read(&mut buffer, &mut batch) {
+            Ok(()) => receiver.take(&mut buffer, &batch),
+            // The interface is down, or a frame of ours found nobody: later frames may pass.
+            Err(error) if is_passing(&error) => {}
+            Err(error) => {
+                tracing::error!(%error, "a carrier of links is gone");
+                return;
+            }
+        }
+    }
+}
+
+fn is_passing(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{
+        ConnectionRefused, HostUnreachable, Interrupted, NetworkDown, NetworkUnreachable,
+    };
+    let kinds = [ConnectionRefused, HostUnreachable, Interrupted, NetworkDown, NetworkUnreachable];
+    if error.kind() == NetworkDown {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    kinds.contains(&error.kind())
+}
+
+impl<F: FrameKey> Receiver<F> {
+    fn take(&mut self, buffer: &mut [u8], batch: &Batch) {
+        self.refresh();
+        let Some(from) = batch.from else { return };
+        let mut last = None;
+        for range in &batch.frames {
+            let frame = &mut buffer[range.clone()];
+            if kind_of(frame).is_some() && frame.len() <= HANDSHAKE_BYTES_MAX {
+                let frame = frame.to_vec();
+                // A full queue drops it (SEKA-72): who has something to say repeats it.
+                let interface = self.carrier.interface();
+                let _ = self.events.try_send(TunnelEvent::Frame { interface, from, frame });
+                continue;
+            }
+            let Some(index) = index_of(frame) else { continue };
+            if last != Some(index) {
+                self.finish(buffer, last);
+                last = Some(index);
+            }
+            self.take_data(buffer, range, index, from);
+        }
+        self.finish(buffer, last);
+    }
+
+    /// Sessions that are gone are forgotten with their keys, new ones are opened.
+    fn refresh(&mut self) {
+        let table = self.table.load_full();
+        if Arc::ptr_eq(&table, &self.seen) {
+            return;
+        }
+        self.open
+            .retain(|_, open| table.iter().any(|entry| Arc::ptr_eq(&entry.session, &open.session)));
+        for entry in table.iter() {
+            self.open.entry(entry.session.own_index()).or_insert_with(|| Opening {
+                link: Arc::clone(&entry.link),
+                session: Arc::clone(&entry.session),
+                opener: Opener::default(),
+                assembler: Assembler::default(),
+                told: false,
+                from: None,
+            });
+        }
+        self.seen = table;
+    }
+
+    /// A DATA frame: opened in place, then joined, put together or handed over.
+    fn take_data(&mut self, buffer: &mut [u8], range: &Range<usize>, index: u32, from: Endpoint) {
+        let Some(open) = self.open.get_mut(&index) else { return };
+        let (packet, text_bytes) = match open.opener.open(&open.session, &mut buffer[range.clone()])
+        {
+            Ok((packet, text)) => (packet, text.len()),
+            Err(error) => {
+                return open.link.counters.dropped(match error {
+                    FrameError::Replayed => Drop::Replayed,
+                    _ => Drop::Forged,
+                });
+            }
+        };
+        open.heard(from, &self.events);
+        let at = range.start + DATA_HEADER_BYTES;
+        let text = &buffer[at..at + text_bytes];
+        // A keep-alive has flags and nothing behind them.
+        if text.len() <= 1 {
+            return;
+        }
+        open.link.counters.received(1, text_bytes - 1);
+        if Assembler::is_fragment(text) {
+            if let Some(whole) = open.assembler.push(packet, text) {
+                deliver_whole(&open.link, &whole);
+            }
+            return;
+        }
+        if !may_pass(&text[1..]) {
+            return;
+        }
+        let place = TextPlace { packet, range: at..at + text_bytes };
+        let link = &open.link;
+        let buffer = &*buffer;
+        let taken = self.joiner.push(buffer, &place, &mut |run| deliver(link, buffer, run));
+        if !taken {
+            link.counters.dropped(Drop::Fragment);
+        }
+    }
+
+    /// Hands over the run that is open.
+    fn finish(&mut self, buffer: &[u8], index: Option<u32>) {
+        let Some(open) = index.and_then(|index| self.open.get(&index)) else { return };
+        let link = &open.link;
+        self.joiner.finish(&mut |run| deliver(link, buffer, run));
+    }
+}
+
+impl<F> Opening<F> {
+    /// A frame opened: the machine hears of the first one, and of a new address.
+    fn heard(&mut self, from: Endpoint, events: &mpsc::Sender<TunnelEvent>) {
+        let (link, attempt) = (self.link.number, self.session.attempt());
+        if !self.told {
+            self.told = events.try_send(TunnelEvent::Fresh { link, attempt }).is_ok();
+        }
+        if self.from != Some(from) {
+            self.from = Some(from);
+            let known = self.link.endpoint.load();
+            if known.as_deref() != Some(&from) {
+                self.link.endpoint.store(Some(Arc::new(from)));
+                let _ = events.try_send(TunnelEvent::Moved { link, to: from });
+            }
+        }
+    }
+}
+
+/// Writes a run to the interface. A frame that the interface refuses is dropped alone.
+fn deliver(link: &LinkShared, buffer: &[u8], run: &JoinedRun<'_>) {
+    let mut parts = [IoSlice::new(&[]); JOINED_MAX + 1];
+    parts[0] = IoSlice::new(run.head);
+    for (part, piece) in parts[1..].iter_mut().zip(run.pieces) {
+        *part = IoSlice::new(&buffer[piece.clone()]);
+    }
+    if link.tap.write(&parts[..=run.pieces.len()]).is_err() {
+        link.counters.dropped(Drop::Queue);
+    }
+}
+
+/// A frame that was put together out of fragments: `flags | frame`.
+fn deliver_whole(link: &LinkShared, text: &[u8]) {
+    if text.get(1..).is_none_or(|frame| !may_pass(frame)) {
+        return;
+    }
+    let mut joiner = Joiner::default();
+    let place = TextPlace { packet: 0, range: 0..text.len() };
+    let emit = &mut |run: &JoinedRun<'_>| deliver(link, text, run);
+    if joiner.push(text, &place, emit) {
+        joiner.finish(emit);
+    } else {
+        link.counters.dropped(Drop::Fragment);
+    }
+}

@@ -1,0 +1,136 @@
+//! What control and data threads share of a link: nothing in it is locked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Thread;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use mezza_seka::LinkSession;
+
+use super::address::Endpoint;
+use super::carrier::Carrier;
+use super::tap::Tap;
+
+/// Why a frame was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drop {
+    /// Its tag does not fit.
+    Forged,
+    /// Its packet number was seen, or is too old.
+    Replayed,
+    /// There was no session within a second.
+    Late,
+    /// A queue of the system was full.
+    Queue,
+    /// It could not be cut, or not be joined.
+    Fragment,
+}
+
+impl Drop {
+    /// All of them, with their words in metrics and in `show`.
+    pub(crate) const ALL: [(Self, &'static str); 5] = [
+        (Self::Forged, "forged"),
+        (Self::Replayed, "replayed"),
+        (Self::Late, "late"),
+        (Self::Queue, "queue"),
+        (Self::Fragment, "fragment"),
+    ];
+}
+
+/// Frames and bytes of a link since it came up.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Frames sent and received; bytes of Ethernet frames sent and received.
+    counts: [AtomicU64; 4],
+    drops: [AtomicU64; Drop::ALL.len()],
+}
+
+impl Counters {
+    /// Frames that left.
+    pub(super) fn sent(&self, frames: usize, bytes: usize) {
+        self.counts[0].fetch_add(frames as u64, Ordering::Relaxed);
+        self.counts[2].fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Frames that opened.
+    pub(super) fn received(&self, frames: usize, bytes: usize) {
+        self.counts[1].fetch_add(frames as u64, Ordering::Relaxed);
+        self.counts[3].fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// A frame that was dropped.
+    pub(super) fn dropped(&self, why: Drop) {
+        self.drops[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Frames sent, frames received, bytes sent, bytes received.
+    pub(crate) fn totals(&self) -> [u64; 4] {
+        self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// How many were dropped for this.
+    pub(crate) fn drops(&self, why: Drop) -> u64 {
+        self.drops[why as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// A link, for its threads.
+#[derive(Debug)]
+pub(crate) struct LinkShared {
+    /// Its number on this machine.
+    pub number: u16,
+    /// Its interface.
+    pub tap: Tap,
+    /// What carries it.
+    pub carrier: Arc<Carrier>,
+    /// Bytes of an Ethernet frame that fit into one frame of the carrier.
+    pub room: usize,
+    /// The session to send under.
+    pub sending: ArcSwapOption<LinkSession>,
+    /// Where the peer is.
+    pub endpoint: ArcSwapOption<Endpoint>,
+    /// What happened.
+    pub counters: Counters,
+    /// The thread that sends, to wake it when there is a session.
+    sender: ArcSwapOption<Thread>,
+}
+
+impl LinkShared {
+    pub(super) fn new(number: u16, tap: Tap, carrier: Arc<Carrier>, room: usize) -> Self {
+        Self {
+            number,
+            tap,
+            carrier,
+            room,
+            sending: ArcSwapOption::empty(),
+            endpoint: ArcSwapOption::empty(),
+            counters: Counters::default(),
+            sender: ArcSwapOption::empty(),
+        }
+    }
+
+    /// The thread that sends is this one.
+    pub(super) fn i_am_sender(&self) {
+        self.sender.store(Some(Arc::new(std::thread::current())));
+    }
+
+    /// Sends under `session` from now on, or under none.
+    pub(super) fn send_under(&self, session: Option<Arc<LinkSession>>) {
+        self.sending.store(session);
+        if let Some(sender) = &*self.sender.load() {
+            sender.unpark();
+        }
+    }
+}
+
+/// A session that frames may arrive under.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenEntry {
+    /// Whose it is.
+    pub link: Arc<LinkShared>,
+    /// Its keys.
+    pub session: Arc<LinkSession>,
+}
+
+/// All sessions that frames of one carrier may arrive under; replaced as a whole.
+pub(crate) type SessionTable = ArcSwap<Vec<OpenEntry>>;

@@ -1,0 +1,292 @@
+//! The state folder: one file of two slots for each pairing, and the thread that writes them.
+//!
+//! ```text
+//! STATE/           0700
+//!   lock                one daemon, or one `pair`, at a time (SEKA-51)
+//!   store.key    0600   32 bytes: opens the records
+//!   id           0600   6 bytes: our name on links
+//!   peers/ID.st  0600   two slots, at 0 and 4,096: 256 sealed bytes each
+//!   peers/ID.toml       interface and carrier of the pairing, for people
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use data_encoding::HEXLOWER;
+use mezza_core::{CryptoRng, Secret};
+use mezza_seka::record::SEALED_BYTES;
+use mezza_seka::{LinkId, PeerRecord, StoreKey};
+
+use crate::api::{Exit, Fault};
+use crate::process::home::private;
+use crate::process::lock::Lock;
+
+/// Where the second slot begins.
+const SLOT_BYTES: u64 = 4_096;
+const FILE_BYTES: usize = 2 * SLOT_BYTES as usize;
+/// Writes that wait for the thread.
+const WRITES_MAX: usize = 256;
+
+/// The folder, locked.
+#[derive(Debug)]
+pub(crate) struct StateFolder {
+    root: PathBuf,
+    key: StoreKey,
+    id: LinkId,
+    _lock: Lock,
+}
+
+/// A pairing that was read, or why it was not: it is set aside, and the others go on.
+pub(crate) enum StoredPeer {
+    /// It opens.
+    Sound(Box<(u64, PeerRecord)>, PeerFile),
+    /// It does not: the file's name.
+    Damaged(String),
+}
+
+impl StateFolder {
+    /// Opens the folder, and makes what is missing.
+    ///
+    /// # Errors
+    /// 75 if another process has it, 77 for wrong modes, 73 if it cannot be written.
+    pub(crate) fn open(root: &Path, rng: &mut dyn CryptoRng) -> Result<Self, Fault> {
+        if let Some(above) = root.parent().filter(|above| !above.exists()) {
+            fs::create_dir_all(above).map_err(|error| private::cannot_write(above, &error))?;
+        }
+        // The service manager may have made it a link to a folder of its own.
+        let root = fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
+        private::folder(&root)?;
+        private::folder(&root.join("peers"))?;
+        let lock = Lock::take(&root.join("lock")).map_err(in_use)?;
+        let key = StoreKey::new(load_or_draw(&root.join("store.key"), rng)?);
+        let id = load_id(&root.join("id"), rng)?;
+        Ok(Self { root, key, id, _lock: lock })
+    }
+
+    /// The key of the records.
+    pub(crate) fn key(&self) -> StoreKey {
+        self.key.duplicate()
+    }
+
+    /// Our name on links.
+    pub(crate) fn id(&self) -> LinkId {
+        self.id
+    }
+
+    /// All pairings.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub(crate) fn peers(&self) -> Result<Vec<StoredPeer>, Fault> {
+        let folder = self.root.join("peers");
+        let entries =
+            fs::read_dir(&folder).map_err(|error| private::cannot_read(&folder, &error))?;
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|ending| ending == "st"));
+        paths.sort();
+        Ok(paths.iter().map(|path| self.peer(path)).collect())
+    }
+
+    fn peer(&self, path: &Path) -> StoredPeer {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match private::read(path, FILE_BYTES).ok().and_then(|bytes| self.newest(path, &bytes)) {
+            Some((stored, file)) => StoredPeer::Sound(Box::new(stored), file),
+            None => StoredPeer::Damaged(name),
+        }
+    }
+
+    fn newest(&self, path: &Path, bytes: &[u8]) -> Option<((u64, PeerRecord), PeerFile)> {
+        let slot = |at: usize| bytes.get(at..at + SEALED_BYTES).unwrap_or_default();
+        let slots = [slot(0), slot(SLOT_BYTES as usize)];
+        let (seq, place, record) = PeerRecord::newest(&self.key, slots).ok()?;
+        let file = OpenOptions::new().write(true).open(path).ok()?;
+        let file = PeerFile { file: Some(file), path: path.to_path_buf(), newest: place };
+        Some(((seq, record), file))
+    }
+
+    /// The file of a pairing that has none yet; a left-over of one that never stood is replaced.
+    pub(crate) fn fresh(&self, peer: &LinkId) -> PeerFile {
+        PeerFile { file: None, path: self.path(peer, "st"), newest: 1 }
+    }
+
+    /// What a person reads of a pairing beside its record.
+    pub(crate) fn notes(&self, peer: &LinkId) -> PathBuf {
+        self.path(peer, "toml")
+    }
+
+    fn path(&self, peer: &LinkId, ending: &str) -> PathBuf {
+        let name = HEXLOWER.encode(peer.as_bytes());
+        self.root.join("peers").join(format!("{name}.{ending}"))
+    }
+
+    /// Forgets a pairing: both slots are overwritten before the file goes (SEKA-53).
+    ///
+    /// # Errors
+    /// 73 if it cannot be written.
+    pub(crate) fn forget(&self, name: &str) -> Result<(), Fault> {
+        let path = self.root.join("peers").join(name);
+        let wiped = OpenOptions::new().write(true).open(&path).and_then(|file| {
+            file.write_all_at(&[0; FILE_BYTES], 0)?;
+            file.sync_all()?;
+            fs::remove_file(&path)?;
+            sync_folder(&path)
+        });
+        wiped.map_err(|error| private::cannot_write(&path, &error))?;
+        let _ = fs::remove_file(path.with_extension("toml"));
+        Ok(())
+    }
+}
+
+fn in_use(fault: Fault) -> Fault {
+    if fault.code == Exit::Busy {
+        let text = fault.text.replace("vault", "the state folder");
+        return Fault::new(Exit::Busy, text, "stop that process, or name another --state");
+    }
+    fault
+}
+
+fn load_or_draw(path: &Path, rng: &mut dyn CryptoRng) -> Result<Secret<32>, Fault> {
+    if !path.exists() {
+        let key = Secret::<32>::random(rng);
+        private::replace(path, key.expose())?;
+        return Ok(key);
+    }
+    let bytes = mezza_core::Wiping::new(private::read(path, 33)?);
+    <&[u8; 32]>::try_from(bytes.as_slice()).map(Secret::copy_from).map_err(|_| damaged(path))
+}
+
+fn load_id(path: &Path, rng: &mut dyn CryptoRng) -> Result<LinkId, Fault> {
+    if !path.exists() {
+        let id = LinkId::random(rng);
+        private::replace(path, id.as_bytes())?;
+        return Ok(id);
+    }
+    let bytes = private::read(path, 7)?;
+    let id = <[u8; 6]>::try_from(bytes).ok().and_then(LinkId::from_bytes);
+    id.ok_or_else(|| damaged(path))
+}
+
+fn damaged(path: &Path) -> Fault {
+    let text = format!("{} is damaged", path.display());
+    Fault::new(Exit::Malformed, text, "restore it, or move the whole folder away and pair again")
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+/// The two slots of a pairing.
+#[derive(Debug)]
+pub(crate) struct PeerFile {
+    /// `None` until the first write.
+    file: Option<File>,
+    path: PathBuf,
+    /// The slot with the newest record.
+    newest: usize,
+}
+
+impl PeerFile {
+    /// Writes a record into the older slot, durably. After a failure the next write goes to the same
+    /// slot (SEKA-24).
+    fn write(&mut self, sealed: &[u8; SEALED_BYTES]) -> io::Result<()> {
+        let slot = 1 - self.newest;
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => self.make()?,
+        };
+        let written =
+            file.write_all_at(sealed, slot as u64 * SLOT_BYTES).and_then(|()| file.sync_data());
+        self.file = Some(file);
+        written?;
+        self.newest = slot;
+        Ok(())
+    }
+
+    /// A file of zeros with its name on the disk.
+    fn make(&self) -> io::Result<File> {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&self.path)?;
+        file.write_all(&[0; FILE_BYTES])?;
+        file.sync_all()?;
+        sync_folder(&self.path)?;
+        Ok(file)
+    }
+}
+
+/// A write for the thread.
+pub(crate) struct RecordWrite {
+    /// Whose it is.
+    pub link: u16,
+    /// Its number.
+    pub seq: u64,
+    /// The bytes.
+    pub sealed: Box<[u8; SEALED_BYTES]>,
+}
+
+/// An order to the thread that writes.
+enum Order {
+    /// A pairing from now on.
+    Open(u16, PeerFile),
+    Write(RecordWrite),
+    /// It is forgotten: its file is closed, and whoever waits is told.
+    Close(u16, mpsc::SyncSender<()>),
+}
+
+/// The one thread that waits for the disk.
+#[derive(Clone)]
+pub(crate) struct StoreThread(mpsc::SyncSender<Order>);
+
+impl StoreThread {
+    /// Starts it; `done` hears of each write, in their order.
+    pub(crate) fn start(done: impl Fn(u16, u64, bool) + Send + 'static) -> io::Result<Self> {
+        let (sender, orders) = mpsc::sync_channel(WRITES_MAX);
+        std::thread::Builder::new().name("link store".into()).spawn(move || {
+            let mut files = std::collections::BTreeMap::<u16, PeerFile>::new();
+            for order in orders {
+                match order {
+                    Order::Open(link, file) => {
+                        files.insert(link, file);
+                    }
+                    Order::Write(RecordWrite { link, seq, sealed }) => {
+                        let written = files.get_mut(&link).map(|file| file.write(&sealed));
+                        let ok = matches!(written, Some(Ok(())));
+                        if let Some(Err(error)) = written {
+                            tracing::error!(%error, "a record of a link cannot be written");
+                        }
+                        done(link, seq, ok);
+                    }
+                    Order::Close(link, told) => {
+                        files.remove(&link);
+                        let _ = told.send(());
+                    }
+                }
+            }
+        })?;
+        Ok(Self(sender))
+    }
+
+    /// A pairing whose records will be written.
+    pub(crate) fn open(&self, link: u16, file: PeerFile) {
+        let _ = self.0.send(Order::Open(link, file));
+    }
+
+    /// A write. It waits only if 256 others wait, which one write for each link never brings about.
+    pub(crate) fn write(&self, write: RecordWrite) {
+        let _ = self.0.send(Order::Write(write));
+    }
+
+    /// Closes the file of a pairing; all its writes are done then.
+    pub(crate) fn close(&self, link: u16) {
+        let (told, closed) = mpsc::sync_channel(1);
+        if self.0.send(Order::Close(link, told)).is_ok() {
+            let _ = closed.recv();
+        }
+    }
+}
