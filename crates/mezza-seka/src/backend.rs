@@ -28,7 +28,6 @@ macro_rules! portable {
                 Self(<$cipher>::new(&Key::<$cipher>::from(*key)))
             }
 
-            #[expect(clippy::expect_used, reason = "the only error is a text above 64 GiB")]
             fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; 16] {
                 let text = InOutBuf::from(text);
                 self.0.encrypt_inout_detached(&Nonce::from(*iv), aad, text).expect("short").into()

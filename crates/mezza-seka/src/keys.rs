@@ -216,7 +216,9 @@ pub(crate) fn keyed(key: &[u8]) -> Hmac<Sha512> {
 
 /// The first `N` bytes of the hash of `parts` under a key that is set up.
 pub(crate) fn finish<const N: usize>(mut mac: Hmac<Sha512>, parts: &[&[u8]]) -> Secret<N> {
-    parts.iter().for_each(|part| mac.update(part));
+    for part in parts {
+        mac.update(part);
+    }
     let whole = Wiping::new(<[u8; 64]>::from(mac.finalize().into_bytes()));
     Secret::init_with(|out| out.copy_from_slice(&whole[..N]))
 }
@@ -243,7 +245,7 @@ snapshot!(struct LinkPair { initiator, responder });
 
 impl LinkId {
     /// Writes the 6 bytes.
-    pub(crate) fn write(&self, w: &mut Writer) {
+    pub(crate) fn write(self, w: &mut Writer) {
         w.bytes(&self.0);
     }
 }

@@ -27,7 +27,7 @@ pub use io::{PeerEvent, PeerInput, PeerOutput, PeerSettings, PeerStatus};
 
 use crate::error::LinkError;
 use crate::exchange::TagKey;
-use crate::keys::{LinkPair, LinkRole};
+use crate::keys::{LinkPair, LinkRole, LinkState};
 use crate::limits::{
     BACKOFF_MS, FLUSH_MS, FLUSH_RETRY_MS, NUDGE_MS, OVERDUE_MS, PACKETS_MAX, TAG_BYTES,
 };
@@ -192,7 +192,7 @@ impl<S: LinkSuite> Peer<S> {
     /// The states as a thief of the disk finds them now: for tests that steal them.
     #[doc(hidden)]
     pub fn stolen_states(&self) -> (&[u8; 32], Option<&[u8; 32]>) {
-        (self.record.current.expose(), self.record.pending.as_ref().map(|state| state.expose()))
+        (self.record.current.expose(), self.record.pending.as_ref().map(LinkState::expose))
     }
 
     fn pair(&self) -> LinkPair {
@@ -517,7 +517,9 @@ impl<S: LinkSuite> Snapshot for Peer<S> {
             wall_ms,
             &outputs.len(),
         ];
-        parts.iter().for_each(|part| part.erased(w));
+        for part in parts {
+            part.erased(w);
+        }
         timers.next().snapshot_into(w);
     }
 }

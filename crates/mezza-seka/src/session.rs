@@ -23,7 +23,7 @@ use crate::wire::{DATA, DATA_HEADER_BYTES};
 const PREFIX_BYTES: usize = 10;
 
 /// `P(sender, receiver) = SHA-512(sender | receiver)[..10]`.
-pub(crate) fn prefix(sender: &LinkId, receiver: &LinkId) -> [u8; PREFIX_BYTES] {
+pub(crate) fn prefix(sender: LinkId, receiver: LinkId) -> [u8; PREFIX_BYTES] {
     let digest = Sha512::new().chain_update(sender.as_bytes()).chain_update(receiver.as_bytes());
     let mut prefix = [0; PREFIX_BYTES];
     prefix.copy_from_slice(&digest.finalize()[..PREFIX_BYTES]);
@@ -53,7 +53,7 @@ impl Way {
         };
         Self {
             root: keyed_hash(key.expose(), &[b"seka1 dir", letter]),
-            prefix: prefix(&pair.side(sender), &pair.side(sender.other())),
+            prefix: prefix(pair.side(sender), pair.side(sender.other())),
         }
     }
 

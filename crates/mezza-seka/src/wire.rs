@@ -71,7 +71,7 @@ impl FieldBytes for LinkId {
     const BYTES: usize = 6;
 
     fn write(&self, w: &mut Writer) {
-        Self::write(self, w);
+        Self::write(*self, w);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -433,7 +433,7 @@ mod tests {
                 assert_eq!(field.offset, end, "{}", field.name);
                 end + field.bytes
             });
-            assert_eq!(end, fields.last().map(|last| last.offset + last.bytes).unwrap_or(0));
+            assert_eq!(end, fields.last().map_or(0, |last| last.offset + last.bytes));
         }
     }
 }

@@ -141,16 +141,17 @@ fn leftovers(path: &str, text: &str) -> Vec<Diagnostic> {
     on_lines(path, text, wrong).collect()
 }
 
-/// RATCHET-46: the paper's literal suite exists to be measured, not to be used.
+/// RATCHET-46, SEKA-28: a paper's literal suite exists to be measured, not to be used.
 fn paper_suite(path: &str, code: &str) -> Vec<Diagnostic> {
     let owner = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
-    if owner.is_none_or(|name| name == "mezza-ratchet" || name == "mezza-lab") {
+    if owner.is_none_or(|name| ["mezza-ratchet", "mezza-seka", "mezza-lab"].contains(&name)) {
         return Vec::new();
     }
     let known = owner.and_then(floor).is_some();
     let wrong = |line: &str| {
-        (known && line.contains("suite::paper"))
-            .then(|| "`suite::paper` may be imported by mezza-lab alone (RATCHET-46)".to_owned())
+        (known && line.contains("suite::paper")).then(|| {
+            "`suite::paper` may be imported by mezza-lab alone (RATCHET-46, SEKA-28)".to_owned()
+        })
     };
     on_lines(path, code, wrong).collect()
 }

@@ -109,7 +109,7 @@ impl<S: LinkSuite> Pairing<S> {
         let m1 = CanonicalPoint::own(ephemeral.public());
         let s3 = self.s3(&m1, sender);
         if let Some(state) = self.first_state(ephemeral, (&m1, &s2.m2)) {
-            self.asks = s3.clone();
+            self.asks.clone_from(&s3);
             self.show(&s3, state);
             self.ask(now);
         }

@@ -237,7 +237,9 @@ impl<S: LinkSuite> Peer<S> {
             .chain(self.pending.as_ref().map(|key| (key, self.record.pending_born)))
             .map(|(key, born)| self.nudge_under(key, born))
             .collect();
-        frames.into_iter().for_each(|frame| self.send(frame));
+        for frame in frames {
+            self.send(frame);
+        }
     }
 
     fn nudge_under(&self, key: &TagKey<S>, born: i64) -> Vec<u8> {

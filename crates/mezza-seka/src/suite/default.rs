@@ -46,11 +46,11 @@ impl<B: LinkBackend + Send> LinkSuite for DefaultSuite<B> {
         m1: &CanonicalPoint,
         _: &mut dyn CryptoRng,
     ) -> [u8; TAG_BYTES] {
-        derived_id(initiator, m1)
+        derived_id(*initiator, m1)
     }
 
     fn is_session_id(id: &[u8; TAG_BYTES], initiator: &LinkId, m1: &CanonicalPoint) -> bool {
-        id.ct_eq(&derived_id(initiator, m1)).into()
+        id.ct_eq(&derived_id(*initiator, m1)).into()
     }
 
     fn bootstrap(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState {
@@ -77,7 +77,7 @@ impl<B: LinkBackend + Send> LinkSuite for DefaultSuite<B> {
     }
 }
 
-fn derived_id(initiator: &LinkId, m1: &CanonicalPoint) -> [u8; TAG_BYTES] {
+fn derived_id(initiator: LinkId, m1: &CanonicalPoint) -> [u8; TAG_BYTES] {
     let digest = Sha256::new()
         .chain_update(b"seka1 s")
         .chain_update(initiator.as_bytes())

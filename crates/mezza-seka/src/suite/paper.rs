@@ -9,7 +9,7 @@ use super::{Derived, ExchangeView, GcmFrames, LinkMac, LinkSuite, TagPlace};
 use crate::backend::LinkBackend;
 use crate::keys::{CanonicalPoint, LinkId, LinkState, SessionKey, kdf};
 use crate::limits::{PAPER_ATTEMPTS_MAX, TAG_BYTES};
-use crate::session::nonce;
+use crate::session::{nonce, prefix};
 
 /// Bytes of a state and of a session key.
 const KEY_BYTES: usize = 16;
@@ -37,7 +37,7 @@ impl<B: LinkBackend> LinkMac for GmacTags<B> {
             joined[len..len + part.len()].copy_from_slice(part);
             len += part.len();
         }
-        let iv = nonce(&prefix(&place.sender, &place.receiver), place.counter);
+        let iv = nonce(&prefix(place.sender, place.receiver), place.counter);
         self.0.seal(&iv, &joined[..len], &mut [])
     }
 }
@@ -79,6 +79,3 @@ impl<B: LinkBackend + Send> LinkSuite for PaperSuite<B> {
         Derived { state: LinkState::new(half(0)), session: SessionKey::new(half(KEY_BYTES)) }
     }
 }
-
-/// `P(sender, receiver)`, the 10 bytes that tell directions apart.
-pub(crate) use crate::session::prefix;

@@ -1,1 +1,4 @@
+//! The tests of pairing, exchange and session.
 
+mod pair;
+mod stage;

@@ -18,12 +18,10 @@ macro_rules! gcm {
         pub struct $name(LessSafeKey);
 
         impl AeadKey<$bytes> for $name {
-            #[expect(clippy::expect_used, reason = "the array has the size of a key")]
             fn new(key: &[u8; $bytes]) -> Self {
                 Self(LessSafeKey::new(UnboundKey::new(&$algorithm, key).expect("a key")))
             }
 
-            #[expect(clippy::expect_used, reason = "the only error is a text above 64 GiB")]
             fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; 16] {
                 let nonce = Nonce::assume_unique_for_key(*iv);
                 let tag = self.0.seal_in_place_separate_tag(nonce, Aad::from(aad), text);

@@ -258,16 +258,19 @@ mod tests {
                 if asked.is_empty() {
                     answer.fault(&Fault::new(Exit::NotFound, "nothing is asked", "ask something"));
                 }
-                asked.iter().for_each(|number| assert!(answer.line(number)));
+                for number in &asked {
+                    assert!(answer.line(number));
+                }
             }
         });
         ControlSocket::serve::<Vec<u32>, Asked>(path, sender).expect("a socket")
     }
 
     fn answer(path: &Path, request: &impl Serialize) -> Vec<Result<Value, Fault>> {
-        ask(path, request, "start it")
-            .map(Iterator::collect)
-            .unwrap_or_else(|fault| vec![Err(fault)])
+        match ask(path, request, "start it") {
+            Ok(lines) => lines.collect(),
+            Err(fault) => vec![Err(fault)],
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -282,7 +285,7 @@ mod tests {
         let wrong = answer(&path, &"no list");
         assert_eq!(wrong[0].as_ref().map_err(|fault| fault.code), Err(Exit::Malformed));
         let long = answer(&path, &vec![1_000_000_u32; 20_000]);
-        assert!(long.first().is_none_or(|line| line.is_err()), "{long:?}");
+        assert!(long.first().is_none_or(Result::is_err), "{long:?}");
         drop(served);
         let gone = answer(&path, &[1]);
         assert_eq!(gone[0].as_ref().map_err(|fault| fault.code), Err(Exit::Unreachable));

@@ -66,7 +66,7 @@ pub(crate) struct PairAsk {
 /// A role in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum RoleName {
+pub enum RoleName {
     /// Begins every exchange.
     Initiator,
     /// Answers.

@@ -1,7 +1,8 @@
 //! The control task: the machines of all links, one pairing at a time, and who asks.
 
+mod pairing;
+
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +10,14 @@ use std::time::Duration;
 use mezza_core::Time;
 use mezza_seka::suite::{FrameKey, LinkSuite};
 use mezza_seka::wire::{DATA_OVERHEAD_BYTES, names_of};
-use mezza_seka::{LinkId, PairingInput, PairingSettings, Peer, PeerEvent, PeerInput};
+use mezza_seka::{LinkId, PairingInput, Peer, PeerEvent, PeerInput};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
 use super::address::Endpoint;
 use super::carrier::{Carrier, EtherCarrier, UdpCarrier};
 use super::config::{CarrierKind, LinkPlan, LinkSettings, PairNote};
-use super::control::{LinkAsk, LinkJson, PairAsk, show};
+use super::control::{LinkAsk, LinkJson, show};
 use super::link::Link;
 use super::pair::PairingRun;
 use super::shared::{LinkShared, OpenEntry, SessionTable};
@@ -197,7 +198,7 @@ impl Daemon {
                 }
                 continue;
             }
-            let note = self.note(&name, &stored.1.peer)?;
+            let note = self.note(&name, stored.1.peer)?;
             let plan = self.options.settings.plan(&note)?;
             let key = self.folder.key();
             let peer = Peer::restore(stored, key, plan.peer, now)
@@ -211,7 +212,7 @@ impl Daemon {
         }
     }
 
-    fn note(&self, name: &str, peer: &LinkId) -> Result<PairNote, Fault> {
+    fn note(&self, name: &str, peer: LinkId) -> Result<PairNote, Fault> {
         let entry = self.options.settings.link.contains_key(name);
         let note = PairNote::load(&self.folder.notes(peer)).filter(|note| note.name == name);
         note.or_else(|| entry.then(|| PairNote::new(name, "", CarrierKind::Udp))).ok_or_else(|| {
@@ -351,7 +352,8 @@ impl Daemon {
         let now = self.moment().boot;
         let links =
             self.links.values().filter(|link| name.is_none_or(|name| link.plan.name == name));
-        links.map(|link| answer.line(&show(link, now))).all(|read| read)
+        let mut links = links;
+        links.all(|link| answer.line(&show(link, now)))
     }
 
     pub(crate) fn forget(&mut self, name: &str) -> Result<(), Fault> {
@@ -378,107 +380,6 @@ impl Daemon {
             .iter()
             .map(|(number, link)| (*number, (link.plan.name.clone(), link.peer.record().peer)));
         running.chain(self.idle.iter().map(|(number, known)| (*number, known.clone()))).collect()
-    }
-
-    fn pair(&mut self, ask: PairAsk, answer: &ControlAnswer) -> Result<(), Fault> {
-        if self.pairing.is_some() {
-            return Err(Fault::new(Exit::Busy, "a pairing is under way", "wait for its end"));
-        }
-        let known = self.known();
-        let same = known.iter().find(|(_, (name, _))| *name == ask.name);
-        if same.is_some() && !ask.replace {
-            let text = format!("there is a link {} already", ask.name);
-            return Err(Fault::new(Exit::No, text, "choose another --name, or add --replace"));
-        }
-        let replaced = same.map(|(number, (_, id))| (*number, *id));
-        let free = (0..=u16::MAX).find(|number| !known.contains_key(number)).unwrap_or(u16::MAX);
-        let link = replaced.map_or(free, |(number, _)| number);
-        let own = self.folder.id();
-        let mut settings = PairingSettings::new(own, &ask.name, link);
-        settings.sas = ask.sas;
-        settings.role = ask.role.map(Into::into);
-        settings.window_ms = ask.window_s * 1_000;
-        settings.peer = ask.peer.as_deref().map(peer_id).transpose()?;
-        settings.known = known
-            .values()
-            .map(|(_, id)| *id)
-            .filter(|id| replaced.is_none_or(|(_, gone)| gone != *id))
-            .collect();
-        let plan = self.options.settings.plan(&PairNote::new(&ask.name, &ask.on, ask.carrier))?;
-        settings.peer_settings = plan.peer;
-        let carrier = self.carrier(&ask.on, ask.carrier, plan.listen)?;
-        let to = target(&ask, carrier.interface(), plan.listen)?;
-        let Moment { wall, boot } = self.moment();
-        let begin = (ask, carrier, answer.clone());
-        let keys = (self.folder.key(), to);
-        self.pairing = Some(PairingRun::begin(begin, settings, keys, (boot, wall)));
-        Ok(())
-    }
-
-    /// What follows from a pairing: it failed, it stands, or it needs a file to be written into.
-    fn settle_pairing(&mut self, now: Time) -> Result<(), Fault> {
-        let known = self.known();
-        let Some(run) = &mut self.pairing else { return Ok(()) };
-        let before = run.found;
-        let name = |id: &LinkId| {
-            let same = known.values().find(|(_, known)| known == id);
-            same.map_or_else(|| "another link".to_owned(), |(name, _)| name.clone())
-        };
-        let failed = run.settle(&self.store, &name, now);
-        if let (None, Some(found)) = (before, run.found) {
-            // The old record of a pairing that is replaced stays until the new one stands.
-            self.store.open(run.link, self.folder.fresh(&found));
-        }
-        if let Some(fault) = failed {
-            run.tell(&fault);
-            self.pairing = None;
-            return if self.options.serve { Ok(()) } else { Err(fault) };
-        }
-        if run.is_over(now)
-            && let Some(run) = self.pairing.take()
-        {
-            self.keep(run, now)?;
-        }
-        Ok(())
-    }
-
-    /// A pairing stands: its note is written, an old one of its name goes, and the link comes up.
-    fn keep(&mut self, run: PairingRun, now: Time) -> Result<(), Fault> {
-        let (ask, link) = (run.ask.clone(), run.link);
-        let Some((mut peer, endpoint, answer)) = run.finish() else { return Ok(()) };
-        let id = peer.record().peer;
-        let mut note = PairNote::new(&ask.name, &ask.on, ask.carrier);
-        note.listen = self.options.settings.plan(&note)?.listen;
-        note.keep(&self.folder.notes(&id))?;
-        let old = self.links.remove(&link).map(|old| {
-            old.shared.send_under(None);
-            let _ = netlink::delete(old.shared.tap.name());
-            old.peer.record().peer
-        });
-        let old = old.or_else(|| self.idle.remove(&link).map(|(_, id)| id));
-        if let Some(old) = old.filter(|old| *old != id) {
-            let file = data_encoding::HEXLOWER.encode(old.as_bytes());
-            self.folder.forget(&format!("{file}.st"))?;
-        }
-        let _ = mezza_core::Machine::handle(
-            &mut *peer,
-            PeerInput::Heard(endpoint.stored()),
-            now,
-            &mut OsRng,
-        );
-        let value = json!({
-            "event": "paired", "name": ask.name, "peer": id.to_string(),
-            "pairing": if ask.sas { "digits" } else { "unverified" }, "on": ask.on,
-        });
-        if self.options.serve {
-            let plan = self.options.settings.plan(&note)?;
-            self.bring_up(*peer, plan, now)?;
-            self.publish();
-        } else {
-            self.idle.insert(link, (ask.name.clone(), id));
-        }
-        answer.line(&value);
-        Ok(())
     }
 
     fn tell(name: &str, event: PeerEvent) {
@@ -607,33 +508,4 @@ fn carrier_mtu(interface: &str) -> usize {
     let mtu = text.ok().and_then(|text| text.trim().parse().ok());
     // A jumbo interface, or loopback, is used up to what a datagram may have.
     mtu.unwrap_or(CARRIER_MTU).clamp(1_280, 9_216)
-}
-
-fn peer_id(text: &str) -> Result<LinkId, Fault> {
-    let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.replace(':', "").as_bytes()).ok();
-    let id = bytes.and_then(|bytes| LinkId::from_bytes(bytes.try_into().ok()?));
-    id.ok_or_else(|| {
-        let text = format!("{text} is no name of a device");
-        Fault::new(Exit::Usage, text, "write it like 3a:91:07:c2:5e:10")
-    })
-}
-
-/// Where B1 goes instead of to everybody (SEKA-36).
-fn target(ask: &PairAsk, interface: u32, port: u16) -> Result<Option<Endpoint>, Fault> {
-    let Some(text) = &ask.to else { return Ok(None) };
-    let plain = text.split('%').next().unwrap_or_default();
-    let address: Option<SocketAddr> = text
-        .parse()
-        .ok()
-        .or_else(|| plain.parse::<std::net::IpAddr>().ok().map(|ip| (ip, port).into()));
-    let Some(address) = address else {
-        let text = format!("{text} is no address");
-        return Err(Fault::new(Exit::Usage, text, "write ADDRESS or ADDRESS:PORT"));
-    };
-    let endpoint = Endpoint::of(address, interface);
-    if !ask.sas && !endpoint.is_on_link() {
-        let text = format!("{} is not on this link", address.ip());
-        return Err(Fault::new(Exit::Usage, text, "pairing across a network needs --sas"));
-    }
-    Ok(Some(endpoint))
 }

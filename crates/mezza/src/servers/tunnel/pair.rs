@@ -150,7 +150,7 @@ impl PairingRun {
         match output {
             PeerOutput::Want => self.give(now),
             PeerOutput::Store { seq, sealed } => {
-                store.write(RecordWrite { link: self.link, seq, sealed })
+                store.write(RecordWrite { link: self.link, seq, sealed });
             }
             PeerOutput::Install(session) => self.sessions.push((*session, Opener::default())),
             PeerOutput::KeepAlive(attempt) => self.keep_alive(attempt),

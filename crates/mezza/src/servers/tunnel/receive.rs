@@ -51,7 +51,7 @@ pub(super) fn run<F: FrameKey>(
     let mut buffer = vec![0; READ_BYTES];
     let mut batch = Batch::default();
     let mut receiver = Receiver::<F> {
-        carrier: Arc::clone(&carrier),
+        carrier,
         table,
         seen: Arc::default(),
         open: BTreeMap::new(),
@@ -59,7 +59,7 @@ pub(super) fn run<F: FrameKey>(
         joiner: Joiner::default(),
     };
     loop {
-        match carrier.read(&mut buffer, &mut batch) {
+        match receiver.carrier.read(&mut buffer, &mut batch) {
             Ok(()) => receiver.take(&mut buffer, &batch),
             // The interface is down, or a frame of ours found nobody: later frames may pass.
             Err(error) if is_passing(&error) => {}

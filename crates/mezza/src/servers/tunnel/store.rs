@@ -108,16 +108,16 @@ impl StateFolder {
     }
 
     /// The file of a pairing that has none yet; a left-over of one that never stood is replaced.
-    pub(crate) fn fresh(&self, peer: &LinkId) -> PeerFile {
+    pub(crate) fn fresh(&self, peer: LinkId) -> PeerFile {
         PeerFile { file: None, path: self.path(peer, "st"), newest: 1 }
     }
 
     /// What a person reads of a pairing beside its record.
-    pub(crate) fn notes(&self, peer: &LinkId) -> PathBuf {
+    pub(crate) fn notes(&self, peer: LinkId) -> PathBuf {
         self.path(peer, "toml")
     }
 
-    fn path(&self, peer: &LinkId, ending: &str) -> PathBuf {
+    fn path(&self, peer: LinkId, ending: &str) -> PathBuf {
         let name = HEXLOWER.encode(peer.as_bytes());
         self.root.join("peers").join(format!("{name}.{ending}"))
     }

@@ -43,13 +43,13 @@ pub(super) fn pair(out: Out, place: &LinkPlace, asked: &PairArgs) -> Result<Exit
             }
             Ok(Exit::Done)
         }
-        Err(fault) if fault.code == Exit::Unreachable => alone(out, place, pair),
+        Err(fault) if fault.code == Exit::Unreachable => alone(out, place, &pair),
         Err(fault) => Err(fault),
     }
 }
 
 /// Without a daemon, under the lock of the state folder.
-fn alone(out: Out, place: &LinkPlace, pair: PairAsk) -> Result<Exit, Fault> {
+fn alone(out: Out, place: &LinkPlace, pair: &PairAsk) -> Result<Exit, Fault> {
     let options = Found::of(place)?.options(&[], false);
     block_on(two_threads(), async {
         let started = Started::open(options, Threads::usual())?;
@@ -60,7 +60,7 @@ fn alone(out: Out, place: &LinkPlace, pair: PairAsk) -> Result<Exit, Fault> {
         let (_stop, stopped) = watch::channel(false);
         let running = started.run(stopped);
         tokio::pin!(running);
-        let reading = read(out, &pair, lines, asks);
+        let reading = read(out, pair, lines, asks);
         tokio::pin!(reading);
         tokio::select! {
             // What it said last is read before it counts as ended.

@@ -119,6 +119,7 @@ fn span(ms: u64) -> String {
 }
 
 /// `512 B`, `1.2 GiB`.
+#[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
 fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let (mut value, mut unit) = (count as f64, "B");

@@ -21,7 +21,7 @@ use crate::servers::tunnel::address::Endpoint;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// Room for frames while a thread is not scheduled, bytes.
 const BUFFER_BYTES: usize = 4 * 1024 * 1024;
-/// Frames of one call, at most (UDP_MAX_SEGMENTS of Linux).
+/// Frames of one call, at most (`UDP_MAX_SEGMENTS` of Linux).
 const SEGMENTS_MAX: usize = 64;
 /// Bytes of one call, at most.
 const ROW_BYTES_MAX: usize = 65_000;
