@@ -128,6 +128,7 @@ pub enum CliCommand {
         /// What to do
         #[command(subcommand)]
         what: HibeCommand,
+    },
     /// Tunnels between two devices that pair with one button
     Link {
         /// Where state and settings are
