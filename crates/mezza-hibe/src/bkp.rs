@@ -119,7 +119,7 @@ pub struct Sums {
 }
 
 /// A derived key with what its place in the tree allows.
-pub enum Derived {
+pub enum DerivedKeys {
     /// A node with levels below.
     Node(Box<NodeKey>),
     /// A leaf, or a user key alone.
@@ -197,18 +197,18 @@ impl NodeKey {
     }
 
     /// USKDel to the path of `sums`: fresh s', and S' where levels are left (HIBE-12).
-    pub fn derive(&self, sums: &Sums, rng: &mut dyn CryptoRng) -> Derived {
+    pub fn derive(&self, sums: &Sums, rng: &mut dyn CryptoRng) -> DerivedKeys {
         let s = Fr::random(rng);
         let user = self.user_key(sums, &s);
         let below = &self.levels[sums.depth..];
         if below.is_empty() {
-            return Derived::User(Box::new(user));
+            return DerivedKeys::User(Box::new(user));
         }
         let big_s = Fr::random(rng);
         let levels = below.iter().map(|[d, big_d, e, big_e]| {
             [d.add(&big_d.mul(&s)), big_d.mul(&big_s), e.add(&big_e.mul(&s)), big_e.mul(&big_s)]
         });
-        Derived::Node(Box::new(Self {
+        DerivedKeys::Node(Box::new(Self {
             user,
             big_t: self.big_t.each_ref().map(|t| t.mul(&big_s)),
             uh: sums.uh.mul(&big_s),

@@ -6,7 +6,7 @@ use rand_core::Rng;
 
 use crate::chance::below;
 use crate::clock::{ClockMode, Grade, MeshClock};
-use crate::engine::{Engine, EngineSettings, LinkId, NeighbourId};
+use crate::engine::{Engine, EngineSettings, MeshLinkId, NeighbourId};
 use crate::epoch::Life;
 use crate::frame::MeshFrame;
 use crate::limits::{MS, NEVER, SECOND};
@@ -78,7 +78,7 @@ pub struct Deliveries {
 struct Member<R> {
     engine: Engine,
     rng: R,
-    link: LinkId,
+    link: MeshLinkId,
     writes_at: u64,
     /// The greatest tick whose keys are gone because the clock was later once.
     floor: u32,

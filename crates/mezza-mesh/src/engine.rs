@@ -69,7 +69,7 @@ pub(crate) const fn cold_columns(links: usize) -> usize {
 }
 
 /// The number of a link of an engine.
-pub type LinkId = u8;
+pub type MeshLinkId = u8;
 
 /// What an engine may do; the defaults are those of the specification.
 #[derive(Clone, Debug)]
@@ -212,7 +212,7 @@ impl Engine {
     ///
     /// # Panics
     /// If the engine was made for fewer links.
-    pub fn link_up(&mut self, classes: u8, delay: u64, at: u64) -> LinkId {
+    pub fn link_up(&mut self, classes: u8, delay: u64, at: u64) -> MeshLinkId {
         let link = Link {
             up: true,
             classes,
@@ -236,7 +236,7 @@ impl Engine {
             Some(place) => *place = link,
             None => self.links.push(link),
         }
-        id as LinkId
+        id as MeshLinkId
     }
 
     /// Its name.
@@ -333,7 +333,7 @@ impl Engine {
     /// The next frame for `link`, if there is one now. Also does what time brings.
     pub fn next<T: CellTable>(
         &mut self,
-        link: LinkId,
+        link: MeshLinkId,
         now: u64,
         table: &mut T,
         rng: &mut (impl Rng + ?Sized),
@@ -347,7 +347,7 @@ impl Engine {
 
     fn make<T: CellTable>(
         &mut self,
-        id: LinkId,
+        id: MeshLinkId,
         now: u64,
         table: &mut T,
         rng: &mut (impl Rng + ?Sized),
@@ -378,7 +378,7 @@ impl Engine {
     /// Presence; and once a beacon, a vote and a look at who was heard.
     fn beacon(
         &mut self,
-        id: LinkId,
+        id: MeshLinkId,
         now: u64,
         (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
     ) -> MeshFrame {
@@ -405,7 +405,7 @@ impl Engine {
     }
 
     /// What is new since the last announcement, as much as one frame names.
-    fn have(&mut self, id: LinkId, now: u64, table: &mut impl CellTable) -> MeshFrame {
+    fn have(&mut self, id: MeshLinkId, now: u64, table: &mut impl CellTable) -> MeshFrame {
         let (mut set, mut room) = (Set::default(), SHORTS_PER_FRAME as u32);
         for word in self.links[usize::from(id)].fresh.words() {
             let held = table.rows().hot(self.seat, word)[HELD];
@@ -442,7 +442,7 @@ impl Engine {
         hot[HELD] |= new;
         self.live += new.count_ones();
         self.sum ^= sum;
-        for id in 0..self.links.len() as LinkId {
+        for id in 0..self.links.len() as MeshLinkId {
             let link = &mut self.links[usize::from(id)];
             if !link.up || link.classes >> class & 1 == 0 {
                 continue;
@@ -460,7 +460,7 @@ impl Engine {
     fn link_bits<'a>(
         &self,
         table: &'a mut impl CellTable,
-        link: LinkId,
+        link: MeshLinkId,
         word: u32,
         column: usize,
     ) -> &'a mut u64 {

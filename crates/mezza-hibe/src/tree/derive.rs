@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use mezza_core::CryptoRng;
 
 use super::{Cost, Entry, KeyTree};
-use crate::bkp::{Derived, NodeKey, Sums};
+use crate::bkp::{DerivedKeys, NodeKey, Sums};
 use crate::error::TreeError;
 use crate::shape::{Epoch, Shape};
 use crate::wire::ring::EntryKind;
@@ -19,8 +19,8 @@ impl Entry {
         rng: &mut dyn CryptoRng,
     ) -> Self {
         let (kind, points) = match node.derive(sums, rng) {
-            Derived::Node(key) => (EntryKind::Node, key.encode()),
-            Derived::User(key) => (EntryKind::Single, key.encode()),
+            DerivedKeys::Node(key) => (EntryKind::Node, key.encode()),
+            DerivedKeys::User(key) => (EntryKind::Single, key.encode()),
         };
         Self::new(start, kind, points, rng)
     }

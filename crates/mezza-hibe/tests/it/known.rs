@@ -1,6 +1,6 @@
 //! The known answers of the document, which two other implementations gave.
 
-use mezza_hibe::bkp::{Derived, MasterSecret};
+use mezza_hibe::bkp::{DerivedKeys, MasterSecret};
 use mezza_hibe::curve::gt::Gt;
 use mezza_hibe::curve::{G1Affine, G2Affine, h_a};
 use mezza_hibe::wire::card::CardBlock;
@@ -45,11 +45,11 @@ fn every_step_from_the_master_key_to_the_envelope() {
     let leaf = path.components().iter().find_map(|m| {
         let sums = node.descend(&node.sums(), *m);
         match node.derive(&sums, rng) {
-            Derived::Node(child) => {
+            DerivedKeys::Node(child) => {
                 node = *child;
                 None
             }
-            Derived::User(leaf) => Some(leaf),
+            DerivedKeys::User(leaf) => Some(leaf),
         }
     });
     let leaf = leaf.expect("the path ends at a leaf");

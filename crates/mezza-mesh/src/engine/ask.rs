@@ -3,7 +3,7 @@
 use rand_core::Rng;
 
 use super::column::{ASKED, FAILED, KNOWN, MISSING, WAITED, WAITING};
-use super::{Engine, LinkId, NeighbourId};
+use super::{Engine, MeshLinkId, NeighbourId};
 use crate::chance::below;
 use crate::frame::{MeshFrame, Name};
 use crate::limits::{
@@ -111,7 +111,7 @@ impl Engine {
     /// Asks one neighbour of `link` for what it announced and nobody else is asked for.
     pub(super) fn want(
         &mut self,
-        link: LinkId,
+        link: MeshLinkId,
         now: u64,
         (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
     ) -> Option<MeshFrame> {
@@ -132,7 +132,7 @@ impl Engine {
     /// The neighbours in turn from a random one, those that often fail after all others.
     fn ask_one(
         &mut self,
-        link: LinkId,
+        link: MeshLinkId,
         open: &Set,
         now: u64,
         (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
@@ -156,7 +156,7 @@ impl Engine {
         None
     }
 
-    fn may_ask(&self, id: NeighbourId, link: LinkId, unreliable: bool, now: u64) -> bool {
+    fn may_ask(&self, id: NeighbourId, link: MeshLinkId, unreliable: bool, now: u64) -> bool {
         self.neighbour(id).is_some_and(|n| {
             n.link == link
                 && n.is_unreliable() == unreliable

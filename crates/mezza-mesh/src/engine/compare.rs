@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::column::{FRESH, HELD, OWED};
-use super::{Engine, LinkId, NeighbourId};
+use super::{Engine, MeshLinkId, NeighbourId};
 use crate::frame::MeshFrame;
 use crate::limits::{MS, NEVER, SECOND, SYNC_CELLS_MAX, SYNC_OPEN};
 use crate::set::{Set, highest};
@@ -13,7 +13,7 @@ impl Engine {
     /// What is held here, for one neighbour that is due.
     pub(super) fn sync(
         &mut self,
-        id: LinkId,
+        id: MeshLinkId,
         now: u64,
         table: &impl CellTable,
     ) -> Option<MeshFrame> {

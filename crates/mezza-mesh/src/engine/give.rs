@@ -1,7 +1,7 @@
 //! Requests of others, and cells that come and go.
 
 use super::column::{AHEAD, GIVEN, HELD, KNOWN, MISSING, OWED};
-use super::{Engine, LinkId, NeighbourId};
+use super::{Engine, MeshLinkId, NeighbourId};
 use crate::epoch::Age;
 use crate::frame::MeshFrame;
 use crate::limits::{CLASSES, NEVER, REPEAT};
@@ -49,7 +49,7 @@ impl Engine {
     }
 
     /// Something is owed on a link: it goes out after the time of gathering.
-    pub(super) fn owe(&mut self, id: LinkId, now: u64) {
+    pub(super) fn owe(&mut self, id: MeshLinkId, now: u64) {
         let link = &mut self.links[usize::from(id)];
         link.give_at = link.give_at.min(now + self.settings.gather);
         self.due = self.due.min(link.give_at);
@@ -130,7 +130,7 @@ impl Engine {
     /// The next cells that are owed on a link, the newest first, as many as one burst holds.
     pub(super) fn give<T: CellTable>(
         &mut self,
-        id: LinkId,
+        id: MeshLinkId,
         now: u64,
         table: &mut T,
     ) -> Option<MeshFrame> {
@@ -160,7 +160,12 @@ impl Engine {
     }
 
     /// Up to `room` owed cells of one word: those that are to go first.
-    fn newest<T: CellTable>(&mut self, id: LinkId, room: u32, table: &mut T) -> Option<(u32, u64)> {
+    fn newest<T: CellTable>(
+        &mut self,
+        id: MeshLinkId,
+        room: u32,
+        table: &mut T,
+    ) -> Option<(u32, u64)> {
         let mut best: Option<(u64, u32, u64)> = None;
         let words = table.rows().words();
         let newest = (table.opened().wrapping_sub(1) % u64::from(words)) as u32;
@@ -188,7 +193,7 @@ impl Engine {
     }
 
     /// What went out long enough ago may go out again.
-    fn end_given(&mut self, id: LinkId, now: u64, table: &mut impl CellTable) {
+    fn end_given(&mut self, id: MeshLinkId, now: u64, table: &mut impl CellTable) {
         while let Some(given) = self.links[usize::from(id)].given.front().copied()
             && given.until <= now
         {

@@ -1,6 +1,6 @@
 //! Who is around: beacons, silence, farewells.
 
-use super::{Engine, LinkId};
+use super::{Engine, MeshLinkId};
 use crate::frame::{Beacon, Name};
 use crate::limits::{
     GONE, IGNORED, NEVER, NEW_AT_ONCE, NEW_PER_SECOND, SECOND, SILENT, SYNC_ALWAYS,
@@ -16,7 +16,7 @@ pub struct MeshNeighbour {
     /// Its short-lived name.
     pub name: Name,
     /// The link on which it was heard.
-    pub link: LinkId,
+    pub link: MeshLinkId,
     /// When it was heard last.
     pub heard_at: u64,
     /// Its last beacon.
@@ -49,7 +49,7 @@ pub struct MeshNeighbour {
 }
 
 impl MeshNeighbour {
-    fn new(name: Name, link: LinkId, now: u64) -> Self {
+    fn new(name: Name, link: MeshLinkId, now: u64) -> Self {
         Self {
             name,
             link,
@@ -103,7 +103,7 @@ impl Engine {
     /// A device under a new name is heard on `link`.
     pub fn meet(
         &mut self,
-        link: LinkId,
+        link: MeshLinkId,
         name: Name,
         now: u64,
         table: &mut impl CellTable,

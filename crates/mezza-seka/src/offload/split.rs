@@ -8,7 +8,7 @@ use super::{FRAGMENT_SHIFT, FRAGMENTS_MAX, HEADERS_BYTES_MAX, NEXT, PARTIAL, SEG
 
 /// How a frame is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum SegmentShape {
     /// It stays whole, with these flags.
     Whole(u8),
     /// So many fragments of at most so many bytes, with these flags besides.
@@ -35,7 +35,7 @@ pub struct Cut {
     count: usize,
 }
 
-impl Shape {
+impl SegmentShape {
     /// How `frame` is cut for a carrier with room for `room` bytes of a frame. A checksum that no flag
     /// can describe is finished here.
     pub fn of(header: &VirtioHeader, frame: &mut [u8], room: usize) -> Self {
@@ -50,24 +50,24 @@ impl Shape {
 }
 
 /// One frame, in fragments if it is longer than the room.
-fn whole(header: &VirtioHeader, frame: &mut [u8], room: usize) -> Shape {
+fn whole(header: &VirtioHeader, frame: &mut [u8], room: usize) -> SegmentShape {
     let mut flags = 0;
     if header.needs_checksum {
         let layers = Layers::of(frame).filter(|layers| is_described(layers, header));
         if layers.is_some() {
             flags = PARTIAL;
         } else if !finish_checksum(header, frame) {
-            return Shape::Dropped;
+            return SegmentShape::Dropped;
         }
     }
     if frame.len() <= room {
-        return Shape::Whole(flags);
+        return SegmentShape::Whole(flags);
     }
     let count = frame.len().div_ceil(room.max(1));
     if count > FRAGMENTS_MAX {
-        return Shape::Dropped;
+        return SegmentShape::Dropped;
     }
-    Shape::Fragments { count, bytes: room, flags }
+    SegmentShape::Fragments { count, bytes: room, flags }
 }
 
 /// Whether the receiver finds the place of the checksum by the headers alone.

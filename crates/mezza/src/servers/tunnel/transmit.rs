@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mezza_seka::limits::TAG_BYTES;
-use mezza_seka::offload::{Cut, Shape, VIRTIO_BYTES, VirtioHeader, fragment_flags};
+use mezza_seka::offload::{Cut, SegmentShape, VIRTIO_BYTES, VirtioHeader, fragment_flags};
 use mezza_seka::suite::FrameKey;
 use mezza_seka::wire::{DATA_HEADER_BYTES, DATA_OVERHEAD_BYTES};
 use mezza_seka::{LinkSession, Sealer};
@@ -58,12 +58,12 @@ impl<F: FrameKey> Transmitter<F> {
         if !may_pass(frame) {
             return;
         }
-        let shape = Shape::of(&virtio, frame, self.link.room);
+        let shape = SegmentShape::of(&virtio, frame, self.link.room);
         let count = match &shape {
-            Shape::Dropped => return self.link.counters.dropped(Drop::Fragment),
-            Shape::Whole(_) => 1,
-            Shape::Fragments { count, .. } => *count,
-            Shape::Segments(cut) => cut.count(),
+            SegmentShape::Dropped => return self.link.counters.dropped(Drop::Fragment),
+            SegmentShape::Whole(_) => 1,
+            SegmentShape::Fragments { count, .. } => *count,
+            SegmentShape::Segments(cut) => cut.count(),
         };
         // SEKA-44: all packet numbers of a super-frame are reserved in one step.
         let Some((session, packet)) = self.reserve(count) else {
@@ -73,18 +73,18 @@ impl<F: FrameKey> Transmitter<F> {
             return self.link.counters.dropped(Drop::Queue);
         };
         let sent = match shape {
-            Shape::Whole(flags) => {
+            SegmentShape::Whole(flags) => {
                 self.send_whole(&mut buffer[..bytes + TAG_BYTES], flags, (&session, packet), &to)
             }
-            Shape::Fragments { count, bytes: each, flags } => {
+            SegmentShape::Fragments { count, bytes: each, flags } => {
                 let frame = &buffer[VIRTIO_BYTES..bytes];
                 self.send_fragments((frame, count, each, flags), (&session, packet), &to)
             }
-            Shape::Segments(cut) => {
+            SegmentShape::Segments(cut) => {
                 let frame = &buffer[VIRTIO_BYTES..bytes];
                 self.send_segments(frame, &cut, (&session, packet), &to)
             }
-            Shape::Dropped => Ok(()),
+            SegmentShape::Dropped => Ok(()),
         };
         match sent {
             Ok(()) => self.link.counters.sent(count, bytes - VIRTIO_BYTES),
