@@ -170,21 +170,23 @@ impl<S: LinkSuite> Pairing<S> {
         if meant.is_some_and(|meant| meant != self.settings.own) {
             return Err(LinkError::Refused);
         }
+        if self.settings.peer.is_some_and(|peer| peer != sender) {
+            return Err(LinkError::Refused);
+        }
+        // From here on the frame counts, whatever becomes of it.
         self.look(now);
         if sender == self.settings.own {
             self.fail(PairingFailure::OwnName);
             return Ok(());
         }
-        if self.settings.peer.is_some_and(|peer| peer != sender) {
-            return Err(LinkError::Refused);
-        }
-        match kind {
-            B1::KIND => self.heard_b1(frame, (sender, from), now),
+        let _ = match kind {
+            B1::KIND => self.heard_b1(frame, (sender, from)),
             B2::KIND => self.heard_b2(frame, (sender, from), now),
-            S1::KIND => self.heard_s1(frame, (sender, from), now),
+            S1::KIND => self.heard_s1(frame, (sender, from)),
             S2::KIND => self.heard_s2(frame, (sender, from), now),
             _ => self.heard_s3(frame, (sender, from)),
-        }
+        };
+        Ok(())
     }
 
     /// Frames of the first exchange go to the peer, with where they came from.

@@ -11,7 +11,7 @@ use crate::limits::TAG_BYTES;
 
 /// What an exchange gives: the next state, and the key of the session.
 #[derive(Debug)]
-pub struct Derived {
+pub struct ExchangeKeys {
     /// The state under which the next exchange runs.
     pub state: LinkState,
     /// The key of this session.
@@ -114,5 +114,5 @@ pub trait LinkSuite: Send + 'static {
     fn bootstrap(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState;
 
     /// Next state and session key, from the secret of the ephemerals of an exchange.
-    fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> Derived;
+    fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> ExchangeKeys;
 }

@@ -31,7 +31,6 @@ impl<S: LinkSuite> Pairing<S> {
         &mut self,
         frame: &[u8],
         (sender, from): (LinkId, PeerAddress),
-        _: Time,
     ) -> Result<(), LinkError> {
         S1::decode(S::NUMBER, frame)?;
         if !self.meet(sender, from) {

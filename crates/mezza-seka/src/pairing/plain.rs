@@ -29,7 +29,6 @@ impl<S: LinkSuite> Pairing<S> {
         &mut self,
         frame: &[u8],
         (sender, from): (LinkId, PeerAddress),
-        _: Time,
     ) -> Result<(), LinkError> {
         let b1 = B1::decode(S::NUMBER, frame)?;
         if !S::is_session_id(&b1.session_id, &sender, &b1.m1) {

@@ -30,7 +30,7 @@ impl Recognition {
             return false;
         }
         (self.misfits, self.last) = (self.misfits.saturating_add(1), now);
-        let alive = self.verified.is_some_and(|at| at >= self.first);
+        let alive = self.verified.is_some_and(|at| now.since_ms(at) < MISFIT_WINDOW_MS);
         let raises = self.misfits >= MISFITS_MAX && !alive && !self.raised;
         self.raised |= raises;
         raises

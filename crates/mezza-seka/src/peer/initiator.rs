@@ -268,12 +268,11 @@ impl<S: LinkSuite> Peer<S> {
         }
         self.verified(now);
         let soon = self.nudged.is_some_and(|at| now.since_ms(at) < NUDGED_MS);
-        if soon || !matches!(self.stage, Stage::Idle) || self.owed {
-            return Err(LinkError::Busy);
+        if !soon && matches!(self.stage, Stage::Idle) && !self.owed {
+            self.nudged = Some(now);
+            self.owed = true;
+            self.begin(now, rng);
         }
-        self.nudged = Some(now);
-        self.owed = true;
-        self.begin(now, rng);
         Ok(())
     }
 }

@@ -7,9 +7,11 @@ use mezza_core::{CryptoRng, Secret, Wiping};
 use sha2::{Digest, Sha256, Sha512};
 use subtle::ConstantTimeEq;
 
-use super::{Derived, ExchangeView, GcmFrames, LinkMac, LinkSuite, TagPlace};
+use super::{ExchangeKeys, ExchangeView, GcmFrames, LinkMac, LinkSuite, TagPlace};
 use crate::backend::LinkBackend;
-use crate::keys::{CanonicalPoint, LinkId, LinkState, SessionKey, finish, kdf, keyed, keyed_hash};
+use crate::keys::{
+    CanonicalPoint, LinkId, LinkState, SessionKey, finish, kdf, keyed, keyed_hash,
+};
 use crate::limits::TAG_BYTES;
 
 /// Suite 02, over a backend.
@@ -60,7 +62,7 @@ impl<B: LinkBackend + Send> LinkSuite for DefaultSuite<B> {
         LinkState::new(Secret::init_with(|out| kdf(shared, &[view.session_id], &info, out)))
     }
 
-    fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> Derived {
+    fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> ExchangeKeys {
         let pair = view.pair.bytes();
         let info: [&[u8]; 6] = [
             b"seka1 ke",
@@ -73,7 +75,7 @@ impl<B: LinkBackend + Send> LinkSuite for DefaultSuite<B> {
         let mut out = Wiping::new([0; 64]);
         kdf(shared, &[view.session_id, state.expose()], &info, out.as_mut_slice());
         let half = |at: usize| Secret::init_with(|own| own.copy_from_slice(&out[at..at + 32]));
-        Derived { state: LinkState::new(half(0)), session: SessionKey::new(half(32)) }
+        ExchangeKeys { state: LinkState::new(half(0)), session: SessionKey::new(half(32)) }
     }
 }
 

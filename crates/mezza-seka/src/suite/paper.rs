@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 
 use mezza_core::{AeadKey, CryptoRng, Secret, Wiping};
 
-use super::{Derived, ExchangeView, GcmFrames, LinkMac, LinkSuite, TagPlace};
+use super::{ExchangeKeys, ExchangeView, GcmFrames, LinkMac, LinkSuite, TagPlace};
 use crate::backend::LinkBackend;
 use crate::keys::{CanonicalPoint, LinkId, LinkState, SessionKey, kdf};
 use crate::limits::{PAPER_ATTEMPTS_MAX, TAG_BYTES};
@@ -69,13 +69,13 @@ impl<B: LinkBackend + Send> LinkSuite for PaperSuite<B> {
         }))
     }
 
-    fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> Derived {
+    fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> ExchangeKeys {
         let (pair, salt) = (view.pair.bytes(), view.session_id);
         let mut out = Wiping::new([0; 2 * KEY_BYTES]);
         kdf(shared, &[salt], &[&state.expose()[..KEY_BYTES], &pair], out.as_mut_slice());
         let half = |at: usize| {
             Secret::init_with(|own| own[..KEY_BYTES].copy_from_slice(&out[at..at + KEY_BYTES]))
         };
-        Derived { state: LinkState::new(half(0)), session: SessionKey::new(half(KEY_BYTES)) }
+        ExchangeKeys { state: LinkState::new(half(0)), session: SessionKey::new(half(KEY_BYTES)) }
     }
 }

@@ -1,4 +1,7 @@
 //! The tests of pairing, exchange and session.
+#![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+mod attacker;
 mod pair;
+mod rules;
 mod stage;

@@ -28,7 +28,6 @@ pub fn id(byte: u8) -> LinkId {
 /// A device that pairs.
 pub struct Device<S: LinkSuite> {
     pub pairing: Pairing<S>,
-    pub own: u8,
     pub dice: SimRng,
     pub sent: Vec<Vec<u8>>,
     pub digits: Option<u32>,
@@ -45,7 +44,7 @@ impl<S: LinkSuite> Device<S> {
         let now = Time::from_ms(1_000);
         let pairing = Pairing::begin(settings, store_key(), (now, 1_000), dice.rng());
         let (sent, writes) = (Vec::new(), Vec::new());
-        Self { pairing, own, dice, sent, digits: None, done: false, failed: None, writes }
+        Self { pairing, dice, sent, digits: None, done: false, failed: None, writes }
     }
 
     pub fn give(&mut self, input: PairingInput, now: Time) {
@@ -213,7 +212,6 @@ impl<S: LinkSuite> Side<S> {
                     self.using = self.using.filter(|using| *using != attempt);
                 }
                 PeerOutput::Tell(event) => self.events.push(event),
-                _ => {}
             }
         }
     }
@@ -247,7 +245,9 @@ pub fn paired_with<S: LinkSuite>(change: impl Fn(&mut PeerSettings)) -> ([Side<S
         assert!(device.done, "{:?}", device.failed);
         let (peer, _) = device.pairing.into_peer().expect("paired");
         seed += 1;
-        Side::new(peer, seed)
+        let mut side = Side::new(peer, seed);
+        side.writes = device.writes;
+        side
     });
     (sides, Time::from_ms(6_000))
 }

@@ -1,0 +1,94 @@
+//! What somebody who holds a state can send: frames with right tags and wrong contents.
+
+use hmac::{Hmac, KeyInit, Mac};
+use mezza_core::{Machine, PublicKey, Time};
+use mezza_seka::keys::CanonicalPoint;
+use mezza_seka::suite::LinkSuite;
+use mezza_seka::wire::{HandshakeFrame, Ke1};
+use mezza_seka::{PeerInput, PeerRecord};
+use sha2::{Digest, Sha256, Sha512};
+
+use crate::stage::{Default, Side};
+
+/// The points of low order in their canonical forms: 0, 1, the two of order 8, and p - 1.
+pub const LOW_ORDER: [[u8; 32]; 5] = [
+    [0; 32],
+    {
+        let mut one = [0; 32];
+        one[0] = 1;
+        one
+    },
+    [
+        0xe0, 0xeb, 0x7a, 0x7c, 0x3b, 0x41, 0xb8, 0xae, 0x16, 0x56, 0xe3, 0xfa, 0xf1, 0x9f, 0xc4,
+        0x6a, 0xda, 0x09, 0x8d, 0xeb, 0x9c, 0x32, 0xb1, 0xfd, 0x86, 0x62, 0x05, 0x16, 0x5f, 0x49,
+        0xb8, 0x00,
+    ],
+    [
+        0x5f, 0x9c, 0x95, 0xbc, 0xa3, 0x50, 0x8c, 0x24, 0xb1, 0xd0, 0xb1, 0x55, 0x9c, 0x83, 0xef,
+        0x5b, 0x04, 0x44, 0x5c, 0xc4, 0x58, 0x1c, 0x8e, 0x86, 0xd8, 0x22, 0x4e, 0xdd, 0xd0, 0x9f,
+        0x11, 0x57,
+    ],
+    {
+        let mut last = [0xff; 32];
+        (last[0], last[31]) = (0xec, 0x7f);
+        last
+    },
+];
+
+/// HMAC-SHA-512, written a second time.
+fn hmac(key: &[u8], parts: &[&[u8]]) -> [u8; 64] {
+    let mut mac = Hmac::<Sha512>::new_from_slice(key).expect("any length");
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
+}
+
+/// KE1 of the initiator with this point, under its state.
+pub fn ke1(side: &Side<Default>, point: &[u8; 32], attempt: u32) -> Vec<u8> {
+    let own = side.peer.record().own;
+    let digest = Sha256::new()
+        .chain_update(b"seka1 s")
+        .chain_update(own.as_bytes())
+        .chain_update(point)
+        .finalize();
+    tagged(side, point, digest[..16].try_into().expect("16 bytes"), attempt)
+}
+
+/// KE1 of the initiator with this session id, under its state.
+pub fn ke1_with_id(side: &Side<Default>, session_id: &[u8; 16], attempt: u32) -> Vec<u8> {
+    tagged(side, &[9; 32], *session_id, attempt)
+}
+
+fn tagged(side: &Side<Default>, point: &[u8; 32], session_id: [u8; 16], attempt: u32) -> Vec<u8> {
+    let record: &PeerRecord = side.peer.record();
+    let key = hmac(side.peer.stolen_states().0, &[b"seka1 mac"]);
+    let mut frame = Ke1 {
+        suite: Default::NUMBER,
+        index: 0x100 | attempt & 0xff,
+        from: record.own,
+        to: record.peer,
+        session_id,
+        attempt,
+        m1: CanonicalPoint::check(PublicKey(*point).0).expect("canonical"),
+        tag: [0; 16],
+    };
+    let tag = hmac(&key[..32], &[b"seka1-t1", &frame.encode()[..72]]);
+    frame.tag.copy_from_slice(&tag[..16]);
+    frame.encode()
+}
+
+/// Lets attempts fail until so many were made under the state.
+pub fn skip_attempts<S: LinkSuite>(side: &mut Side<S>, attempts: i64) {
+    let mut now = Time::from_ms(100_000);
+    for _ in 0..=attempts {
+        let _ = side.give(PeerInput::Rekey, now);
+        side.sent.clear();
+        while let Some(due) = side.peer.deadline().filter(|due| *due <= now.plus_ms(4_000)) {
+            now = now.max(due);
+            side.wake(now);
+            side.sent.clear();
+        }
+        side.writes.clear();
+    }
+}
