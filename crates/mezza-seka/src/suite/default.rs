@@ -9,9 +9,7 @@ use subtle::ConstantTimeEq;
 
 use super::{ExchangeKeys, ExchangeView, GcmFrames, LinkMac, LinkSuite, TagPlace};
 use crate::backend::LinkBackend;
-use crate::keys::{
-    CanonicalPoint, LinkId, LinkState, SessionKey, finish, kdf, keyed, keyed_hash,
-};
+use crate::keys::{CanonicalPoint, LinkId, LinkState, SessionKey, finish, kdf, keyed, keyed_hash};
 use crate::limits::TAG_BYTES;
 
 /// Suite 02, over a backend.
