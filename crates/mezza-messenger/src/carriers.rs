@@ -15,8 +15,8 @@ use crate::card::RelayEntry;
 use crate::error::DeviceError;
 use crate::io::{
     At, CardParts, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId,
-    DeliveryProblem, FetchPurpose, Forget, Handover, HelloPlace, Input, InviterFacts, Leaving,
-    Missing, News, ParcelId, PersonRows, Publication, Reach, Receiving, RecordChange, RecordKind,
+    DeliveryProblem, Dropped, FetchPurpose, Forget, Handover, HelloPlace, Input, InviterFacts,
+    Leaving, Missing, News, PersonRows, Publication, Reach, Receiving, RecordChange, RecordKind,
     Route, StoredRows, Unloaded, fits, loads_again,
 };
 use crate::note::Item;
@@ -193,9 +193,17 @@ impl<B: Backend> Port for CarrierSet<B> {
         }
     }
 
-    fn retract(&mut self, parcels: &[ParcelId]) {
+    fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>) {
         self.relay.retract(parcels);
-        self.mixnet.retract(parcels);
+        self.mixnet.retract(parcels, at);
+    }
+
+    fn allow(&mut self, id: CarrierId, contact: ContactId, level_min: Option<u8>, at: &mut At<'_>) {
+        match id {
+            CarrierId::RELAY => self.relay.allow(contact, level_min),
+            CarrierId::MIXNET => self.mixnet.allow(contact, level_min, at),
+            _ => {}
+        }
     }
 
     fn acknowledge(&mut self, ack: Receiving) {
@@ -263,12 +271,13 @@ impl<B: Backend> Port for CarrierSet<B> {
 
     fn fetch(
         &mut self,
+        id: CarrierId,
         of: &ContactFacts<'_>,
         purpose: FetchPurpose,
         pin: u8,
         at: &mut At<'_>,
     ) -> Option<Time> {
-        self.relay.fetch(of, purpose, pin, at)
+        (id == CarrierId::RELAY).then(|| self.relay.fetch(of, purpose, pin, at))?
     }
 
     fn began(&mut self, with: ContactId, prekey: PublicKey, not_after: Time, at: &mut At<'_>) {

@@ -27,6 +27,8 @@ pub struct Fact {
     pub what: FactKind,
     /// By which carrier it became known.
     pub carrier: CarrierId,
+    /// The level at which that carrier hid it then, 1 to 4; 0: a version before did not note it.
+    pub level: u8,
     /// When.
     pub at: Time,
 }
@@ -118,11 +120,12 @@ pub(crate) fn write(facts: &[Fact], w: &mut Writer) {
             FactKind::Delivered => (3, 0),
             FactKind::Read => (4, 0),
         };
-        w.u8(what).u16(k).u8(fact.carrier.number()).u64(fact.at.ms());
+        w.u8(what).u16(k).u8(fact.carrier.number()).u8(fact.level).u64(fact.at.ms());
     }
 }
 
-pub(crate) fn read(r: &mut Reader<'_>) -> Result<Vec<Fact>, DecodeError> {
+/// Reads facts; those of a version before have no `levels`.
+pub(crate) fn read(r: &mut Reader<'_>, levels: bool) -> Result<Vec<Fact>, DecodeError> {
     let mut facts = Vec::new();
     for _ in 0..r.u8()? {
         let what = match (r.u8()?, r.u16()?) {
@@ -133,9 +136,16 @@ pub(crate) fn read(r: &mut Reader<'_>) -> Result<Vec<Fact>, DecodeError> {
             _ => return Err(DecodeError::Value),
         };
         let carrier = CarrierId::from_number(r.u8()?).ok_or(DecodeError::Value)?;
-        facts.push(Fact { what, carrier, at: Time::from_ms(r.u64()?) });
+        let level = if levels { level(r)? } else { 0 };
+        facts.push(Fact { what, carrier, level, at: Time::from_ms(r.u64()?) });
     }
     Ok(facts)
+}
+
+/// A level of a stored form, 0 to 4.
+pub(crate) fn level(r: &mut Reader<'_>) -> Result<u8, DecodeError> {
+    let level = r.u8()?;
+    if level <= 4 { Ok(level) } else { Err(DecodeError::Value) }
 }
 
 #[cfg(test)]
@@ -147,17 +157,18 @@ mod tests {
         let whats = [FactKind::Handed, FactKind::Carried(3), FactKind::Delivered, FactKind::Read];
         let fact = |(i, what)| {
             let at = Time::from_ms(1_792_000_000_000 + i as u64);
-            Fact { what, carrier: CarrierId::ALL[i], at }
+            Fact { what, carrier: CarrierId::ALL[i], level: i as u8 + 1, at }
         };
         let facts: Vec<Fact> = whats.into_iter().enumerate().map(fact).collect();
         let mut w = Writer::new();
         write(&facts, &mut w);
         let bytes = w.finish();
-        assert_eq!(Reader::decode_exact(&bytes, read), Ok(facts));
-        for (at, wrong) in [(1, 0), (1, 5), (4, 0)] {
+        assert_eq!(Reader::decode_exact(&bytes, |r| read(r, true)), Ok(facts));
+        for (at, wrong) in [(1, 0), (1, 5), (4, 0), (5, 5)] {
             let mut bytes = bytes.clone();
             bytes[at] = wrong;
-            assert_eq!(Reader::decode_exact(&bytes, read), Err(DecodeError::Value), "{at}");
+            let read = Reader::decode_exact(&bytes, |r| read(r, true));
+            assert_eq!(read, Err(DecodeError::Value), "{at}");
         }
     }
 }

@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use mezza_core::{Time, Writer};
 
 use crate::io::{
-    ContactId, Due, NoteId, ParcelId, RecordChange, RecordKind, ResetCause, Retention, Route, Step,
-    key32, key64,
+    ContactId, Dropped, Due, NoteId, ParcelId, RecordChange, RecordKind, ResetCause, Retention,
+    Route, Step, key32, key64,
 };
 use crate::note::{Era, Note};
 use crate::receipt::{REACH, Receipt};
@@ -23,6 +23,9 @@ pub(crate) use parcel::Parcel;
 
 /// Notes that wait for one contact (MSG-35).
 pub(crate) const OUTBOX_MAX: usize = 1_000;
+/// Parcels without a note of the person that may wait for one contact; what else is owed stays owed
+/// (MSG-89).
+const UNWRITTEN_MAX: usize = 8;
 /// Notes handed over before the first answer of a contact.
 pub(crate) const UNANSWERED_MAX: usize = 8;
 
@@ -72,7 +75,7 @@ pub(crate) enum Reached {
 /// What is to be sealed anew.
 pub(crate) struct Requeued {
     pub notes: Vec<NoteId>,
-    pub dropped: Vec<ParcelId>,
+    pub dropped: Vec<Dropped>,
     /// An invitation was among the parcels.
     pub invitation: bool,
 }
@@ -87,6 +90,8 @@ pub(crate) struct Outbox {
     /// given up.
     unreceipted: [BTreeMap<(ContactId, u32), (NoteId, bool)>; 2],
     parcels: BTreeMap<ParcelId, Parcel>,
+    /// The parcels by contact.
+    by_contact: BTreeSet<(ContactId, ParcelId)>,
     /// Which of the parcels are invitations.
     invitations: BTreeSet<(ContactId, ParcelId)>,
     last_parcel: u64,
@@ -152,7 +157,7 @@ impl Outbox {
         if self.next_seq(contact) - seq < REACH || oldest == note {
             return Reached::Yes;
         }
-        let out = self.parcels.values().any(|parcel| parcel.note == Some(oldest));
+        let out = self.parcels_of(contact).any(|(_, parcel)| parcel.note == Some(oldest));
         let Some(lane) = self.lanes.get_mut(&contact) else { return Reached::No };
         if out || self.waiting.contains(&(contact, oldest)) {
             return Reached::No;
@@ -209,6 +214,7 @@ impl Outbox {
         if parcel.route.invitation {
             self.invitations.insert((parcel.contact, id));
         }
+        self.by_contact.insert((parcel.contact, id));
         self.parcels.insert(id, parcel);
     }
 
@@ -225,18 +231,27 @@ impl Outbox {
 
     /// The parcels of a contact.
     pub fn parcels_of(&self, contact: ContactId) -> impl Iterator<Item = (ParcelId, &Parcel)> {
-        let own = self.parcels.iter().filter(move |(_, parcel)| parcel.contact == contact);
-        own.map(|(id, parcel)| (*id, parcel))
+        let range = (contact, ParcelId(0))..=(contact, ParcelId(u64::MAX));
+        let own = self.by_contact.range(range);
+        own.filter_map(|(_, id)| Some((*id, self.parcels.get(id)?)))
+    }
+
+    /// Whether another parcel without a note of the person may wait for a contact.
+    pub fn has_room(&self, contact: ContactId) -> bool {
+        let unwritten = self.parcels_of(contact).filter(|(_, parcel)| parcel.note.is_none());
+        unwritten.count() < UNWRITTEN_MAX
     }
 
     /// All parcels.
-    pub fn parcels(&self) -> impl Iterator<Item = &Parcel> {
-        self.parcels.values()
+    pub fn parcels(&self) -> impl Iterator<Item = (ParcelId, &Parcel)> {
+        self.parcels.iter().map(|(id, parcel)| (*id, parcel))
     }
 
-    /// A carrier has it in hand.
-    pub fn out(&mut self, id: ParcelId, now: Time, step: &mut Step) {
-        self.change(id, now, step, |parcel| parcel.out = true);
+    /// A carrier has it in hand, and hides it at this level.
+    pub fn out(&mut self, id: ParcelId, level: u8, now: Time, step: &mut Step) {
+        self.change(id, now, step, |parcel| {
+            (parcel.out, parcel.left_at) = (true, parcel.left_at.min(level));
+        });
     }
 
     /// It goes again then, and again after that.
@@ -279,6 +294,7 @@ impl Outbox {
     pub fn drop_parcel(&mut self, id: ParcelId, step: &mut Step) -> Option<Parcel> {
         let parcel = self.parcels.remove(&id)?;
         self.invitations.remove(&(parcel.contact, id));
+        self.by_contact.remove(&(parcel.contact, id));
         if !parcel.confirmed {
             step.drop_row(RecordKind::Parcel, key64(id.0));
         }
@@ -286,13 +302,24 @@ impl Outbox {
         Some(parcel)
     }
 
-    fn drop_where(&mut self, which: impl Fn(&Parcel) -> bool, step: &mut Step) -> Vec<ParcelId> {
-        let ids = self.parcels.iter().filter(|(_, parcel)| which(parcel)).map(|(id, _)| *id);
-        let ids: Vec<ParcelId> = ids.collect();
-        for id in &ids {
-            self.drop_parcel(*id, step);
-        }
-        ids
+    /// Forgets parcels that need not leave any more.
+    pub fn take_back(&mut self, ids: Vec<ParcelId>, step: &mut Step) -> Vec<Dropped> {
+        let dropped = ids.into_iter().filter_map(|id| {
+            let Parcel { contact, bytes, .. } = self.drop_parcel(id, step)?;
+            Some(Dropped { id, contact, bytes })
+        });
+        dropped.collect()
+    }
+
+    fn drop_where(
+        &mut self,
+        contact: ContactId,
+        which: impl Fn(&Parcel) -> bool,
+        step: &mut Step,
+    ) -> Vec<Dropped> {
+        let ids = self.parcels_of(contact).filter(|(_, parcel)| which(parcel)).map(|(id, _)| id);
+        let ids = ids.collect();
+        self.take_back(ids, step)
     }
 
     /// The own notes for which a receipt stands.
@@ -325,7 +352,7 @@ impl Outbox {
         (seq, note): (u32, NoteId),
         read: bool,
         step: &mut Step,
-    ) -> Vec<ParcelId> {
+    ) -> Vec<Dropped> {
         let voided = self.unreceipted[0].remove(&(contact, seq)).is_some_and(|(_, voided)| voided);
         if read {
             self.unreceipted[1].remove(&(contact, seq));
@@ -333,19 +360,22 @@ impl Outbox {
             self.unreceipted[1].insert((contact, seq), (note, voided));
         }
         self.waiting.remove(&(contact, note));
-        let own = self.parcels.iter_mut().filter(|(_, parcel)| parcel.note == Some(note));
-        for (id, parcel) in own.filter(|(_, parcel)| parcel.out && !parcel.confirmed) {
-            parcel.confirmed = true;
-            step.drop_row(RecordKind::Parcel, key64(id.0));
+        let out = |parcel: &Parcel| parcel.note == Some(note) && parcel.out && !parcel.confirmed;
+        let own = self.parcels_of(contact).filter(|(_, parcel)| out(parcel)).map(|(id, _)| id);
+        for id in own.collect::<Vec<_>>() {
+            if let Some(parcel) = self.parcels.get_mut(&id) {
+                parcel.confirmed = true;
+                step.drop_row(RecordKind::Parcel, key64(id.0));
+            }
         }
-        self.drop_where(|parcel| parcel.note == Some(note) && !parcel.out, step)
+        self.drop_where(contact, |parcel| parcel.note == Some(note) && !parcel.out, step)
     }
 
     /// Every own note without receipt is to be sealed anew, with its era and number (messenger
     /// 5.3). What was given up does not leave again.
     pub fn requeue(&mut self, contact: ContactId, step: &mut Step) -> Requeued {
         let invitation = self.invites(contact);
-        let dropped = self.drop_where(|parcel| parcel.contact == contact, step);
+        let dropped = self.drop_where(contact, |_| true, step);
         let range = (contact, 0)..=(contact, u32::MAX);
         let notes = self.unreceipted[0].range(range).filter(|(_, (_, voided))| !voided);
         let notes: Vec<NoteId> = notes.map(|(_, (note, _))| *note).collect();
@@ -385,7 +415,7 @@ impl Outbox {
         contact: ContactId,
         (note, seq): (NoteId, u32),
         step: &mut Step,
-    ) -> Vec<ParcelId> {
+    ) -> Vec<Dropped> {
         self.waiting.remove(&(contact, note));
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|_| seq > 0) {
             lane.owed.give_up(seq);
@@ -394,7 +424,7 @@ impl Outbox {
                 list.entry((contact, seq)).and_modify(|(_, voided)| *voided = true);
             }
         }
-        self.drop_where(|parcel| parcel.note == Some(note), step)
+        self.drop_where(contact, |parcel| parcel.note == Some(note), step)
     }
 
     /// A note is gone from this device.
@@ -416,7 +446,7 @@ impl Outbox {
     }
 
     /// A contact is deleted.
-    pub fn forget(&mut self, contact: ContactId, step: &mut Step) -> Vec<ParcelId> {
+    pub fn forget(&mut self, contact: ContactId, step: &mut Step) -> Vec<Dropped> {
         self.lanes.remove(&contact);
         self.waiting.retain(|(other, _)| *other != contact);
         for list in &mut self.unreceipted {
@@ -425,7 +455,7 @@ impl Outbox {
         step.timer(Due::Again(contact), None);
         step.timer(Due::Look(contact), None);
         step.drop_row(RecordKind::Owed, key32(contact.0));
-        self.drop_where(|parcel| parcel.contact == contact, step)
+        self.drop_where(contact, |_| true, step)
     }
 
     /// What was stored of a contact.
@@ -489,7 +519,7 @@ impl Outbox {
         }
         for parcel in self.parcels.values() {
             w.u8(u8::from(parcel.out) | u8::from(parcel.confirmed) << 1);
-            w.u64(parcel.after.ms()).u8(parcel.times);
+            w.u64(parcel.after.ms()).u8(parcel.times).u8(parcel.left_at);
         }
         w.u64(self.last_parcel);
     }

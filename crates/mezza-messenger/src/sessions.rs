@@ -19,7 +19,7 @@ use mezza_ratchet::{
 
 use crate::card::Card;
 use crate::io::{
-    At, ContactId, Due, Event, Publication, RecordChange, RecordKind, Retention, SessionFacts,
+    At, By, ContactId, Due, Event, Publication, RecordChange, RecordKind, Retention, SessionFacts,
     Step, key32, key64,
 };
 
@@ -28,8 +28,13 @@ pub(crate) use peer::{Renewal, SessionPeer};
 pub(crate) use replay::ReplayCache;
 pub(crate) use undecrypted::Undecrypted;
 
-/// Messages kept for a day because nothing opens them yet.
+/// Messages kept for a day because nothing opens them yet, and those of one contact among them.
 const UNDECRYPTED_MAX: usize = 32;
+const UNDECRYPTED_EACH_MAX: usize = 8;
+/// Kept messages that one new session is tried on.
+const RETRIED_MAX: usize = 4;
+/// The highest level that there is.
+const LEVEL_MAX: u8 = 4;
 /// Between two sessions started on our own for one contact (MSG-31).
 const RESET_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
@@ -213,9 +218,13 @@ impl<B: Backend> Sessions<B> {
     }
 
     /// With a new session, what could not be opened before may open now.
-    pub fn retry(&mut self, id: ContactId, at: &mut At<'_>) -> Vec<Opened> {
-        let kept = self.undecrypted.iter().filter(|(_, kept)| kept.contact == id);
-        let kept: Vec<u64> = kept.map(|(key, _)| *key).collect();
+    /// No more than the newest few of them are tried: each may cost thousands of steps of a chain.
+    /// `by`: how the message came that began the session; one kept by a version before came by that
+    /// carrier too, and what it causes leaves by no level below the highest.
+    pub fn retry(&mut self, id: ContactId, by: By, at: &mut At<'_>) -> Vec<(Opened, By)> {
+        let kept = self.undecrypted.iter().rev().filter(|(_, kept)| kept.contact == id);
+        let mut kept: Vec<u64> = kept.map(|(key, _)| *key).take(RETRIED_MAX).collect();
+        kept.reverse();
         let mut all = Vec::new();
         for key in kept {
             let (Some(kept), Some(peer)) = (self.undecrypted.get(&key), self.peers.get_mut(&id))
@@ -224,32 +233,35 @@ impl<B: Backend> Sessions<B> {
             };
             let (identity, prekeys) = (&self.identity, &mut self.prekeys);
             let opened = peer.conversation.open(&kept.bytes, &[], identity, prekeys, at.now);
+            let by = kept.by.unwrap_or(By { level: LEVEL_MAX, ..by });
             if let Ok(mut opened) = opened {
                 self.drop_undecrypted(key, at.step);
                 self.take(id, &mut opened, at);
-                all.push(opened);
+                all.push((opened, by));
             }
         }
         all
     }
 
-    /// Keeps a message that no session opened for a day; whether a new session is wanted because
-    /// of it.
-    pub fn keep(&mut self, id: ContactId, message: &[u8], at: &mut At<'_>) -> bool {
-        let rests = self
-            .peers
-            .get(&id)
-            .is_none_or(|peer| at.now.since_ms(peer.renewal.last_reset) < RESET_EVERY_MS);
+    /// Keeps a message that no session opened for a day, if the contact has room for it; whether a new
+    /// session is wanted because of it.
+    pub fn keep(&mut self, id: ContactId, message: &[u8], by: By, at: &mut At<'_>) -> bool {
+        // A clock that was ahead once holds nothing up.
+        let rests = self.peers.get(&id).is_none_or(|peer| {
+            let last = peer.renewal.last_reset;
+            at.now >= last && at.now.since_ms(last) < RESET_EVERY_MS
+        });
         if !rests {
             let now = at.now;
             self.set_renewal(id, at.step, |renewal| {
                 (renewal.renew, renewal.last_reset) = (true, now);
             });
         }
-        if self.undecrypted.len() < UNDECRYPTED_MAX {
+        let own = self.undecrypted.values().filter(|kept| kept.contact == id).count();
+        if own < UNDECRYPTED_EACH_MAX && self.undecrypted.len() < UNDECRYPTED_MAX {
             self.last_undecrypted += 1;
             let (key, bytes) = (self.last_undecrypted, message.to_vec());
-            let kept = Undecrypted { contact: id, at: at.now, bytes };
+            let kept = Undecrypted { contact: id, at: at.now, by: Some(by), bytes };
             at.step.put(RecordKind::Held, key64(key), Retention::Rolling, kept.write());
             at.step.timer(Due::Undecrypted(key), Some(kept.due()));
             self.undecrypted.insert(key, kept);

@@ -13,7 +13,7 @@ use mezza_core::{Time, Writer};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::io::{
-    CarrierId, ContactId, Due, Event, NoteId, RecordChange, RecordKind, Retention, Step, key32,
+    By, CarrierId, ContactId, Due, Event, NoteId, RecordChange, RecordKind, Retention, Step, key32,
     key64,
 };
 use crate::note::Era;
@@ -54,7 +54,7 @@ pub(crate) struct Received {
     pub timer_s: u32,
     pub pin: u8,
     pub body: NoteContent,
-    pub by: CarrierId,
+    pub by: By,
     pub at: Time,
 }
 
@@ -191,6 +191,7 @@ impl Threads {
             due: None,
             level_min: draft.pin,
             carrier: None,
+            level: 0,
             seen: true,
             again: false,
             voided: false,
@@ -242,7 +243,8 @@ impl Threads {
             timer_s: timer_step(note.timer_s),
             due: None,
             level_min: note.pin,
-            carrier: Some(note.by),
+            carrier: Some(note.by.carrier),
+            level: note.by.level,
             seen: false,
             again: false,
             voided: false,
@@ -354,6 +356,16 @@ impl Threads {
     /// A note is to be sealed once more: the session that carried it is gone.
     pub fn again(&mut self, id: NoteId, step: &mut Step) {
         self.change(id, step, |note| (note.again, note.why) = (true, WaitReason::Sending));
+    }
+
+    /// Own notes that nobody took yet leave at this level at least.
+    pub fn raise(&mut self, contact: ContactId, level_min: u8, step: &mut Step) {
+        for id in self.of(contact).collect::<Vec<_>>() {
+            let waits = |note: &StoredNote| !note.incoming && note.facts.is_empty();
+            if self.notes.get(&id).is_some_and(|note| waits(note) && note.level_min < level_min) {
+                self.change(id, step, |note| note.level_min = level_min);
+            }
+        }
     }
 
     /// The number of a note was declared void.

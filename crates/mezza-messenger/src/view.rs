@@ -10,7 +10,7 @@ use crate::card::RelayEntry;
 use crate::evidence::{Fact, NoteState};
 pub use crate::io::InviterFacts as InvitationView;
 use crate::io::{
-    CarrierCaps, CarrierId, ContactId, DeliveryProblem, MailboxId, NetworkAddress, NoteId,
+    CarrierCaps, CarrierId, ContactId, DeliveryProblem, MailboxId, NetworkAddress, NoteId, Places,
 };
 use crate::policy::Policy;
 
@@ -249,6 +249,8 @@ pub struct NoteView {
     pub due: Option<Time>,
     /// The carrier it leaves or came by, once known.
     pub carrier: Option<CarrierId>,
+    /// At which level that carrier hid it on its way, once it has left or come.
+    pub level: Option<u8>,
     /// The pin it was written under.
     pub level_min: u8,
 }
@@ -264,6 +266,8 @@ pub struct ConnectionView {
     pub own: bool,
     /// Whether it stands.
     pub up: bool,
+    /// Our own mailboxes there.
+    pub places: Places,
     /// What it can do.
     pub caps: CarrierCaps,
 }

@@ -29,9 +29,9 @@ use mezza_ratchet::{Exporter, Padding, SuiteList};
 use crate::card::{MIXNET_PART, MixnetPart};
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DeliveryProblem, Due,
-    Event, FirstTerms, Forget, Handover, InviterFacts, Leaving, Missing, News, ParcelId,
-    RecordKind, Retention, Route, Step, key32,
+    At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DeliveryProblem,
+    Dropped, Due, Event, FirstTerms, Forget, Handover, InviterFacts, Leaving, Missing, News,
+    ParcelId, Places, RecordKind, Retention, Route, Step, key32,
 };
 use crate::note::{Item, MixnetStart};
 use crate::view::NetworkView;
@@ -119,7 +119,8 @@ impl<B: Backend> Mixnet<B> {
     /// The connection to the entry.
     pub fn connection(&self, now: Time) -> Option<CarrierConnection> {
         let CarrierState { up, caps, .. } = self.state(now)?;
-        Some(CarrierConnection { relay: None, own: true, up, caps })
+        let places = Places::default();
+        Some(CarrierConnection { relay: None, own: true, up, places, caps })
     }
 
     /// The network that was joined.
@@ -275,8 +276,38 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// These need not leave any more.
-    pub fn retract(&mut self, parcels: &[ParcelId]) {
-        self.out.retain(|_, (parcel, _)| !parcels.contains(parcel));
+    pub fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>) {
+        for Dropped { id, contact, bytes } in parcels {
+            self.out.retain(|_, (parcel, _)| parcel != id);
+            let bytes = Wiping::new(bytes.clone());
+            // Without a network nothing of it is under way.
+            let _ = self.tell(client::Input::Retract { contact: contact.0, bytes }, at);
+        }
+    }
+
+    /// A contact is served at this level at least, or not at all.
+    pub fn allow(&mut self, id: ContactId, level_min: Option<u8>, at: &mut At<'_>) {
+        self.peers.entry(id).or_default().level_min = level_min;
+        self.suspend(id, at);
+    }
+
+    /// Tells the client whether a contact may be served at the level of now. Whom it does not know it
+    /// does not serve.
+    fn suspend(&mut self, id: ContactId, at: &mut At<'_>) {
+        let level = self.network.as_ref().map_or(1, |net| net.level);
+        let level_min = self.peers.get(&id).map_or(Some(1), |peer| peer.level_min);
+        let suspended = level_min.is_none_or(|level_min| level_min > level);
+        let _ = self.tell(client::Input::Suspend(id.0, suspended), at);
+    }
+
+    /// The level is another one, or the client has started: what may be served at it is, and nothing
+    /// else; what is under way above it comes back.
+    fn level_changed(&mut self, at: &mut At<'_>) {
+        for id in self.peers.keys().copied().collect::<Vec<_>>() {
+            self.suspend(id, at);
+        }
+        let level = self.network.as_ref().map_or(1, |net| net.level);
+        self.news.push_back(News::Level(CarrierId::MIXNET, level));
     }
 
     /// Rounds of now, for chains whose root comes from the session.
@@ -365,6 +396,7 @@ impl<B: Backend> Mixnet<B> {
         if self.tell(client::Input::Add(root), at).is_ok() {
             let session = of.session.id;
             self.change(of.id, at.step, |peer| peer.root_for = session);
+            self.suspend(of.id, at);
         }
     }
 

@@ -9,9 +9,8 @@ use crate::card::RelayEntry;
 use crate::error::DeviceError;
 use crate::io::{
     At, CardParts, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId,
-    DeliveryProblem, FetchPurpose, Forget, Handover, InviterFacts, Leaving, Missing, News,
-    ParcelId, PersonRows, Publication, Reach, Receiving, RecordChange, RecordKind, StoredRows,
-    Unloaded,
+    DeliveryProblem, Dropped, FetchPurpose, Forget, Handover, InviterFacts, Leaving, Missing, News,
+    PersonRows, Publication, Reach, Receiving, RecordChange, RecordKind, StoredRows, Unloaded,
 };
 use crate::note::Item;
 
@@ -68,7 +67,9 @@ pub trait Port {
     /// Hands a parcel over.
     fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover;
     /// These need not leave any more.
-    fn retract(&mut self, parcels: &[ParcelId]);
+    fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>);
+    /// A carrier serves a contact at this level at least; `None`: not at all, in neither direction.
+    fn allow(&mut self, id: CarrierId, contact: ContactId, level_min: Option<u8>, at: &mut At<'_>);
     /// What came in is dealt with.
     fn acknowledge(&mut self, ack: Receiving);
     /// What came in is no parcel.
@@ -107,9 +108,10 @@ pub trait Port {
 
     /// Whether the bundle of a contact is to be fetched now, for later.
     fn wants_bundle(&self, id: CarrierId, to: &ContactFacts<'_>, now: Time) -> bool;
-    /// Asks for the bundle of a contact; when it can be asked for again.
+    /// Asks for the bundle of a contact by a carrier; when it can be asked for again.
     fn fetch(
         &mut self,
+        id: CarrierId,
         of: &ContactFacts<'_>,
         purpose: FetchPurpose,
         pin: u8,

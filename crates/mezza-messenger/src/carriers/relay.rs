@@ -38,7 +38,7 @@ use connections::Connections;
 use requests::{Request, Requests};
 
 pub use io::{RelayInput, RelayOutput};
-pub(crate) use mailbox::OwnMailbox;
+pub(crate) use mailbox::{OwnMailbox, WatchState};
 pub(crate) use peer::{IntroKey, RelayPeer};
 pub use plan::CardPlan;
 
@@ -146,6 +146,7 @@ impl<B: Backend> Relay<B> {
             relay: Some(connection.entry.clone()),
             own: own.is_some_and(|own| own.shares_connection(&connection.entry)),
             up: connection.up.is_some(),
+            places: self.places(connection.entry.connection()),
             caps: connection.caps(),
         })
     }
@@ -304,14 +305,22 @@ impl<B: Backend> Relay<B> {
         }
         self.connect(&relay, Some(of.id), at);
         let peer = self.peers.entry(of.id).or_default();
-        if peer.fetch.is_some() || !self.connections.is_up(connection) {
+        if !self.connections.is_up(connection) {
             return None;
         }
-        if at.now < peer.fetch_after {
+        // A clock that was ahead once holds nothing up.
+        let waits = at.now < peer.fetch_after
+            && peer.fetch_after.since_ms(at.now) <= u64::from(u16::MAX) * Time::SECOND_MS;
+        if waits {
             return Some(peer.fetch_after);
         }
+        // A relay that answers nothing is asked anew after a while.
+        if let Some(swallowed) = peer.fetch.take() {
+            self.requests.take(swallowed);
+        }
         let ticket = self.requests.ask(connection, Request::Fetch(of.id, purpose));
-        peer.fetch = Some(ticket);
+        (peer.fetch, peer.fetch_after) = (Some(ticket), at.now.plus_ms(FETCH_AGAIN_MS));
+        at.step.timer(timer(FETCH | u64::from(of.id.0)), Some(peer.fetch_after));
         self.outputs.push_back(RelayOutput::Fetch { ticket, connection, address: relay.address });
         None
     }
@@ -335,6 +344,7 @@ impl<B: Backend> Relay<B> {
         let Some(known) = self.connections.connection_mut(connection) else { return };
         known.up = Some(caps);
         let entry = known.entry.clone();
+        self.unwatched(connection);
         self.connections.want(&entry, None, at.now);
         let ours = self.mailboxes.iter().filter(|(_, own)| own.relay.shares_connection(&entry));
         for id in ours.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -350,6 +360,7 @@ impl<B: Backend> Relay<B> {
         if !self.connections.down(connection) {
             return;
         }
+        self.unwatched(connection);
         let gone = self.requests.take_where(|at, _| at == connection);
         self.return_parcels(gone);
         step.show_early(Event::Carrier(CarrierId::RELAY));
@@ -366,7 +377,9 @@ impl<B: Backend> Relay<B> {
                 }
                 Request::Fetch(contact, _) => {
                     if let Some(peer) = self.peers.get_mut(&contact) {
-                        peer.fetch.take_if(|out| *out == ticket);
+                        if peer.fetch.take_if(|out| *out == ticket).is_some() {
+                            peer.fetch_after = Time::default();
+                        }
                     }
                 }
                 Request::Open(_) | Request::Close(_) | Request::Watch(_) | Request::Publish => {}
@@ -413,6 +426,13 @@ impl<B: Backend> Relay<B> {
             }
             RelayInput::Bundle { ticket, bytes, one_time } => {
                 return self.bundle(ticket, bytes, one_time, at);
+            }
+            RelayInput::Displaced { mailbox, over } => {
+                if !self.mailboxes.contains_key(&mailbox) {
+                    return Err(DeviceError::NoSuchMailbox);
+                }
+                let watch = if over { WatchState::Nobody } else { WatchState::Elsewhere };
+                self.watched(mailbox, watch, at.step);
             }
             RelayInput::Stock { connection, left } => {
                 if self.own_relay().is_some_and(|own| own.connection() == connection) {
@@ -464,7 +484,8 @@ impl<B: Backend> Relay<B> {
             }
             Request::Open(mailbox) => self.opened(mailbox, at.step),
             Request::Publish => self.published(at.step),
-            Request::Close(_) | Request::Watch(_) | Request::Fetch(..) => {}
+            Request::Watch(mailbox) => self.watched(mailbox, WatchState::Here, at.step),
+            Request::Close(_) | Request::Fetch(..) => {}
         }
         Ok(())
     }

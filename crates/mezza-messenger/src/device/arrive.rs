@@ -10,8 +10,8 @@ use crate::carriers::{Port, Welcome};
 use crate::contacts::ContactPhase;
 use crate::evidence::{Fact, FactKind};
 use crate::io::{
-    Arrival, ArrivalOrigin, At, CarrierId, ContactId, DeliveryProblem, Event, Forget,
-    RATCHET_MESSAGE, ResetCause,
+    Arrival, ArrivalOrigin, At, By, ContactId, DeliveryProblem, Event, Forget, RATCHET_MESSAGE,
+    ResetCause,
 };
 use crate::note::{Item, Note};
 use crate::outbox::Owe;
@@ -23,13 +23,6 @@ use crate::view::NoteContent;
 
 /// Requests that wait for the person (MSG-35); mail of further strangers stays at the relay.
 const REQUESTS_MAX: usize = 64;
-
-/// How a message came.
-#[derive(Clone, Copy)]
-pub(super) struct By {
-    carrier: CarrierId,
-    level: u8,
-}
 
 /// A parcel. Whatever it is, the carrier may forget it afterwards, except that of a stranger for
 /// whom there is no room.
@@ -57,12 +50,21 @@ fn from_contact<P: Port>(
     by: By,
     at: &mut At<'_>,
 ) -> bool {
-    if admit::is_inviter(parts, id) {
+    if is_taken_back(message) {
+        parts.carriers.reject(by.carrier);
+    } else if admit::is_inviter(parts, id) {
         inviter(parts, id, message, by, at);
     } else if let Err(Unopened::Failed(error)) = open(parts, id, message, by, at) {
-        unopened(parts, id, message, error, at);
+        unopened(parts, id, message, (error, by), at);
     }
     true
+}
+
+/// Whether the writer took this back after a part of it had left: zeros stand in place of the rest
+/// (MIX-66). The last bytes of a message are a tag, which is zero for nobody.
+fn is_taken_back(message: &[u8]) -> bool {
+    const TAG_BYTES: usize = 16;
+    message.ends_with(&[0; TAG_BYTES])
 }
 
 /// The key under which a first message was written, if it is not our own.
@@ -199,6 +201,7 @@ pub(super) fn enter<P: Port>(
     parts.contacts.add(id, card, how, at.step);
     parts.threads.open(id);
     parts.outbox.open(id, at.step);
+    leave::allow(parts, id, at);
 }
 
 /// Opens a message of a contact and does what it says. With a new session, what could not be opened
@@ -217,7 +220,7 @@ fn open<P: Port>(
     let first = message.first;
     opened(parts, id, message, by, at);
     if first {
-        for message in parts.sessions.retry(id, at) {
+        for (message, by) in parts.sessions.retry(id, by, at) {
             opened(parts, id, message, by, at);
         }
     }
@@ -249,7 +252,7 @@ fn unopened<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     message: &[u8],
-    error: OpenError,
+    (error, by): (OpenError, By),
     at: &mut At<'_>,
 ) {
     let lost = match error {
@@ -271,7 +274,10 @@ fn unopened<P: Port>(
         parts.contacts.trouble(id, DeliveryProblem::Suite(error), at.step);
     }
     let request = |contact: &crate::contacts::Contact| contact.phase == ContactPhase::Request;
-    if lost && !parts.contacts.get(id).is_none_or(request) && parts.sessions.keep(id, message, at) {
+    if lost
+        && !parts.contacts.get(id).is_none_or(request)
+        && parts.sessions.keep(id, message, by, at)
+    {
         parts.outbox.owe(id, Owe::Reset(ResetCause::Lost), at.step);
     }
     at.step.touch(id);
@@ -377,10 +383,10 @@ fn prove<P: Port>(parts: &mut Parts<P>, id: ContactId, receipt: &Receipt, by: By
     }
     let what = if read { FactKind::Read } else { FactKind::Delivered };
     for (seq, note) in parts.outbox.proven(id, receipt, at.step) {
-        let fact = Fact { what, carrier: by.carrier, at: at.now };
+        let fact = Fact { what, carrier: by.carrier, level: by.level, at: at.now };
         parts.threads.fact(note, fact, None, at.step);
         let dropped = parts.outbox.confirmed(id, (seq, note), read, at.step);
-        parts.carriers.retract(&dropped);
+        parts.carriers.retract(&dropped, at);
     }
 }
 
@@ -402,7 +408,7 @@ fn keep<P: Port>(
         timer_s: note.timer_s,
         pin: contact.policy.level_min,
         body,
-        by: by.carrier,
+        by,
         at: at.now,
     };
     let request = contact.phase == ContactPhase::Request;

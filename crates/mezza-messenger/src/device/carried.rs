@@ -48,6 +48,7 @@ fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
                 parts.threads.wait(note, why, at.step);
             }
         }
+        News::Level(carrier, level) => leave::recall(parts, (carrier, level), at),
         News::Returned(parcels) => parts.outbox.returned(&parcels, at.now, at.step),
         News::Lost { contact, place } => lost(parts, contact, place, at),
         News::Bundle { contact, purpose: FetchPurpose::Begin, bytes, one_time } => {
@@ -76,7 +77,9 @@ fn handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     at.step.touch(parcel.contact);
     if let Some(note) = parcel.note {
         let (what, carrier) = (FactKind::Handed, parcel.route.carrier);
-        let fact = Fact { what, carrier, at: at.now };
+        // The least that hid it between the two moments that are known.
+        let level = leave::level_of(parts, &parcel, at.now).min(parcel.left_at);
+        let fact = Fact { what, carrier, level, at: at.now };
         parts.threads.fact(note, fact, parcel.route.until, at.step);
     }
 }
@@ -97,10 +100,8 @@ fn called<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     }
     parts.outbox.owe(id, Owe::Hello, at.step);
     let invitations: Vec<ParcelId> = parts.outbox.invitations_to(id).collect();
-    for parcel in &invitations {
-        parts.outbox.drop_parcel(*parcel, at.step);
-    }
-    parts.carriers.retract(&invitations);
+    let dropped = parts.outbox.take_back(invitations, at.step);
+    parts.carriers.retract(&dropped, at);
 }
 
 /// What a carrier says of us goes onto the card as soon as it is known.

@@ -2,7 +2,7 @@
 
 use super::{Parts, leave, person};
 use crate::carriers::Port;
-use crate::io::{At, ContactId, Due, Event, Forget, NoteId, ParcelId};
+use crate::io::{At, ContactId, Dropped, Due, Event, Forget, NoteId, ParcelId};
 
 /// Does what is due.
 pub(super) fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
@@ -22,6 +22,9 @@ pub(super) fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
         Due::Carrier(id, number) => {
             let Parts { contacts, sessions, outbox, carriers, .. } = parts;
             let busy = |id: ContactId| {
+                if contacts.get(id).is_none_or(|contact| contact.blocked) {
+                    return false;
+                }
                 let owes = outbox.owed(id).is_some_and(crate::outbox::Owed::any);
                 let open = contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
                 !outbox.waiting(id).is_empty()
@@ -54,7 +57,8 @@ fn parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
         return parts.outbox.look_again(id, at.now, at.step);
     }
     let Some(parcel) = parts.outbox.drop_parcel(id, at.step) else { return };
-    parts.carriers.retract(&[id]);
+    let dropped = Dropped { id, contact: parcel.contact, bytes: parcel.bytes };
+    parts.carriers.retract(&[dropped], at);
     if parcel.route.invitation {
         // The prekey of an invitation has ended: the next one needs another bundle, and brings
         // other chains.

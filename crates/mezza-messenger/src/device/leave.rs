@@ -12,8 +12,8 @@ use crate::carriers::Port;
 use crate::contacts::{ContactPhase, Contacts};
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, ContactFacts, ContactId, Due, FetchPurpose, Handover, HelloPlace, Leaving, Missing, NoteId,
-    ParcelId, RATCHET_MESSAGE, Reach,
+    At, CarrierId, ContactFacts, ContactId, Dropped, Due, FetchPurpose, Handover, HelloPlace,
+    Leaving, Missing, NoteId, ParcelId, RATCHET_MESSAGE, Reach,
 };
 use crate::note::{Item, Note};
 use crate::outbox::{Outbox, Owe, Owed, Parcel, Reached, Sealed, UNANSWERED_MAX};
@@ -84,7 +84,7 @@ fn look_at<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Opt
     if let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id)
         && best.is_some_and(|best| parts.carriers.wants_bundle(best, &to, at.now))
     {
-        later = parts.carriers.fetch(&to, FetchPurpose::Hold, pin, at);
+        later = fetch(parts, id, (FetchPurpose::Hold, pin), at);
     }
     first::upgrade_suite(parts, id, at);
     for note in parts.outbox.waiting(id) {
@@ -163,14 +163,66 @@ fn way<P: Port>(
             Err(Missing::Wait(WaitReason::Budget)) => return Err((WaitReason::Budget, later)),
             Err(Missing::Wait(why)) => why,
             Err(Missing::Session) => {
-                later = earlier(later, parts.carriers.fetch(&to, FetchPurpose::Begin, pin, at));
-                carried::without_session(to.trouble)
+                let why = carried::without_session(to.trouble);
+                later = earlier(later, fetch(parts, id, (FetchPurpose::Begin, pin), at));
+                why
             }
             Err(Missing::First(terms)) => first::invite(parts, id, carrier, &terms, at),
         };
         first = first.or(Some(why));
     }
     Err((first.unwrap_or(WaitReason::NoCarrier), later))
+}
+
+/// Asks for the bundle of a contact; when it can be asked for again. Once both sides have answered, only
+/// a carrier that the conversation may take is asked (MSG-21): whose bundle is fetched, and when, tells a
+/// relay who talks to whom.
+fn fetch<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    (purpose, pin): (FetchPurpose, u8),
+    at: &mut At<'_>,
+) -> Option<Time> {
+    let to = facts(&parts.contacts, &parts.sessions, &parts.outbox, id)?;
+    let policy = &parts.contacts.get(id)?.policy;
+    let carriers = &mut parts.carriers;
+    let by = if to.is_open { policy.candidates().to_vec() } else { carriers.ids() };
+    by.iter().fold(None, |later, by| earlier(later, carriers.fetch(*by, &to, purpose, pin, at)))
+}
+
+/// How each carrier may serve a contact: not at all where it is blocked, or the conversation does not
+/// take it (MSG-21, MSG-26).
+pub(super) fn allow<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let Some(contact) = parts.contacts.get(id) else { return };
+    for carrier in parts.carriers.ids() {
+        let takes = !contact.blocked && contact.policy.candidates().contains(&carrier);
+        let level_min = takes.then_some(contact.policy.level_min);
+        parts.carriers.allow(carrier, id, level_min, at);
+    }
+}
+
+/// A carrier hides less than what it has in hand asks for: that comes back (MSG-20). What nobody is
+/// served for at this level need not.
+pub(super) fn recall<P: Port>(
+    parts: &mut Parts<P>,
+    (carrier, level): (CarrierId, u8),
+    at: &mut At<'_>,
+) {
+    let above = |parcel: &Parcel| {
+        let served = parts.contacts.get(parcel.contact).map_or(1, |of| of.policy.level_min);
+        let ours = parcel.route.carrier == carrier && !parcel.confirmed;
+        ours && served <= level && level_min(parts, parcel) > level
+    };
+    let above = parts.outbox.parcels().filter(|(_, parcel)| above(parcel));
+    let above = above.map(|(id, parcel)| Dropped {
+        id,
+        contact: parcel.contact,
+        bytes: parcel.bytes.clone(),
+    });
+    let above: Vec<Dropped> = above.collect();
+    let ids: Vec<ParcelId> = above.iter().map(|parcel| parcel.id).collect();
+    parts.carriers.retract(&above, at);
+    parts.outbox.returned(&ids, at.now, at.step);
 }
 
 /// Says without a note of the person what is owed, if it may go now; when it can be tried again.
@@ -193,8 +245,12 @@ fn speak<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Optio
         Err((_, later)) => return later,
     };
     let owed = parts.outbox.owed(id)?;
-    if !says && !owed.says_more_than_receipts(reach.place != HelloPlace::NotYet) {
-        if !owed.receipt && !owed.read && owed.answers.is_empty() {
+    if !parts.outbox.has_room(id) {
+        return None;
+    }
+    if !says && !owed.is_urgent() {
+        let hello = owed.hello && reach.place != HelloPlace::NotYet;
+        if !hello && !owed.receipt && !owed.read && owed.answers.is_empty() {
             return None;
         }
         if let Err(later) = parts.outbox.may_receipt(id, at.now) {
@@ -296,7 +352,8 @@ fn hello<P: Port>(parts: &Parts<P>, place: &HelloPlace) -> Option<Item> {
 fn hand_over<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     for id in parts.outbox.idle(at.now) {
         if offer(parts, id, at) == Some(Handover::Out) {
-            parts.outbox.out(id, at.now, at.step);
+            let level = parts.outbox.parcel(id).map_or(0, |out| level_of(parts, out, at.now));
+            parts.outbox.out(id, level, at.now, at.step);
             if let Some(note) = parts.outbox.parcel(id).and_then(|parcel| parcel.note) {
                 parts.threads.wait(note, WaitReason::Sending, at.step);
             }
@@ -319,6 +376,13 @@ fn offer<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) -> Option
     Some(parts.carriers.hand(&leaving, at))
 }
 
+/// The level at which the carrier of a parcel hides it now; 1 where the carrier does not say.
+pub(super) fn level_of<P: Port>(parts: &Parts<P>, parcel: &Parcel, now: Time) -> u8 {
+    let to = facts(&parts.contacts, &parts.sessions, &parts.outbox, parcel.contact);
+    let state = parts.carriers.state(parcel.route.carrier, to.as_ref(), now);
+    state.map_or(1, |state| state.caps.level)
+}
+
 /// The pin under which a parcel may leave: its note's, else the conversation's.
 fn level_min<P: Port>(parts: &Parts<P>, parcel: &Parcel) -> u8 {
     let note = parcel.note.and_then(|note| parts.threads.get(note)).map(|note| note.level_min);
@@ -333,7 +397,7 @@ pub(super) fn requeue<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<
     for note in requeued.notes {
         parts.threads.again(note, at.step);
     }
-    parts.carriers.retract(&requeued.dropped);
+    parts.carriers.retract(&requeued.dropped, at);
     if requeued.invitation {
         // An invitation that nobody has read began a session that nobody knows of.
         parts.sessions.renew(id, at.step);

@@ -85,7 +85,7 @@ fn obey<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>) {
             parts.contacts.verify(contact, how, at.step);
         }
         Command::Policy { contact, policy } => set_policy(parts, contact, policy, at),
-        Command::Block { contact, blocked } => parts.contacts.block(contact, blocked, at.step),
+        Command::Block { contact, blocked } => block(parts, contact, blocked, at),
         Command::Delete { contact } => delete(parts, contact, at),
         Command::Reset { contact } => {
             parts.sessions.renew(contact, at.step);
@@ -171,7 +171,7 @@ pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>
     let Some(note) = parts.threads.get(id).filter(|note| !note.voided) else { return };
     let (contact, seq) = (note.contact, note.seq);
     let dropped = parts.outbox.void(contact, (id, seq), at.step);
-    parts.carriers.retract(&dropped);
+    parts.carriers.retract(&dropped, at);
     if seq > 0 {
         parts.threads.voided(id, at.step);
     }
@@ -205,14 +205,28 @@ fn refuse<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     }
 }
 
-/// Another policy; notes written before keep their pin.
+/// Whoever is blocked is told nothing from now on, not even what was sealed before: that is owed again
+/// at the end of it (MSG-26).
+fn block<P: Port>(parts: &mut Parts<P>, id: ContactId, blocked: bool, at: &mut At<'_>) {
+    parts.contacts.block(id, blocked, at.step);
+    if blocked {
+        leave::requeue(parts, id, at);
+    }
+    leave::allow(parts, id, at);
+    at.step.touch(id);
+}
+
+/// Another policy. A raised lowest level holds for notes that wait, a lower one does not.
 fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     if contact.policy.timer_s != policy.timer_s && contact.is_open() {
         parts.outbox.owe(id, Owe::Timer, at.step);
     }
     let allowed = policy.candidates().to_vec();
+    let level_min = policy.level_min;
     parts.contacts.set_policy(id, policy, at.step);
+    parts.threads.raise(id, level_min, at.step);
+    leave::allow(parts, id, at);
     at.step.touch(id);
     // What is on its way to a carrier that the conversation does not allow any more goes another
     // way: under the same numbers, so that nothing is shown twice.
@@ -235,7 +249,7 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
 fn delete<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     parts.threads.forget(id, at.step);
     let dropped = parts.outbox.forget(id, at.step);
-    parts.carriers.retract(&dropped);
+    parts.carriers.retract(&dropped, at);
     parts.carriers.forget(id, Forget::All, at);
     parts.sessions.forget(id, at.step);
     parts.contacts.remove(id, at.step);

@@ -57,6 +57,8 @@ pub(super) fn load<P: Port>(
     load_parcels(&mut parts, stored.take(RecordKind::Parcel), at);
     load_undecrypted(&mut parts, stored.take(RecordKind::Held), at);
     load_carriers(&mut parts, &mut stored, at);
+    let known: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
+    known.into_iter().for_each(|id| super::leave::allow(&mut parts, id, at));
     // The device does not read the program's settings.
     stored.take(RecordKind::Setting);
     stored.rest().for_each(|row| parts.aside.add_unloaded(row));

@@ -131,6 +131,7 @@ pub(super) fn connections<P: Port>(parts: &Parts<P>, now: Time) -> Vec<Connectio
         relay: at.relay,
         own: at.own,
         up: at.up,
+        places: at.places,
         caps: at.caps,
     };
     parts.carriers.connections(now).into_iter().map(view).collect()
@@ -172,6 +173,7 @@ pub(super) fn note(id: NoteId, note: &StoredNote, now: Time) -> NoteView {
         facts: note.facts.clone(),
         due: note.due(),
         carrier: note.carrier,
+        level: note.travelled_at(),
         level_min: note.level_min,
     }
 }

@@ -107,8 +107,21 @@ pub struct CarrierConnection {
     pub own: bool,
     /// Whether it stands.
     pub up: bool,
+    /// Our own mailboxes there.
+    pub places: Places,
     /// What it can do.
     pub caps: CarrierCaps,
+}
+
+/// Where others leave mail for us, as its carrier answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// How many there are.
+    pub all: u32,
+    /// Those whose mail comes here.
+    pub here: u32,
+    /// Those that another device with the same vault reads.
+    pub elsewhere: u32,
 }
 
 /// The session with a contact, as far as a carrier needs to know it.
@@ -240,6 +253,18 @@ pub enum Handover {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ParcelId(pub u64);
 
+/// A parcel that need not leave any more. It may be under way with a carrier since before a start, so
+/// that its bytes name it there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// Its number.
+    pub id: ParcelId,
+    /// For whom it was.
+    pub contact: ContactId,
+    /// What was handed over.
+    pub bytes: Vec<u8>,
+}
+
 /// What came in by a carrier.
 pub struct Arrival {
     /// By which.
@@ -252,6 +277,15 @@ pub struct Arrival {
     pub parcel: Wiping<Vec<u8>>,
     /// What the carrier is told once it is dealt with.
     pub ack: Option<Receiving>,
+}
+
+/// How something came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct By {
+    /// By which carrier.
+    pub carrier: CarrierId,
+    /// At which level it was hidden, 1 to 4.
+    pub level: u8,
 }
 
 /// From whom a parcel came, as far as the carrier knows.
@@ -386,6 +420,8 @@ pub enum News {
     },
     /// These are not out any more, and nobody knows what became of them.
     Returned(Vec<ParcelId>),
+    /// A carrier hides what leaves at this level now.
+    Level(CarrierId, u8),
     /// A place of the contact is gone.
     Lost {
         /// Whose.

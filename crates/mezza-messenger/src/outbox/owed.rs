@@ -93,9 +93,10 @@ impl Owed {
         self.answers.clear();
     }
 
-    /// Whether what is to be said tells more than what has arrived; `hello`: one can leave now.
-    pub fn says_more_than_receipts(&self, hello: bool) -> bool {
-        self.timer || self.card || self.void || self.anew.is_some() || self.hello && hello
+    /// Whether something is to be said that waits for no turn: what a contact may bring about as often
+    /// as it likes, receipts and hellos, does (MSG-27).
+    pub fn is_urgent(&self) -> bool {
+        self.timer || self.card || self.void || self.anew.is_some()
     }
 
     /// A new session, because of this.

@@ -35,6 +35,8 @@ pub(crate) struct Parcel {
     pub bytes: Vec<u8>,
     // Not stored: a restart begins with nothing out.
     pub out: bool,
+    /// The lowest level at which a carrier had it in hand; 4: none had it yet.
+    pub left_at: u8,
     /// The note has a receipt: the parcel waits for the carrier's answer alone, and has no row.
     pub confirmed: bool,
     pub after: Time,
@@ -46,7 +48,8 @@ impl Parcel {
     /// A parcel that is ready to leave.
     pub fn new(contact: ContactId, note: Option<NoteId>, route: Route, bytes: Vec<u8>) -> Self {
         let (out, confirmed, after) = (false, false, Time::default());
-        Self { contact, note, route, level: 0, bytes, out, confirmed, after, times: 0 }
+        let (level, left_at, times) = (0, 4, 0);
+        Self { contact, note, route, level, bytes, out, left_at, confirmed, after, times }
     }
 
     /// When something is to be done about it: it may leave, or may not any more.

@@ -91,6 +91,13 @@ pub enum RelayFrame {
         /// Keys not given out.
         left: u16,
     },
+    /// Another connection reads a box in place of this one.
+    Displaced {
+        /// The box's number on this connection.
+        number: u16,
+        /// Whether that is over: a WATCH brings the mail here again.
+        over: bool,
+    },
     /// The answer to a request; `req` 0 speaks of the connection itself.
     Done {
         /// Of the request.
@@ -107,6 +114,7 @@ pub enum RelayFrame {
 const HELLO: u8 = 0x01;
 const MAIL: u8 = 0x14;
 const BUNDLE: u8 = 0x18;
+const DISPLACED: u8 = 0x19;
 const STOCK: u8 = 0x1e;
 const DONE: u8 = 0x1f;
 
@@ -136,6 +144,9 @@ impl RelayFrame {
             Self::Stock { number, left } => frame(STOCK, 4, |w| {
                 w.u16(*number).u16(*left);
             }),
+            Self::Displaced { number, over } => frame(DISPLACED, 3, |w| {
+                w.u16(*number).u8(u8::from(*over));
+            }),
             Self::Done { req, code, retry_s } => frame(DONE, 5, |w| {
                 w.u16(*req).u8(code.byte()).u16(*retry_s);
             }),
@@ -163,6 +174,7 @@ impl RelayFrame {
                     key: if r.is_empty() { None } else { Some(RawOneTimePrekey::read(r)?) },
                 }),
                 STOCK => Ok(Self::Stock { number: r.u16()?, left: r.u16()? }),
+                DISPLACED => Ok(Self::Displaced { number: r.u16()?, over: crate::io::flag(r)? }),
                 DONE => Ok(Self::Done {
                     req: r.u16()?,
                     code: DoneCode::from_byte(r.u8()?)?,

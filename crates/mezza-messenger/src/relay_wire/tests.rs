@@ -68,6 +68,7 @@ fn relay_frame() -> impl Strategy<Value = RelayFrame> {
         (any::<u16>(), vec_of(any::<u8>(), 0..300), proptest::option::of(key()))
             .prop_map(|(req, bundle, key)| RelayFrame::Bundle { req, bundle, key }),
         any::<(u16, u16)>().prop_map(|(number, left)| RelayFrame::Stock { number, left }),
+        any::<(u16, bool)>().prop_map(|(number, over)| RelayFrame::Displaced { number, over }),
         (any::<u16>(), 0u8..6, any::<u16>()).prop_map(|(req, code, retry_s)| RelayFrame::Done {
             req,
             code: DoneCode::from_byte(code).unwrap(),

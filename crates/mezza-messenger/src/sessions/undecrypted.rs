@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
-use crate::io::ContactId;
+use crate::evidence;
+use crate::io::{By, CarrierId, ContactId};
 
 /// How long it is kept.
 const KEPT_MS: u64 = Time::DAY_MS;
@@ -13,6 +14,8 @@ const KEPT_MS: u64 = Time::DAY_MS;
 pub(crate) struct Undecrypted {
     pub contact: ContactId,
     pub at: Time,
+    /// How it came; `None`: a version before did not note it.
+    pub by: Option<By>,
     pub bytes: Vec<u8>,
 }
 
@@ -22,19 +25,30 @@ impl Undecrypted {
         self.at.plus_ms(KEPT_MS)
     }
 
-    /// The stored form: `contact u32 | at u64 | len u16 | bytes`.
+    /// The stored form: `contact u32 | at u64 | len u16 | bytes | carrier u8 | level u8`.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(16 + self.bytes.len());
         w.u32(self.contact.0).u64(self.at.ms()).var16(&self.bytes);
+        if let Some(by) = self.by {
+            w.u8(by.carrier.number()).u8(by.level);
+        }
         Wiping::new(w.finish())
     }
 
-    /// Reads the stored form.
+    /// Reads the stored form. A version before did not say how it came: then nothing it causes leaves
+    /// below the highest level.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             let contact = ContactId(r.u32()?);
             let at = Time::from_ms(r.u64()?);
-            Ok(Self { contact, at, bytes: r.var16()?.to_vec() })
+            let bytes = r.var16()?.to_vec();
+            let by = if r.is_empty() {
+                None
+            } else {
+                let carrier = CarrierId::from_number(r.u8()?).ok_or(DecodeError::Value)?;
+                Some(By { carrier, level: evidence::level(r)? })
+            };
+            Ok(Self { contact, at, by, bytes })
         })
     }
 }

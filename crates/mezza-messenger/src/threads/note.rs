@@ -11,7 +11,9 @@ use crate::io::{CarrierId, ContactId, Retention, flag, text};
 use crate::view::NoteContent;
 
 /// Version of the stored form.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The version before knew no levels.
+const OLDER: u8 = 1;
 
 /// One note, either direction.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one note")]
@@ -31,6 +33,8 @@ pub(crate) struct StoredNote {
     pub due: Option<Time>,
     pub level_min: u8,
     pub carrier: Option<CarrierId>,
+    /// Incoming: at which level the carrier hid it, 1 to 4; 0: a version before did not note it.
+    pub level: u8,
     /// Incoming: whether the person has seen it.
     pub seen: bool,
     /// To be sealed once more: the session that carried it is gone.
@@ -55,6 +59,14 @@ impl StoredNote {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+
+    /// At which level the carrier hid it as it came, or as it left: nothing that changed since is in
+    /// it. `None`: it has not left, or a version before did not note it.
+    pub fn travelled_at(&self) -> Option<u8> {
+        let handed = self.facts.iter().rev().find(|fact| fact.what == FactKind::Handed);
+        let level = if self.incoming { self.level } else { handed.map_or(0, |fact| fact.level) };
+        Some(level).filter(|level| *level > 0)
     }
 
     /// Whether the other device said that it has it.
@@ -97,7 +109,7 @@ impl StoredNote {
         w.u8(VERSION).u32(self.contact.0).u8(u8::from(self.incoming)).bytes(&self.client);
         w.bytes(&self.era.0).u32(self.seq).u64(self.sent.ms()).u64(self.at.ms()).u32(self.timer_s);
         w.u64(self.due.map_or(0, Time::ms)).u8(self.level_min);
-        w.u8(self.carrier.map_or(0, CarrierId::number)).u8(u8::from(self.seen));
+        w.u8(self.carrier.map_or(0, CarrierId::number)).u8(self.level).u8(u8::from(self.seen));
         w.u8(u8::from(self.again)).u8(u8::from(self.voided));
         w.u8(kind).var16(text.as_bytes());
         evidence::write(&self.facts, &mut w);
@@ -107,9 +119,11 @@ impl StoredNote {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
-                return Err(DecodeError::Value);
-            }
+            let levels = match r.u8()? {
+                VERSION => true,
+                OLDER => false,
+                _ => return Err(DecodeError::Value),
+            };
             let contact = ContactId(r.u32()?);
             let incoming = flag(r)?;
             let client = r.array()?;
@@ -122,13 +136,14 @@ impl StoredNote {
                 0 => None,
                 number => Some(CarrierId::from_number(number).ok_or(DecodeError::Value)?),
             };
+            let level = if levels { evidence::level(r)? } else { 0 };
             let (seen, again, voided) = (flag(r)?, flag(r)?, flag(r)?);
             let body = match (r.u8()?, text(r.var16()?)?) {
                 (0, text) => NoteContent::Text(text),
                 (1, text) if text.is_empty() => NoteContent::Newer,
                 _ => return Err(DecodeError::Value),
             };
-            let facts = evidence::read(r)?;
+            let facts = evidence::read(r, levels)?;
             let why = WaitReason::NoCarrier;
             Ok(Self {
                 contact,
@@ -143,6 +158,7 @@ impl StoredNote {
                 due,
                 level_min: pin,
                 carrier,
+                level,
                 seen,
                 again,
                 voided,

@@ -107,6 +107,9 @@ fn relay(frame: &RelayFrame) -> String {
             format!("BUNDLE req={req} bundle={} key={one}", hex(bundle))
         }
         RelayFrame::Stock { number, left } => format!("STOCK box={number} left={left}"),
+        RelayFrame::Displaced { number, over } => {
+            format!("DISPLACED box={number} over={}", u8::from(*over))
+        }
         RelayFrame::Done { req, code, retry_s } => {
             format!("DONE req={req} code={} retry_s={retry_s}", code.byte())
         }

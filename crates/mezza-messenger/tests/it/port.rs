@@ -11,8 +11,8 @@ use mezza_messenger::CarrierSet;
 use mezza_messenger::carriers::{Port, Welcome};
 use mezza_messenger::io::{
     Arrival, ArrivalOrigin, At, CardParts, CarrierCaps, CarrierConnection, CarrierState,
-    ContactFacts, FetchPurpose, Forget, Handover, HelloPlace, Input, InviterFacts, Leaving,
-    Missing, News, Output, ParcelId, PersonRows, Publication, Reach, Receiving, Route, StoredRows,
+    ContactFacts, Dropped, FetchPurpose, Forget, Handover, HelloPlace, Input, InviterFacts,
+    Leaving, Missing, News, Output, PersonRows, Publication, Reach, Receiving, Route, StoredRows,
     Unloaded,
 };
 use mezza_messenger::note::Item;
@@ -127,8 +127,8 @@ impl Port for Five {
         Handover::Out
     }
 
-    fn retract(&mut self, parcels: &[ParcelId]) {
-        self.four.retract(parcels);
+    fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>) {
+        self.four.retract(parcels, at);
     }
 
     fn acknowledge(&mut self, ack: Receiving) {
@@ -191,14 +191,19 @@ impl Port for Five {
         self.four.wants_bundle(id, to, now)
     }
 
+    fn allow(&mut self, id: CarrierId, contact: ContactId, level_min: Option<u8>, at: &mut At<'_>) {
+        self.four.allow(id, contact, level_min, at);
+    }
+
     fn fetch(
         &mut self,
+        id: CarrierId,
         of: &ContactFacts<'_>,
         purpose: FetchPurpose,
         pin: u8,
         at: &mut At<'_>,
     ) -> Option<Time> {
-        self.four.fetch(of, purpose, pin, at)
+        self.four.fetch(id, of, purpose, pin, at)
     }
 
     fn began(&mut self, with: ContactId, prekey: PublicKey, not_after: Time, at: &mut At<'_>) {

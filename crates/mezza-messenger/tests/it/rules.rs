@@ -6,10 +6,12 @@ mod cells;
 mod connections;
 mod peers;
 mod policy;
+mod recalled;
 mod said;
 mod share;
 mod states;
 mod trouble;
+mod watched;
 
 use mezza_core::Machine;
 use mezza_messenger::evidence::{NoteState, WaitReason};

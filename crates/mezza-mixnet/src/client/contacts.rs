@@ -19,6 +19,11 @@ pub const ACTIVE_MAX: usize = 16;
 const ACTIVE_MS: u64 = 600 * Time::SECOND_MS;
 /// How often the wait of what goes again doubles, at most.
 const DOUBLINGS_MAX: u8 = 16;
+/// Younger roots of one contact that wait for their first meeting, at most.
+const YOUNGER_MAX: usize = 3;
+/// Younger roots but the newest are served in each so-manieth round alone: one that the partner never
+/// heard of would keep the pair apart in all others.
+const ELDER_EVERY: u64 = 8;
 /// How many cells tell the partner that a contact leaves.
 const LEAVING_CELLS: u8 = 3;
 /// When to look again for a partner who was not there, hours.
@@ -92,10 +97,13 @@ pub(super) struct Partner {
     pub bucket: u32,
     /// The root in use.
     pub line: PartnerRoot,
-    /// A younger one, which takes over at its first meeting.
-    pub next: Option<PartnerRoot>,
+    /// Younger ones, oldest first. The first of them that meets takes over: where both sides made
+    /// one, neither knows which of the two the other side will see.
+    pub younger: Vec<PartnerRoot>,
     /// Whether our messages alone keep it served, and not what it says. Not stored.
     pub muted: bool,
+    /// Whether it is not served at all. Not stored.
+    pub suspended: bool,
     /// Until when it is served.
     active: Option<Time>,
     /// Cells that still tell the partner that we leave.
@@ -111,16 +119,17 @@ pub(super) struct Partner {
 }
 
 snapshot!(struct Partner {
-    bucket, line, next, muted, active, leaving, called, ring, absent, retry, tries,
+    bucket, line, younger, muted, suspended, active, leaving, called, ring, absent, retry, tries,
 });
 
 impl Partner {
-    pub const fn new(bucket: u32, line: PartnerRoot) -> Self {
+    pub fn new(bucket: u32, line: PartnerRoot) -> Self {
         Self {
             bucket,
             line,
-            next: None,
+            younger: Vec::new(),
             muted: false,
+            suspended: false,
             active: None,
             leaving: None,
             called: false,
@@ -132,11 +141,11 @@ impl Partner {
     }
 
     pub fn lines(&self) -> impl Iterator<Item = &PartnerRoot> {
-        core::iter::once(&self.line).chain(&self.next)
+        core::iter::once(&self.line).chain(&self.younger)
     }
 
     pub fn lines_mut(&mut self) -> impl Iterator<Item = &mut PartnerRoot> {
-        core::iter::once(&mut self.line).chain(&mut self.next)
+        core::iter::once(&mut self.line).chain(&mut self.younger)
     }
 
     pub fn line_mut(&mut self, id: u32) -> Option<&mut PartnerRoot> {
@@ -214,9 +223,10 @@ impl Partner {
         self.tries = self.tries.saturating_add(u8::from(waits));
     }
 
-    /// The partner was there.
+    /// The partner was there. The last round before a rest comes back when nobody is served any more:
+    /// whoever writes next calls.
     pub const fn met(&mut self) {
-        (self.tries, self.absent, self.called, self.ring) = (0, 0, true, None);
+        (self.tries, self.absent, self.called, self.ring) = (0, 0, self.is_active(), None);
     }
 
     /// When something is due: the end of its activity, or the next try.
@@ -224,20 +234,31 @@ impl Partner {
         self.active.or(self.retry)
     }
 
-    /// The younger root met: what the old one did not get across is cut anew, the old one is wiped.
-    pub fn take_over(&mut self) {
-        if let Some(mut next) = self.next.take() {
-            core::mem::swap(&mut next, &mut self.line);
-            self.line.sender.adopt(next.sender);
+    /// Another root waits for its first meeting; of too many the oldest goes.
+    pub fn add_younger(&mut self, root: PartnerRoot) {
+        if self.younger.len() >= YOUNGER_MAX {
+            self.younger.remove(0);
         }
+        self.younger.push(root);
+    }
+
+    /// If this younger root met, it takes over: what the old one did not get across is cut anew, and
+    /// all others are wiped. Whether it did.
+    pub fn take_over(&mut self, id: u32) -> bool {
+        let Some(at) = self.younger.iter().position(|root| root.id == id) else { return false };
+        let met = self.younger.swap_remove(at);
+        let old = core::mem::replace(&mut self.line, met);
+        self.line.sender.adopt(old.sender);
+        self.younger.clear();
+        true
     }
 
     fn write(&self, w: &mut Writer) {
         w.u32(self.bucket).u8(u8::from(self.active.is_some()));
         w.u64(self.active.unwrap_or_default().ms());
         self.line.write(w);
-        w.u8(u8::from(self.next.is_some()));
-        self.next.iter().for_each(|line| line.write(w));
+        w.u8(self.younger.len() as u8);
+        self.younger.iter().for_each(|line| line.write(w));
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -247,7 +268,12 @@ impl Partner {
         if active.0 == (active.1 == Time::default()) {
             return Err(DecodeError::Value);
         }
-        contact.next = if flag(r)? { Some(PartnerRoot::read(r)?) } else { None };
+        for _ in 0..r.u8()? {
+            contact.younger.push(PartnerRoot::read(r)?);
+        }
+        if contact.younger.len() > YOUNGER_MAX {
+            return Err(DecodeError::Value);
+        }
         Ok(contact)
     }
 }
@@ -284,7 +310,8 @@ impl Partners {
     /// Serves a contact from now on; `false` if it was served before. When too many are, the one
     /// with nothing to say whose time ends first leaves, else the new one waits for its next try.
     pub fn activate(&mut self, id: PartnerId, now: Time) -> bool {
-        let Some(was) = self.all.get(&id).map(Partner::is_active) else { return false };
+        let served = self.all.get(&id).filter(|contact| !contact.suspended);
+        let Some(was) = served.map(Partner::is_active) else { return false };
         if !was && self.all.values().filter(|contact| contact.is_active()).count() >= ACTIVE_MAX {
             let quiet = self.all.values_mut().filter(|contact| {
                 contact.is_active() && contact.lines().all(|line| line.sender.is_idle())
@@ -322,10 +349,13 @@ impl Partners {
         let mut turns = Vec::new();
         for contact in self.all.values_mut() {
             let active = contact.is_active();
+            let newest = contact.lines().last().map(|line| line.id);
+            let oldest = contact.line.id;
             for line in contact.lines_mut() {
                 let there = line.chain.advance(round, steps) == Ok(true);
                 let meeting = line.chain.meeting();
-                if there && active {
+                let usual = line.id == oldest || Some(line.id) == newest;
+                if there && active && (usual || round.is_multiple_of(ELDER_EVERY)) {
                     turns.push((line.id, meeting));
                 }
             }

@@ -319,6 +319,11 @@ impl<B: Backend> Client<B> {
                 contact.ok_or(ClientError::NoContact)?.muted = muted;
                 Ok(())
             }
+            Input::Suspend(contact, suspended) => self.suspend(contact, suspended, now),
+            Input::Retract { contact, bytes } => {
+                self.retract(contact, &bytes, now);
+                Ok(())
+            }
             Input::Send { ticket, contact, bytes } => {
                 self.send(ticket, contact, &bytes, now);
                 Ok(())

@@ -82,6 +82,14 @@ impl Message {
         self.ticket.is_none() && self.len() == framed.len() && framed.starts_with(&self.framed)
     }
 
+    /// Zeros in place of all of it but its length: the partner throws such a message away.
+    fn blank(&mut self) {
+        let mut whole = Wiping::new(Vec::with_capacity(self.len()));
+        whole.extend_from_slice(&self.framed[..LENGTH_BYTES]);
+        whole.resize(self.len(), 0);
+        self.framed = whole;
+    }
+
     /// Zeros for the part that nobody gave again: the partner throws such a message away.
     fn fill(&mut self) {
         let mut whole = Vec::with_capacity(self.len());
@@ -172,6 +180,22 @@ impl Sender {
         self.cuts.iter_mut().for_each(|cut| cut.message.ticket = None);
         self.handed.clear();
         self.acked.clear();
+    }
+
+    /// Takes a message back. What is not cut goes nowhere; what was begun goes on as zeros behind its
+    /// length, except where the partner has all of it. Whether it was begun.
+    pub fn retract(&mut self, message: &[u8]) -> bool {
+        let is_it = |held: &Message| {
+            held.len() == LENGTH_BYTES + message.len()
+                && held.framed.get(LENGTH_BYTES..).is_some_and(|known| message.starts_with(known))
+        };
+        self.waiting.retain(|waiting| !is_it(waiting));
+        self.waiting_bytes = self.waiting.iter().map(|m| m.framed.len() - LENGTH_BYTES).sum();
+        let begun = self.cuts.iter_mut().find(|cut| !cut.message.told && is_it(&cut.message));
+        let Some(cut) = begun else { return false };
+        cut.message.ticket = None;
+        cut.message.blank();
+        true
     }
 
     /// Takes over what another root did not get across, before anything was sent under this one: it

@@ -415,3 +415,55 @@ fn a_piece_beyond_what_sack_can_name_is_not_taken() {
     assert_eq!(receiver.receive(WINDOW + 1, &piece), Ok(Vec::new()));
     assert!(receiver.pieces().next().is_none());
 }
+
+/// What came whole to a partner who meets the sender in each round from now on.
+fn all_come(sender: &mut Side, receiver: &mut Side) -> Vec<Vec<u8>> {
+    for _ in 0..120 {
+        let (a, b) = (sender.seal(), receiver.seal());
+        sender.settle(&a, &b, CellOutcome::Met);
+        receiver.settle(&b, &a, CellOutcome::Met);
+    }
+    core::mem::take(&mut receiver.got)
+}
+
+#[test]
+fn mix_66_what_is_taken_back_goes_nowhere_or_as_zeros() {
+    let (mut ann, mut ben) = (Side::default(), Side::default());
+    let [begun, waits, last] = [[7; 500], [8; 500], [9; 500]];
+    for (ticket, message) in [begun, waits, last].iter().enumerate() {
+        ann.sender.push(ticket as u64, message).unwrap();
+    }
+    // The first cell was sealed, and the partner was not there.
+    let cell = ann.seal();
+    ann.sender.settle(cell.seq, CellOutcome::Absent);
+    assert!(ann.sender.retract(&begun), "a piece of it was sealed");
+    assert!(!ann.sender.retract(&waits) && !ann.sender.retract(&[1; 500]));
+    let mut w = Writer::new();
+    ann.sender.write(&mut w);
+    let stored = w.finish();
+    assert!(!stored.windows(16).any(|bytes| bytes == [7; 16]), "nor is it stored");
+    assert_eq!(all_come(&mut ann, &mut ben), [vec![0; 500], last.to_vec()]);
+    assert!(ann.sender.is_idle() && ann.sender.handed() == [2] && ann.sender.acked() == [2]);
+}
+
+#[test]
+fn mix_66_what_the_partner_has_is_not_taken_back() {
+    let (mut ann, mut ben) = (Side::default(), Side::default());
+    ann.sender.push(1, &[7; 100]).unwrap();
+    let (cell, other) = (ann.seal(), ben.seal());
+    ann.sender.settle(cell.seq, CellOutcome::Met);
+    ben.settle(&other, &cell, CellOutcome::Met);
+    assert!(!ann.sender.retract(&[7; 100]));
+    assert_eq!(ben.got, [vec![7; 100]]);
+}
+
+#[test]
+fn mix_66_a_message_that_lost_its_ticket_is_taken_back_too() {
+    let (mut ann, mut ben) = (Side::default(), Side::default());
+    ann.sender.push(1, &[7; 500]).unwrap();
+    let cell = ann.seal();
+    ann.sender.settle(cell.seq, CellOutcome::Missed);
+    ann.sender.detach();
+    assert!(ann.sender.retract(&[7; 500]));
+    assert_eq!(all_come(&mut ann, &mut ben), [vec![0; 500]]);
+}

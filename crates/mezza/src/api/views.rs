@@ -160,8 +160,8 @@ pub(crate) fn policy_of(policy: &json::PolicyJson) -> Result<Policy, Refused> {
     })
 }
 
-/// A note; `level` is that of its carrier now.
-pub(crate) fn note(view: &NoteView, level: Option<u8>) -> json::NoteJson {
+/// A note.
+pub(crate) fn note(view: &NoteView) -> json::NoteJson {
     let (kind, text) = match &view.body {
         NoteContent::Text(text) => (json::NoteKind::Text, Some(text.clone())),
         NoteContent::Newer => (json::NoteKind::Newer, None),
@@ -182,7 +182,7 @@ pub(crate) fn note(view: &NoteView, level: Option<u8>) -> json::NoteJson {
         why,
         words: words::state_words(view.state),
         carrier: view.carrier.map(|c| c.name().into()),
-        level,
+        level: view.level,
         pin: view.level_min,
         facts: view.facts.iter().map(fact).collect(),
         due_ms: view.due.map(mezza_core::Time::ms),

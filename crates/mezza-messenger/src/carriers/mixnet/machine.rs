@@ -133,8 +133,13 @@ impl<B: Backend> Mixnet<B> {
                 at.step.touch(ContactId(contact));
             }
             client::Output::Called(contact, _) => self.called(ContactId(contact), at),
-            client::Output::Level(_)
-            | client::Output::Alarm { .. }
+            client::Output::Level(_) => {
+                net.heed(&output);
+                self.level_changed(at);
+                at.step.touch_all();
+                at.step.show(Event::Carrier(CarrierId::MIXNET));
+            }
+            client::Output::Alarm { .. }
             | client::Output::Unfit(..)
             | client::Output::Budget(..) => {
                 net.heed(&output);
@@ -175,6 +180,7 @@ impl<B: Backend> Mixnet<B> {
         (net.up, net.clock_off) = (true, false);
         net.weigh(at.now);
         self.return_all();
+        self.level_changed(at);
         // The client has started: it knows of none.
         for id in self.peers.keys().copied().collect::<Vec<_>>() {
             self.heed(id, at);

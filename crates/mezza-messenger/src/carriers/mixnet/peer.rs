@@ -70,6 +70,8 @@ pub(crate) struct MixnetPeer {
     wrote_at: Time,
     /// Whether it is served for our words alone.
     pub muted: bool,
+    /// The lowest level at which it is served; `None`: it is not served at all.
+    pub level_min: Option<u8>,
 }
 
 impl Default for MixnetPeer {
@@ -82,6 +84,7 @@ impl Default for MixnetPeer {
             heard_at: Time::default(),
             wrote_at: Time::default(),
             muted: false,
+            level_min: Some(1),
         }
     }
 }
@@ -145,6 +148,7 @@ impl MixnetPeer {
     pub fn snapshot(&self, w: &mut Writer) {
         self.roots.write(w);
         w.u64(self.heard_at.ms()).u64(self.wrote_at.ms()).u8(u8::from(self.muted));
+        w.u8(self.level_min.unwrap_or(0));
     }
 }
 

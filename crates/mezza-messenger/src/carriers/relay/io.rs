@@ -59,6 +59,13 @@ pub enum RelayInput {
         /// A one-time key, if one was left.
         one_time: Option<OneTimePrekey>,
     },
+    /// Another connection reads one of our mailboxes in place of this one.
+    Displaced {
+        /// The mailbox.
+        mailbox: MailboxId,
+        /// Whether that is over.
+        over: bool,
+    },
     /// One-time keys left at the relay.
     Stock {
         /// Which connection.
@@ -166,6 +173,7 @@ impl fmt::Debug for RelayInput {
             Self::Done { ticket } => write!(f, "Done({})", ticket.0),
             Self::Refused { ticket, code, .. } => write!(f, "Refused({}, {code})", ticket.0),
             Self::Bundle { ticket, .. } => write!(f, "Bundle({})", ticket.0),
+            Self::Displaced { over, .. } => write!(f, "Displaced({over})"),
             Self::Stock { left, .. } => write!(f, "Stock({left})"),
         }
     }

@@ -9,8 +9,8 @@ use super::{BEYOND_BUNDLE_MS, KEEPS_MS, Relay, RelayOutput, connections};
 use crate::envelope::SenderContext;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierId, ContactFacts, DeliveryProblem, Handover, HelloPlace, Leaving, MailboxId,
-    Missing, ParcelId, Receiving, Route,
+    At, CarrierId, ContactFacts, ContactId, DeliveryProblem, Dropped, Handover, HelloPlace,
+    Leaving, MailboxId, Missing, ParcelId, Receiving, Route,
 };
 
 impl<B: Backend> Relay<B> {
@@ -105,10 +105,20 @@ impl<B: Backend> Relay<B> {
     }
 
     /// These need not leave any more.
-    pub fn retract(&mut self, parcels: &[ParcelId]) {
-        let ours = |_, request: &Request| matches!(request, Request::Put { parcel, .. } if parcels.contains(parcel));
+    pub fn retract(&mut self, parcels: &[Dropped]) {
+        let dropped = |id: &ParcelId| parcels.iter().any(|dropped| dropped.id == *id);
+        let ours = |_, request: &Request| matches!(request, Request::Put { parcel, .. } if dropped(parcel));
         for (_, connection, _) in self.requests.take_where(ours) {
             self.connections.landed(connection);
+        }
+    }
+
+    /// Whether a contact may be reached by relays at all; if not, no connection is kept for it.
+    pub fn allow(&mut self, id: ContactId, level_min: Option<u8>) {
+        if level_min.is_none() {
+            for relay in self.connections.keep_only(id, &[]) {
+                self.leave(&relay);
+            }
         }
     }
 

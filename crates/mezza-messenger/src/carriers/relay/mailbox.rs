@@ -14,6 +14,8 @@ use crate::relay_wire::MailboxAddress;
 const VERSION: u8 = 1;
 /// A conversation mailbox is replaced after this time, and closed as much later.
 const LIFE_MS: u64 = 30 * Time::DAY_MS;
+/// A relay that loses a mailbox again and again has it opened anew this often, at most.
+const REOPEN_EVERY_MS: u64 = Time::MINUTE_MS;
 
 /// One of our own mailboxes.
 pub(crate) struct OwnMailbox {
@@ -29,6 +31,23 @@ pub(crate) struct OwnMailbox {
     pub opened: bool,
     /// When another mailbox took its place.
     pub retired: Option<Time>,
+    // Not stored: a restart watches anew.
+    /// Whose connection its mail comes to.
+    pub watch: WatchState,
+    /// When it was opened anew last because its relay had lost it.
+    pub reopened: Option<Time>,
+}
+
+/// Whose connection the mail of a mailbox comes to, by the word of its relay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum WatchState {
+    /// Nobody's: it was not asked for, or not answered yet.
+    #[default]
+    Nobody,
+    /// Ours.
+    Here,
+    /// That of another device with the same vault.
+    Elsewhere,
 }
 
 impl OwnMailbox {
@@ -42,7 +61,8 @@ impl OwnMailbox {
         let token = Secret::random(rng);
         let relay = RelayEntry { address: MailboxAddress::of(&token), ..relay.clone() };
         let seal = StaticKey::random::<B>(rng);
-        Self { contact, relay, token, seal, made: now, opened: false, retired: None }
+        let (watch, reopened, retired) = (WatchState::Nobody, None, None);
+        Self { contact, relay, token, seal, made: now, opened: false, retired, watch, reopened }
     }
 
     /// Whether strangers write here, and no other one took its place.
@@ -54,6 +74,17 @@ impl OwnMailbox {
     pub fn due(&self) -> Option<Time> {
         let since = self.retired.or_else(|| self.contact.map(|_| self.made));
         since.map(|since| since.plus_ms(LIFE_MS))
+    }
+
+    /// Its relay has lost it; whether it is opened anew at once.
+    pub fn is_reopened(&mut self, now: Time) -> bool {
+        self.opened = false;
+        let rests = |at: Time| now >= at && now.since_ms(at) < REOPEN_EVERY_MS;
+        let again = !self.reopened.is_some_and(rests);
+        if again {
+            self.reopened = Some(now);
+        }
+        again
     }
 
     /// The stored form.
@@ -81,7 +112,8 @@ impl OwnMailbox {
             let seal = StaticKey::from_stored(scalar, PublicKey::read(r)?);
             let (made, opened) = (Time::from_ms(r.u64()?), flag(r)?);
             let retired = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
-            Ok(Self { contact, relay, token, seal, made, opened, retired })
+            let (watch, reopened) = (WatchState::Nobody, None);
+            Ok(Self { contact, relay, token, seal, made, opened, retired, watch, reopened })
         })
     }
 }

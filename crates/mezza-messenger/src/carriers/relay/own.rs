@@ -5,9 +5,13 @@ use alloc::vec::Vec;
 use mezza_core::{Backend, Time};
 use mezza_ratchet::prekeys::OPK_STOCK;
 
+use super::mailbox::WatchState;
 use super::requests::Request;
 use super::{AGAIN_S, MAILBOX, NO_SUCH_BOX, OwnMailbox, RETRY, Relay, RelayOutput, timer};
-use crate::io::{At, ContactId, MailboxId, News, Publication, RecordKind, Retention, Step, key32};
+use crate::io::{
+    At, CarrierId, ContactId, Event, MailboxId, News, Places, Publication, RecordKind,
+    RelayConnectionId, Retention, Step, key32,
+};
 use crate::relay_wire::MailboxKind;
 
 impl<B: Backend> Relay<B> {
@@ -64,6 +68,36 @@ impl<B: Backend> Relay<B> {
         }
     }
 
+    /// WATCH was done, or another connection reads it in our place (MSG-90).
+    pub(super) fn watched(&mut self, id: MailboxId, watch: WatchState, step: &mut Step) {
+        let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
+        if core::mem::replace(&mut mailbox.watch, watch) != watch {
+            step.show_early(Event::Carrier(CarrierId::RELAY));
+        }
+        if watch == WatchState::Nobody {
+            self.ask_mailbox(id);
+        }
+    }
+
+    /// Nobody brings the mail of these mailboxes any more.
+    pub(super) fn unwatched(&mut self, connection: RelayConnectionId) {
+        let gone = self.mailboxes.values_mut().filter(|own| own.relay.connection() == connection);
+        gone.for_each(|mailbox| mailbox.watch = WatchState::Nobody);
+    }
+
+    /// How many of our mailboxes are at this relay, how many of them are read here, and how many by
+    /// another device.
+    pub(super) fn places(&self, connection: RelayConnectionId) -> Places {
+        let there = self.mailboxes.values().filter(|own| own.relay.connection() == connection);
+        let mut places = Places::default();
+        for mailbox in there {
+            places.all += 1;
+            places.here += u32::from(mailbox.watch == WatchState::Here);
+            places.elsewhere += u32::from(mailbox.watch == WatchState::Elsewhere);
+        }
+        places
+    }
+
     /// The mailbox `id` is the one that `contact` shall use from now on.
     pub(super) fn greet(&mut self, contact: ContactId, id: MailboxId) {
         if self.peer(contact).is_some_and(|peer| peer.ours == Some(id)) {
@@ -83,14 +117,14 @@ impl<B: Backend> Relay<B> {
             && let Some(mailbox) = self.mailboxes.get_mut(&id)
             && mailbox.opened
         {
-            mailbox.opened = false;
-            let intro = mailbox.is_intro();
+            let (intro, again) = (mailbox.is_intro(), mailbox.is_reopened(at.now));
             self.store_mailbox(id, at.step);
-            self.ask_mailbox(id);
             if intro {
                 self.unpublished();
             }
-            return;
+            if again {
+                return self.ask_mailbox(id);
+            }
         }
         self.try_later(retry_s, at);
     }
@@ -105,8 +139,9 @@ impl<B: Backend> Relay<B> {
     /// What was refused a while ago.
     pub(super) fn retry(&mut self) {
         self.retry_at = None;
-        let unopened = self.mailboxes.iter().filter(|(_, mailbox)| !mailbox.opened);
-        for id in unopened.map(|(id, _)| *id).collect::<Vec<_>>() {
+        let unwatched = |own: &OwnMailbox| own.watch == WatchState::Nobody;
+        let unwatched = self.mailboxes.iter().filter(|(_, mailbox)| unwatched(mailbox));
+        for id in unwatched.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.ask_mailbox(id);
         }
         self.publish();

@@ -148,6 +148,9 @@ impl<B: Backend> Relay<B> {
     pub fn snapshot(&self, w: &mut Writer) {
         self.connections.snapshot(w);
         self.requests.snapshot(w);
+        for mailbox in self.mailboxes.values() {
+            w.u8(mailbox.watch as u8).u64(mailbox.reopened.map_or(0, Time::ms));
+        }
         w.u16(self.stock.unwrap_or(u16::MAX)).u64(self.retry_at.map_or(0, Time::ms));
         for (id, peer) in &self.peers {
             w.u32(id.0).u64(peer.fetch.map_or(0, |ticket| ticket.0)).u64(peer.fetch_after.ms());

@@ -41,7 +41,7 @@ fn index<P: Port>(parts: &mut Parts<P>) {
 }
 
 fn under_way<P: Port>(parts: &Parts<P>) -> BTreeSet<NoteId> {
-    parts.outbox.parcels().filter_map(|parcel| parcel.note).collect()
+    parts.outbox.parcels().filter_map(|(_, parcel)| parcel.note).collect()
 }
 
 /// Other parcels are set aside than before, nobody knows whose: what was in them is sealed once

@@ -175,7 +175,7 @@ fn msg_14_who_has_read_a_note_has_it() {
 
 #[test]
 fn msg_13_each_carrier_has_its_own_fact() {
-    let fact = |what, carrier| Fact { what, carrier, at: Time::from_ms(5) };
+    let fact = |what, carrier| Fact { what, carrier, level: 1, at: Time::from_ms(5) };
     let mut facts = Vec::new();
     for what in [FactKind::Handed, FactKind::Delivered] {
         assert!(evidence::add(&mut facts, fact(what, CarrierId::RELAY)));

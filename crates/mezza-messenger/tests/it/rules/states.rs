@@ -14,7 +14,7 @@ use crate::peer::{Peer, note};
 use crate::stage::{Stage, carries, connection, load, send, write};
 
 fn fact(what: FactKind) -> Fact {
-    Fact { what, carrier: CarrierId::RELAY, at: Time::from_ms(5) }
+    Fact { what, carrier: CarrierId::RELAY, level: 1, at: Time::from_ms(5) }
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn mailboxes_turn_after_thirty_days() {
 }
 
 #[test]
-fn msg_35_what_does_not_open_is_kept_thirty_two_times_and_for_a_day() {
+fn msg_35_what_does_not_open_is_kept_eight_times_a_contact_and_for_a_day() {
     let (mut stage, _, _) = Stage::friends();
     let held = |stage: &Stage| {
         let rows = stage.parties[1].disk.keys();
@@ -235,7 +235,7 @@ fn msg_35_what_does_not_open_is_kept_thirty_two_times_and_for_a_day() {
     for n in 1..=40 {
         let mail = forged(&mut stage);
         stage.input(1, mail.into_input(connection())).expect("taken");
-        assert_eq!(held(&stage), n.min(32));
+        assert_eq!(held(&stage), n.min(8));
     }
     stage.pass(Time::DAY_MS + 1);
     assert_eq!(held(&stage), 0);

@@ -127,6 +127,11 @@ impl Member {
         }
     }
 
+    /// The ratchets of this member are put back: what its chains sealed until now may differ.
+    pub fn forget_chains(&mut self) {
+        self.chains.clear();
+    }
+
     /// Whether it dies now.
     pub(super) fn is_doomed(&self, late: bool) -> bool {
         self.doom == Some(Doom(self.batches.len() as u32, late))

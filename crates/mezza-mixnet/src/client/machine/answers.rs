@@ -98,10 +98,7 @@ impl<B: Backend> Client<B> {
             return;
         };
         contact.met();
-        let younger = contact.next.as_ref().is_some_and(|next| next.id == line);
-        if younger {
-            contact.take_over();
-        }
+        let younger = contact.take_over(line);
         let theirs = !contact.muted && cell.as_ref().is_ok_and(|cell| cell.piece.is_some());
         let data = seq.is_some() || theirs;
         if data && contact.is_active() {

@@ -137,7 +137,8 @@ impl<B: Backend> Client<B> {
     fn listen(&mut self, expected: &[(PartnerId, Intent, [u8; 16])], object: &[u8], now: Time) {
         let Ok(filter) = Filter::decode(object) else { return };
         for (contact, intent, token) in expected {
-            let heeded = self.contacts.all.get(contact).is_some_and(|contact| !contact.muted);
+            let contact_of = self.contacts.all.get(contact);
+            let heeded = contact_of.is_some_and(|of| !of.muted && !of.suspended);
             if heeded && filter.holds(token) {
                 self.contacts.activate(*contact, now);
                 self.outputs.push_back(Output::Called(*contact, *intent));

@@ -76,7 +76,7 @@ impl<B: Backend> Client<B> {
         match self.contacts.all.get_mut(&new.contact) {
             Some(contact) => {
                 contact.bucket = new.bucket;
-                contact.next = Some(line);
+                contact.add_younger(line);
             }
             None => {
                 self.contacts.all.insert(new.contact, Partner::new(new.bucket, line));
@@ -134,10 +134,45 @@ impl<B: Backend> Client<B> {
         intent: Intent,
         now: Time,
     ) -> Result<(), ClientError> {
-        self.contacts.all.get(&contact).ok_or(ClientError::NoContact)?;
-        self.contacts.activate(contact, now);
-        self.queue_call(contact, intent);
+        let suspended = self.contacts.all.get(&contact).ok_or(ClientError::NoContact)?.suspended;
+        if !suspended {
+            self.contacts.activate(contact, now);
+            self.queue_call(contact, intent);
+        }
         Ok(())
+    }
+
+    /// A contact is served no longer, without a word to it; or again, if something waits for it.
+    pub(super) fn suspend(
+        &mut self,
+        id: PartnerId,
+        suspended: bool,
+        now: Time,
+    ) -> Result<(), ClientError> {
+        let contact = self.contacts.all.get_mut(&id).ok_or(ClientError::NoContact)?;
+        if contact.suspended == suspended {
+            return Ok(());
+        }
+        contact.suspended = suspended;
+        let waits = contact.lines().any(|line| !line.sender.is_idle());
+        if suspended {
+            contact.deactivate(now);
+            self.calls.retain(|(called, _)| *called != id);
+        } else if waits {
+            self.look_again(id, now);
+        }
+        Ok(())
+    }
+
+    /// A message, or an invitation, need not arrive any more (MIX-66).
+    pub(super) fn retract(&mut self, contact: PartnerId, message: &[u8], now: Time) {
+        self.invites.retract(message);
+        let Some(contact) = self.contacts.all.get_mut(&contact) else { return };
+        let begun = contact.lines_mut().map(|line| line.sender.retract(message));
+        if begun.fold(false, |any, begun| any | begun) {
+            // A piece that was sealed lies in a record, and would go again after a start.
+            self.take_snapshot(now);
+        }
     }
 
     /// One call of each contact waits at most.

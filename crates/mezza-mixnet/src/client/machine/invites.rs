@@ -64,6 +64,13 @@ impl Invites {
         true
     }
 
+    /// An invitation with this body need not go.
+    pub fn retract(&mut self, body: &[u8]) {
+        self.0.retain(|waiting| {
+            waiting.invite.as_ref().is_none_or(|invite| invite.body.as_slice() != body)
+        });
+    }
+
     /// The first one that may go in this round; `repeat`: also one that went before.
     pub fn take(&mut self, round: u64, repeat: bool) -> Option<Waiting> {
         let may = |waiting: &Waiting| waiting.from <= round && (waiting.times == 0 || repeat);

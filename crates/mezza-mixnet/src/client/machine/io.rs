@@ -47,6 +47,17 @@ pub enum Input {
     /// Whether a contact is served only while we have something to say: what it says, and its calls,
     /// cost rounds no longer. Not stored.
     Mute(PartnerId, bool),
+    /// Whether a contact is not served at all: no round, no call in either direction. It is told
+    /// nothing. Not stored.
+    Suspend(PartnerId, bool),
+    /// This message for a contact, or this invitation, is taken back: what is not cut goes nowhere,
+    /// what was begun goes on as zeros, which the partner throws away.
+    Retract {
+        /// For whom.
+        contact: PartnerId,
+        /// The message as it was given, or the body of the invitation.
+        bytes: Wiping<Vec<u8>>,
+    },
     /// A message of 1 to 8,998 bytes. One that is on its way already, since before a start or
     /// `Down`, goes on under its new ticket.
     Send {

@@ -1,3 +1,4 @@
+mod partners;
 mod refusals;
 mod rounds;
 
@@ -104,7 +105,7 @@ fn mix_44_no_row_is_longer_than_the_vault_takes() {
         for id in 0..people {
             let of = |id| if id / 2 < busy { full(id) } else { line(id) };
             let mut contact = Partner::new(1, of(2 * id));
-            contact.next = Some(of(2 * id + 1));
+            contact.add_younger(of(2 * id + 1));
             client.contacts.all.insert(id, contact);
             client.contacts.line_number();
             client.contacts.line_number();

@@ -39,7 +39,8 @@ pub struct NoteJson {
     pub words: String,
     /// The carrier it leaves or came by.
     pub carrier: Option<String>,
-    /// That carrier's level now.
+    /// The level at which that carrier hid it as it left or came; `None`: it has not left yet, or a version
+    /// before did not note it.
     pub level: Option<u8>,
     /// The pin it was written under.
     pub pin: u8,

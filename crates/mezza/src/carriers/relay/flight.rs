@@ -108,6 +108,9 @@ impl InFlight {
                 self.mails.insert(mail, (number, nr));
                 Some(RelayInput::Mail { mailbox: slot, mail, envelope })
             }
+            RelayFrame::Displaced { number, over } => {
+                Some(RelayInput::Displaced { mailbox: *self.boxes.get(&number)?, over })
+            }
             RelayFrame::Stock { left, .. } => {
                 Some(RelayInput::Stock { connection: self.connection, left })
             }

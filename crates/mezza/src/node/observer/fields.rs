@@ -143,6 +143,11 @@ fn relay(cut: &mut FieldCursor<'_>, frame: Option<RelayFrame>) {
             cut.bytes("bundle", bundle.len());
             cut.bytes("one-time key", if key.is_some() { 36 } else { 0 });
         }
+        RelayFrame::Displaced { .. } => {
+            cut.kind("DISPLACED");
+            cut.number("box", 2);
+            cut.number("over", 1);
+        }
         RelayFrame::Stock { .. } => {
             cut.kind("STOCK");
             cut.number("box", 2);

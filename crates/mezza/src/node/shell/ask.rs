@@ -3,7 +3,7 @@
 use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::uri;
-use mezza_messenger::view::{ConnectionView, ContactState, ContactView, InvitationView, NoteView};
+use mezza_messenger::view::{ConnectionView, ContactState, ContactView, InvitationView};
 use mezza_messenger::{CarrierId, Command, ContactId, Device, Event, NoteId};
 
 use super::NodeShell;
@@ -20,7 +20,7 @@ const NOTES_MAX: usize = 500;
 pub(crate) const TEXT_BYTES_MAX: usize = 8_192;
 
 impl NodeShell {
-    fn device(&self) -> Result<&Device<AwsLc>, Refused> {
+    pub(super) fn device(&self) -> Result<&Device<AwsLc>, Refused> {
         match &self.open {
             Some(open) => Ok(&open.device),
             None if self.state() == json::NodeStateJson::Empty => Err(Refused::empty()),
@@ -148,7 +148,7 @@ impl NodeShell {
         if more {
             thread.remove(0);
         }
-        Ok(json::Notes { notes: thread.iter().map(|view| note(device, view)).collect(), more })
+        Ok(json::Notes { notes: thread.iter().map(|view| views::note(view)).collect(), more })
     }
 
     /// Writes a note. The same client id again gives the same note.
@@ -165,7 +165,7 @@ impl NodeShell {
         self.command(Command::Send { contact, client, text })?;
         let device = self.device()?;
         let sent = device.sent(&client).and_then(|id| device.note(id, now()));
-        sent.map(|view| note(device, &view)).ok_or_else(Refused::no_note)
+        sent.map(|view| views::note(&view)).ok_or_else(Refused::no_note)
     }
 
     /// An estimate of sending a text, by carrier.
@@ -179,7 +179,7 @@ impl NodeShell {
     /// Own notes that are not delivered yet.
     pub fn outbox(&self) -> Result<Vec<json::NoteJson>, Refused> {
         let device = self.device()?;
-        Ok(device.outbox(now()).iter().map(|view| note(device, view)).collect())
+        Ok(device.outbox(now()).iter().map(|view| views::note(view)).collect())
     }
 
     /// Strangers who wrote, with what they wrote, and those who invite.
@@ -188,7 +188,7 @@ impl NodeShell {
         let strangers =
             device.contacts().into_iter().filter(|c| c.standing == ContactState::Request);
         let one = |view: ContactView| json::StrangerRequest {
-            notes: device.thread(view.id, None, 8, now()).iter().map(|n| note(device, n)).collect(),
+            notes: device.thread(view.id, None, 8, now()).iter().map(|n| views::note(n)).collect(),
             contact: contact(device, &view),
         };
         let requests = strangers.map(one).collect();
@@ -238,16 +238,9 @@ impl NodeShell {
     }
 }
 
-/// A note as the interface shows it.
-pub(crate) fn note(device: &Device<AwsLc>, view: &NoteView) -> json::NoteJson {
-    let of = |carrier| device.connections(now()).into_iter().find(|road| road.carrier == carrier);
-    let level = view.carrier.and_then(of).map(|road| road.caps.level);
-    views::note(view, level)
-}
-
 fn contact(device: &Device<AwsLc>, view: &ContactView) -> json::ContactJson {
     let last = view.last.and_then(|id| device.note(id, now()));
-    views::contact(view, last.map(|last| note(device, &last)))
+    views::contact(view, last.map(|last| views::note(&last)))
 }
 
 /// An event as the interface tells it.
@@ -257,7 +250,7 @@ pub(crate) fn event(device: &Device<AwsLc>, event: Event) -> json::EventJson {
         ..event_log::plain(kind)
     };
     let whole = |kind, id, n| json::EventJson {
-        note: device.note(n, now()).map(|view| note(device, &view)),
+        note: device.note(n, now()).map(|view| views::note(&view)),
         ..told(kind, id)
     };
     let text = |kind, id, text: &str| json::EventJson { text: Some(text.into()), ..told(kind, id) };

@@ -1,8 +1,13 @@
 //! How healthy the node is, line by line.
 
+use mezza_messenger::CarrierId;
+use mezza_messenger::io::Places;
+use mezza_messenger::view::{ConnectionView, ContactState, ContactView};
+
 use super::NodeShell;
 use crate::api::json::{HealthLine, NodeStateJson};
 use crate::api::words;
+use crate::clock::now;
 
 /// A commit that takes longer is worth a word, in milliseconds.
 const COMMIT_SLOW_MS: u64 = 250;
@@ -35,15 +40,21 @@ impl NodeShell {
         }
     }
 
+    /// What carriers of this kind keep open now.
+    fn roads(&self, carrier: CarrierId) -> Vec<ConnectionView> {
+        let all = self.device().map(|device| device.connections(now())).unwrap_or_default();
+        all.into_iter().filter(|road| road.carrier == carrier).collect()
+    }
+
     fn relay_line(&self) -> HealthLine {
-        let carriers = self.carriers().unwrap_or_default();
-        let up = carriers.iter().filter(|c| c.up).count();
+        let relays = self.roads(CarrierId::RELAY);
         if let Some(trouble) = self.adapters.troubles().next() {
             // The text of the connection ends with the next step already.
             let (text, next) = trouble.rsplit_once("; ").unwrap_or((trouble, "try again later"));
             return HealthLine::bad("relay", text, next);
         }
-        match (up, carriers.len()) {
+        let up = relays.iter().filter(|relay| relay.up).count();
+        match (up, relays.len()) {
             (_, 0) => HealthLine::bad(
                 "relay",
                 "your card names none",
@@ -58,27 +69,70 @@ impl NodeShell {
         }
     }
 
+    /// The own mailboxes, by the answers of their relays.
     fn mailbox_line(&self) -> Option<HealthLine> {
-        if !self.is_up(mezza_messenger::CarrierId::RELAY) || self.me().ok()?.relays.is_empty() {
-            return None;
-        }
-        Some(if self.is_reachable() {
-            HealthLine::good("mailbox", "open at the relay, with keys for strangers")
+        let own = self.roads(CarrierId::RELAY).into_iter().filter(|relay| relay.up && relay.own);
+        let places = own.map(|relay| relay.places).reduce(|a, b| Places {
+            all: a.all + b.all,
+            here: a.here + b.here,
+            elsewhere: a.elsewhere + b.elsewhere,
+        })?;
+        let Places { all, here, elsewhere } = places;
+        Some(if elsewhere > 0 {
+            HealthLine::bad(
+                "mailbox",
+                &format!(
+                    "another device reads {elsewhere} of your {all} mailboxes: notes go there"
+                ),
+                "stop the other copy of this vault; they come here again once it is gone",
+            )
+        } else if here < all {
+            HealthLine::bad(
+                "mailbox",
+                &format!("the relay brings the mail of {here} of your {all} mailboxes"),
+                "it is asked again within a minute; then restart the relay",
+            )
+        } else if self.is_reachable() {
+            let text = format!("{here} of {all} watched at the relay, with keys for strangers");
+            HealthLine::good("mailbox", &text)
         } else {
             HealthLine::bad("mailbox", "not confirmed by the relay yet", "look again in a moment")
         })
     }
 
     fn mixnet_line(&self) -> Option<HealthLine> {
-        let doubted = self.open.as_ref().is_some_and(super::UnlockedVault::is_doubted);
-        (doubted && self.mixnet().is_ok()).then(|| {
-            HealthLine::bad(
+        self.mixnet().ok()?;
+        if self.open.as_ref().is_some_and(super::UnlockedVault::is_doubted) {
+            return Some(HealthLine::bad(
                 "mixnet",
                 "this vault is older than what this machine remembers, or came from another one: \
                  its budget lacks the rounds since",
                 "put a newer copy back, or go on with `mezza mixnet resume --after-restore`",
-            )
+            ));
+        }
+        if let Some(road) = self.roads(CarrierId::MIXNET).into_iter().find(|road| road.up) {
+            let text = format!("rounds are taken part in, at level {}", road.caps.level);
+            return Some(HealthLine::good("mixnet", &text));
+        }
+        Some(match self.depend_on(CarrierId::MIXNET) {
+            0 => HealthLine::good("mixnet", "not reachable, and no conversation goes by it alone"),
+            n => HealthLine::bad(
+                "mixnet",
+                &format!("not reachable, and {n} conversations go by it alone"),
+                "check the network, or let them take the relay with `mezza set NAME --carriers`",
+            ),
         })
+    }
+
+    /// Conversations that may take this carrier and no other one.
+    fn depend_on(&self, carrier: CarrierId) -> usize {
+        let contacts = self.device().map(|device| device.contacts()).unwrap_or_default();
+        let depends = |contact: &&ContactView| contact.policy.candidates() == [carrier];
+        contacts
+            .iter()
+            .filter(|contact| contact.standing != ContactState::Blocked)
+            .filter(depends)
+            .count()
     }
 
     fn disk_line(&self) -> HealthLine {

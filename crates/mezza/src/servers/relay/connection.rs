@@ -289,7 +289,7 @@ impl Connection {
                 self.pending = self.pending.saturating_sub(1);
                 self.say(&frame)
             }
-            WriterEvent::Stock(frame) => self.say(&frame),
+            WriterEvent::Unasked(frame) => self.say(&frame),
             WriterEvent::Mail { number, watch, id, envelope } => {
                 self.outlet.mail_sent(envelope.len());
                 let (work, now) = (work_of(envelope.len()), self.age());

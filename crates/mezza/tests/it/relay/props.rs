@@ -114,7 +114,7 @@ async fn play(relay: &Relay, ops: Vec<Op>) {
                     assert!(nr > last_nr);
                     last_nr = nr;
                 }
-                RelayFrame::Stock { .. } => (),
+                RelayFrame::Stock { .. } | RelayFrame::Displaced { .. } => (),
                 RelayFrame::Hello { .. } => panic!("a second HELLO"),
             },
             () = tokio::task::yield_now(), if sender.is_none() => (),

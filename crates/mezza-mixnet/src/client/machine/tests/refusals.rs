@@ -113,7 +113,7 @@ fn anything(jobs: &mut Vec<crate::client::ClientJob>, dice: &mut SimRng) -> Inpu
     let service = *dice.pick(&Service::ALL).expect("three");
     let id = RoundId { service, round: dice.between(99, 103) };
     let contact = dice.between(0, 2) as u32;
-    match dice.between(0, 29) {
+    match dice.between(0, 31) {
         0 => Input::Down,
         1..3 => Input::Up { trusted: dice.chance(800) },
         3..5 => Input::Give(pair()),
@@ -137,6 +137,11 @@ fn anything(jobs: &mut Vec<crate::client::ClientJob>, dice: &mut SimRng) -> Inpu
             }
             None => Input::Lost(id),
         },
+        21 => Input::Suspend(contact, dice.chance(500)),
+        22 => {
+            let bytes = Wiping::new(vec![7; dice.between(0, 300) as usize]);
+            Input::Retract { contact, bytes }
+        }
         _ => {
             let frames =
                 one_of_each(id, vec![7; dice.between(0, 400) as usize], dice.between(0, 3) as u32);

@@ -135,8 +135,8 @@ pub(crate) struct ReplyTo {
 pub(crate) enum WriterEvent {
     /// The answer to a request.
     Answer(RelayFrame),
-    /// A STOCK, which answers no request.
-    Stock(RelayFrame),
+    /// A STOCK or DISPLACED, which answers no request.
+    Unasked(RelayFrame),
     /// Mail of a watched box.
     Mail { number: u16, watch: WatchId, id: MailId, envelope: Vec<u8> },
     /// A transaction failed of which this connection saw mail.
@@ -182,7 +182,16 @@ impl ConnectionQueue {
     /// Sends a STOCK if there is room; the next WATCH brings the number anyway.
     pub(super) fn stock(&self, frame: RelayFrame) {
         if self.places() > 0 {
-            drop(self.events.try_send(WriterEvent::Stock(frame)));
+            drop(self.events.try_send(WriterEvent::Unasked(frame)));
+        }
+    }
+
+    /// Sends a DISPLACED. A connection whose queue has no room for it ends, so that its client asks
+    /// anew.
+    pub(super) fn displaced(&self, number: u16, over: bool) {
+        let frame = RelayFrame::Displaced { number, over };
+        if self.places() == 0 || self.events.try_send(WriterEvent::Unasked(frame)).is_err() {
+            self.end();
         }
     }
 

@@ -13,6 +13,9 @@ use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind, RelayFrame};
 use super::job::{ConnectionQueue, MailId, Put, WatchId};
 use crate::servers::relay::store::{Mail, MailboxRow, MailboxRowId, Seq};
 
+/// Connections that wait until another one leaves their box, at most; more are forgotten.
+const DISPLACED_MAX: usize = 4;
+
 /// The connection that gets a box's mail.
 pub(super) struct Watcher {
     watch: WatchId,
@@ -72,6 +75,8 @@ pub(super) struct Watchers {
 #[derive(Default)]
 struct Inner {
     owners: HashMap<MailboxAddress, Watcher>,
+    /// Connections whose watch another one took over, the last one at the end.
+    displaced: HashMap<MailboxAddress, Vec<Watcher>>,
     /// The last number that a mail was given.
     last: MailId,
     /// The last put that the writer was given.
@@ -84,6 +89,19 @@ impl Inner {
     fn next(&mut self) -> MailId {
         self.last += 1;
         self.last
+    }
+
+    /// Nobody owns the box any more: who was displaced last is told.
+    fn leave(&mut self, address: &MailboxAddress) -> Option<ConnectionQueue> {
+        let gone = self.owners.remove(address)?;
+        let waiting = self.displaced.get_mut(address).and_then(Vec::pop);
+        if let Some(waiting) = waiting {
+            waiting.outlet.displaced(waiting.number, true);
+        }
+        if self.displaced.get(address).is_some_and(Vec::is_empty) {
+            self.displaced.remove(address);
+        }
+        Some(gone.outlet)
     }
 
     /// The owner, if it is still this watch.
@@ -164,9 +182,23 @@ impl Watchers {
         owner.has_backlog |= more;
     }
 
-    /// The newest WATCH takes the box over.
+    /// The newest WATCH takes the box over; who had it is told, and waits for the end of that.
     pub(super) fn insert(&self, address: MailboxAddress, owner: Watcher) {
-        self.inner().owners.insert(address, owner);
+        let mut inner = self.inner();
+        let outlet = owner.outlet.clone();
+        let old = inner.owners.insert(address, owner);
+        let displaced = inner.displaced.entry(address).or_default();
+        displaced.retain(|waiting| !waiting.outlet.is(&outlet));
+        if let Some(old) = old.filter(|old| !old.outlet.is(&outlet)) {
+            if displaced.len() >= DISPLACED_MAX {
+                displaced.remove(0);
+            }
+            old.outlet.displaced(old.number, false);
+            displaced.push(old);
+        }
+        if displaced.is_empty() {
+            inner.displaced.remove(&address);
+        }
     }
 
     /// The owner takes mail that it was sent: its box, its outlet and which rows that is.
@@ -191,14 +223,16 @@ impl Watchers {
 
     /// Ends the watch of a mailbox; the queue of its watcher.
     pub(super) fn remove(&self, address: &MailboxAddress) -> Option<ConnectionQueue> {
-        self.inner().owners.remove(address).map(|owner| owner.outlet)
+        self.inner().leave(address)
     }
 
     /// The same if it is still this watch.
     pub(super) fn leave(&self, address: &MailboxAddress, watch: WatchId) {
         let mut inner = self.inner();
         if inner.of_watch(address, watch).is_some() {
-            inner.owners.remove(address);
+            inner.leave(address);
+        } else if let Some(displaced) = inner.displaced.get_mut(address) {
+            displaced.retain(|waiting| waiting.watch != watch);
         }
     }
 
@@ -206,7 +240,7 @@ impl Watchers {
     pub(super) fn leave_with(&self, address: &MailboxAddress, outlet: &ConnectionQueue) {
         let mut inner = self.inner();
         if inner.owners.get(address).is_some_and(|owner| owner.outlet.is(outlet)) {
-            inner.owners.remove(address);
+            inner.leave(address);
         }
     }
 
@@ -322,6 +356,35 @@ mod tests {
         assert_eq!((box_id, last, room), (3, 8, 1));
         owners.refill(&BOX, vec![Mail { seq: 9, body: vec![8] }], false);
         assert_eq!(shown(&mut events), [8]);
+    }
+
+    #[test]
+    fn msg_90_a_watcher_that_is_displaced_is_told_and_told_again_when_that_is_over() {
+        let (owners, mut first) = watched(MailboxKind::Conversation);
+        let row = MailboxRow { id: 3, kind: MailboxKind::Conversation, mails: 0, bytes: 0 };
+        let (outlet, mut second) = ConnectionQueue::new(4);
+        owners.insert(BOX, Watcher::new(2, 5, &row, outlet.clone()));
+        let told = |events: &mut Receiver<WriterEvent>| match events.try_recv() {
+            Ok(WriterEvent::Unasked(RelayFrame::Displaced { number, over })) => {
+                Some((number, over))
+            }
+            _ => None,
+        };
+        assert_eq!((told(&mut first), told(&mut second)), (Some((9, false)), None));
+        // The same connection watches again: nobody is displaced.
+        owners.insert(BOX, Watcher::new(3, 5, &row, outlet));
+        assert_eq!((told(&mut first), told(&mut second)), (None, None));
+        owners.leave(&BOX, 3);
+        assert_eq!((told(&mut first), told(&mut second)), (Some((9, true)), None));
+        // Who went away meanwhile is told nothing.
+        let (outlet, mut third) = ConnectionQueue::new(4);
+        owners.insert(BOX, Watcher::new(4, 6, &row, outlet));
+        let (outlet, _fourth) = ConnectionQueue::new(4);
+        owners.insert(BOX, Watcher::new(5, 6, &row, outlet));
+        assert_eq!(told(&mut third), Some((6, false)));
+        owners.leave(&BOX, 4);
+        owners.leave(&BOX, 5);
+        assert_eq!(told(&mut third), None);
     }
 
     #[test]

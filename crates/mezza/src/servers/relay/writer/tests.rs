@@ -83,7 +83,7 @@ impl Stage {
                     self.last = id;
                 }
                 WriterEvent::End => told.ended = true,
-                WriterEvent::Answer(_) | WriterEvent::Stock(_) => {}
+                WriterEvent::Answer(_) | WriterEvent::Unasked(_) => {}
             }
         }
         told

@@ -96,7 +96,7 @@ fn answers_have_places_that_no_mail_and_no_stock_takes() {
     let tail = &left[QUEUED_MAILS_MAX - 3..];
     assert!(matches!(&tail[0], WriterEvent::Answer(frame) if *frame == done(1)));
     assert!(matches!(&tail[1], WriterEvent::Answer(frame) if *frame == done(2)));
-    assert!(matches!(&tail[2], WriterEvent::Stock(frame) if *frame == stock()));
+    assert!(matches!(&tail[2], WriterEvent::Unasked(frame) if *frame == stock()));
 }
 
 #[test]

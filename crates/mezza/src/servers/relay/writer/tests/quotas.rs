@@ -30,7 +30,7 @@ impl Stage {
         self.transact([job]).await;
         let events = std::iter::from_fn(|| self.events.try_recv().ok());
         let frame = |event| match event {
-            WriterEvent::Answer(frame) | WriterEvent::Stock(frame) => Some(frame),
+            WriterEvent::Answer(frame) | WriterEvent::Unasked(frame) => Some(frame),
             WriterEvent::Mail { .. } | WriterEvent::End => None,
         };
         events.filter_map(frame).collect()

@@ -1,0 +1,76 @@
+//! Partners at rest, suspended, and with roots that cross.
+
+use super::*;
+use crate::client::DropResult;
+use crate::wire::Cell;
+
+fn rng() -> ChaCha20Rng {
+    ChaCha20Rng::seed_from_u64(1)
+}
+
+/// A client with one partner, number 0.
+fn with_partner() -> Client {
+    let mut client = joined(&config(3));
+    client.link =
+        Link::Joined { trusted: true, failed: 0, asked: None, fetching: false, until: None };
+    client.contacts.line_number();
+    client.contacts.all.insert(0, Partner::new(1, line(0)));
+    client
+}
+
+fn send(client: &mut Client, now: Time) {
+    let bytes = Wiping::new(vec![7; 300]);
+    client.handle(Input::Send { ticket: 1, contact: 0, bytes }, now, &mut rng()).unwrap();
+}
+
+/// The last round before a rest comes back when the rest has begun: whoever writes then calls.
+#[test]
+fn mix_67_after_a_rest_the_next_message_calls() {
+    let mut client = with_partner();
+    client.contacts.activate(0, NOW);
+    let late = NOW.plus_ms(601_000);
+    assert!(client.contacts.due(late).is_empty() && !client.is_active(0));
+    let cell = Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
+    client.answered(0, None, DropResult::Met(Ok(cell)), late);
+    assert!(client.calls.is_empty());
+    send(&mut client, late.plus_ms(1_000));
+    assert!(client.is_active(0) && client.calls.len() == 1);
+}
+
+#[test]
+fn mix_66_who_is_suspended_is_neither_served_nor_called() {
+    let mut client = with_partner();
+    send(&mut client, NOW);
+    assert!(client.is_active(0) && client.calls.len() == 1);
+    client.handle(Input::Suspend(0, true), NOW, &mut rng()).unwrap();
+    assert!(!client.is_active(0) && client.calls.is_empty());
+    // Neither what is written, nor the time, nor a wish brings it back.
+    send(&mut client, NOW);
+    client.handle(Input::Call(0, Intent::Talk), NOW, &mut rng()).unwrap();
+    client.handle(Input::Activate(0), NOW, &mut rng()).unwrap();
+    client.wake(NOW.plus_ms(20 * Time::HOUR_MS), &mut rng());
+    assert!(!client.is_active(0) && client.calls.is_empty());
+    assert!(client.contacts.turns(101, 1_024).is_empty());
+    client.handle(Input::Suspend(0, false), NOW, &mut rng()).unwrap();
+    assert!(client.is_active(0) && client.calls.len() == 1, "something waits");
+}
+
+/// Both sides make a root at once: each holds both, so that they meet in one of them.
+#[test]
+fn mix_67_roots_that_cross_are_both_kept() {
+    let mut client = with_partner();
+    for id in 1..=2 {
+        client.contacts.line_number();
+        client.contacts.all.get_mut(&0).unwrap().add_younger(line(id));
+    }
+    let partner = client.contacts.all.get_mut(&0).unwrap();
+    assert_eq!(partner.lines().map(|root| root.id).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(!partner.take_over(0) && !partner.take_over(9));
+    assert!(partner.take_over(1));
+    assert_eq!(partner.lines().map(|root| root.id).collect::<Vec<_>>(), [1]);
+    // Whoever makes roots without end pushes out their own.
+    for id in 2..=6 {
+        partner.add_younger(line(id));
+    }
+    assert_eq!(partner.lines().map(|root| root.id).collect::<Vec<_>>(), [1, 4, 5, 6]);
+}
