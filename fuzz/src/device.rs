@@ -120,6 +120,7 @@ fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Input {
         9 => Command::Block { contact, blocked: ops.below(2) == 0 },
         10 => Command::Delete { contact },
         11 => Command::Reset { contact },
+        12 if ops.below(4) == 0 => Command::Restored,
         12 => Command::Rotate,
         13 => Command::Refill,
         14 => {

@@ -155,6 +155,8 @@ pub enum Command {
         /// Whom.
         contact: ContactId,
     },
+    /// The vault was put back from a copy, or may have been: new numbers, sessions and prekeys.
+    Restored,
     /// Fresh signed prekeys now instead of when it is time, and a fresh stock with them.
     Rotate,
     /// Fill up the one-time keys at the relay.
@@ -246,6 +248,8 @@ pub enum DeliveryProblem {
     BoxGone,
     /// The contact sent more than its share: so many notes were not kept.
     Share(u32),
+    /// Two lives of one vault wrote under the same numbers, this device's or the contact's.
+    Twice,
     /// The contact kept the mixnet busy for its part of the year's rounds.
     Talk,
 }

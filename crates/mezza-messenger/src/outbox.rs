@@ -109,6 +109,33 @@ impl Outbox {
         self.lanes.get(&contact).map(|lane| &lane.owed)
     }
 
+    /// The era of our notes to a contact, if it has one of its own.
+    pub fn era(&self, contact: ContactId) -> Option<Era> {
+        self.lanes.get(&contact)?.era
+    }
+
+    /// Numbers begin anew in this era; nothing that was sealed in the one before leaves any more, and
+    /// no receipt stands for it. Its notes without one, and the parcels that are dropped.
+    pub fn begin_era(
+        &mut self,
+        contact: ContactId,
+        era: Era,
+        step: &mut Step,
+    ) -> (Vec<NoteId>, Vec<Dropped>) {
+        let Requeued { notes, dropped, .. } = self.requeue(contact, step);
+        for list in &mut self.unreceipted {
+            list.retain(|(of, _), _| *of != contact);
+        }
+        if let Some(lane) = self.lanes.get_mut(&contact) {
+            (lane.next_seq, lane.era) = (1, Some(era));
+            lane.owed.voids.clear();
+            (lane.owed.hello, lane.owed.void) = (true, false);
+            lane.owed.reset(ResetCause::Restored);
+        }
+        self.store(contact, step);
+        (notes, dropped)
+    }
+
     /// The number that the next note gets.
     pub fn next_seq(&self, contact: ContactId) -> u32 {
         self.lanes.get(&contact).map_or(1, |lane| lane.next_seq)

@@ -66,6 +66,19 @@ impl Receipt {
         if voided { seq > 0 && self.has_bit(seq) } else { self.covers(seq) }
     }
 
+    /// What says that a number came with other content than before: it stands for a seq that no writer
+    /// gets to, so that it is evidence for no note (MSG-91).
+    pub fn twice(era: Era) -> Self {
+        Self { what: Self::DELIVERED, era, floor: 0, base: u32::MAX, bits: 1 }
+    }
+
+    /// Whether this stands for a seq from `next` on, none of which was given yet: then somebody else
+    /// writes in this era, another life of the same vault.
+    pub fn is_ahead(&self, next: u32) -> bool {
+        let highest = self.bits.checked_ilog2().map(|bit| self.base.saturating_add(bit));
+        self.floor.max(highest.unwrap_or(0)) >= next
+    }
+
     /// Whether a bit stands for `seq`. A bit above the end of all seqs stands for nothing.
     fn has_bit(&self, seq: u32) -> bool {
         seq.checked_sub(self.base)

@@ -72,6 +72,8 @@ pub(crate) enum Keeping {
     Keep,
     /// It is here already; the receipt did not arrive.
     Known,
+    /// Its number came before, with other content: two lives of the writer use it.
+    Twice,
     /// It is not shown, and no receipt goes.
     Leave,
     /// It is of an era that has no room any more.
@@ -104,6 +106,8 @@ impl Thread {
 pub(crate) struct Threads {
     notes: BTreeMap<NoteId, StoredNote>,
     by_client: BTreeMap<[u8; 16], NoteId>,
+    /// Notes of others by their numbers.
+    by_number: BTreeMap<(ContactId, Era, u32), NoteId>,
     all: BTreeMap<ContactId, Thread>,
     malformed: u64,
 }
@@ -215,7 +219,7 @@ impl Threads {
         let known = thread.windows.get(&note.era).map(|(arrived, _)| arrived.look(note.seq));
         match known.unwrap_or_else(|| Window::new(note.era).look(note.seq)) {
             SeqStatus::Fresh => {}
-            SeqStatus::Known => return Keeping::Known,
+            SeqStatus::Known => return self.known(note),
             SeqStatus::Voided | SeqStatus::TooFar => return Keeping::Leave,
         }
         let kept = thread.quota.take(note.body.bytes(), thread.unseen, note.at);
@@ -226,6 +230,17 @@ impl Threads {
         // It counts as not arrived, so that the writer is not told that it is here (MSG-51).
         step.show(Event::Contact(note.contact));
         Keeping::Leave
+    }
+
+    /// A number that came before. The note itself tells whether it is the same one, as long as it is
+    /// here; of one that is gone only its number is known.
+    fn known(&self, note: &Received) -> Keeping {
+        let number = (note.contact, note.era, note.seq);
+        let before = self.by_number.get(&number).and_then(|id| self.notes.get(id));
+        match before {
+            Some(before) if before.body != note.body => Keeping::Twice,
+            _ => Keeping::Known,
+        }
     }
 
     /// Keeps a note of the contact.
@@ -310,6 +325,9 @@ impl Threads {
     pub fn receipts(&self, contact: ContactId, owing: &Owing<'_>) -> Vec<Receipt> {
         let Some(thread) = self.all.get(&contact) else { return Vec::new() };
         let answers = owing.answers.iter().filter_map(|(era, from, to)| {
+            if (*from, *to) == (u32::MAX, u32::MAX) {
+                return Some(Vec::from([Receipt::twice(*era)]));
+            }
             let (arrived, _) = thread.windows.get(era)?;
             Some(arrived.answer(Receipt::DELIVERED, *from, *to))
         });
@@ -353,6 +371,13 @@ impl Threads {
         });
     }
 
+    /// A note is to be sealed under a new number.
+    pub fn renumber(&mut self, id: NoteId, step: &mut Step) {
+        self.change(id, step, |note| {
+            (note.seq, note.again, note.voided, note.why) = (0, true, false, WaitReason::Sending);
+        });
+    }
+
     /// A note is to be sealed once more: the session that carried it is gone.
     pub fn again(&mut self, id: NoteId, step: &mut Step) {
         self.change(id, step, |note| (note.again, note.why) = (true, WaitReason::Sending));
@@ -389,6 +414,7 @@ impl Threads {
                 thread.unseen.subtract(note.body_bytes());
             }
         }
+        self.by_number.remove(&(note.contact, note.era, note.seq));
         self.by_client.remove(&note.client);
         step.timer(Due::Note(id), None);
         step.drop_row(RecordKind::Note, key64(id.0));
@@ -426,7 +452,9 @@ impl Threads {
         if note.incoming && !note.seen {
             thread.unseen.add(note.body_bytes());
         }
-        if !note.incoming {
+        if note.incoming {
+            self.by_number.insert((note.contact, note.era, note.seq), id);
+        } else {
             self.by_client.insert(note.client, id);
         }
         step.timer(Due::Note(id), note.due());

@@ -376,10 +376,10 @@ impl<B: Backend> Relay<B> {
                     parcels.push(parcel);
                 }
                 Request::Fetch(contact, _) => {
-                    if let Some(peer) = self.peers.get_mut(&contact) {
-                        if peer.fetch.take_if(|out| *out == ticket).is_some() {
-                            peer.fetch_after = Time::default();
-                        }
+                    if let Some(peer) = self.peers.get_mut(&contact)
+                        && peer.fetch.take_if(|out| *out == ticket).is_some()
+                    {
+                        peer.fetch_after = Time::default();
                     }
                 }
                 Request::Open(_) | Request::Close(_) | Request::Watch(_) | Request::Publish => {}

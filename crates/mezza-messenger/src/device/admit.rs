@@ -82,7 +82,11 @@ pub(crate) fn command<P: Port>(
         | Command::Verify { contact, .. }
         | Command::Block { contact, .. }
         | Command::Delete { contact } => drop(parts.contacts.named(*contact)?),
-        Command::Rotate | Command::Refill | Command::Add { .. } | Command::Publish { .. } => {}
+        Command::Restored
+        | Command::Rotate
+        | Command::Refill
+        | Command::Add { .. }
+        | Command::Publish { .. } => {}
     }
     match command {
         Command::Add { card, petname, in_person } => {

@@ -378,7 +378,14 @@ fn owes<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
 /// Own notes that the other device has, or that the other person has read.
 fn prove<P: Port>(parts: &mut Parts<P>, id: ContactId, receipt: &Receipt, by: By, at: &mut At<'_>) {
     let read = receipt.what == Receipt::READ;
-    if receipt.era != parts.profile.era(id) || !(read || receipt.what == Receipt::DELIVERED) {
+    if receipt.era != leave::own_era(parts, id) || !(read || receipt.what == Receipt::DELIVERED) {
+        return;
+    }
+    if receipt.is_ahead(parts.outbox.next_seq(id)) {
+        // It is about notes that this device never wrote, so that it proves nothing of ours.
+        if parts.outbox.wants_again(id, at.now, at.step) {
+            leave::begin_era(parts, id, at);
+        }
         return;
     }
     let what = if read { FactKind::Read } else { FactKind::Delivered };
@@ -418,6 +425,10 @@ fn keep<P: Port>(
             parts.threads.receive(number, received, at.step);
         }
         Keeping::Known => {}
+        Keeping::Twice => {
+            parts.outbox.owe(id, Owe::Answer(note.era, u32::MAX, u32::MAX), at.step);
+            return at.step.show(Event::Trouble(id, DeliveryProblem::Twice));
+        }
         Keeping::Leave => return,
         Keeping::Refuse => return parts.threads.malformed(),
     }

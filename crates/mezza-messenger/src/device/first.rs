@@ -112,7 +112,7 @@ fn send_invitation<P: Port>(
     route: Route,
     at: &mut At<'_>,
 ) -> bool {
-    let (era, items) = (parts.profile.era(id), terms.items.clone());
+    let (era, items) = (leave::own_era(parts, id), terms.items.clone());
     let note = Note { era, seq: 0, sent: at.now, timer_s: 0, items };
     let body: Wiping<_> = note.encode();
     let padding = [Padding::To(terms.bytes)];

@@ -12,10 +12,10 @@ use crate::carriers::Port;
 use crate::contacts::{ContactPhase, Contacts};
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierId, ContactFacts, ContactId, Dropped, Due, FetchPurpose, Handover, HelloPlace,
-    Leaving, Missing, NoteId, ParcelId, RATCHET_MESSAGE, Reach,
+    At, CarrierId, ContactFacts, ContactId, DeliveryProblem, Dropped, Due, Event, FetchPurpose,
+    Forget, Handover, HelloPlace, Leaving, Missing, NoteId, ParcelId, RATCHET_MESSAGE, Reach,
 };
-use crate::note::{Item, Note};
+use crate::note::{Era, Item, Note};
 use crate::outbox::{Outbox, Owe, Owed, Parcel, Reached, Sealed, UNANSWERED_MAX};
 use crate::sessions::Sessions;
 use crate::threads::Owing;
@@ -316,7 +316,7 @@ fn compose<P: Port>(
     let owing = Owing { delivered: owed.receipt, read: owed.read, answers: &owed.answers };
     let receipts = parts.threads.receipts(id, &owing).into_iter();
     items.extend(receipts.take(RECEIPTS_MAX).map(Item::Receipt));
-    let era = parts.profile.era(id);
+    let era = own_era(parts, id);
     let voids = all.voids.iter().take(VOIDS_IN_NOTE);
     items.extend(voids.map(|&(from, to)| Item::Void { era, from, to }));
     if owed.timer {
@@ -403,6 +403,27 @@ pub(super) fn requeue<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<
         parts.sessions.renew(id, at.step);
     }
     owe_again(parts, id, at);
+}
+
+/// The era of our notes to a contact.
+pub(super) fn own_era<P: Port>(parts: &Parts<P>, id: ContactId) -> Era {
+    parts.outbox.era(id).unwrap_or_else(|| parts.profile.era(id))
+}
+
+/// Another life of this vault may have written to a contact under our numbers: they begin anew in an era
+/// of their own, in a new session, and what has no receipt is sealed once more (MSG-91).
+pub(super) fn begin_era<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let mut era = Era([0; 4]);
+    at.rng.fill_bytes(&mut era.0);
+    let (notes, dropped) = parts.outbox.begin_era(id, era, at.step);
+    for note in notes {
+        parts.threads.renumber(note, at.step);
+    }
+    parts.carriers.retract(&dropped, at);
+    parts.carriers.forget(id, Forget::Chains, at);
+    parts.sessions.renew(id, at.step);
+    owe_again(parts, id, at);
+    at.step.show(Event::Trouble(id, DeliveryProblem::Twice));
 }
 
 /// What was in parcels that are gone is owed once more.

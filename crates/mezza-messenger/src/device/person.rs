@@ -1,6 +1,7 @@
 //! What the person wants, once it is admitted.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::admit::{Admitted, Whom, card_refused, is_inviter, publish};
 use super::{Parts, arrive, leave};
@@ -91,6 +92,7 @@ fn obey<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>) {
             parts.sessions.renew(contact, at.step);
             parts.outbox.owe(contact, Owe::Reset(ResetCause::Person), at.step);
         }
+        Command::Restored => restored(parts, at),
         Command::Rotate => parts.sessions.rotate(at),
         Command::Refill => {
             let (stock, under_way) = parts.carriers.stock();
@@ -134,6 +136,16 @@ pub(super) fn answered_by(way: Option<(CarrierId, u8)>) -> Policy {
     })
 }
 
+/// This vault was put back from a copy, or may have been: no number, no session and no prekey of it is used
+/// as if nobody else had (MSG-91).
+fn restored<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+    let all: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
+    for id in all {
+        leave::begin_era(parts, id, at);
+    }
+    parts.sessions.rotate(at);
+}
+
 /// A request becomes a contact: hello and receipt go at once.
 fn let_in<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     parts.contacts.let_in(id, at.step);
@@ -155,7 +167,7 @@ fn send<P: Port>(
         contact: id,
         client,
         text,
-        era: parts.profile.era(id),
+        era: leave::own_era(parts, id),
         timer_s: contact.policy.timer_s,
         pin: contact.policy.level_min,
         at: at.now,

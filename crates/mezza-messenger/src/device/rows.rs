@@ -58,7 +58,9 @@ pub(super) fn load<P: Port>(
     load_undecrypted(&mut parts, stored.take(RecordKind::Held), at);
     load_carriers(&mut parts, &mut stored, at);
     let known: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
-    known.into_iter().for_each(|id| super::leave::allow(&mut parts, id, at));
+    for id in known {
+        super::leave::allow(&mut parts, id, at);
+    }
     // The device does not read the program's settings.
     stored.take(RecordKind::Setting);
     stored.rest().for_each(|row| parts.aside.add_unloaded(row));

@@ -6,9 +6,12 @@ use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
 use super::Owed;
 use crate::io::{Pace, flag};
+use crate::note::Era;
 
 /// Version of the stored form.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The version before had one era for each contact.
+const OLDER: u8 = 1;
 /// Receipts that may go at once; then one per [`RECEIPT_EVERY_MS`] (MSG-27).
 const RECEIPT_BURST: u32 = 10;
 /// Milliseconds until one more receipt may go.
@@ -63,6 +66,8 @@ pub(crate) struct Lane {
     pub next_seq: u32,
     pub owed: Owed,
     pub again: AgainWish,
+    /// The era of our notes, once it is another one than that of the profile.
+    pub era: Option<Era>,
     // Not stored: a restart begins with full bursts.
     pub receipts: Pace,
     /// Own notes that are sealed once more.
@@ -73,39 +78,45 @@ pub(crate) struct Lane {
 
 impl Default for Lane {
     fn default() -> Self {
-        Self::of(1, Owed::default(), AgainWish::default())
+        Self::of(1, Owed::default(), AgainWish::default(), None)
     }
 }
 
 impl Lane {
     /// A lane with these stored facts.
-    pub fn of(next_seq: u32, owed: Owed, again: AgainWish) -> Self {
+    pub fn of(next_seq: u32, owed: Owed, again: AgainWish, era: Option<Era>) -> Self {
         Self {
             next_seq,
             owed,
             again,
+            era,
             receipts: Pace::new(RECEIPT_BURST, RECEIPT_EVERY_MS),
             repeats: Pace::new(REPEAT_BURST, REPEAT_EVERY_MS),
             oldest: Pace::new(1, Time::HOUR_MS),
         }
     }
 
-    /// The stored form: `next seq u32 | owed | again`.
+    /// The stored form: `next seq u32 | owed | again | flag u8 | era[4]`.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(32);
         w.u8(VERSION).u32(self.next_seq);
         self.owed.write(&mut w);
         self.again.write(&mut w);
+        w.u8(u8::from(self.era.is_some())).bytes(self.era.as_ref().map_or(&[], |era| &era.0[..]));
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
-                return Err(DecodeError::Value);
-            }
-            Ok(Self::of(r.u32()?, Owed::read(r)?, AgainWish::read(r)?))
+            let eras = match r.u8()? {
+                VERSION => true,
+                OLDER => false,
+                _ => return Err(DecodeError::Value),
+            };
+            let (next_seq, owed, again) = (r.u32()?, Owed::read(r)?, AgainWish::read(r)?);
+            let era = if eras && flag(r)? { Some(Era::read(r)?) } else { None };
+            Ok(Self::of(next_seq, owed, again, era))
         })
     }
 

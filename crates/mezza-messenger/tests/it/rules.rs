@@ -11,6 +11,7 @@ mod said;
 mod share;
 mod states;
 mod trouble;
+mod twice;
 mod watched;
 
 use mezza_core::Machine;

@@ -19,7 +19,9 @@ use std::sync::Arc;
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::carriers::mixnet::MixnetOutput;
-use mezza_messenger::{CarrierInput, CarrierSet, Device, Event, Input, RelayInput, WriteBatch};
+use mezza_messenger::{
+    CarrierInput, CarrierSet, Command, Device, Event, Input, RelayInput, WriteBatch,
+};
 use tokio::task::yield_now;
 
 use super::event_log::{self, EventLog};
@@ -157,8 +159,13 @@ impl NodeShell {
             if denied { Refused::new("passphrase", fault) } else { fault.into() }
         })?;
         let witness = self.witness(&vault, &records);
+        let restored = restore::of(witness.as_ref(), &records);
         let mut device = load(&vault, records)?;
-        let turn = plan::drain(&mut device);
+        if restored.is_some() {
+            device.handle(Command::Restored.into(), now(), &mut OsRng).map_err(Refused::from)?;
+        }
+        let mut turn = plan::drain(&mut device);
+        turn.batches.extend(restored);
         self.begin(UnlockedVault { vault, device, witness }, turn)
     }
 

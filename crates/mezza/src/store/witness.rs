@@ -1,5 +1,6 @@
-//! The witness of a vault: how far its part in a mixnet has come, kept outside of its folder, so that
-//! an older copy of the folder is noticed when it is put back (MSG-63).
+//! The witness of a vault: how far its part in a mixnet and the numbers of its notes have come, kept
+//! outside of its folder, so that an older copy of the folder is noticed when it is put back (MSG-63,
+//! MSG-91).
 //!
 //! ```text
 //! vault   block u64, sealed like any record       the block of commits that it is in
@@ -9,7 +10,7 @@
 //! ```
 //!
 //! A block is [`BLOCK`] commits of rows of the mixnet's client, in which the charges of the privacy
-//! ledger are; each opening begins a new one. A crash may fall between any two steps of a claim. A
+//! ledger are, or of what gives a note its number; each opening begins a new one. A crash may fall between any two steps of a claim. A
 //! copy that is put back within the block in which it was made is not noticed, nor is one that is
 //! put back together with its witness.
 
@@ -92,6 +93,14 @@ impl Witness {
         matches!(self.doubt, Doubt::Of(_))
     }
 
+    /// The block that the vault has not come to, if it is in doubt.
+    pub(crate) fn doubted_block(&self) -> Option<u64> {
+        match self.doubt {
+            Doubt::None => None,
+            Doubt::Of(block) => Some(block),
+        }
+    }
+
     /// The person has decided: the vault goes on from here, in a block that neither it nor the file
     /// has come to. The batch to commit for that, if there is a doubt; the doubt ends with
     /// [`Self::after`].
@@ -111,7 +120,8 @@ impl Witness {
     /// 73 if the file cannot be written; then what is committed has no witness.
     pub(crate) fn before(&mut self, batches: &[WriteBatch]) -> Result<Option<WriteBatch>, Fault> {
         let is_row = |change: &RecordChange| {
-            matches!(change, RecordChange::Put { kind: RecordKind::NetworkRow, .. })
+            let kinds = [RecordKind::NetworkRow, RecordKind::Owed];
+            matches!(change, RecordChange::Put { kind, .. } if kinds.contains(kind))
         };
         let has_row = batches.iter().flat_map(|batch| &batch.0).any(is_row);
         self.commit = Commit::Other;

@@ -31,7 +31,9 @@ pub(super) fn mend<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
 /// Own notes that were sealed and are not confirmed.
 fn index<P: Port>(parts: &mut Parts<P>) {
     for (id, note) in parts.threads.iter() {
-        let own = !note.incoming && note.seq > 0 && note.era == parts.profile.era(note.contact);
+        let own = !note.incoming
+            && note.seq > 0
+            && note.era == super::super::leave::own_era(parts, note.contact);
         let read = note.facts.iter().any(|fact| fact.what == FactKind::Read);
         if own && !read {
             let (of, delivered) = ((id, note.voided), note.is_delivered());

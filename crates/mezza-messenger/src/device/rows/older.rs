@@ -70,7 +70,7 @@ fn read(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<StoredRecord>, DecodeEr
     let mixnet = MixnetPeer::of(root_for, has_called, talk);
     let rows = [
         (RecordKind::Contact, Some(contact.write())),
-        (RecordKind::Owed, Some(Lane::of(next_seq, owed, again).write())),
+        (RecordKind::Owed, Some(Lane::of(next_seq, owed, again, None).write())),
         (RecordKind::Renewal, renewal.stored()),
         (RecordKind::RelayPeer, relay.stored()),
         (RecordKind::MixnetPeer, mixnet.stored()),

@@ -22,6 +22,11 @@ pub(crate) fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
              {name} was not told that they arrived. Read what is here and ask {name} to send them \
              again tomorrow, or block {name}"
         ),
+        DeliveryProblem::Twice => format!(
+            "two copies of one vault wrote to each other's place, yours or that of {name}: numbers of \
+             notes were used twice, so that a new session begins and what has no receipt goes again. \
+             Let one copy run and never start the other one again"
+        ),
         DeliveryProblem::Talk => format!(
             "{name} has talked in the mixnet for its whole part of this year's privacy budget, and \
              is heard there only while you write to them; write to {name}, or block {name}"

@@ -1,0 +1,100 @@
+//! One vault, two lives: a copy that was put back, or that runs beside the original.
+
+use mezza_core::Time;
+use mezza_messenger::evidence::NoteState;
+use mezza_messenger::{Command, ContactId, NoteId};
+
+use crate::stage::{Disk, Stage, load};
+
+/// The disk of a party is put back, and its device starts from there.
+fn put_back(stage: &mut Stage, who: usize, disk: Disk) {
+    stage.offline(who);
+    let device = load(&disk, stage.now, &mut stage.rng);
+    (stage.parties[who].device, stage.parties[who].disk) = (device, disk);
+}
+
+/// Ann writes three notes behind a copy that is put back then, and three new ones. `knows`: her program
+/// noticed that the vault is older than it was.
+fn after_a_copy(knows: bool, answers: bool) {
+    let (mut stage, bob, alice) = Stage::friends();
+    let copy = stage.parties[0].disk.clone();
+    for n in 1..=3 {
+        stage.say(0, bob, &format!("old {n}"));
+    }
+    if answers {
+        stage.say(1, alice, "seen");
+    }
+    put_back(&mut stage, 0, copy);
+    if knows {
+        stage.command(0, Command::Restored).expect("always");
+    }
+    stage.online(0);
+    let new: Vec<NoteId> = (1..=3).map(|n| stage.say(0, bob, &format!("NEW {n}"))).collect();
+    assert_no_false_receipt(&stage, bob, alice, &new);
+    for _ in 0..40 {
+        stage.pass(Time::MINUTE_MS);
+        assert_no_false_receipt(&stage, bob, alice, &new);
+    }
+    let texts = stage.texts(1, alice);
+    for n in 1..=3 {
+        assert_eq!(
+            texts.iter().filter(|text| **text == format!("NEW {n}")).count(),
+            1,
+            "{texts:?}"
+        );
+        assert_eq!(
+            texts.iter().filter(|text| **text == format!("old {n}")).count(),
+            1,
+            "{texts:?}"
+        );
+    }
+    assert!(new.iter().all(|note| stage.state(0, *note) == NoteState::Delivered));
+}
+
+/// What stands as delivered is on the other device.
+fn assert_no_false_receipt(stage: &Stage, bob: ContactId, alice: ContactId, notes: &[NoteId]) {
+    let there = stage.texts(1, alice);
+    let own = stage.thread(0, bob).into_iter().filter(|note| notes.contains(&note.id));
+    for note in own.filter(|note| note.state == NoteState::Delivered) {
+        let mezza_messenger::view::NoteContent::Text(text) = &note.body else { continue };
+        assert!(there.contains(text), "{text} has a receipt and is not there");
+    }
+}
+
+#[test]
+fn msg_91_a_vault_that_was_put_back_begins_a_new_era() {
+    after_a_copy(true, false);
+    after_a_copy(true, true);
+}
+
+/// Without any witness of the copy its numbers give it away: to the reader, who has other notes under
+/// them, and to the writer, whom a receipt tells of notes that it never wrote.
+#[test]
+fn msg_91_a_number_with_another_body_gets_no_receipt() {
+    after_a_copy(false, false);
+    after_a_copy(false, true);
+}
+
+/// A receipt that was meant for the original reaches the copy first.
+#[test]
+fn msg_91_a_receipt_for_what_was_never_written_proves_nothing() {
+    let (mut stage, bob, alice) = Stage::friends();
+    let copy = stage.parties[0].disk.clone();
+    stage.say(0, bob, "old 1");
+    stage.say(0, bob, "old 2");
+    put_back(&mut stage, 0, copy);
+    // Bob's receipts wait in the mailbox while the copy writes.
+    let client = [0x77; 16];
+    let send = Command::Send { contact: bob, client, text: "NEW".into() };
+    stage.command(0, send).expect("accepted");
+    let note = stage.parties[0].device.sent(&client).expect("accepted");
+    stage.say(1, alice, "are you there?");
+    stage.online(0);
+    assert_no_false_receipt(&stage, bob, alice, &[note]);
+    for _ in 0..40 {
+        stage.pass(Time::MINUTE_MS);
+        assert_no_false_receipt(&stage, bob, alice, &[note]);
+    }
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
+    assert!(stage.texts(1, alice).contains(&"NEW".to_owned()));
+}
