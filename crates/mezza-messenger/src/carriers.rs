@@ -257,7 +257,8 @@ impl<B: Backend> Port for CarrierSet<B> {
         self.mixnet.wrote(contact, now);
     }
 
-    fn moved(&mut self, to: &ContactFacts<'_>, _: &mut At<'_>) {
+    fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) {
+        self.relay.follow(to, by_hand, at.step);
         self.relay.moved(to);
     }
 

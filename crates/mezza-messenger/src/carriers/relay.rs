@@ -239,6 +239,27 @@ impl<B: Backend> Relay<B> {
         }
     }
 
+    /// The card of a contact is another one. A relay of the same key at another host or port is the same
+    /// relay with the same mailboxes. Another relay counts at once if the person gave the card: news of a
+    /// place that travel only over the old place would never come.
+    pub fn follow(&mut self, to: &ContactFacts<'_>, by_hand: bool, step: &mut Step) {
+        let (Some(relay), Some(theirs)) = (to.card.relays().first(), self.theirs(to.id)) else {
+            return;
+        };
+        if theirs.relay.shares_connection(relay) {
+            return;
+        }
+        if theirs.relay.key == relay.key {
+            let place = RelayEntry { address: theirs.relay.address, ..relay.clone() };
+            self.change(to.id, step, |peer| {
+                peer.theirs.iter_mut().for_each(|theirs| theirs.relay = place.clone());
+            });
+        } else if by_hand {
+            self.change(to.id, step, |peer| peer.theirs = None);
+            self.news.push_back(News::Lost { contact: to.id, place: LostPlace::Current });
+        }
+    }
+
     /// A contact is reached elsewhere now: what is under way to the old mailbox goes to the new
     /// one, as the same bytes in another envelope. A relay by which nobody is reached any more is
     /// left at once: whoever names another one with every note makes us keep one connection, not

@@ -338,7 +338,7 @@ fn apply<P: Port>(
         }
     }
     if learnt {
-        leave::moved(parts, id, at);
+        leave::moved(parts, id, false, at);
     }
     if let Some(from) = leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
         parts.carriers.told(&from, &note.items, exporter, at);

@@ -444,8 +444,8 @@ pub(super) fn owe_receipt<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut
 }
 
 /// The card of a contact is another one.
-pub(super) fn moved<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+pub(super) fn moved<P: Port>(parts: &mut Parts<P>, id: ContactId, by_hand: bool, at: &mut At<'_>) {
     if let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
-        parts.carriers.moved(&to, at);
+        parts.carriers.moved(&to, by_hand, at);
     }
 }

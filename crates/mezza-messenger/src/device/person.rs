@@ -108,7 +108,7 @@ fn add<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>) -> 
     match to {
         Whom::Contact(id) => {
             parts.contacts.replace_card(id, card, at.step);
-            leave::moved(parts, id, at);
+            leave::moved(parts, id, true, at);
             id
         }
         Whom::Inviter(id) => {

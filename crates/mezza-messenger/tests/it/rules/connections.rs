@@ -12,7 +12,7 @@ use mezza_messenger::{
 use mezza_ratchet::SuiteList;
 
 use crate::peer::{Peer, identity, note, text};
-use crate::stage::{START, Stage, connection, relay};
+use crate::stage::{self, START, Stage, connection, relay};
 
 /// Bob's relay, at a host that somebody says it has.
 fn at(host: &str) -> RelayEntry {
@@ -211,4 +211,36 @@ fn msg_50_own_mailboxes_move_with_their_relay() {
     let watched = |o: &&Output| matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Watch { connection, .. })) if *connection == moved.connection());
     assert_eq!(outputs.iter().filter(watched).count(), 2, "the intro mailbox and Bob's");
     assert_eq!(stage.card(0).relays()[0].host, "new.example");
+}
+
+/// The relay moved to another port: a new card by hand is enough, and the mailboxes are the same.
+#[test]
+fn msg_50_a_relay_that_moved_is_found_by_a_card_that_the_person_adds() {
+    let (mut stage, bob, _) = Stage::friends();
+    let address = |stage: &mut Stage, client: u8| {
+        let outputs = stage.alone(stage::send(bob, client));
+        let put = outputs.iter().find_map(|output| match output {
+            Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { address, .. })) => {
+                Some(*address)
+            }
+            _ => None,
+        });
+        put.expect("it leaves")
+    };
+    let before = address(&mut stage, 0x51);
+    let moved = RelayEntry { port: relay().port + 1, ..relay() };
+    let publish = Command::Publish { name: "bob".into(), relays: vec![moved.clone()] };
+    stage.parties[1].device.handle(publish.into(), stage.now, &mut stage.rng).expect("a card");
+    let add = Command::Add { card: stage.card(1), petname: None, in_person: true };
+    stage.alone(add);
+    stage.alone(stage::send(bob, 0x52));
+    let up = RelayInput::Up { connection: moved.connection(), level: 1, demo: false };
+    let outputs = stage.alone(up);
+    let puts = outputs.iter().filter_map(|output| match output {
+        Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { address, connection, .. })) => {
+            Some((*address, *connection))
+        }
+        _ => None,
+    });
+    assert!(puts.into_iter().any(|put| put == (before, moved.connection())));
 }

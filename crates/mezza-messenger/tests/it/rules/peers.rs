@@ -149,10 +149,10 @@ fn msg_14_receipts_of_another_era_prove_nothing() {
     let Era([first, rest @ ..]) = era;
     let other = Era([first ^ 1, rest[0], rest[1], rest[2]]);
     for what in [Receipt::DELIVERED, Receipt::READ] {
-        peer.put(&mut stage, &note(0, 0, vec![receipt(other, what, 9)]));
+        peer.put(&mut stage, &note(0, 0, vec![receipt(other, what, 1)]));
         assert_eq!(stage.state(0, own), NoteState::Handed(CarrierId::RELAY));
     }
-    peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 9)]));
+    peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 1)]));
     assert_eq!(stage.state(0, own), NoteState::Delivered);
 }
 
