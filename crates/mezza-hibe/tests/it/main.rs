@@ -3,4 +3,8 @@
 
 mod fixture;
 mod known;
+mod reference;
+mod rules;
+mod thief;
 mod tree;
+mod world;
