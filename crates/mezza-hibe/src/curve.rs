@@ -292,12 +292,12 @@ impl G2Affine {
     }
 }
 
-/// A point of G1 hashed in the domain of this scheme (RFC 9380).
-pub fn hash_to_g1(message: &[u8]) -> G1 {
-    G1(raw::hash_to_g1(message, DST))
+/// A point of G1 hashed in the domain `dst` (RFC 9380, suite BLS12381G1_XMD:SHA-256_SSWU_RO_).
+pub fn hash_to_g1(message: &[u8], dst: &[u8]) -> G1 {
+    G1(raw::hash_to_g1(message, dst))
 }
 
 /// `H_a` = a P1 for an a that nobody knows.
 pub fn h_a() -> G1 {
-    hash_to_g1(H_A)
+    hash_to_g1(H_A, DST)
 }

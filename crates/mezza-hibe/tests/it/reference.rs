@@ -3,7 +3,7 @@
 use ark_bls12_381::{Bls12_381, Fr, G1Affine, G1Projective, G2Affine, G2Projective};
 use ark_ec::pairing::{Pairing, PairingOutput};
 use ark_ec::{AffineRepr, CurveGroup};
-use ark_ff::{BigInteger, Field, PrimeField, Zero};
+use ark_ff::{BigInteger, Field, PrimeField};
 use mezza_hibe::bkp::{MasterSecret, NodeKey};
 use mezza_hibe::curve::gt::GT_BYTES;
 use mezza_hibe::curve::{self, h_a};

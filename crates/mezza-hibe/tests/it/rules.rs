@@ -6,11 +6,10 @@ use mezza_hibe::pairing::{PairingEngine, PairingKernel};
 use mezza_hibe::shape::Path;
 use mezza_hibe::{
     BlockPolicy, Bucket, CardBlock, CardBlockError, DetectKey, Detected, EncapsulateError,
-    EnvelopeId, EnvelopeKey, Epoch, HeldKeys, KeyTree, Shape, System, Tick, TreeError, TreeProfile,
-    Trial, TrialJob, detect, trial_open, trial_open_batch,
+    EnvelopeId, EnvelopeKey, Epoch, KeyTree, Shape, System, Tick, TreeError, TreeProfile, Trial,
+    TrialJob, detect, trial_open, trial_open_batch,
 };
 use proptest::prelude::*;
-use rand_core::Rng as _;
 
 use crate::fixture::{Person, chance, envelope_for, mauled};
 
@@ -508,6 +507,4 @@ fn a_card_is_what_its_bytes_are() {
     let mut late = bytes.to_vec();
     late[2..6].fill(0xff);
     assert_eq!(CardBlock::decode(&late, BlockPolicy::Product).err(), Some(CardBlockError::Origin));
-    let _ = chance(1).next_u32();
-    let _ = HeldKeys::new();
 }

@@ -8,7 +8,9 @@ use chacha20poly1305::aead::{AeadInOut, KeyInit, inout::InOutBuf};
 use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce, Tag};
 use mezza_core::CryptoRng;
 use mezza_hibe::curve::{Fr, G2, G2Affine};
-use mezza_hibe::{CardBlockHash, EntryKind, Epoch, RecordName, Shape};
+use mezza_hibe::{
+    CardBlock, CardBlockHash, Delta, EntryKind, Epoch, ImportError, KeyTree, RecordName, Shape,
+};
 
 /// What a host has on its disk.
 #[derive(Clone, Default)]
@@ -18,6 +20,33 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// Carries out the first `steps` file operations of a delta.
+    pub fn carry_out(&mut self, delta: &Delta, steps: usize) {
+        let puts = delta.put.len();
+        for (name, bytes) in delta.put.iter().take(steps) {
+            let old = self.records.insert(*name, bytes.clone());
+            assert!(old.is_none_or(|old| old == *bytes), "a record was replaced by another one");
+        }
+        if steps > puts {
+            self.keyring.clone_from(&delta.keyring);
+        }
+        for name in delta.drop.iter().take(steps.saturating_sub(puts + 1)) {
+            self.records.remove(name);
+        }
+    }
+
+    /// Stores whatever is not stored.
+    pub fn store(&mut self, tree: &mut KeyTree) {
+        while let Some(delta) = tree.pending() {
+            self.carry_out(&delta, usize::MAX);
+            tree.confirm(delta.generation);
+        }
+    }
+
+    pub fn load(&self, card: &CardBlock) -> Result<KeyTree, ImportError> {
+        KeyTree::import(card, &self.keyring, &self.records, 0)
+    }
+
     /// The floor that the keyring names.
     pub fn floor(&self) -> Epoch {
         Epoch(u32::from_be_bytes(self.keyring[10..14].try_into().expect("four bytes")))

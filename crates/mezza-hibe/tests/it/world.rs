@@ -168,8 +168,8 @@ fn hibe_23_nothing_below_the_floor_opens_whatever_happens() {
         let (medium, mut master) = medium(seed, start);
         let card = CardBlock::decode(&medium.card, BlockPolicy::TestTree).expect("a card");
         let host = world.add(medium);
-        let mut floor = Epoch(0);
-        for _ in 0..60 {
+        let (mut floor, mut stored) = (Epoch(0), 0);
+        for _ in 0..40 {
             let dice = world.dice();
             let writes = dice.chance(200).then(|| dice.between(0, 6) as usize);
             let sleep = if dice.chance(100) { dice.between(1, 40) } else { 1 };
@@ -192,6 +192,7 @@ fn hibe_23_nothing_below_the_floor_opens_whatever_happens() {
                 if !matches!(step, WorldStep::Stored(_) | WorldStep::Crashed(_)) {
                     return;
                 }
+                stored += 1;
                 let disk = &world.disk(host).disk;
                 assert!(disk.floor() >= floor, "the floor went back");
                 floor = disk.floor();
@@ -200,6 +201,7 @@ fn hibe_23_nothing_below_the_floor_opens_whatever_happens() {
                 assert_eq!(opens, expected, "seed {seed}");
             });
         }
+        assert!(stored > 10 && floor > Epoch(0), "seed {seed}: {stored} writes, {floor:?}");
     });
 }
 
