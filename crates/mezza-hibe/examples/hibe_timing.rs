@@ -30,7 +30,7 @@ struct Scalars {
 
 impl Scalars {
     fn new(rng: &mut ChaCha20Rng) -> Self {
-        let few = (0..256).map(|i| Fr::small((i % 7 + 1) as u8)).collect();
+        let few = (0..=255_u8).map(|i| Fr::small(i % 7 + 1)).collect();
         let mut any = |_| {
             let mut wide = [0; 64];
             rng.fill_bytes(&mut wide);
@@ -46,7 +46,7 @@ impl Scalars {
             let scalar = if class { &self.any[at] } else { &self.few[at] };
             let start = Instant::now();
             operation(black_box(scalar));
-            start.elapsed().as_nanos() as f64
+            start.elapsed().as_secs_f64() * 1e9
         })
     }
 }
@@ -102,6 +102,6 @@ fn tag(count: usize, rng: &mut ChaCha20Rng) -> f64 {
     welch(count, |class, _| {
         let start = Instant::now();
         black_box(trial_open(&system, &held, &wrong[usize::from(class)]));
-        start.elapsed().as_nanos() as f64
+        start.elapsed().as_secs_f64() * 1e9
     })
 }

@@ -18,7 +18,7 @@ fn fp_bytes(x: &ark_bls12_381::Fq) -> [u8; 48] {
     x.into_bigint().to_bytes_be().try_into().expect("48 bytes")
 }
 
-/// The encoding of ZCash: x with three flags.
+/// The usual encoding: x with three flags.
 fn compress(point: &G1Projective) -> [u8; 48] {
     let point = point.into_affine();
     let (x, y) = point.xy().expect("a finite point");
@@ -81,7 +81,7 @@ impl Reference {
         })
     }
 
-    /// Z_i[j] and z'.
+    /// `Z_i[j]` and z'.
     fn public(&self, h_a: G1Projective) -> (Vec<[G1Projective; 2]>, G1Projective) {
         let p1 = G1Projective::from(G1Affine::generator());
         let z = self.levels.iter().map(|[x, y]| [0, 1].map(|j| p1 * y[j] + h_a * x[j]));
@@ -149,8 +149,8 @@ fn derived(master: &MasterSecret, system: &System, components: &[u8]) -> Vec<u8>
     for m in components {
         let sums = node.descend(&node.sums(), *m);
         match node.derive(&sums, rng) {
-            mezza_hibe::bkp::Derived::Node(child) => node = *child,
-            mezza_hibe::bkp::Derived::User(leaf) => return leaf.encode().to_vec(),
+            mezza_hibe::bkp::DerivedKeys::Node(child) => node = *child,
+            mezza_hibe::bkp::DerivedKeys::User(leaf) => return leaf.encode().to_vec(),
         }
     }
     node.into_user().encode().to_vec()

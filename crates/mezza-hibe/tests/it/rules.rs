@@ -1,6 +1,6 @@
 //! A test for each rule of `docs/protocols/hibe.md` that is in force and is not of the tree.
 
-use mezza_hibe::bkp::{Derived, MasterSecret, NodeKey};
+use mezza_hibe::bkp::{DerivedKeys, MasterSecret, NodeKey};
 use mezza_hibe::curve::{Fr, G1Affine, G2Affine};
 use mezza_hibe::pairing::{PairingEngine, PairingKernel};
 use mezza_hibe::shape::Path;
@@ -136,8 +136,8 @@ fn hibe_12_derivations_draw_fresh_factors() {
     let (_, node) = root(&system, 4);
     let sums = node.descend(&node.sums(), 7);
     let keys = [(); 2].map(|()| match node.derive(&sums, rng) {
-        Derived::Node(node) => node.encode(),
-        Derived::User(_) => unreachable!("a node of depth 1"),
+        DerivedKeys::Node(node) => node.encode(),
+        DerivedKeys::User(_) => unreachable!("a node of depth 1"),
     });
     let points = |i: usize| keys[i].chunks_exact(96);
     assert!(points(0).zip(points(1)).all(|(a, b)| a != b), "no point of two derivations is equal");
@@ -169,8 +169,8 @@ proptest! {
                 continue;
             }
             match node.derive(&next, rng) {
-                Derived::Node(child) => node = *child,
-                Derived::User(user) => leaf = Some(user),
+                DerivedKeys::Node(child) => node = *child,
+                DerivedKeys::User(user) => leaf = Some(user),
             }
         }
         let leaf = leaf.expect("a leaf");
@@ -271,13 +271,16 @@ fn hibe_44_opening_encapsulates_again() {
     assert!(matches!(person.trial(NOW, &wrong), Trial::NotForMe));
 }
 
+/// Changes the body of an envelope before it is sealed.
+type Change = Box<dyn Fn(&mut [u8])>;
+
 #[test]
 fn hibe_45_coins_length_and_padding_are_checked() {
     let mut person = Person::new(12, NOW);
     let q = "73eda753299d7d483339d80809a1d80553bda402fffe5bfeffffffff00000001";
     let mut q = data_encoding::HEXLOWER.decode(q.as_bytes()).expect("hex");
     q.reverse();
-    let changes: [(&str, Box<dyn Fn(&mut [u8])>); 5] = [
+    let changes: [(&str, Change); 5] = [
         ("r = 0", Box::new(|body| body[..32].fill(0))),
         ("r + q", Box::new(move |body| mauled::add_little_endian(&mut body[..32], &q))),
         ("length 247", Box::new(|body| body[32..34].copy_from_slice(&247_u16.to_be_bytes()))),

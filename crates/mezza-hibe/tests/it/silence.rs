@@ -1,6 +1,6 @@
 //! What is secret prints nothing, and leaves nothing in memory that was given back.
 
-use mezza_hibe::bkp::{Derived, MasterSecret};
+use mezza_hibe::bkp::{DerivedKeys, MasterSecret};
 use mezza_hibe::curve::{Fr, G1Affine, G2Affine, gt::Gt};
 use mezza_hibe::pairing::{PairingEngine, PairingKernel};
 use mezza_hibe::shape::Path;
@@ -100,7 +100,7 @@ fn hibe_14_delegation_keys_are_wiped_as_user_keys_are() {
     assert_eq!(planted.len(), 28);
     let found = leaked(planted, move || {
         let sums = node.descend(&node.sums(), 3);
-        let Derived::Node(child) = node.derive(&sums, rng) else { unreachable!("a node") };
+        let DerivedKeys::Node(child) = node.derive(&sums, rng) else { unreachable!("a node") };
         drop(child.encode());
         drop(node.encode());
         drop((node, child, sums));

@@ -85,7 +85,7 @@ impl Disk {
 /// The master key, drawn as `create` draws it.
 pub struct Master {
     shape: Shape,
-    /// x_0 to x_L.
+    /// `x_0` to `x_L`.
     x: Vec<[Fr; 2]>,
     /// x'_0 P2.
     x_prime: G2,
@@ -166,7 +166,7 @@ impl Master {
         epochs
     }
 
-    /// What two neighbours of one parent give: (m + 1) u_1 - m u_2 is the parent's u if both have its
+    /// What two neighbours of one parent give: `(m + 1) u_1 - m u_2` is the parent's u if both have its
     /// t, and the same of uh with a common T recognises its envelopes.
     fn combined(
         &self,

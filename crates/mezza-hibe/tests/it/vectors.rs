@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
-use mezza_hibe::bkp::{Derived, MasterSecret};
+use mezza_hibe::bkp::{DerivedKeys, MasterSecret};
 use mezza_hibe::curve::{G1, G1Affine, G2, G2Affine, hash_to_g1};
 use mezza_hibe::wire::ring::RING_BYTES;
 use mezza_hibe::{
@@ -105,8 +105,8 @@ fn the_scheme_is_that_of_python() {
     case.same("path", &path.components().iter().map(u8::to_string).collect::<Vec<_>>().join(" "));
     for m in path.components() {
         match node.derive(&node.descend(&node.sums(), *m), rng) {
-            Derived::Node(child) => node = *child,
-            Derived::User(leaf) => case.same("leaf", &hex(&leaf.encode())),
+            DerivedKeys::Node(child) => node = *child,
+            DerivedKeys::User(leaf) => case.same("leaf", &hex(&leaf.encode())),
         }
     }
     let key = EnvelopeKey::new(&system, &card.at(tick).expect("a key"), tick, rng).expect("a key");
@@ -244,7 +244,7 @@ fn points_are_hashed_as_the_rfc_has_it() {
     }
 }
 
-/// The multiples 0 to 999 of both generators, as the repository of zkcrypto's bls12_381 holds them
+/// The multiples 0 to 999 of both generators, as the repository of zkcrypto's `bls12_381` holds them
 /// (`g1_compressed_valid_test_vectors.dat` and that of g2), by the BLAKE2b-256 of each file.
 #[test]
 fn multiples_of_the_generators_are_those_of_zkcrypto() {

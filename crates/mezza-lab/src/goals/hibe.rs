@@ -11,7 +11,7 @@ use super::measurement::Measurement;
 use crate::bench::{Bench, BenchCase, Comparison, Series};
 use crate::clock::{cost_ns, median};
 use crate::limit::Limit;
-use crate::ours::fosam::Stack;
+use crate::ours::fosam::KeyStack;
 use crate::ours::hibe::{FP_CALL, forward};
 use crate::peer::{self, PeerProcess};
 use crate::row::Row;
@@ -203,7 +203,7 @@ fn ways(bench: &mut Bench) -> Result<Vec<Row>> {
             let (done, ns) = cost_ns(&mut way)?;
             done?;
             ours.push(ns);
-            let (mut stack, mut rng) = (Stack::fresh(round), ChaCha20Rng::seed_from_u64(round));
+            let (mut stack, mut rng) = (KeyStack::fresh(round), ChaCha20Rng::seed_from_u64(round));
             theirs.push(cost_ns(|| stack.forward(epochs.into(), &mut rng))?.1);
         }
         let (ours, theirs) = (median(&ours), median(&theirs));

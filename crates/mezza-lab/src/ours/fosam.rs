@@ -166,9 +166,9 @@ impl NodeKey {
 }
 
 /// The secret key of algorithm 3: a stack with the current key on top.
-pub struct Stack(Vec<NodeKey>);
+pub struct KeyStack(Vec<NodeKey>);
 
-impl Stack {
+impl KeyStack {
     /// The stack of a fresh key.
     pub fn fresh(seed: u64) -> Self {
         Self(vec![keygen(&mut ChaCha20Rng::seed_from_u64(seed)).1])
@@ -256,7 +256,7 @@ pub fn prepare(op: &str, size: usize) -> Result<Call> {
     Ok(match op {
         "keygen" => Box::new(move |_| drop(black_box(keygen(&mut rng)))),
         "ratchet" => {
-            let mut stack = Stack::fresh(12);
+            let mut stack = KeyStack::fresh(12);
             stack.forward(REAL, &mut rng);
             Box::new(move |_| stack.step(&mut rng))
         }
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn the_stack_is_where_the_path_of_its_epoch_leads() {
         let mut rng = ChaCha20Rng::seed_from_u64(2);
-        let mut stack = Stack::fresh(3);
+        let mut stack = KeyStack::fresh(3);
         for epoch in 1..4 {
             stack.step(&mut rng);
             assert_eq!(stack.0.last().map(|top| top.path.clone()), Some(Path::of(epoch)));
