@@ -11,7 +11,7 @@ use std::process::Command;
 pub struct TestTools {
     /// A Chromium.
     pub chromium: Option<PathBuf>,
-    /// A Python that can import `cryptography`.
+    /// A Python that can import `cryptography` and `py_ecc`.
     pub python: Option<PathBuf>,
     /// The standard library for wasm32-unknown-unknown.
     pub wasm: bool,
@@ -54,7 +54,7 @@ pub fn find_tools(
         install_missing(&PACKAGES.iter().chain(&interop::PACKAGES).collect::<Vec<_>>(), logs)?;
     }
     if install && python(target).is_none() {
-        cryptography(root, target, logs)?;
+        python_packages(root, target, logs)?;
     }
     if install && !has_wasm() && has("rustup") {
         println!("install  rustup target add wasm32-unknown-unknown");
@@ -99,12 +99,12 @@ fn apt(missing: &[&Package], logs: &Logs) -> Result<(), String> {
     Ok(())
 }
 
-/// Installs `cryptography` into a virtual environment, without system packages. Pip accepts only the files
-/// whose hashes are in the repository.
-fn cryptography(root: &Path, target: &Path, logs: &Logs) -> Result<(), String> {
+/// Installs what the references import into a virtual environment, without system packages. Pip accepts
+/// only the files whose hashes are in the repository.
+fn python_packages(root: &Path, target: &Path, logs: &Logs) -> Result<(), String> {
     let Some(python) = find(&["python3"]) else { return Ok(()) };
     let folder = target.join("python");
-    println!("install  pip install cryptography   (into {})", folder.display());
+    println!("install  pip install cryptography py_ecc   (into {})", folder.display());
     let mut log = logs.open("install python")?;
     let mut pip = pip_install(&folder);
     pip.args(["--require-hashes", "-r"]).arg(root.join("vectors/requirements.txt"));
@@ -151,15 +151,16 @@ pub fn has_venv() -> bool {
     first_line(Command::new("python3").args(["-c", "import ensurepip; print(1)"])).is_some()
 }
 
-/// The system's Python if it can import `cryptography`, else that of the virtual environment.
+/// The system's Python if it can import what the references need, else that of the virtual environment.
 fn python(target: &Path) -> Option<PathBuf> {
     let named = std::env::var_os("MEZZA_TEST_PYTHON").map(PathBuf::from);
     let all = [named, find(&["python3"]), Some(target.join("python/bin/python"))];
-    let works = |python: &PathBuf| {
-        first_line(Command::new(python).args(["-c", "import cryptography; print(1)"])).is_some()
-    };
+    let works = |python: &PathBuf| first_line(Command::new(python).args(["-c", IMPORTS])).is_some();
     all.into_iter().flatten().find(works)
 }
+
+/// The packages of the references.
+const IMPORTS: &str = "import cryptography, py_ecc; print(1)";
 
 fn has_wasm() -> bool {
     let root = first_line(Command::new("rustc").args(["--print", "sysroot"]));

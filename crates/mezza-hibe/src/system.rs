@@ -42,6 +42,18 @@ impl System {
         Self { p2: Some(Comb::new(G2Affine::generator().to_point())), ..Self::new() }
     }
 
+    /// s P1 by the table, for programs that measure it.
+    #[doc(hidden)]
+    pub fn multiply_p1(&self, s: &Fr) -> G1 {
+        self.p1(s)
+    }
+
+    /// s P2, by the table if there is one, for programs that measure it.
+    #[doc(hidden)]
+    pub fn multiply_p2(&self, s: &Fr) -> G2 {
+        self.p2(s)
+    }
+
     pub(crate) fn pairing(&self) -> PairingKernel {
         self.pairing
     }

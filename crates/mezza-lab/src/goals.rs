@@ -1,5 +1,6 @@
 //! `goals PART`: the target rows of a design document, each beside its limit in one run.
 
+pub mod hibe;
 pub mod lanes;
 mod measurement;
 pub mod mixnet;
@@ -50,6 +51,8 @@ pub enum PartName {
     Mixnet,
     /// Many inputs at once
     Lanes,
+    /// Envelopes that open for a minute, and their key tree
+    Hibe,
 }
 
 impl PartName {
@@ -60,17 +63,19 @@ impl PartName {
             Self::Ratchet => "ratchet",
             Self::Mixnet => "mixnet",
             Self::Lanes => "lanes",
+            Self::Hibe => "hibe",
         }
     }
 
     /// All parts, in the order of the list.
-    pub const ALL: [Self; 4] = [Self::Node, Self::Lanes, Self::Ratchet, Self::Mixnet];
+    pub const ALL: [Self; 5] = [Self::Node, Self::Lanes, Self::Hibe, Self::Ratchet, Self::Mixnet];
 
     /// The measurements, the raw file, and the peers of the rows.
     fn goals(self) -> (&'static [Measurement], &'static str, &'static [&'static str]) {
         match self {
             Self::Node => (node::ALL, "node-goals", &[]),
             Self::Lanes => (lanes::ALL, "lanes-goals", lanes::PEERS),
+            Self::Hibe => (hibe::ALL, "hibe-goals", hibe::PEERS),
             Self::Ratchet => (ratchet::ALL, "ratchet-goals", ratchet::PEERS),
             Self::Mixnet => (mixnet::ALL, "mixnet-goals", mixnet::PEERS),
         }
@@ -196,6 +201,7 @@ mod tests {
         assert_eq!(ids(PartName::Ratchet), ["T1", "T2", "T3", "T4", "T5"]);
         assert_eq!(ids(PartName::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"]);
         assert_eq!(ids(PartName::Lanes), ["L1", "L2", "L3", "L6"]);
+        assert_eq!(ids(PartName::Hibe), ["H1", "H2", "H3", "H4", "H5", "H6", "H7"]);
     }
 
     /// Row, goal, direction and bound of all parts, as the designs have them.
@@ -226,6 +232,20 @@ mod tests {
         L3 seal 368 B, fresh key: portable / rustcrypto, speed >= 2.5 x
         L1 X25519, one scalar: aws-lc / dalek, speed shown, x
         L6 release build of the crate, CPU <= 30 s
+        H1 keygen, one shot / hohibe, speed >= 2.4 x
+        H1 keygen, table of P2 at hand / hohibe, speed >= 3.8 x
+        H2 encrypt 1 KiB, real epoch / hohibe, speed >= 15 x
+        H2 encrypt 1 KiB, real epoch / paper profile, speed >= 30 x
+        H3 trial opening / hohibe, speed >= 3 x
+        H3 trial opening / paper profile, speed >= 4 x
+        H3 trial opening / its multiplications in Fp <= 1.25 x, stretch 1.15
+        H4 ratchet on the path <= 5 us
+        H6 public key <= 624 B
+        H7 import of a full stack <= 10 ms
+        H1 keygen with the tables of its process shown, ms
+        H4 ratchet, mean of an epoch / paper profile shown, x
+        H5 way forward, the least of three / paper profile >= 20 x
+        H5 the dearest way forward shown, ms
         T1 v3 seal 32 B / vodozemac <= 0.2 x
         T1 v3 open 32 B / vodozemac <= 1 x
         T1 v3 turn / vodozemac <= 0.8 x

@@ -97,7 +97,7 @@ fn vectors(context: &Context) -> Result<Verdict, String> {
         return Err("no vectors/*/reference.py in this tree; take a full checkout".to_owned());
     }
     let Some(python) = &context.tools.python else {
-        let text = "vectors: no python3 with `cryptography`; apt install python3-cryptography";
+        let text = "vectors: no python3 with its packages; pip install -r vectors/requirements.txt";
         return Ok(Verdict::Skipped(text.to_owned()));
     };
     let check = |file: PathBuf| {

@@ -7,8 +7,13 @@ use super::{Diagnostic, Tree};
 /// The parts of std for files, sockets, threads, clocks, processes and the environment.
 const WORLDLY_STD: [&str; 6] = ["fs", "net", "thread", "time", "process", "env"];
 /// Files and folders with `unsafe` code, each with a lint that asks for a reason (LANES-1, HIBE-5).
-const UNSAFE_ALLOWED: [&str; 3] =
-    ["crates/mezza-lanes/src/avx512.rs", "crates/mezza-ffi/", "crates/mezza-hibe/src/curve/raw.rs"];
+/// The last one is a heap for tests, which tells what was not wiped.
+const UNSAFE_ALLOWED: [&str; 4] = [
+    "crates/mezza-lanes/src/avx512.rs",
+    "crates/mezza-ffi/",
+    "crates/mezza-hibe/src/curve/raw.rs",
+    "crates/mezza-hibe/tests/it/heap.rs",
+];
 /// Names that do not describe the contents of a file.
 const EMPTY_NAMES: [&str; 9] =
     ["util", "utils", "common", "helper", "helpers", "misc", "types", "manager", "managers"];

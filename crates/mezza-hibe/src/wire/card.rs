@@ -154,7 +154,8 @@ impl CardBlock {
         Ok(crate::envelope::SealKey::new(self, epoch))
     }
 
-    pub(crate) fn parameters(&self) -> &Parameters {
+    /// Its points.
+    pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 

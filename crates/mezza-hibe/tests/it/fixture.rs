@@ -1,9 +1,14 @@
 //! What several tests use: the generator of the vectors, small trees, a seeded chance.
 
+pub mod mauled;
+
 use std::convert::Infallible;
 
 use mezza_core::blake2b;
-use mezza_hibe::{Bucket, CardBlock, EnvelopeKey, System, Tick};
+use mezza_hibe::{
+    Bucket, CardBlock, EnvelopeKey, Epoch, HeldKeys, KeyTree, Shape, System, Tick, TreeProfile,
+    Trial, trial_open,
+};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use rand_core::{TryCryptoRng, TryRng};
@@ -59,4 +64,46 @@ pub fn envelope_for(system: &System, card: &CardBlock, tick: Tick, payload: &[u8
     let key = card.at(tick).expect("within the life of the card");
     let key = EnvelopeKey::new(system, &key, tick, &mut chance(tick.0.into())).expect("a key");
     key.seal(payload, Bucket::SMALLEST, tick).expect("an envelope").into_bytes()
+}
+
+/// Somebody with a tree of the full size.
+pub struct Person {
+    pub system: System,
+    pub tree: KeyTree,
+}
+
+impl Person {
+    pub fn new(seed: u64, now: Tick) -> Self {
+        Self::with(seed, TreeProfile::Minute, now)
+    }
+
+    pub fn with(seed: u64, profile: TreeProfile, now: Tick) -> Self {
+        let system = System::new();
+        let tree = KeyTree::create(&system, Shape::Wide, profile, now, &mut chance(seed));
+        Self { system, tree: tree.expect("a tree") }
+    }
+
+    pub fn epoch(&self, tick: Tick) -> Epoch {
+        self.tree.card().epoch_of(tick).expect("within the life")
+    }
+
+    pub fn envelope(&self, tick: Tick, payload: &[u8]) -> Vec<u8> {
+        envelope_for(&self.system, self.tree.card(), tick, payload)
+    }
+
+    /// The keys of the epoch before, of this one and of the next.
+    pub fn hold(&self, now: Tick) -> HeldKeys {
+        let (rng, current) = (&mut chance(77), self.epoch(now));
+        let mut held = HeldKeys::new();
+        for epoch in [current.minus(1), current, current.plus(1)] {
+            if let Ok(key) = self.tree.open_key(&self.system, epoch, rng) {
+                held.insert(key);
+            }
+        }
+        held
+    }
+
+    pub fn trial(&mut self, now: Tick, envelope: &[u8]) -> Trial {
+        trial_open(&self.system, &self.hold(now), envelope)
+    }
 }

@@ -2,5 +2,12 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod fixture;
+mod heap;
 mod known;
+mod reference;
+mod rules;
+mod silence;
+mod thief;
 mod tree;
+mod vectors;
+mod world;

@@ -1,50 +1,14 @@
 //! The key tree: what it covers, what it forgets, what it stores.
 
-use std::collections::BTreeMap;
-
 use mezza_hibe::{
-    CardBlock, Delta, EntryKind, Epoch, HeldKeys, ImportError, KeyTree, RecordName, Shape, System,
-    Tick, TreeError, TreeProfile, Trial, trial_open,
+    BlockPolicy, CardBlock, EntryKind, Epoch, HeldKeys, ImportError, KeyTree, RecordName, Shape,
+    System, Tick, TreeError, TreeProfile, Trial, trial_open,
 };
 
 use crate::fixture::{chance, envelope_for};
+use crate::thief::{Disk, Master};
 
 const NOW: Tick = Tick(59_500_003);
-
-/// What a host has on its disk.
-#[derive(Clone, Default)]
-struct Disk {
-    keyring: Vec<u8>,
-    records: BTreeMap<RecordName, Vec<u8>>,
-}
-
-impl Disk {
-    /// Carries out the first `steps` file operations of a delta.
-    fn carry_out(&mut self, delta: &Delta, steps: usize) {
-        let puts = delta.put.len();
-        for (name, bytes) in delta.put.iter().take(steps) {
-            let old = self.records.insert(*name, bytes.clone());
-            assert!(old.is_none_or(|old| old == *bytes), "a record was replaced by another one");
-        }
-        if steps > puts {
-            self.keyring.clone_from(&delta.keyring);
-        }
-        for name in delta.drop.iter().take(steps.saturating_sub(puts + 1)) {
-            self.records.remove(name);
-        }
-    }
-
-    fn store(&mut self, tree: &mut KeyTree) {
-        while let Some(delta) = tree.pending() {
-            self.carry_out(&delta, usize::MAX);
-            tree.confirm(delta.generation);
-        }
-    }
-
-    fn load(&self, card: &CardBlock) -> Result<KeyTree, ImportError> {
-        KeyTree::import(card, &self.keyring, &self.records, 0)
-    }
-}
 
 fn small_tree(seed: u64) -> (System, KeyTree) {
     let system = System::new();
@@ -72,7 +36,7 @@ fn opens(system: &System, tree: &KeyTree) -> Vec<u32> {
 fn exactly_what_is_not_erased_opens() {
     let (system, mut tree) = small_tree(1);
     let rng = &mut chance(2);
-    for floor in [0, 1, 2, 7, 8, 12, 13, 33, 34] {
+    for floor in [0, 1, 7, 13, 33, 34] {
         tree.erase_below(Epoch(floor), rng).expect("an erasure");
         assert_eq!(opens(&system, &tree), (floor..34).collect::<Vec<_>>());
     }
@@ -81,12 +45,13 @@ fn exactly_what_is_not_erased_opens() {
 
 #[test]
 fn a_crash_at_every_file_operation_leaves_a_tree_that_loads() {
-    let (system, mut tree) = small_tree(3);
+    let (_, mut tree) = small_tree(3);
+    let mut master = Master::draw(Shape::Test, &mut chance(3));
     let rng = &mut chance(4);
     let mut disk = Disk::default();
     disk.store(&mut tree);
     let card = tree.card().as_bytes().to_vec();
-    let card = CardBlock::decode(&card, mezza_hibe::BlockPolicy::TestTree).expect("a card");
+    let card = CardBlock::decode(&card, BlockPolicy::TestTree).expect("a card");
     for floor in [1, 2, 9, 20] {
         let old = tree.floor();
         tree.erase_below(Epoch(floor), rng).expect("an erasure");
@@ -102,7 +67,8 @@ fn a_crash_at_every_file_operation_leaves_a_tree_that_loads() {
             again.erase_below(Epoch(floor), rng).expect("an erasure");
             crashed.store(&mut again);
             let last = crashed.load(&card).expect("it loads");
-            assert_eq!(opens(&system, &last), (floor..34).collect::<Vec<_>>());
+            let opens = master.epochs(&crashed.opened(card.hash()));
+            assert_eq!(opens, (floor..34).collect::<Vec<_>>());
             assert_eq!(crashed.records.len(), last.size().0);
         }
         disk.store(&mut tree);

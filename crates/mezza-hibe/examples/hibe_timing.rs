@@ -1,0 +1,107 @@
+//! Whether time depends on a secret: Welch's t-test on the operations that touch one.
+//!
+//! `cargo run --release -p mezza-hibe --example hibe_timing -- 100000` takes so many measurements each,
+//! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for a leaky twin. Class 0 has scalars
+//! of a few bits, class 1 random ones.
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a program that measures"
+)]
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use mezza_hibe::curve::{Fr, G1, G1Affine, G2Affine, gt::Gt};
+use mezza_hibe::{
+    Bucket, EnvelopeKey, HeldKeys, KeyTree, Shape, System, Tick, TreeProfile, trial_open,
+};
+use mezza_sim::timing::{LIMIT, welch};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
+/// Scalars of each class, drawn ahead: drawing is no part of what is measured.
+struct Scalars {
+    few: Vec<Fr>,
+    any: Vec<Fr>,
+}
+
+impl Scalars {
+    fn new(rng: &mut ChaCha20Rng) -> Self {
+        let few = (0..=255_u8).map(|i| Fr::small(i % 7 + 1)).collect();
+        let mut any = |_| {
+            let mut wide = [0; 64];
+            rng.fill_bytes(&mut wide);
+            Fr::from_wide(&wide)
+        };
+        Self { few, any: (0..256).map(&mut any).collect() }
+    }
+
+    /// t of an operation on scalars.
+    fn test(&self, count: usize, mut operation: impl FnMut(&Fr)) -> f64 {
+        welch(count, |class, dice| {
+            let at = dice.between(0, 255) as usize;
+            let scalar = if class { &self.any[at] } else { &self.few[at] };
+            let start = Instant::now();
+            operation(black_box(scalar));
+            start.elapsed().as_secs_f64() * 1e9
+        })
+    }
+}
+
+/// Doubles and adds where a bit is set: what the test must catch.
+fn leaky(point: &G1, scalar: &Fr) -> G1 {
+    scalar.as_bytes().iter().rev().fold(G1::infinity(), |sum, byte| {
+        (0..8).rev().fold(sum, |sum, bit| {
+            let double = sum.add(&sum);
+            if byte >> bit & 1 == 1 { double.add(point) } else { double }
+        })
+    })
+}
+
+fn main() -> ExitCode {
+    let count = std::env::args().nth(1).map_or(20_000, |n| n.parse().expect("a number"));
+    let rng = &mut ChaCha20Rng::from_seed([3; 32]);
+    let (system, scalars) = (System::with_keygen_comb(), Scalars::new(rng));
+    let (p1, p2) = (G1Affine::generator().to_point(), G2Affine::generator().to_point());
+    let gt = Gt::pairing(&G1Affine::generator(), &G2Affine::generator());
+    let twin = scalars.test(count / 10, |s| drop(black_box(leaky(&p1, s))));
+    println!("{:<28} t = {twin:9.1}   must be beyond {LIMIT}", "leaky twin");
+    let rows = [
+        ("comb of P1", scalars.test(count, |s| drop(black_box(system.multiply_p1(s))))),
+        ("comb of P2", scalars.test(count, |s| drop(black_box(system.multiply_p2(s))))),
+        ("G1 multiplication of blst", scalars.test(count, |s| drop(black_box(p1.mul(s))))),
+        ("G2 multiplication of blst", scalars.test(count, |s| drop(black_box(p2.mul(s))))),
+        ("power in Gt, with its digits", scalars.test(count, |s| drop(black_box(gt.pow(s))))),
+        ("tag of an envelope", tag(count / 4, rng)),
+    ];
+    for (name, t) in rows {
+        println!("{name:<28} t = {t:9.1}   must be below {LIMIT}");
+    }
+    let holds = twin.abs() > LIMIT && rows.iter().all(|(_, t)| t.abs() < LIMIT);
+    if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The comparison of the tag: a first byte that is wrong against a last one.
+fn tag(count: usize, rng: &mut ChaCha20Rng) -> f64 {
+    let (system, now) = (System::new(), Tick(59_500_000));
+    let tree =
+        KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, now, rng).expect("a tree");
+    let key = EnvelopeKey::new(&system, &tree.card().at(now).expect("a key"), now, rng);
+    let envelope = key.expect("a key").seal(b"x", Bucket::SMALLEST, now).expect("an envelope");
+    let mut held = HeldKeys::new();
+    let epoch = tree.card().epoch_of(now).expect("an epoch");
+    held.insert(tree.open_key(&system, epoch, rng).expect("a key"));
+    let wrong = [474, 505].map(|at| {
+        let mut bytes = envelope.as_bytes().to_vec();
+        bytes[at] ^= 1;
+        bytes
+    });
+    welch(count, |class, _| {
+        let start = Instant::now();
+        black_box(trial_open(&system, &held, &wrong[usize::from(class)]));
+        start.elapsed().as_secs_f64() * 1e9
+    })
+}

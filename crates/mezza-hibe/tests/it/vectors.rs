@@ -1,0 +1,267 @@
+//! Walks `vectors/hibe/*.txt`, right and wrong cases, and the published vectors of other people.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER;
+use mezza_hibe::bkp::{DerivedKeys, MasterSecret};
+use mezza_hibe::curve::{G1, G1Affine, G2, G2Affine, hash_to_g1};
+use mezza_hibe::wire::ring::RING_BYTES;
+use mezza_hibe::{
+    BlockPolicy, Bucket, CardBlock, DetectKey, Detected, EntryKind, EnvelopeKey, Epoch, HeldKeys,
+    ImportError, KeyTree, PairingKernel, RecordName, Shape, System, Tick, Trial, detect,
+    trial_open,
+};
+
+use crate::fixture::{Blocks, chance, digest, hex};
+
+/// One case: `key: value` lines.
+struct Case {
+    name: String,
+    fields: BTreeMap<String, String>,
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/hibe")
+}
+
+impl Case {
+    fn read(name: &str) -> Self {
+        let text = fs::read_to_string(folder().join(format!("{name}.txt"))).expect("a vector");
+        let lines = text.lines().map(|line| line.split_once(':').expect("key: value"));
+        let fields = lines.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect();
+        Self { name: name.to_owned(), fields }
+    }
+
+    /// All cases of a kind, at least so many.
+    fn all(kind: &str, least: usize) -> Vec<Self> {
+        let files = fs::read_dir(folder()).expect("the folder of vectors");
+        let paths = files.map(|file| file.expect("an entry").path());
+        let texts = paths.filter(|path| path.extension().is_some_and(|ending| ending == "txt"));
+        let name =
+            |path: PathBuf| path.file_stem().expect("a name").to_str().expect("a name").to_owned();
+        let cases = texts.map(|path| Self::read(&name(path)));
+        let cases: Vec<Self> = cases.filter(|case| case.text("kind") == kind).collect();
+        assert!(cases.len() >= least, "{kind}: {}", cases.len());
+        cases
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.fields.get(key).unwrap_or_else(|| panic!("{}: no field {key}", self.name))
+    }
+
+    fn bytes(&self, key: &str) -> Vec<u8> {
+        HEXLOWER.decode(self.text(key).as_bytes()).expect("hex")
+    }
+
+    fn number(&self, key: &str) -> u64 {
+        self.text(key).parse().expect("a number")
+    }
+
+    fn same(&self, key: &str, value: &str) {
+        assert_eq!(value, self.text(key), "{}: {key}", self.name);
+    }
+
+    /// The tree of a case of the kind `store`.
+    fn tree(&self) -> Result<KeyTree, ImportError> {
+        let card = CardBlock::decode(&self.bytes("card"), BlockPolicy::TestTree).expect("a card");
+        // Python leaves the zeros at the end out, where nothing stands behind them.
+        let mut keyring = self.bytes("keyring");
+        keyring.resize(RING_BYTES, 0);
+        let records = self.text("records").split_whitespace().map(|record| {
+            let (name, bytes) = record.split_once('=').expect("NAME=HEX");
+            let parts: Vec<u64> =
+                name.split('-').map(|part| part.parse().expect("digits")).collect();
+            let kind = EntryKind::from_byte(parts[2] as u8).expect("a kind");
+            let name = RecordName { generation: parts[0], start: Epoch(parts[1] as u32), kind };
+            (name, HEXLOWER.decode(bytes.as_bytes()).expect("hex"))
+        });
+        KeyTree::import(&card, &keyring, &records.collect(), self.number("last"))
+    }
+}
+
+/// The tree that the generator stored, with the keys of both its epochs held.
+fn stored(system: &System) -> (KeyTree, HeldKeys) {
+    let tree = Case::read("store-right").tree().expect("it loads");
+    let mut held = HeldKeys::new();
+    for epoch in [32, 33].map(Epoch) {
+        held.insert(tree.open_key(system, epoch, &mut chance(1)).expect("a key"));
+    }
+    (tree, held)
+}
+
+#[test]
+fn the_scheme_is_that_of_python() {
+    let case = Case::read("scheme");
+    let (system, rng) = (System::new(), &mut Blocks::new());
+    let card = CardBlock::decode(&case.bytes("card"), BlockPolicy::Product).expect("a card");
+    case.same("pkh", &hex(&card.hash().0));
+    let master = MasterSecret::random(5, rng);
+    let mut node = master.user_key(&system, &Shape::Wide.path(Epoch(0)), rng);
+    case.same("root", &digest(&node.encode()));
+    let tick = Tick(case.number("tick") as u32);
+    let path = Shape::Wide.path(card.epoch_of(tick).expect("an epoch"));
+    case.same("path", &path.components().iter().map(u8::to_string).collect::<Vec<_>>().join(" "));
+    for m in path.components() {
+        match node.derive(&node.descend(&node.sums(), *m), rng) {
+            DerivedKeys::Node(child) => node = *child,
+            DerivedKeys::User(leaf) => case.same("leaf", &hex(&leaf.encode())),
+        }
+    }
+    let key = EnvelopeKey::new(&system, &card.at(tick).expect("a key"), tick, rng).expect("a key");
+    case.same("binding", &hex(&key.binding().0));
+    let envelope = key.seal(&case.bytes("payload"), Bucket::SMALLEST, tick).expect("an envelope");
+    case.same("envelope", &hex(envelope.as_bytes()));
+    case.same("c", &hex(&envelope.as_bytes()[2..194]));
+}
+
+#[test]
+fn cards() {
+    for case in Case::all("card", 14) {
+        let decoded = CardBlock::decode(&case.bytes("card"), BlockPolicy::Product);
+        let outcome = decoded.map_or_else(|error| format!("{error:?}"), |_| "ok".into());
+        let expected = case.text("expect");
+        assert!(outcome.starts_with(expected), "{}: {outcome} for {expected}", case.name);
+    }
+}
+
+#[test]
+fn envelopes_by_both_engines() {
+    for kernel in [PairingKernel::Lines, PairingKernel::Plain] {
+        let system = System::with_kernel(kernel);
+        let (_, held) = stored(&system);
+        for case in Case::all("envelope", 30) {
+            let outcome = match trial_open(&system, &held, &case.bytes("envelope")) {
+                Trial::Opened(opened) => {
+                    case.same("payload", &hex(&opened.payload));
+                    "opened"
+                }
+                Trial::NotForMe => "not for me",
+                Trial::NoKey => "no key",
+                Trial::Malformed => "malformed",
+            };
+            case.same("expect", outcome);
+        }
+    }
+}
+
+#[test]
+fn hibe_29_records_and_keyrings() {
+    for case in Case::all("store", 11) {
+        match case.tree() {
+            Ok(tree) => case.same("expect", &tree.floor().0.to_string()),
+            Err(error) => {
+                let (text, expected) = (format!("{error:?}"), case.text("expect"));
+                let text = text.replace("Epoch(", "").replace("))", ")");
+                assert!(text.starts_with(expected), "{}: {text} for {expected}", case.name);
+            }
+        }
+    }
+    // Each record has a key of its own: no two of a tree's keyring are equal.
+    let (_, rng) = (System::new(), &mut chance(3));
+    let start = Tick(59_500_000).day();
+    let tree =
+        KeyTree::create(&System::new(), Shape::Test, mezza_hibe::TreeProfile::Minute, start, rng);
+    let mut tree = tree.expect("a tree");
+    tree.erase_below(Epoch(5), rng).expect("an erasure");
+    let ring = tree.pending().expect("a new tree").keyring;
+    let count = usize::from(u16::from_be_bytes([ring[22], ring[23]]));
+    let keys: std::collections::BTreeSet<&[u8]> =
+        ring[24..].chunks_exact(37).take(count).map(|entry| &entry[5..]).collect();
+    assert_eq!(keys.len(), count);
+}
+
+#[test]
+fn detect_keys() {
+    let system = System::new();
+    for case in Case::all("detect", 6) {
+        let outcome = match DetectKey::decode(&case.bytes("key")) {
+            Err(_) => "malformed key",
+            Ok(key) => {
+                let near = Tick(case.number("near") as u32);
+                match detect(&system, &key, &[&case.bytes("envelope")], near)[0] {
+                    Detected::Match(_) => "match",
+                    Detected::Other => "other",
+                    Detected::NoKey => "no key",
+                    Detected::Malformed => "malformed",
+                }
+            }
+        };
+        case.same("expect", outcome);
+    }
+}
+
+/// `ours-*.txt` hold what this crate seals; Python opens them and says what is inside.
+#[test]
+fn python_opens_what_this_crate_seals() {
+    let system = System::new();
+    let (tree, _) = stored(&system);
+    for (n, payload) in [&b"from the crate"[..], b"", &[0xff; 300]].into_iter().enumerate() {
+        let tick = Tick(tree.card().origin().0 + 32 + n as u32 % 2);
+        let key = tree.card().at(tick).expect("a key");
+        let key = EnvelopeKey::new(&system, &key, tick, &mut chance(n as u64)).expect("a key");
+        let envelope = key.seal(payload, Bucket::SMALLEST, tick).expect("an envelope");
+        let (envelope, payload) = (hex(envelope.as_bytes()), hex(payload));
+        let text =
+            format!("kind: ours\ntick: {}\nenvelope: {envelope}\npayload: {payload}", tick.0);
+        let found = fs::read_to_string(folder().join(format!("ours-{n}.txt"))).unwrap_or_default();
+        assert_eq!(found, format!("{}\n", text.trim_end()));
+    }
+    assert!(Path::new(&folder().join("reference.py")).is_file());
+}
+
+/// RFC 9380, J.9.1.
+#[test]
+fn points_are_hashed_as_the_rfc_has_it() {
+    let dst = b"QUUX-V01-CS02-with-BLS12381G1_XMD:SHA-256_SSWU_RO_";
+    let long = |head: &str, letter: &str, count| format!("{head}{}", letter.repeat(count));
+    for (message, x) in [
+        (
+            String::new(),
+            "052926add2207b76ca4fa57a8734416c8dc95e24501772c814278700eed6d1e4e8cf62d9c09db0fac349612b759e79a1",
+        ),
+        (
+            "abc".into(),
+            "03567bc5ef9c690c2ab2ecdf6a96ef1c139cc0b2f284dca0a9a7943388a49a3aee664ba5379a7655d3c68900be2f6903",
+        ),
+        (
+            "abcdef0123456789".into(),
+            "11e0b079dea29a68f0383ee94fed1b940995272407e3bb916bbf268c263ddd57a6a27200a784cbc248e84f357ce82d98",
+        ),
+        (
+            long("q128_", "q", 128),
+            "15f68eaa693b95ccb85215dc65fa81038d69629f70aeee0d0f677cf22285e7bf58d7cb86eefe8f2e9bc3f8cb84fac488",
+        ),
+        (
+            long("a512_", "a", 512),
+            "082aabae8b7dedb0e78aeb619ad3bfd9277a2f77ba7fad20ef6aabdc6c31d19ba5a6d12283553294c1825c4b3ca2dcfe",
+        ),
+    ] {
+        let mut bytes = hash_to_g1(message.as_bytes(), dst).to_affine().compress();
+        bytes[0] &= 0x1f;
+        assert_eq!(hex(&bytes), x);
+    }
+}
+
+/// The multiples 0 to 999 of both generators, as the repository of zkcrypto's `bls12_381` holds them
+/// (`g1_compressed_valid_test_vectors.dat` and that of g2), by the BLAKE2b-256 of each file.
+#[test]
+fn multiples_of_the_generators_are_those_of_zkcrypto() {
+    let mut g1 = vec![0; 48];
+    g1[0] = 0xc0;
+    let mut g2 = vec![0; 96];
+    g2[0] = 0xc0;
+    let (mut p, mut q) = (G1::infinity(), G2::infinity());
+    for _ in 1..1_000 {
+        p = p.add_affine(&G1Affine::generator());
+        q = q.add_affine(&G2Affine::generator());
+        g1.extend_from_slice(&p.to_affine().compress());
+        g2.extend_from_slice(&q.to_affine().compress());
+    }
+    assert_eq!(digest(&g1), ZKCRYPTO_G1);
+    assert_eq!(digest(&g2), ZKCRYPTO_G2);
+}
+
+const ZKCRYPTO_G1: &str = "55e027092f650b05e1d43f020b587617c8c7767ad7245b32cb579b22ba0918d5";
+const ZKCRYPTO_G2: &str = "377bbb44434ee6186faebdb2cb2d07e6a131f9e9bb3a1ee3e9ca1d1ac93e474a";

@@ -1,0 +1,225 @@
+//! The goals of envelopes and their key tree: rows H1 to H7. Every ratio is of thread CPU time from one
+//! run, all programs interleaved. Ours includes a tag and encapsulates again; both peers do neither.
+
+use anyhow::Result;
+use mezza_hibe::curve::TRIAL_FP_MULTIPLICATIONS;
+use mezza_hibe::wire::card::PUBLIC_KEY_BYTES;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+
+use super::measurement::Measurement;
+use crate::bench::{Bench, BenchCase, Comparison, Series};
+use crate::clock::{cost_ns, median};
+use crate::limit::Limit;
+use crate::ours::fosam::KeyStack;
+use crate::ours::hibe::{FP_CALL, forward};
+use crate::peer::{self, PeerProcess};
+use crate::row::Row;
+
+/// The peers.
+pub const PEERS: &[&str] = &["hohibe"];
+
+/// All of them.
+pub const ALL: &[Measurement] = &[
+    Measurement::new(
+        &[&limits(SPEEDS), &[MULTIPLICATIONS, BOUNDARY, PUBLIC_KEY, IMPORT], &BESIDE],
+        "peer: `--fetch` (cargo)",
+        [5, 60, 130],
+        operations,
+    ),
+    Measurement::new(&[&[FORWARD, DEAREST]], "nothing", [10, 40, 60], ways),
+];
+
+/// Bytes of a payload.
+const TEXT: usize = 1_024;
+/// Epochs of the ways forward: a day, a month, and as far as the paper's profile is measured.
+const WAYS: [u32; 3] = [2_880, 86_400, 5_900_000];
+/// The epoch whose way from the beginning takes most derivations.
+const DEAREST_WAY: u32 = 5;
+
+/// Who computes it, and its operation there.
+type Side = (&'static str, &'static str);
+/// A goal: how many times faster ours is than somebody else.
+type Goal = (Limit, Side, Side);
+
+const SPEEDS: [Goal; 6] = [
+    (
+        faster("H1", "keygen, one shot / hohibe, speed", 2.4),
+        ("hibe", "keygen"),
+        ("hohibe", "keygen"),
+    ),
+    (
+        faster("H1", "keygen, table of P2 at hand / hohibe, speed", 3.8),
+        ("hibe", "keygen-comb"),
+        ("hohibe", "keygen"),
+    ),
+    (
+        faster("H2", "encrypt 1 KiB, real epoch / hohibe, speed", 15.0),
+        ("hibe", "seal"),
+        ("hohibe", "seal"),
+    ),
+    (
+        faster("H2", "encrypt 1 KiB, real epoch / paper profile, speed", 30.0),
+        ("hibe", "seal"),
+        ("fosam", "encrypt"),
+    ),
+    (faster("H3", "trial opening / hohibe, speed", 3.0), ("hibe", "trial"), ("hohibe", "open")),
+    (
+        faster("H3", "trial opening / paper profile, speed", 4.0),
+        ("hibe", "trial"),
+        ("fosam", "decrypt"),
+    ),
+];
+const MULTIPLICATIONS: Limit =
+    Limit::at_most("H3", "trial opening / its multiplications in Fp", 1.25, "x").stretching(1.15);
+const BOUNDARY: Limit = Limit::at_most("H4", "ratchet on the path", 5.0, "us");
+const PUBLIC_KEY: Limit = Limit::at_most("H6", "public key", 624.0, "B");
+const IMPORT: Limit = Limit::at_most("H7", "import of a full stack", 10.0, "ms");
+const BESIDE: [Limit; 2] = [
+    Limit::none("H1", "keygen with the tables of its process", "ms"),
+    Limit::none("H4", "ratchet, mean of an epoch / paper profile", "x"),
+];
+const FORWARD: Limit = faster("H5", "way forward, the least of three / paper profile", 20.0);
+const DEAREST: Limit = Limit::none("H5", "the dearest way forward", "ms");
+
+const fn faster(id: &'static str, goal: &'static str, times: f64) -> Limit {
+    Limit::at_least(id, goal, times, "x")
+}
+
+const fn limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
+    let mut limits = [BOUNDARY; N];
+    let mut at = 0;
+    while at < N {
+        limits[at] = goals[at].0;
+        at += 1;
+    }
+    limits
+}
+
+/// Operations of this program, and calls in a batch.
+const OURS: [(Side, usize); 13] = [
+    (("hibe", "system"), 1),
+    (("hibe", "keygen"), 1),
+    (("hibe", "keygen-comb"), 2),
+    (("hibe", "seal"), 8),
+    (("hibe", "seal-warm"), 8),
+    (("hibe", "trial"), 4),
+    (("hibe", "open"), 4),
+    (("hibe", "fp"), 40),
+    (("hibe", "boundary"), 50),
+    (("hibe", "import"), 4),
+    (("fosam", "encrypt"), 1),
+    (("fosam", "decrypt"), 1),
+    (("hibe", "ratchet"), 65),
+];
+
+struct Figures(Comparison<Side>);
+
+impl Figures {
+    fn of(&self, side: Side) -> Result<&Series> {
+        self.0.of(&side)
+    }
+
+    fn ns(&self, side: Side) -> Result<f64> {
+        Ok(self.of(side)?.cost())
+    }
+
+    fn row(&self, (limit, ours, theirs): Goal) -> Result<Row> {
+        let ratio = self.of(theirs)?.ratio_to(self.of(ours)?);
+        let (a, b) = (self.ns(ours)? / 1e6, self.ns(theirs)? / 1e6);
+        let beside = format!(
+            "{} {} {a:.3} ms by {} {b:.3} ms: {ratio}; {}",
+            ours.0,
+            ours.1,
+            theirs.0,
+            self.0.quiet()
+        );
+        Ok(limit.row(ratio.value).with(beside))
+    }
+}
+
+/// H1 to H4, H6 and H7.
+fn operations(bench: &mut Bench) -> Result<Vec<Row>> {
+    let mut peers = vec![PeerProcess::ours()?];
+    let case = |(who, op): Side, peer: usize, calls: usize| {
+        let asked = if peer == 0 { format!("{who}:{op}") } else { op.to_owned() };
+        let shown = if peer == 0 { format!("ours:{who}") } else { format!("peer:{who}") };
+        ((who, op), BenchCase { who: shown, peer, op: asked, size: TEXT, calls })
+    };
+    let mut cases: Vec<_> = OURS.into_iter().map(|(side, calls)| case(side, 0, calls)).collect();
+    cases.push(case(("fosam", "ratchet"), 0, 4));
+    let absent = match peer::find_for(bench.profile, PEERS[0])? {
+        Ok(found) => {
+            peers.push(found);
+            cases.extend(["keygen", "seal", "open"].map(|op| case(("hohibe", op), 1, 1)));
+            None
+        }
+        Err(reason) => Some(reason),
+    };
+    let figures = Figures(bench.run_interleaved(&mut peers, cases)?);
+    let speeds = SPEEDS.into_iter().map(|goal| match &absent {
+        Some(reason) if goal.2.0 == "hohibe" => Ok(goal.0.no_peer(reason.as_str())),
+        _ => figures.row(goal),
+    });
+    let mut rows = speeds.collect::<Result<Vec<Row>>>()?;
+    rows.extend(alone(&figures)?);
+    Ok(rows)
+}
+
+/// The rows without somebody else beside them.
+fn alone(figures: &Figures) -> Result<Vec<Row>> {
+    let ns = |op| figures.ns(("hibe", op));
+    let fp_ns = ns("fp")? / f64::from(FP_CALL);
+    let counted_ns = fp_ns * f64::from(TRIAL_FP_MULTIPLICATIONS);
+    let counted = format!(
+        "{TRIAL_FP_MULTIPLICATIONS} at {fp_ns:.1} ns are {:.3} ms; with every check, of our own: {:.3} ms",
+        counted_ns / 1e6,
+        ns("open")? / 1e6
+    );
+    let mean = figures.of(("fosam", "ratchet"))?.ratio_to(figures.of(("hibe", "ratchet"))?);
+    let mean = BESIDE[1].row(mean.value).with(format!(
+        "{:.3} ms by {:.3} ms: both with what is derived on the way",
+        ns("ratchet")? / 1e6,
+        figures.ns(("fosam", "ratchet"))? / 1e6
+    ));
+    Ok(vec![
+        MULTIPLICATIONS.row(ns("trial")? / counted_ns).with(counted),
+        BOUNDARY.row(ns("boundary")? / 1e3).with("the step alone, which drops; it was prepared"),
+        PUBLIC_KEY.row(f64::from(u32::try_from(PUBLIC_KEY_BYTES)?)),
+        IMPORT.row(ns("import")? / 1e6),
+        BESIDE[0].row((ns("system")? + ns("keygen")?) / 1e6),
+        mean,
+    ])
+}
+
+/// H5: both go the same ways from a fresh key, in turns.
+fn ways(bench: &mut Bench) -> Result<Vec<Row>> {
+    let rounds = bench.profile.pick(1, 3, 5);
+    let (mut least, mut details) = (f64::INFINITY, Vec::new());
+    for epochs in WAYS {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for round in 0..rounds {
+            let mut way = forward(round, epochs)?;
+            let (done, ns) = cost_ns(&mut way)?;
+            done?;
+            ours.push(ns);
+            let (mut stack, mut rng) = (KeyStack::fresh(round), ChaCha20Rng::seed_from_u64(round));
+            theirs.push(cost_ns(|| stack.forward(epochs.into(), &mut rng))?.1);
+        }
+        let (ours, theirs) = (median(&ours), median(&theirs));
+        least = least.min(theirs / ours);
+        bench.note_count("ours:hibe", &format!("forward_{epochs}"), "ns", ours)?;
+        bench.note_count("ours:fosam", &format!("forward_{epochs}"), "ns", theirs)?;
+        details.push(format!(
+            "{epochs} epochs: {:.0} ms by {:.0} ms, {:.1}x",
+            ours / 1e6,
+            theirs / 1e6,
+            theirs / ours
+        ));
+    }
+    let row = details.into_iter().fold(FORWARD.row(least), Row::with);
+    let mut way = forward(9, DEAREST_WAY)?;
+    let (done, ns) = cost_ns(&mut way)?;
+    done?;
+    Ok(vec![row, DEAREST.row(ns / 1e6).with("to epoch 5: 156 derivations, more than to any other")])
+}

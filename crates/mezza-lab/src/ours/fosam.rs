@@ -1,0 +1,309 @@
+//! The paper's profile of FoSAM, in our own writing from the paper and BKP14: what its numbers describe,
+//! so that ours stand beside the same mathematics in one run. It is measured and used for nothing.
+//!
+//! | here | in ours |
+//! |---|---|
+//! | zkcrypto's curve | blst |
+//! | binary tree of depth 32: key vectors for 33 levels, identities of 255 bits | five levels, small numbers |
+//! | `[A]_1` of each user's own | `H_a` for all |
+//! | both children derived at every inner step, each point normalised alone | early expansion, one inversion |
+//! | K = e(z', r P2) for each message | a power of a value that is kept |
+//! | four pairings for each message | one loop, one final exponentiation |
+//! | AES-128-CTR without a tag | ChaCha20, a tag, encapsulation again |
+//!
+//! ```text
+//! keygen  ratchet  encrypt  encrypt-0  decrypt
+//! ```
+
+use std::hint::black_box;
+
+use aes::Aes128;
+use aes::cipher::{BlockCipherEncrypt as _, KeyInit as _};
+use anyhow::{Result, bail};
+use bls12_381::{G1Affine, G1Projective, G2Affine, G2Projective, Gt, Scalar, pairing};
+use mezza_core::labelled_hash;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+use crate::rate::Call;
+
+/// Levels of the tree.
+const DEPTH: u32 = 32;
+/// The epoch at which real operations are measured, as in ours.
+pub const REAL: u64 = 5_900_000;
+
+type Pair<T> = [T; 2];
+
+/// A path of bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Path(Vec<bool>);
+
+impl Path {
+    /// The path of an epoch: pre-order, as in the paper's algorithm 3.
+    fn of(mut epoch: u64) -> Self {
+        let mut bits = Vec::new();
+        while epoch > 0 {
+            epoch -= 1;
+            let below = (1 << (DEPTH as usize - bits.len())) - 1;
+            bits.push(epoch >= below);
+            if epoch >= below {
+                epoch -= below;
+            }
+        }
+        Self(bits)
+    }
+
+    /// Epochs below a node of this depth, itself included.
+    fn covered(&self) -> u64 {
+        (1 << (DEPTH as usize + 1 - self.0.len())) - 1
+    }
+
+    fn child(&self, bit: bool) -> Self {
+        Self(self.0.iter().copied().chain([bit]).collect())
+    }
+}
+
+/// A component of an identity as a scalar of full length.
+fn component(bit: bool) -> Scalar {
+    Scalar::from_bytes_wide(&labelled_hash("fosam/identity", &[&[u8::from(bit)]]))
+}
+
+fn draw(rng: &mut ChaCha20Rng) -> Scalar {
+    let mut wide = [0; 64];
+    rng.fill_bytes(&mut wide);
+    Scalar::from_bytes_wide(&wide)
+}
+
+fn dot(a: &Pair<Scalar>, b: &Pair<Scalar>) -> Scalar {
+    a[0] * b[0] + a[1] * b[1]
+}
+
+/// The public key: `[A]_1`, `Z_i` for 33 levels, z'.
+struct Public {
+    a: Pair<G1Affine>,
+    z: Vec<Pair<G1Affine>>,
+    z_prime: G1Affine,
+}
+
+/// A key with its delegation part: t, u, v, T, U, V, and d, D, e, E of the levels below.
+struct NodeKey {
+    path: Path,
+    user: User,
+    big_t: Pair<G2Affine>,
+    big_u: G2Affine,
+    big_v: G2Affine,
+    levels: Vec<[G2Affine; 4]>,
+}
+
+#[derive(Clone)]
+struct User {
+    t: Pair<G2Affine>,
+    u: G2Affine,
+    v: G2Affine,
+}
+
+/// Gen and USKGen of the root.
+fn keygen(rng: &mut ChaCha20Rng) -> (Public, NodeKey) {
+    let mut pair = || [draw(rng), draw(rng)];
+    let (a, b) = (pair(), pair());
+    let levels: Vec<Pair<Pair<Scalar>>> = (0..=DEPTH).map(|_| [pair(), pair()]).collect();
+    let ([x_prime, y_prime], [s, big_s]) = (pair(), pair());
+    let (p1, p2) = (G1Projective::generator(), G2Projective::generator());
+    let a1 = a.map(|a| G1Affine::from(p1 * a));
+    // Z_i = (Y_i | x_i) A, in the group of A.
+    let commit = |y: &Scalar, x: &Scalar| G1Affine::from(a1[0] * y + a1[1] * x);
+    let z = levels.iter().map(|[x, y]| [0, 1].map(|j| commit(&y[j], &x[j])));
+    let public = Public { a: a1, z: z.collect(), z_prime: commit(&y_prime, &x_prime) };
+    let (t, big_t) = (b.map(|b| s * b), b.map(|b| big_s * b));
+    // Keys in G2 answer to commitments by a[0] and a[1].
+    let point = |s: Scalar| G2Affine::from(p2 * s);
+    let [x0, y0] = levels[0];
+    let user = User {
+        t: t.map(point),
+        u: point(dot(&x0, &t) + x_prime),
+        v: point(dot(&y0, &t) + y_prime),
+    };
+    let below = levels[1..]
+        .iter()
+        .map(|[x, y]| [dot(x, &t), dot(x, &big_t), dot(y, &t), dot(y, &big_t)].map(point));
+    let root = NodeKey {
+        path: Path(Vec::new()),
+        user,
+        big_t: big_t.map(point),
+        big_u: point(dot(&x0, &big_t)),
+        big_v: point(dot(&y0, &big_t)),
+        levels: below.collect(),
+    };
+    (public, root)
+}
+
+impl NodeKey {
+    /// USKDel to one child; every point is normalised alone.
+    fn child(&self, bit: bool, rng: &mut ChaCha20Rng) -> Self {
+        let (m, s, big_s) = (component(bit), draw(rng), draw(rng));
+        let [d, big_d, e, big_e] = &self.levels[0];
+        let plus = |a: &G2Affine, b: &G2Affine, k: &Scalar| G2Affine::from(a + &(b * k));
+        let (u, v) = (plus(&self.user.u, d, &m), plus(&self.user.v, e, &m));
+        let (big_u, big_v) = (plus(&self.big_u, big_d, &m), plus(&self.big_v, big_e, &m));
+        let user = User {
+            t: [0, 1].map(|j| plus(&self.user.t[j], &self.big_t[j], &s)),
+            u: plus(&u, &big_u, &s),
+            v: plus(&v, &big_v, &s),
+        };
+        let times = |a: &G2Affine| G2Affine::from(a * &big_s);
+        let levels = self.levels[1..].iter().map(|[d, big_d, e, big_e]| {
+            [plus(d, big_d, &s), times(big_d), plus(e, big_e, &s), times(big_e)]
+        });
+        Self {
+            path: self.path.child(bit),
+            user,
+            big_t: self.big_t.each_ref().map(times),
+            big_u: times(&big_u),
+            big_v: times(&big_v),
+            levels: levels.collect(),
+        }
+    }
+}
+
+/// The secret key of algorithm 3: a stack with the current key on top.
+pub struct KeyStack(Vec<NodeKey>);
+
+impl KeyStack {
+    /// The stack of a fresh key.
+    pub fn fresh(seed: u64) -> Self {
+        Self(vec![keygen(&mut ChaCha20Rng::seed_from_u64(seed)).1])
+    }
+
+    /// One step: the top goes, its children come if it has any.
+    fn step(&mut self, rng: &mut ChaCha20Rng) {
+        let Some(top) = self.0.pop() else { return };
+        if !top.levels.is_empty() {
+            let left = top.child(false, rng);
+            self.0.extend([top.child(true, rng), left]);
+        }
+    }
+
+    /// To an epoch far ahead: subtrees that lie before it are dropped, the others opened.
+    pub fn forward(&mut self, epochs: u64, rng: &mut ChaCha20Rng) {
+        let mut left = epochs;
+        while left > 0 {
+            match self.0.last().map(|top| top.path.covered()) {
+                Some(covered) if covered <= left => {
+                    self.0.pop();
+                    left -= covered;
+                }
+                _ => {
+                    self.step(rng);
+                    left -= 1;
+                }
+            }
+        }
+    }
+}
+
+/// A ciphertext: c0, c1, and the text under AES-128-CTR.
+struct Ciphertext {
+    c: [G1Affine; 4],
+    text: Vec<u8>,
+}
+
+fn encrypt(public: &Public, path: &Path, text: &[u8], rng: &mut ChaCha20Rng) -> Ciphertext {
+    let r = draw(rng);
+    let identity = [0, 1].map(|j| {
+        let levels = public.z[1..].iter().zip(&path.0);
+        levels
+            .fold(G1Projective::from(public.z[0][j]), |sum, (z, bit)| sum + z[j] * component(*bit))
+    });
+    let [c0, c1] = public.a.each_ref().map(|a| G1Affine::from(a * r));
+    let [c2, c3] = identity.map(|z| G1Affine::from(z * r));
+    let k = pairing(&public.z_prime, &G2Affine::from(G2Projective::generator() * r));
+    Ciphertext { c: [c0, c1, c2, c3], text: ctr(&k, text) }
+}
+
+fn decrypt(key: &User, ciphertext: &Ciphertext) -> Vec<u8> {
+    let [c0, c1, c2, c3] = &ciphertext.c;
+    let k =
+        pairing(c0, &key.v) + pairing(c1, &key.u) - pairing(c2, &key.t[0]) - pairing(c3, &key.t[1]);
+    ctr(&k, &ciphertext.text)
+}
+
+/// AES-128-CTR with a zero nonce. zkcrypto gives no bytes of an element of Gt, so the key is the hash of
+/// how it prints.
+fn ctr(k: &Gt, text: &[u8]) -> Vec<u8> {
+    let key: [u8; 16] = labelled_hash("fosam/key", &[format!("{k:?}").as_bytes()]);
+    let cipher = Aes128::new(&key.into());
+    let mut out = text.to_vec();
+    for (counter, block) in (0_u128..).zip(out.chunks_mut(16)) {
+        let mut stream = counter.to_be_bytes().into();
+        cipher.encrypt_block(&mut stream);
+        block.iter_mut().zip(&stream).for_each(|(byte, stream)| *byte ^= stream);
+    }
+    out
+}
+
+/// The key of an epoch, by deriving the nodes of its path.
+fn key_at(root: NodeKey, path: &Path, rng: &mut ChaCha20Rng) -> User {
+    path.0.iter().fold(root, |node, bit| node.child(*bit, rng)).user
+}
+
+/// One call of `op` on a text of `size` bytes.
+///
+/// # Errors
+/// An unknown name.
+pub fn prepare(op: &str, size: usize) -> Result<Call> {
+    let mut rng = ChaCha20Rng::seed_from_u64(11);
+    let text = vec![7; size];
+    Ok(match op {
+        "keygen" => Box::new(move |_| drop(black_box(keygen(&mut rng)))),
+        "ratchet" => {
+            let mut stack = KeyStack::fresh(12);
+            stack.forward(REAL, &mut rng);
+            Box::new(move |_| stack.step(&mut rng))
+        }
+        "encrypt" | "encrypt-0" => {
+            let (public, _) = keygen(&mut rng);
+            let path = Path::of(if op == "encrypt" { REAL } else { 0 });
+            Box::new(move |_| drop(black_box(encrypt(&public, &path, &text, &mut rng))))
+        }
+        "decrypt" => {
+            // At the root, as the paper has it: the cost is the same at every depth.
+            let (public, root) = keygen(&mut rng);
+            let path = Path::of(0);
+            let ciphertext = encrypt(&public, &path, &text, &mut rng);
+            let key = key_at(root, &path, &mut rng);
+            Box::new(move |_| drop(black_box(decrypt(&key, &ciphertext))))
+        }
+        _ => bail!("no operation {op}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encrypted_for_an_epoch_is_decrypted_in_it() {
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        for epoch in [0, 1, 5, 1 << 31] {
+            let (public, root) = keygen(&mut rng);
+            let path = Path::of(epoch);
+            let ciphertext = encrypt(&public, &path, b"at the fountain", &mut rng);
+            let key = key_at(root, &path, &mut rng);
+            assert_eq!(decrypt(&key, &ciphertext), b"at the fountain");
+            let (_, other) = keygen(&mut rng);
+            assert_ne!(decrypt(&other.user, &ciphertext), b"at the fountain");
+        }
+    }
+
+    #[test]
+    fn the_stack_is_where_the_path_of_its_epoch_leads() {
+        let mut rng = ChaCha20Rng::seed_from_u64(2);
+        let mut stack = KeyStack::fresh(3);
+        for epoch in 1..4 {
+            stack.step(&mut rng);
+            assert_eq!(stack.0.last().map(|top| top.path.clone()), Some(Path::of(epoch)));
+        }
+        assert_eq!(Path::of(REAL).0.len(), Path::of(REAL).0.len());
+        assert_eq!(Path::of(0).covered(), (1 << 33) - 1);
+    }
+}

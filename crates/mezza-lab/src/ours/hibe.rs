@@ -1,0 +1,200 @@
+//! Our own HIBE, key tree and envelope.
+//!
+//! ```text
+//! system                        the tables that every user shares
+//! keygen  keygen-comb           pk and root; with a table of P2 at hand
+//! card                          a card block is checked and its base computed
+//! ratchet                       erase and prepare, epoch by epoch, the mean
+//! boundary                      the step alone, when it was prepared
+//! seal  seal-0  seal-warm       at a real epoch, at epoch 0 (the root), with Z(id) at hand
+//! trial  open                   an envelope of somebody else; of our own, with every check
+//! import                        a stored tree with a full stack
+//! fp                            a thousand multiplications in Fp
+//! ```
+
+use std::hint::black_box;
+
+use anyhow::{Context as _, Result, bail};
+use mezza_hibe::bkp::MasterSecret;
+use mezza_hibe::curve::fp_multiplications;
+use mezza_hibe::{
+    BlockPolicy, Bucket, CardBlock, EnvelopeKey, Epoch, HeldKeys, KeyTree, Shape, System, Tick,
+    TreeProfile, trial_open,
+};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+
+use crate::rate::Call;
+
+/// The epoch at which real operations are measured: a leaf.
+pub const REAL: Epoch = Epoch(5_900_000);
+/// The origin of every tree here.
+pub const ORIGIN: Tick = Tick(59_500_800);
+/// Multiplications of one call of `fp`.
+pub const FP_CALL: u32 = 1_000;
+
+/// A receiver and what a sender needs.
+struct Receiver {
+    system: System,
+    tree: KeyTree,
+    rng: ChaCha20Rng,
+}
+
+impl Receiver {
+    fn new(seed: u64) -> Result<Self> {
+        let (system, mut rng) = (System::new(), ChaCha20Rng::seed_from_u64(seed));
+        let tree = KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, ORIGIN, &mut rng)?;
+        Ok(Self { system, tree, rng })
+    }
+
+    fn at(mut self, epoch: Epoch) -> Result<Self> {
+        self.tree.erase_below(epoch, &mut self.rng)?;
+        Ok(self)
+    }
+
+    fn tick(&self, epoch: Epoch) -> Tick {
+        self.tree.card().first_tick(epoch)
+    }
+
+    fn seal(&mut self, epoch: Epoch, body: &[u8]) -> Result<Vec<u8>> {
+        let tick = self.tick(epoch);
+        let key = self.tree.card().at(tick)?;
+        let key = EnvelopeKey::new(&self.system, &key, tick, &mut self.rng)?;
+        Ok(key.seal(body, Bucket::SMALLEST, tick)?.into_bytes())
+    }
+
+    fn held(&mut self, epoch: Epoch) -> Result<HeldKeys> {
+        let mut held = HeldKeys::new();
+        held.insert(self.tree.open_key(&self.system, epoch, &mut self.rng)?);
+        Ok(held)
+    }
+}
+
+/// One call of `op` on a payload of `size` bytes.
+///
+/// # Errors
+/// An unknown name.
+pub fn prepare(op: &str, size: usize) -> Result<Call> {
+    let body = vec![7; size];
+    Ok(match op {
+        "system" => Box::new(|_| drop(black_box(System::new()))),
+        "keygen" => keygen(System::new()),
+        "keygen-comb" => keygen(System::with_keygen_comb()),
+        "fp" => Box::new(|_| fp_multiplications(FP_CALL)),
+        "card" => {
+            let block = Receiver::new(1)?.tree.card().as_bytes().to_vec();
+            Box::new(move |_| {
+                black_box(CardBlock::decode(&block, BlockPolicy::Product).is_ok());
+            })
+        }
+        "ratchet" => ratchet()?,
+        "boundary" => boundary()?,
+        "seal" => seal(REAL, body)?,
+        "seal-0" => seal(Epoch(0), body)?,
+        "seal-warm" => {
+            let Receiver { system, tree, mut rng } = Receiver::new(2)?;
+            let tick = tree.card().first_tick(REAL);
+            let key = tree.card().at(tick)?;
+            Box::new(move |_| {
+                let key = EnvelopeKey::new(&system, &key, tick, &mut rng);
+                black_box(key.map(|key| key.seal(&body, Bucket::SMALLEST, tick)).is_ok());
+            })
+        }
+        "trial" => trial(3, 4, &body)?,
+        "open" => trial(3, 3, &body)?,
+        "import" => import()?,
+        _ => bail!("no operation {op}"),
+    })
+}
+
+fn keygen(system: System) -> Call {
+    let mut rng = ChaCha20Rng::seed_from_u64(5);
+    Box::new(move |_| {
+        let master = MasterSecret::random(5, &mut rng);
+        let root = master.user_key(&system, &Shape::Wide.path(Epoch(0)), &mut rng);
+        black_box((master.parameters(&system), root.encode()));
+    })
+}
+
+/// Nothing is cached: Z(id) is computed for each envelope.
+fn seal(epoch: Epoch, body: Vec<u8>) -> Result<Call> {
+    let mut receiver = Receiver::new(6)?;
+    Ok(Box::new(move |_| drop(black_box(receiver.seal(epoch, &body)))))
+}
+
+/// An envelope for `from` is tried with the keys of `by`.
+fn trial(by: u64, from: u64, body: &[u8]) -> Result<Call> {
+    let mut receiver = Receiver::new(by)?;
+    let envelope = Receiver::new(from)?.seal(REAL, body)?;
+    let held = receiver.held(REAL)?;
+    Ok(Box::new(move |_| drop(black_box(trial_open(&receiver.system, &held, &envelope)))))
+}
+
+/// Epoch by epoch: whatever is derived on the way is in the mean.
+fn ratchet() -> Result<Call> {
+    let Receiver { mut tree, mut rng, .. } = Receiver::new(7)?.at(REAL)?;
+    Ok(Box::new(move |_| {
+        let floor = tree.floor().plus(1);
+        let prepared = tree.prepare(floor.plus(1), u32::MAX, &mut rng);
+        black_box((prepared.is_ok(), tree.erase_below(floor, &mut rng).is_ok()));
+    }))
+}
+
+/// One step to an epoch that was prepared: a drop. The preparing is not in it.
+fn boundary() -> Result<Call> {
+    let Receiver { mut tree, mut rng, .. } = Receiver::new(8)?.at(REAL)?;
+    tree.prepare(REAL.plus(64), u32::MAX, &mut rng)?;
+    Ok(Box::new(move |_| {
+        let floor = tree.floor().plus(1);
+        black_box(tree.erase_below(floor, &mut rng).is_ok());
+    }))
+}
+
+/// A stack that is as full as a tree gets while it ages.
+fn import() -> Result<Call> {
+    let Receiver { mut tree, mut rng, .. } = Receiver::new(9)?;
+    tree.prepare(Epoch(64), u32::MAX, &mut rng)?;
+    let delta = tree.pending().context("a new tree")?;
+    let records = delta.put.into_iter().collect();
+    let card = CardBlock::decode(tree.card().as_bytes(), BlockPolicy::Product)?;
+    Ok(Box::new(move |_| {
+        black_box(KeyTree::import(&card, &delta.keyring, &records, 0).is_ok());
+    }))
+}
+
+/// The way of a fresh tree so many epochs forward, in one step.
+///
+/// # Errors
+/// None that a fresh tree could give.
+pub fn forward(seed: u64, epochs: u32) -> Result<impl FnMut() -> Result<()>> {
+    let Receiver { mut tree, mut rng, .. } = Receiver::new(seed)?;
+    Ok(move || Ok(tree.erase_below(Epoch(epochs), &mut rng)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_runs_and_others_are_refused() {
+        for op in [
+            "system",
+            "keygen",
+            "keygen-comb",
+            "fp",
+            "card",
+            "ratchet",
+            "boundary",
+            "seal",
+            "seal-0",
+            "seal-warm",
+            "trial",
+            "open",
+            "import",
+        ] {
+            prepare(op, 1_024).unwrap()(0);
+        }
+        assert!(prepare("mine", 1).is_err());
+        forward(1, 2_880).unwrap()().unwrap();
+    }
+}
