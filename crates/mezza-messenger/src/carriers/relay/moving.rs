@@ -1,0 +1,74 @@
+//! Contacts that are reached elsewhere: by the mailbox that they name, or the relay on a newer card.
+
+use alloc::vec::Vec;
+
+use mezza_core::Backend;
+
+use super::Relay;
+use super::requests::Request;
+use crate::card::RelayEntry;
+use crate::io::{At, ContactFacts, LostPlace, News, RelayConnectionId, Step};
+use crate::note::Item;
+use crate::relay_wire::MailboxAddress;
+
+impl<B: Backend> Relay<B> {
+    /// A contact says in which mailbox it reads.
+    pub fn told(&mut self, from: &ContactFacts<'_>, items: &[Item], at: &mut At<'_>) {
+        let place = items.iter().rev().find_map(|item| match item {
+            Item::Hello { slot, .. } => slot.clone(),
+            _ => None,
+        });
+        if let Some(place) = place {
+            self.change(from.id, at.step, |peer| peer.theirs = Some(place));
+            self.moved(from);
+        }
+    }
+
+    /// The card of a contact is another one. A relay of the same key at another host or port is the same
+    /// relay with the same mailboxes. Another relay counts at once if the person gave the card: news of a
+    /// place that travel only over the old place would never come.
+    pub fn follow(&mut self, to: &ContactFacts<'_>, by_hand: bool, step: &mut Step) {
+        let (Some(relay), Some(theirs)) = (to.card.relays().first(), self.theirs(to.id)) else {
+            return;
+        };
+        if theirs.relay.shares_connection(relay) {
+            return;
+        }
+        if theirs.relay.key == relay.key {
+            let place = RelayEntry { address: theirs.relay.address, ..relay.clone() };
+            self.change(to.id, step, |peer| {
+                peer.theirs.iter_mut().for_each(|theirs| theirs.relay = place.clone());
+            });
+        } else if by_hand {
+            self.change(to.id, step, |peer| peer.theirs = None);
+            self.news.push_back(News::Lost { contact: to.id, place: LostPlace::Current });
+        }
+    }
+
+    /// A contact is reached elsewhere now: what is under way to the old mailbox goes to the new
+    /// one, as the same bytes in another envelope. A relay by which nobody is reached any more is
+    /// left at once: whoever names another one with every note makes us keep one connection, not
+    /// one a note.
+    pub fn moved(&mut self, to: &ContactFacts<'_>) {
+        let theirs = self.theirs(to.id).map(|theirs| theirs.relay.clone());
+        let intro = to.card.relays().first().cloned();
+        let same = |relay: Option<&RelayEntry>,
+                    connection: RelayConnectionId,
+                    address: MailboxAddress| {
+            relay.is_some_and(|relay| relay.connection() == connection && relay.address == address)
+        };
+        let stray = |connection, request: &Request| match request {
+            Request::Put { contact, to: address, intro: first, .. } if *contact == to.id => {
+                let now = if *first { intro.as_ref() } else { theirs.as_ref() };
+                !same(now, connection, *address)
+            }
+            _ => false,
+        };
+        let strays = self.requests.take_where(stray);
+        self.return_parcels(strays);
+        let kept = [&theirs, &intro].into_iter().flatten().map(RelayEntry::connection);
+        for relay in self.connections.keep_only(to.id, &kept.collect::<Vec<_>>()) {
+            self.leave(&relay);
+        }
+    }
+}
