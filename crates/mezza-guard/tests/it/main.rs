@@ -4,6 +4,8 @@
 mod coin;
 mod control;
 mod gkx;
+mod link;
+mod machine;
 mod session;
 mod toy;
 mod variants;
