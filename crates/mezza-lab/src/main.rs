@@ -23,6 +23,7 @@ mod fit;
 mod goals;
 mod limit;
 mod machine;
+mod modp;
 mod ours;
 mod papers;
 mod parallel;

@@ -69,13 +69,15 @@ pub(super) enum Stage {
     Forward,
 }
 
-/// The lowest lane that a new inbound connection of a client gets.
+/// The lowest lane that a new inbound connection of a client gets. A lane is taken while a handshake
+/// lasts: links that stand need no coin.
 pub(super) fn free_lane<'a>(
     sessions: impl Iterator<Item = &'a Session> + Clone,
     client: GuardClientId,
     origin: u64,
 ) -> Option<u16> {
-    let of_client = sessions.filter(|s| !s.is_dialling && s.client == Some(client));
+    let is_shaking = |s: &&Session| !s.is_dialling && !matches!(s.stage, Stage::Forward);
+    let of_client = sessions.filter(is_shaking).filter(|s| s.client == Some(client));
     if of_client.clone().filter(|s| s.origin == origin).count() >= LANES_OF_ONE {
         return None;
     }

@@ -6,6 +6,8 @@ mod control;
 mod gkx;
 mod link;
 mod machine;
+mod rules;
 mod session;
 mod toy;
 mod variants;
+mod worlds;
