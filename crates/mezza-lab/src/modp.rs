@@ -4,7 +4,7 @@
 mod comb;
 mod group;
 
-pub use group::{Modp, ModpScalar, Profile};
+pub use group::{Modp, Profile};
 
 use crypto_bigint::{NonZero, Odd, U3072};
 

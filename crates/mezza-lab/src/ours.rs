@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! OP = WHO:OPERATION      WHO = rustcrypto aws-lc own                    the tables' primitives
+//!                               fw                                       reverse firewalls
 //!                               lanes                                    many inputs at once
 //!                               b2c20 v3 [-portable] b2c20-pq            a conversation
 //!                               bare-b2c20 bare-v3 bare-paper bare-sig bare-kdf bare-aead
@@ -11,6 +12,7 @@
 mod aws_lc;
 pub mod bare;
 pub mod device;
+pub mod firewalls;
 mod lanes;
 mod messages;
 pub mod mixes;
@@ -57,6 +59,7 @@ pub fn prepare(op: &str, size: usize, calls: usize) -> Result<Call> {
         "rustcrypto" => of(rustcrypto::code),
         "aws-lc" => of(aws_lc::code),
         "own" => of(own::code),
+        "fw" => firewalls::prepare(op),
         "lanes" => lanes::prepare(op, size),
         "b2c20" => device::prepare::<MeasuredConversation<B2c20, AwsLc>>(op, size, calls),
         "b2c20-portable" => {

@@ -10,4 +10,5 @@ mod rules;
 mod session;
 mod toy;
 mod variants;
+mod vectors;
 mod worlds;

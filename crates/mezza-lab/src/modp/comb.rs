@@ -24,7 +24,7 @@ pub struct Comb {
 
 impl Comb {
     /// Computes the tables, about as long as two powers take.
-    pub fn new(base: &Form, params: FixedMontyParams<{ U3072::LIMBS }>) -> Self {
+    pub fn new(base: &Form, params: &FixedMontyParams<{ U3072::LIMBS }>) -> Self {
         // Powers base^(2^(64 k)) for all k.
         let mut power = *base;
         let mut of_block = Vec::new();
@@ -35,10 +35,10 @@ impl Comb {
         let row = |table: u32, row: u32| of_block[(row * TABLES + table) as usize];
         let entry = |table: u32, index: u32| {
             let rows = (0..ROWS).filter(|row| index >> row & 1 == 1);
-            rows.fold(Form::one(&params), |product, at| product.mul(&row(table, at)))
+            rows.fold(Form::one(params), |product, at| product.mul(&row(table, at)))
         };
         let table = |at: u32| (0..1 << ROWS).map(|n| entry(at, n).to_montgomery()).collect();
-        Self { tables: (0..TABLES).map(table).collect(), params }
+        Self { tables: (0..TABLES).map(table).collect(), params: *params }
     }
 
     /// The base to the power of an exponent.

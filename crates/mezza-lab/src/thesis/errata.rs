@@ -1,8 +1,9 @@
 //! The errata of the thesis that no other test shows: each by an experiment. The numbers are those of
 //! `docs/protocols/guard.md`, "Where we leave the paper"; 4 and 5 are in the attack matrix, 12 beside the
 //! symbol, 13 and 14 in the tests of the machine, 15 to 19 beside the printed values.
+#![expect(clippy::cast_precision_loss, reason = "counts are small")]
 
-use crypto_bigint::{Gcd as _, NonZero, U256, U512, U3072};
+use crypto_bigint::{NonZero, U256, U512, U3072};
 use mezza_guard::coins::{Coin, CoinRole, Uniform};
 use mezza_guard::{Firewall as _, Group, Message, Ristretto, commit};
 use rand_chacha::ChaCha20Rng;
@@ -72,7 +73,7 @@ fn information(counts: &std::collections::BTreeMap<(u32, u32), u32>) -> f64 {
     counts.iter().map(term).sum()
 }
 
-/// A5 in Z_p^*: whether g^a is a square shows through g^(aw) in one case of two; by arithmetic on the
+/// A5 in `Z_p^*`: whether g^a is a square shows through g^(aw) in one case of two; by arithmetic on the
 /// exponents, which decide it. 0.311 bit by this count; 1 bit if coins are odd. The quotient has none.
 #[test]
 fn erratum_2_the_legendre_symbol_leaks_through_the_firewall() {
@@ -113,13 +114,38 @@ fn capacity_of(p: f64) -> f64 {
     h(p / 2.0) - p
 }
 
-/// A5 on all 8 l points: the coset of w P is w times that of P, so part of it shows. The device chooses
-/// one of eight cosets with equal weight: 0.72 bit of three show; odd coins show two bits.
+/// The capacity of a channel that multiplies a symbol modulo 8 by one of `coins`, bits (Blahut and
+/// Arimoto).
+fn capacity_modulo_8(coins: &[u32]) -> f64 {
+    let chance = |x: u32, y: u32| {
+        let hits = coins.iter().filter(|w| *w * x % 8 == y).count();
+        hits as f64 / coins.len() as f64
+    };
+    let mut inputs = [0.125; 8];
+    let mut capacity = 0.0;
+    for _ in 0..2_000 {
+        let out = |y| (0..8).map(|x| inputs[x as usize] * chance(x, y)).sum::<f64>();
+        let gain = |x| {
+            let term = |y| chance(x, y) * (chance(x, y) / out(y)).ln();
+            (0..8).filter(|y| chance(x, *y) > 0.0).map(term).sum::<f64>().exp()
+        };
+        let gains: Vec<f64> = (0..8).map(gain).collect();
+        let total: f64 = inputs.iter().zip(&gains).map(|(p, gain)| p * gain).sum();
+        for (input, gain) in inputs.iter_mut().zip(&gains) {
+            *input *= gain / total;
+        }
+        capacity = total.log2();
+    }
+    capacity
+}
+
+/// A5 on all 8 l points: the coset of w P is w times that of P, so part of it shows. A device that
+/// chooses its coset well gets 0.807 bit a message through, and 2 bits if coins are odd.
 #[test]
 fn erratum_3_the_coset_leaks_through_the_firewall() {
     let (curve, mut rng) = (FullCurve::new(), rng());
     let cosets: Vec<[u8; 32]> =
-        (0..8).map(|k| FullCurve::coset(&curve.power(&curve.g, &U256::from_u64(k)))).collect();
+        (0..8).map(|k| FullCurve::coset(&curve.power(&curve.g(), &U256::from_u64(k)))).collect();
     let symbol = |point| {
         let coset = FullCurve::coset(&point);
         cosets.iter().position(|seen| *seen == coset).map(|at| u32::try_from(at).unwrap())
@@ -127,14 +153,17 @@ fn erratum_3_the_coset_leaks_through_the_firewall() {
     let mut counts = std::collections::BTreeMap::new();
     for n in 0..4_000_u32 {
         let device = n % 8;
-        let key = curve.power(&curve.g, &U256::from_u64(device.into()));
+        let key = curve.power(&curve.g(), &U256::from_u64(device.into()));
         let coin = Coin::draw(&curve, CoinRole::Power, &mut Uniform, &mut rng);
         let seen = symbol(curve.power(&key, coin.scalar())).unwrap();
         assert_eq!(seen % (1 << device.trailing_zeros().min(3)), 0, "what is even stays even");
         *counts.entry((device, seen)).or_insert(0) += 1;
     }
     let leaked = information(&counts);
-    assert!(leaked > 0.6 && leaked < 0.82, "{leaked} bit");
+    assert!((leaked - 0.581).abs() < 0.05, "{leaked} bit with all cosets equally often");
+    let all: Vec<u32> = (0..8).collect();
+    let [even, odd] = [&all[..], &[1, 3, 5, 7]].map(capacity_modulo_8);
+    assert!((even - 0.807).abs() < 0.001 && (odd - 2.0).abs() < 0.001, "{even} {odd}");
 }
 
 /// Listing 4.8 literally: encrypts under the key that was not mauled, drops the re-randomised pair, and
@@ -159,17 +188,19 @@ fn erratum_7_a_coin_for_an_object_leaves_the_quotients_of_messages() {
     let (group, mut rng) = (Ristretto::new(), rng());
     let (secret, coin) = ([1, 200, 33, 7, 255], group.draw(&mut rng));
     let small = |n: u8| <Ristretto as Group>::Scalar::from(u64::from(n));
-    let send = |b: &<Ristretto as Group>::Scalar, coin| group.power_g(&group.add(b, coin));
-    let read = |before, after| {
-        let quotient = group.multiply(after, &group.invert(before));
+    // What an observer makes of two messages b and c behind the coins of a firewall.
+    let read = |[b, c]: [&<Ristretto as Group>::Scalar; 2], coins: [&_; 2]| {
+        let [before, after] =
+            [(b, coins[0]), (c, coins[1])].map(|(b, w)| group.power_g(&group.add(b, w)));
+        let quotient = group.multiply(&after, &group.invert(&before));
         (0..=255).find(|n| group.power_g(&small(*n)) == quotient)
     };
     let mut b = group.draw(&mut rng);
     for block in secret {
         let next = group.add(&b, &small(block));
-        assert_eq!(read(&send(&b, &coin), &send(&next, &coin)), Some(block));
+        assert_eq!(read([&b, &next], [&coin, &coin]), Some(block));
         let fresh = [(); 2].map(|()| group.draw(&mut rng));
-        assert_eq!(read(&send(&b, &fresh[0]), &send(&next, &fresh[1])), None);
+        assert_eq!(read([&b, &next], fresh.each_ref()), None);
         b = next;
     }
 }
@@ -185,10 +216,10 @@ fn erratum_8_a_fraction_is_no_exponent() {
     assert!((0..10).all(|_| safe.inverse(&safe.draw_nonzero(&mut rng)).is_some()));
 }
 
-/// Who knows log_g h opens a commitment to another key.
+/// Who knows `log_g h` opens a commitment to another key.
 #[test]
 fn erratum_9_binding_needs_an_unknown_logarithm() {
-    /// ristretto255 whose h is a power of g that somebody knows.
+    // ristretto255 whose h is a power of g that somebody knows.
     let (group, mut rng) = (Ristretto::new(), rng());
     let [t, r, s, x] = [(); 4].map(|()| group.draw_nonzero(&mut rng));
     let h = group.power_g(&t);

@@ -20,6 +20,7 @@ pub struct PowerCounts {
 
 impl PowerCounts {
     /// g, h, others.
+    #[cfg(test)]
     pub fn all(&self) -> [u32; 3] {
         [&self.of_g, &self.of_h, &self.other].map(|count| count.load(Ordering::Relaxed))
     }
@@ -37,6 +38,11 @@ impl<G: Group> UniformGroup<G> {
     /// The group in the mode `uniform`.
     pub fn new(inner: G) -> Self {
         Self { inner, counts: Arc::default() }
+    }
+
+    /// The group itself.
+    pub const fn inner(&self) -> &G {
+        &self.inner
     }
 }
 
