@@ -164,6 +164,32 @@ mod tests {
         );
     }
 
+    /// The second implementation finds the same primes under the same numbers.
+    #[test]
+    fn safe_primes_are_those_of_the_vectors() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/guard");
+        let mut seen = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            if !text.starts_with("kind: safe-prime\n") {
+                continue;
+            }
+            let of = |key: &str| {
+                let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+                line.trim_start_matches(':').trim().to_owned()
+            };
+            let hex = |key: &str| data_encoding::HEXLOWER.decode(of(key).as_bytes()).unwrap();
+            let bits: u32 = of("bits").parse().unwrap();
+            let search = SafePrimeSearch::new(bits, &hex("seed")).unwrap();
+            let i = naive(&search);
+            assert_eq!(of("i"), i.to_string());
+            assert_eq!(hex("p"), search.modulus(i).to_be_bytes_trimmed_vartime().to_vec());
+            seen += 1;
+        }
+        assert_eq!(seen, 4);
+    }
+
     #[test]
     fn what_is_no_safe_prime_is_refused() {
         let of = |q: u64| [q, 2 * q + 1].map(|n| BoxedUint::from(n).resize(64));

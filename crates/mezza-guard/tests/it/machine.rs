@@ -133,7 +133,7 @@ impl Bench {
                 let _ = self.guard.handle(input, self.now, self.dice.rng());
             }
             client::Output::Store(coin) => {
-                self.rows.push((*coin.commitment(), coin.encode().to_vec()))
+                self.rows.push((*coin.commitment(), coin.encode().to_vec()));
             }
             client::Output::Erase(h) => self.rows.retain(|(stored, _)| *stored != h),
             client::Output::Key(_, pair) => self.pair = Some(pair),
@@ -167,7 +167,7 @@ impl Bench {
         self.dial(conn, GuardMode::Coins);
         let first = ke1(&self.public(), a);
         self.inside(conn, first.clone());
-        assert_eq!(self.wire, [first.clone()], "{:?}", self.closed);
+        assert_eq!(self.wire, std::slice::from_ref(&first), "{:?}", self.closed);
         let peer = CoinSecret::random(self.dice.rng());
         let slot = mezza_guard::coin::SlotIndex { name: slot_name(), index: 0 };
         let rho = coin_key().rho(&slot);
@@ -432,7 +432,11 @@ fn an_inbound_handshake_is_made_with_coins_too() {
         let dialler = CoinSecret::random(bench.dice.rng()).point(CoinEncoding::X25519);
         let first = ke1(&dialler, 41 + index);
         bench.outside(conn, first.clone());
-        assert_eq!(bench.wire, [first.clone()], "the client has its coin and the frame");
+        assert_eq!(
+            bench.wire,
+            std::slice::from_ref(&first),
+            "the client has its coin and the frame"
+        );
         let mut second = ke2(&first, &bench.public());
         if index == 2 {
             second[40] ^= 1;

@@ -24,6 +24,9 @@ fn guard_30_a_table_whose_fields_do_not_tile_is_refused() {
     assert!(RuleTable::new(rules()).is_ok());
 }
 
+/// KE3 without any check.
+const OPEN: &[Field] = &[Field::new(0, 56, Check::Body)];
+
 const AROUND: Surroundings =
     Surroundings { destinations: 3, lengths: 6, tick_ms: 50, resets: 2, handshakes: 100 };
 
@@ -38,7 +41,6 @@ fn guard_40_the_audit_is_computed_from_the_rules_in_force() {
     let of_frames: Vec<AuditRow> = rows().into_iter().filter(|row| row.kind != 0).collect();
     assert_eq!(of_frames.len(), fields);
     // A field that is taken off its check shows at once: nothing else decides.
-    const OPEN: &[Field] = &[Field::new(0, 56, Check::Body)];
     let mut open = rules();
     open[2].fields = OPEN;
     let open = audit(&RuleTable::new(open).expect("tiles"), Some(&PINS), &AROUND);

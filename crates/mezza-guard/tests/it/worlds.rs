@@ -240,9 +240,10 @@ impl Keeper {
                 self.next += 1;
                 let conn = self.next * 8 + 7;
                 self.numbers.insert((is_inside, number), conn);
-                let opening = match is_inside {
-                    true => Opening::Inside,
-                    false => Opening::Wire(pairing(self.byte).client(), conn),
+                let opening = if is_inside {
+                    Opening::Inside
+                } else {
+                    Opening::Wire(pairing(self.byte).client(), conn)
                 };
                 self.give(Input::Opened(GuardConnection(conn), opening), now, rng);
             }
