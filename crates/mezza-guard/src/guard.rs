@@ -32,7 +32,7 @@ use crate::error::FirewallError;
 use crate::group::Ristretto;
 use crate::keys::GuardClientId;
 use crate::ledger::{LedgerRecord, REFUSALS_ALARM, REFUSALS_BLOCK, SlotLedger};
-use crate::rule::FrameError;
+use crate::rule::FrameRuleError;
 use crate::wire::control::RefusalCode;
 use session::Session;
 
@@ -106,7 +106,7 @@ pub enum CloseReason {
     /// The guard refused the client.
     Refused(RefusalCode),
     /// A frame broke its rule.
-    Frame(FrameError),
+    Frame(FrameRuleError),
     /// A frame of GKX broke its rule.
     Firewall(FirewallError),
     /// A control frame that is none, or a client that is not known.

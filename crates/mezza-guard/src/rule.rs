@@ -19,7 +19,7 @@ pub struct Pins {
 
 /// Which of them a field must equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pin {
+pub enum FieldPin {
     /// The client's ID.
     Own,
     /// The other end's ID.
@@ -29,11 +29,11 @@ pub enum Pin {
 }
 
 impl Pins {
-    fn of(&self, pin: Pin) -> Vec<u8> {
+    fn of(&self, pin: FieldPin) -> Vec<u8> {
         match pin {
-            Pin::Own => self.own.to_vec(),
-            Pin::Peer => self.peer.to_vec(),
-            Pin::Link => self.link.to_be_bytes().to_vec(),
+            FieldPin::Own => self.own.to_vec(),
+            FieldPin::Peer => self.peer.to_vec(),
+            FieldPin::Link => self.link.to_be_bytes().to_vec(),
         }
     }
 }
@@ -52,7 +52,7 @@ pub enum Check {
     /// The last byte of the 4 at this offset of this frame.
     LowByte(u16),
     /// What the owner has said.
-    Pinned(Pin),
+    Pinned(FieldPin),
     /// A u32 that grows by 1 to 16; a gap counts as a refused handshake.
     Counter,
     /// A MAC under a key that the guard does not have: closed while accepted.
@@ -149,7 +149,7 @@ pub struct Judge<'a> {
 /// Why a frame is not let out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum FrameError {
+pub enum FrameRuleError {
     /// Another kind or size than the rule of this step.
     #[error("the frame is not the one that comes next")]
     Form,
@@ -182,9 +182,9 @@ impl FrameRule {
     ///
     /// # Errors
     /// The first field that breaks its rule.
-    pub fn judge(&self, frame: &[u8], judge: &Judge<'_>) -> Result<Judged, FrameError> {
+    pub fn judge(&self, frame: &[u8], judge: &Judge<'_>) -> Result<Judged, FrameRuleError> {
         if !self.fits(frame) {
-            return Err(FrameError::Form);
+            return Err(FrameRuleError::Form);
         }
         let mut judged = Judged::default();
         for field in self.fields {
@@ -223,7 +223,7 @@ impl FrameRule {
                 Check::Body => true,
             };
             if !holds {
-                return Err(FrameError::Field(field.at));
+                return Err(FrameRuleError::Field(field.at));
             }
         }
         Ok(judged)

@@ -8,7 +8,7 @@ use super::session::{Link, Session, Stage};
 use super::{CloseReason, Guard, GuardConnection, GuardEvent, GuardSide, Output, StrictPolicy};
 use crate::coin::{SlotIndex, SlotName};
 use crate::ledger::LedgerRecord;
-use crate::rule::{FrameError, Judge};
+use crate::rule::{FrameRuleError, Judge};
 use crate::wire::control::{Control, RefusalCode, SlotValue};
 
 /// A handshake with coins.
@@ -102,7 +102,7 @@ impl Session {
             Stage::New if guard.settings.policy == StrictPolicy::Report => {
                 self.uncovered(guard, conn, (GuardSide::Wire, frame))
             }
-            Stage::New => Err(CloseReason::Frame(FrameError::Form)),
+            Stage::New => Err(CloseReason::Frame(FrameRuleError::Form)),
             Stage::Blind(..) => self.blind(guard, conn, (GuardSide::Inside, frame), rng),
             Stage::Coins(_) => self.coined_out(guard, conn, frame),
             Stage::Forward => self.record(guard, conn, (GuardSide::Wire, frame)),
@@ -117,7 +117,7 @@ impl Session {
         (to, frame): (GuardSide, &[u8]),
     ) -> Result<(), CloseReason> {
         if self.link != Link::Both {
-            return Err(CloseReason::Frame(FrameError::Form));
+            return Err(CloseReason::Frame(FrameRuleError::Form));
         }
         guard.out.push_back(Output::Event(GuardEvent::Uncovered(conn)));
         guard.out.push_back(Output::Send(conn, to, frame.to_vec()));
@@ -142,7 +142,7 @@ impl Session {
         }
         let own_turn = coined.step.is_multiple_of(2) == self.is_dialling;
         let rule = guard.settings.table.at(coined.step).filter(|_| own_turn);
-        let rule = rule.ok_or(CloseReason::Frame(FrameError::Form))?;
+        let rule = rule.ok_or(CloseReason::Frame(FrameRuleError::Form))?;
         let settings = guard.settings.destination(dest);
         let judge = Judge {
             pins: settings.and_then(|dest| dest.pins.as_ref()),
@@ -185,7 +185,7 @@ impl Session {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
         match &mut self.stage {
-            Stage::New if self.is_dialling => Err(CloseReason::Frame(FrameError::Form)),
+            Stage::New if self.is_dialling => Err(CloseReason::Frame(FrameRuleError::Form)),
             Stage::New => self.first_inbound(guard, conn, frame, rng),
             Stage::Blind(..) => self.blind(guard, conn, (GuardSide::Wire, frame), rng),
             Stage::Forward => self.record(guard, conn, (GuardSide::Inside, frame)),
@@ -197,7 +197,7 @@ impl Session {
                 let is_repeat = !their_turn && repeats.is_some_and(|rule| rule.fits(frame));
                 if !is_repeat {
                     if !rule.is_some_and(|rule| rule.fits(frame)) {
-                        return Err(CloseReason::Frame(FrameError::Form));
+                        return Err(CloseReason::Frame(FrameRuleError::Form));
                     }
                     // KE2 answers t1, KE3 answers t2.
                     coined.step += 1;
@@ -222,14 +222,14 @@ impl Session {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
         if self.link != Link::One {
-            return Err(CloseReason::Frame(FrameError::Form));
+            return Err(CloseReason::Frame(FrameRuleError::Form));
         }
         if self.mode == crate::wire::control::GuardMode::Blind {
             self.stage = Stage::Blind(crate::gkx::GkxGuard::answering(), None);
             return self.blind(guard, conn, (GuardSide::Wire, frame), rng);
         }
         if !guard.settings.table.at(0).is_some_and(|rule| rule.fits(frame)) {
-            return Err(CloseReason::Frame(FrameError::Form));
+            return Err(CloseReason::Frame(FrameRuleError::Form));
         }
         let coined = Coined { first: frame.to_vec(), step: 1, ..Coined::new() };
         self.stage = Stage::Coins(alloc::boxed::Box::new(coined));

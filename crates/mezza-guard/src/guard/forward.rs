@@ -2,7 +2,7 @@
 
 use super::session::{Session, Stage};
 use super::{CloseReason, Guard, GuardConnection, GuardSide, Output, StrictPolicy};
-use crate::rule::FrameError;
+use crate::rule::FrameRuleError;
 use crate::wire::{CLOSE, RECORD, VERSION};
 
 /// Whether a frame is a record of an allowed length, or the end of a link.
@@ -39,7 +39,7 @@ impl Session {
             if guard.settings.policy == StrictPolicy::Report {
                 return self.uncovered(guard, conn, (to, frame));
             }
-            return Err(CloseReason::Frame(FrameError::Form));
+            return Err(CloseReason::Frame(FrameRuleError::Form));
         }
         guard.out.push_back(Output::Send(conn, to, frame.to_vec()));
         if to == GuardSide::Inside && self.owed.answer && frame.get(1) == Some(&RECORD) {

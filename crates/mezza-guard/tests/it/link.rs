@@ -6,7 +6,7 @@ use mezza_core::{PublicKey, Secret};
 use mezza_guard::coin::{CoinEncoding, CoinKeyPair, CoinPurpose};
 use mezza_guard::guard::{Destination, GuardClientSettings, GuardSettings, StrictPolicy};
 use mezza_guard::keys::PairingKey;
-use mezza_guard::rule::{Check, Field, FrameRule, Pin, Pins, RuleTable};
+use mezza_guard::rule::{Check, Field, FieldPin, FrameRule, Pins, RuleTable};
 use mezza_guard::wire::control::GuardMode;
 use sha2::{Digest as _, Sha256};
 
@@ -20,7 +20,7 @@ const fn head(kind: &'static [u8]) -> [Field; 4] {
     [
         Field::new(0, 2, Check::Constant(kind)),
         Field::new(2, 3, Check::Constant(&[2, 0, 0])),
-        Field::new(5, 2, Check::Pinned(Pin::Link)),
+        Field::new(5, 2, Check::Pinned(FieldPin::Link)),
         Field::new(7, 1, Check::LowByte(36)),
     ]
 }
@@ -36,8 +36,8 @@ pub const KE1_FIELDS: &[Field] = &[
     H1[1],
     H1[2],
     H1[3],
-    Field::new(8, 6, Check::Pinned(Pin::Own)),
-    Field::new(14, 6, Check::Pinned(Pin::Peer)),
+    Field::new(8, 6, Check::Pinned(FieldPin::Own)),
+    Field::new(14, 6, Check::Pinned(FieldPin::Peer)),
     Field::new(20, 16, Check::Derived(b"seka1 s", &[(8, 14), (40, 72)])),
     Field::new(36, 4, Check::Counter),
     Field::new(40, 32, Check::Element(X, CoinPurpose::LinkDialling)),
@@ -60,8 +60,8 @@ const KE3_FIELDS: &[Field] = &[
     H3[1],
     H3[2],
     H3[3],
-    Field::new(8, 6, Check::Pinned(Pin::Own)),
-    Field::new(14, 6, Check::Pinned(Pin::Peer)),
+    Field::new(8, 6, Check::Pinned(FieldPin::Own)),
+    Field::new(14, 6, Check::Pinned(FieldPin::Peer)),
     Field::new(20, 16, Check::Echo(20)),
     Field::new(36, 4, Check::Echo(36)),
     Field::new(40, 16, Check::Mac),

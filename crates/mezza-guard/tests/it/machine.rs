@@ -10,7 +10,7 @@ use mezza_guard::guard::{
 };
 use mezza_guard::keys::GuardClientId;
 use mezza_guard::ledger::{DAY_MS, LedgerRecord, REFUSALS_BLOCK, SlotLedger};
-use mezza_guard::rule::FrameError;
+use mezza_guard::rule::FrameRuleError;
 use mezza_guard::wire::control::{Control, GuardMode, RefusalCode};
 use mezza_sim::{SimRng, handle_checked};
 
@@ -321,7 +321,7 @@ fn a_frame_that_breaks_a_rule_never_leaves() {
         bench.dial(conn, GuardMode::Coins);
         let first = ke1(&bench.public(), a);
         bench.inside(conn, first);
-        assert_eq!(bench.closed, Some(CloseReason::Frame(FrameError::Field(36))), "{a}");
+        assert_eq!(bench.closed, Some(CloseReason::Frame(FrameRuleError::Field(36))), "{a}");
         bench.client_in(client::Input::Closed(conn));
     }
     for frame in [vec![], vec![1], vec![1, 0x15], vec![9; 88], record()] {
@@ -397,7 +397,7 @@ fn guard_31_strict_closes_and_report_tells() {
         let odd = [&[1, 0x20, 0, 3][..], &[7; 3]].concat();
         bench.inside(conn, odd.clone());
         let is_strict = policy == StrictPolicy::Strict;
-        assert_eq!(bench.closed == Some(CloseReason::Frame(FrameError::Form)), is_strict);
+        assert_eq!(bench.closed == Some(CloseReason::Frame(FrameRuleError::Form)), is_strict);
         assert_eq!(bench.wire.contains(&odd), !is_strict);
         assert_eq!(bench.events.contains(&GuardEvent::Uncovered(conn)), !is_strict);
     }
@@ -441,7 +441,7 @@ fn an_inbound_handshake_is_made_with_coins_too() {
         if index == 2 {
             second[40] ^= 1;
             bench.inside(conn, second);
-            assert_eq!(bench.closed, Some(CloseReason::Frame(FrameError::Field(40))));
+            assert_eq!(bench.closed, Some(CloseReason::Frame(FrameRuleError::Field(40))));
             return;
         }
         bench.inside(conn, second.clone());
@@ -550,7 +550,7 @@ fn guard_37_a_restart_keeps_slots_points_and_counters() {
         again.inside(CONN, old);
         assert_eq!(
             again.closed,
-            Some(CloseReason::Frame(FrameError::Field(36))),
+            Some(CloseReason::Frame(FrameRuleError::Field(36))),
             "and its counter"
         );
     }

@@ -17,12 +17,12 @@ const BLOCK_BITS: u32 = ROW_BITS / TABLES;
 
 /// The tables of one base: entry i of table j is the product of base^(2^(512 row + 64 j)) over the rows
 /// whose bit is set in i.
-pub struct Comb {
+pub struct PowerComb {
     tables: Vec<Vec<U3072>>,
     params: FixedMontyParams<{ U3072::LIMBS }>,
 }
 
-impl Comb {
+impl PowerComb {
     /// Computes the tables, about as long as two powers take.
     pub fn new(base: &Form, params: &FixedMontyParams<{ U3072::LIMBS }>) -> Self {
         // Powers base^(2^(64 k)) for all k.

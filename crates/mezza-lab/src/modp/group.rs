@@ -14,7 +14,7 @@ use mezza_guard::keys::expand;
 use mezza_guard::{Group, GroupError};
 use zeroize::Zeroize;
 
-use super::comb::Comb;
+use super::comb::PowerComb;
 use super::{BYTES, group_15, number, order_of};
 
 /// A value in Montgomery form.
@@ -46,7 +46,7 @@ struct Inner {
     g: U3072,
     h: U3072,
     /// Tables of g and h; without them every power takes the same time (the mode `uniform`).
-    combs: Option<[Comb; 2]>,
+    combs: Option<[PowerComb; 2]>,
 }
 
 /// An exponent, and how many of its bits may be set: short keys take less time.
@@ -75,7 +75,7 @@ impl Modp {
         };
         let h = fold_wide(&expand(H_LABEL, H_BYTES), &p);
         let h = if profile == Profile::Safe { folded(h, p.as_ref()) } else { h };
-        let comb = |base: &U3072| Comb::new(&Form::new(base, &params), &params);
+        let comb = |base: &U3072| PowerComb::new(&Form::new(base, &params), &params);
         let combs = fast.then(|| [comb(&g), comb(&h)]);
         Self(Arc::new(Inner { profile, params, q, order, g, h, combs }))
     }
