@@ -11,6 +11,7 @@ mod conversation;
 mod decoders;
 mod device;
 mod frames;
+mod guard;
 mod keyed_peer;
 mod mixnet;
 mod mixnet_decoders;
@@ -46,6 +47,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "window", run: decoders::window, seeds: decoders::window_seeds },
     Target { name: "list", run: decoders::list, seeds: decoders::list_seeds },
     Target { name: "frames", run: frames::frames, seeds: frames::frame_seeds },
+    Target { name: "guard_decoders", run: guard::decoders, seeds: guard::decoder_seeds },
+    Target { name: "guard_machine", run: guard::machine, seeds: operations::seeds },
     Target {
         name: "mix_frames",
         run: mixnet_decoders::frames,

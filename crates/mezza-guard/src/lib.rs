@@ -27,11 +27,16 @@
 //! | [`firewall`] | [`Firewall`], one for each variant; [`Stack`](firewall::Stack) |
 //! | [`gkx`] | a key exchange for blind guards, and its guard |
 //! | [`coin`] | keys that client and guard make together |
+//! | [`rule`], [`audit`](mod@audit) | what each field of a frame may hold; the bits that are left |
+//! | [`guard`], [`ledger`] | the machine of a guard, and what it must not forget |
+//! | [`client`], [`shaper`] | the machine of its client; one frame a tick |
 //! | [`keys`], [`wire`] | pairing and key schedules; every frame that a guard sees |
 #![no_std]
 
 extern crate alloc;
 
+pub mod audit;
+pub mod client;
 pub mod coin;
 pub mod coins;
 pub mod commit;
@@ -42,8 +47,12 @@ pub mod error;
 pub mod firewall;
 pub mod gkx;
 pub mod group;
+pub mod guard;
 pub mod keys;
+pub mod ledger;
 pub mod message;
+pub mod rule;
+pub mod shaper;
 pub mod wire;
 
 pub use error::{ExchangeError, FirewallError, GroupError};

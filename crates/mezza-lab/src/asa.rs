@@ -3,6 +3,7 @@
 
 pub mod cell;
 pub mod element;
+pub mod portfolio;
 pub mod sampling;
 pub mod session;
 pub mod statistics;

@@ -11,7 +11,7 @@ use mezza::testing::faces::cli::cpu::choose;
 
 use crate::goals::{self, PartName};
 use crate::terminal::{complain, say};
-use crate::{doctor, ours, place, run, wires};
+use crate::{doctor, ours, place, run, search, wires};
 
 /// Measures what the designs promise and what the papers published
 #[derive(Debug, Parser)]
@@ -39,6 +39,10 @@ enum Command {
     },
     /// Show whether this machine is fit to measure on: clock, load, processor
     Doctor,
+    /// Search a safe prime that its seed decides
+    SafePrime(search::SearchOrder),
+    /// Say whether the number of a file is a safe prime
+    CheckPrime(search::CheckOrder),
     /// Measure our own operations, as lines on standard input ask for them
     #[command(hide = true)]
     Peer,
@@ -62,6 +66,8 @@ pub fn main() -> ExitCode {
         Command::Run(order) => run::run(order),
         Command::List { out } => list(out).map(|()| Exit::Done),
         Command::Doctor => doctor::run().map(|()| Exit::Done),
+        Command::SafePrime(order) => search::search(order),
+        Command::CheckPrime(order) => search::check(&order),
         Command::Peer => ours::serve().map(|()| Exit::Done),
         Command::Wire { job } => wires::serve(&job).map(|()| Exit::Done),
     };

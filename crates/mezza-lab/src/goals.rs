@@ -1,5 +1,6 @@
 //! `goals PART`: the target rows of a design document, each beside its limit in one run.
 
+pub mod guard;
 pub mod hibe;
 pub mod lanes;
 mod measurement;
@@ -53,6 +54,8 @@ pub enum PartName {
     Lanes,
     /// Envelopes that open for a minute, and their key tree
     Hibe,
+    /// Reverse firewalls
+    Guard,
 }
 
 impl PartName {
@@ -64,11 +67,13 @@ impl PartName {
             Self::Mixnet => "mixnet",
             Self::Lanes => "lanes",
             Self::Hibe => "hibe",
+            Self::Guard => "guard",
         }
     }
 
     /// All parts, in the order of the list.
-    pub const ALL: [Self; 5] = [Self::Node, Self::Lanes, Self::Hibe, Self::Ratchet, Self::Mixnet];
+    pub const ALL: [Self; 6] =
+        [Self::Node, Self::Lanes, Self::Hibe, Self::Ratchet, Self::Mixnet, Self::Guard];
 
     /// The measurements, the raw file, and the peers of the rows.
     fn goals(self) -> (&'static [Measurement], &'static str, &'static [&'static str]) {
@@ -78,6 +83,7 @@ impl PartName {
             Self::Hibe => (hibe::ALL, "hibe-goals", hibe::PEERS),
             Self::Ratchet => (ratchet::ALL, "ratchet-goals", ratchet::PEERS),
             Self::Mixnet => (mixnet::ALL, "mixnet-goals", mixnet::PEERS),
+            Self::Guard => (guard::ALL, "guard-goals", guard::PEERS),
         }
     }
 }
@@ -202,6 +208,8 @@ mod tests {
         assert_eq!(ids(PartName::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"]);
         assert_eq!(ids(PartName::Lanes), ["L1", "L2", "L3", "L6"]);
         assert_eq!(ids(PartName::Hibe), ["H1", "H2", "H3", "H4", "H5", "H6", "H7"]);
+        // T3 belongs to kernels, T6 to the daemon; T7 is the attack matrix.
+        assert_eq!(ids(PartName::Guard), ["T1", "T2", "T4", "T5", "T8"]);
     }
 
     /// Row, goal, direction and bound of all parts, as the designs have them.
@@ -287,7 +295,22 @@ mod tests {
         T6 entry, memory of a client <= 16 KiB
         T6 load, memory of a client <= 16 KiB
         T6 onions of the load by core >= 100000 /s
-        T8 rounds that open before one comes back <= 2 rounds";
+        T8 rounds that open before one comes back <= 2 rounds
+        T1 elliptic variants / their unit operations <= 1.1 x
+        T1 EC_DH / four X25519 of OpenSSL, speed >= 1 x
+        T2 DH_Comm, portable / OpenSSL, speed >= 1.4 x
+        T2 DH_Comm_FW full, portable / OpenSSL, speed >= 1.1 x
+        T2 ElGamal, portable / OpenSSL, speed >= 0.65 x
+        T4 DH_FW is 50 %, off by <= 5 points
+        T4 DH_Comm_FW basic is 30 %, off by <= 5 points
+        T4 DH_Comm_FW full is 60 %, off by <= 5 points
+        T4 the same with GUARD-7 is 80 %, off by <= 5 points
+        T4 EG_Rerand is 50 %, off by <= 5 points
+        T4 EG_Maul is 75 %, off by <= 5 points
+        T4 EG_ReMaul is 125 %, off by <= 5 points
+        T5 GKX guard / its 3 + 4 powers, 7 codings <= 1.15 x
+        T5 coin check / 1 power, 1 decode, 1 encode <= 1.15 x
+        T8 safe prime of 3072 bit, expected tests <= 5400 tests";
 
     #[test]
     fn every_limit_is_that_of_its_design() {

@@ -11,7 +11,7 @@
 //!
 //! A module imports only what stands before it: `fit machine modp papers place plot prime profile rate
 //! row shape shard terminal`, then `args clock limit parallel peer process thesis`, `doctor raw variant`,
-//! `asa bench`, `ours wires`, `goals`, `run`, `cli`.
+//! `asa bench search`, `ours wires`, `goals`, `run`, `cli`.
 
 mod args;
 mod asa;
@@ -23,18 +23,21 @@ mod fit;
 mod goals;
 mod limit;
 mod machine;
+mod modp;
 mod ours;
 mod papers;
 mod parallel;
 mod peer;
 mod place;
 mod plot;
+mod prime;
 mod process;
 mod profile;
 mod rate;
 mod raw;
 mod row;
 mod run;
+mod search;
 mod shape;
 mod shard;
 mod terminal;

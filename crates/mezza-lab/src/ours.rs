@@ -4,6 +4,7 @@
 //! ```text
 //! OP = WHO:OPERATION      WHO = rustcrypto aws-lc own                    the tables' primitives
 //!                               hibe fosam                               envelopes; the paper's profile of them
+//!                               fw                                       reverse firewalls
 //!                               lanes                                    many inputs at once
 //!                               b2c20 v3 [-portable] b2c20-pq            a conversation
 //!                               bare-b2c20 bare-v3 bare-paper bare-sig bare-kdf bare-aead
@@ -12,6 +13,7 @@
 mod aws_lc;
 pub mod bare;
 pub mod device;
+pub mod firewalls;
 pub mod fosam;
 pub mod hibe;
 mod lanes;
@@ -62,6 +64,7 @@ pub fn prepare(op: &str, size: usize, calls: usize) -> Result<Call> {
         "own" => of(own::code),
         "fosam" => fosam::prepare(op, size),
         "hibe" => hibe::prepare(op, size),
+        "fw" => firewalls::prepare(op),
         "lanes" => lanes::prepare(op, size),
         "b2c20" => device::prepare::<MeasuredConversation<B2c20, AwsLc>>(op, size, calls),
         "b2c20-portable" => {

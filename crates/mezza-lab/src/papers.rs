@@ -1,5 +1,7 @@
 //! The published values of the papers as data, and the contradictions within a paper.
 
+pub mod thesis;
+
 use anyhow::Result;
 use serde::Deserialize;
 

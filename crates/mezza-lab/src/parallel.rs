@@ -11,6 +11,15 @@ pub fn map<T: Send, R: Send>(jobs: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<
     map_on(machine::cores(), jobs, work)
 }
 
+/// The same on so many threads.
+pub fn map_with<T: Send, R: Send>(
+    threads: usize,
+    jobs: Vec<T>,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    map_on(threads, jobs, work)
+}
+
 fn map_on<T: Send, R: Send>(cores: usize, jobs: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let queue = Mutex::new(jobs.into_iter().enumerate());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();

@@ -5,6 +5,7 @@ mod experiment;
 mod leak;
 mod options;
 mod signal;
+mod thesis;
 mod vuvuzela;
 
 use std::collections::BTreeSet;
@@ -42,10 +43,11 @@ pub struct Order {
 }
 
 /// The papers and their experiments.
-const PAPERS: [(&str, &[Experiment]); 5] = [
+const PAPERS: [(&str, &[Experiment]); 6] = [
     ("signal", signal::ALL),
     ("vuvuzela", vuvuzela::ALL),
     ("sosp15", vuvuzela::SOSP15),
+    ("thesis", thesis::ALL),
     ("wires", leak::ALL),
     ("attacks", asa::ALL),
 ];

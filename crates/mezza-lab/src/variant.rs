@@ -8,6 +8,8 @@ use mezza_guard::firewall::{
 };
 use mezza_guard::{Group, Ristretto};
 
+use crate::modp::{Modp, Profile};
+use crate::thesis::curve::FullCurve;
 use crate::thesis::weak::{BasicFirewall, MaulFirewall};
 
 /// A protocol between two ends.
@@ -118,7 +120,7 @@ pub trait GroupTask {
 }
 
 /// The groups by name.
-pub const GROUPS: [&str; 1] = ["ristretto255"];
+pub const GROUPS: [&str; 4] = ["ristretto255", "modp3072", "modp3072-thesis", "curve25519-full"];
 
 /// Does a task over the group of a name.
 ///
@@ -127,6 +129,9 @@ pub const GROUPS: [&str; 1] = ["ristretto255"];
 pub fn with_group<T: GroupTask>(name: &str, task: T) -> Result<T::Given> {
     match name {
         "ristretto255" => task.with(Ristretto::new()),
+        "modp3072" => task.with(Modp::new(Profile::Safe, true)),
+        "modp3072-thesis" => task.with(Modp::new(Profile::Thesis, true)),
+        "curve25519-full" => task.with(FullCurve::new()),
         _ => Err(unknown("group", name, &GROUPS)),
     }
 }

@@ -36,7 +36,7 @@ const LAB: [&[&str]; 8] = [
     ],
     &["args", "clock", "limit", "parallel", "peer", "process", "thesis"],
     &["doctor", "raw", "variant"],
-    &["asa", "bench"],
+    &["asa", "bench", "search"],
     &["ours", "wires"],
     &["goals"],
     &["run"],

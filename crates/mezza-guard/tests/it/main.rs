@@ -4,6 +4,11 @@
 mod coin;
 mod control;
 mod gkx;
+mod link;
+mod machine;
+mod rules;
 mod session;
 mod toy;
 mod variants;
+mod vectors;
+mod worlds;

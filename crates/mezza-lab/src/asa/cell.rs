@@ -47,6 +47,8 @@ impl AttackCell {
     pub fn p(&self) -> f64 {
         match self.expected {
             Expected::Open => 1.0,
+            // Where nothing can be hit by chance, one hit is too many.
+            Expected::Closed if self.chance == 0.0 => f64::from(u8::from(self.hits == 0)),
             Expected::Closed => binomial_p(self.hits, self.runs, self.chance),
         }
     }

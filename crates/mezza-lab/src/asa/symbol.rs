@@ -33,6 +33,11 @@ impl AttackKey {
         Self(key)
     }
 
+    /// The key itself, for attacks that encrypt with it.
+    pub const fn bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
     /// HMAC-SHA256(ak, field), 32 bytes.
     pub fn digest(&self, field: &[u8]) -> [u8; 32] {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return [0; 32] };

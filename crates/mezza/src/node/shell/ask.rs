@@ -148,7 +148,7 @@ impl NodeShell {
         if more {
             thread.remove(0);
         }
-        Ok(json::Notes { notes: thread.iter().map(|view| views::note(view)).collect(), more })
+        Ok(json::Notes { notes: thread.iter().map(views::note).collect(), more })
     }
 
     /// Writes a note. The same client id again gives the same note.
@@ -179,7 +179,7 @@ impl NodeShell {
     /// Own notes that are not delivered yet.
     pub fn outbox(&self) -> Result<Vec<json::NoteJson>, Refused> {
         let device = self.device()?;
-        Ok(device.outbox(now()).iter().map(|view| views::note(view)).collect())
+        Ok(device.outbox(now()).iter().map(views::note).collect())
     }
 
     /// Strangers who wrote, with what they wrote, and those who invite.
@@ -188,7 +188,7 @@ impl NodeShell {
         let strangers =
             device.contacts().into_iter().filter(|c| c.standing == ContactState::Request);
         let one = |view: ContactView| json::StrangerRequest {
-            notes: device.thread(view.id, None, 8, now()).iter().map(|n| views::note(n)).collect(),
+            notes: device.thread(view.id, None, 8, now()).iter().map(views::note).collect(),
             contact: contact(device, &view),
         };
         let requests = strangers.map(one).collect();

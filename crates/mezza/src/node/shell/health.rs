@@ -1,8 +1,8 @@
 //! How healthy the node is, line by line.
 
-use mezza_messenger::CarrierId;
 use mezza_messenger::io::Places;
 use mezza_messenger::view::{ConnectionView, ContactState, ContactView};
+use mezza_messenger::{CarrierId, DeviceOver};
 
 use super::NodeShell;
 use crate::api::json::{HealthLine, NodeStateJson};
@@ -126,7 +126,7 @@ impl NodeShell {
 
     /// Conversations that may take this carrier and no other one.
     fn depend_on(&self, carrier: CarrierId) -> usize {
-        let contacts = self.device().map(|device| device.contacts()).unwrap_or_default();
+        let contacts = self.device().map(DeviceOver::contacts).unwrap_or_default();
         let depends = |contact: &&ContactView| contact.policy.candidates() == [carrier];
         contacts
             .iter()

@@ -1,0 +1,412 @@
+//! The machine of a client: it makes the ephemeral keys of its links together with its guard.
+//!
+//! ```text
+//! Dial --HAIL--> Hailed --HELLO: OPEN--> Opened --SEED, SLOT: x_c stored, POINT--> Pointed
+//!      --COIN fits h--> key handed over --READY--> Ready;  Answered: x_c wiped
+//! ```
+//! `x_c` is stored before its point leaves, and is used with one h alone (GUARD-23, GUARD-24): a second
+//! coin on one `x_c` would give two keys whose difference the guard knows.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::snapshot::snapshot_of;
+use mezza_core::{
+    CryptoRng, DecodeError, Machine, Reader, Secret, Snapshot, Time, Timers, Wiping, Writer,
+};
+
+use crate::coin::{CoinEncoding, CoinKeyPair, CoinPurpose, CoinSecret, Rho, SlotIndex, SlotName};
+use crate::guard::{GuardConnection, HANDSHAKE_MS_MAX, INBOUND_LANES};
+use crate::keys::PairingKey;
+use crate::wire::control::{Control, ControlChannel, GuardMode, RefusalCode, SlotValue};
+
+/// The most points that wait for an answer: one of each destination and lane that is in use.
+pub const STORED_COINS_MAX: usize = 64;
+/// Connections to the guard at once.
+const CONNECTIONS_MAX: usize = 64;
+/// The first lane's destination number.
+const FIRST_LANE: u16 = 0xfff0;
+
+/// What may happen to a client.
+#[derive(Debug)]
+pub enum Input {
+    /// A connection to the guard stands; it shall lead to this destination.
+    Dial(GuardConnection, GuardMode, u16),
+    /// The guard has dialled this client.
+    Accepted(GuardConnection),
+    /// A control frame of the guard.
+    Frame(GuardConnection, Vec<u8>),
+    /// An answer to the frame that carried the key came in: its secret is needed no more.
+    Answered(GuardConnection),
+    /// The connection is gone.
+    Closed(GuardConnection),
+}
+
+/// What a client wants done.
+#[derive(Debug)]
+pub enum Output {
+    /// Send a control frame to the guard.
+    Send(GuardConnection, Vec<u8>),
+    /// Store a coin, durably, before the next output.
+    Store(StoredCoin),
+    /// Erase the stored coin of this h.
+    Erase([u8; 32]),
+    /// 32 bytes for the generator of this device; nothing is claimed of them.
+    Gift(Secret<32>),
+    /// The key of this handshake, for the unmodified protocol.
+    Key(GuardConnection, CoinKeyPair),
+    /// The destination answers: handshake frames may go.
+    Ready(GuardConnection),
+    /// The guard refuses.
+    Refused(GuardConnection, RefusalCode),
+    /// Close the connection: the guard broke the rules.
+    Close(GuardConnection),
+}
+
+/// Why an input was refused. The client is as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GuardClientError {
+    /// The caller: no such connection.
+    #[error("no such connection")]
+    UnknownConnection,
+    /// The caller: the number stands for a connection already.
+    #[error("the number stands for a connection already")]
+    Twice,
+    /// Too many connections, or too many points that wait.
+    #[error("too many connections or points")]
+    TooMany,
+}
+
+/// A coin of this client: what is stored before its point leaves. Record kind 22 of a vault.
+#[derive(Debug)]
+pub struct StoredCoin {
+    /// Its slot; of an inbound connection with the lane that fits h, once that is known.
+    slot: SlotIndex,
+    /// The guard's commitment.
+    h: [u8; 32],
+    secret: CoinSecret,
+}
+
+impl StoredCoin {
+    /// The guard's commitment, which is its key in a store.
+    pub const fn commitment(&self) -> &[u8; 32] {
+        &self.h
+    }
+
+    /// Its stored form: `purpose u8 | dest u16 | index u64 | h 32 | x_c 32`.
+    pub fn encode(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(75);
+        let SlotIndex { name, index } = &self.slot;
+        w.u8(name.purpose.byte()).u16(name.dest).u64(*index).bytes(&self.h);
+        w.bytes(self.secret.encode().expose());
+        Wiping::new(w.finish())
+    }
+
+    fn decode(pairing: &PairingKey, bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            let purpose = CoinPurpose::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
+            let name = SlotName { client: pairing.client(), purpose, dest: r.u16()? };
+            let (slot, h) = (SlotIndex { name, index: r.u64()? }, r.array()?);
+            let secret = CoinSecret::decode(r.array_ref()?).map_err(|_| DecodeError::Value)?;
+            Ok(Self { slot, h, secret })
+        })
+    }
+
+    fn duplicate(&self) -> Self {
+        Self { slot: self.slot, h: self.h, secret: self.secret.duplicate() }
+    }
+}
+
+/// One connection to the guard.
+struct Dialogue {
+    /// What it is for; `None` if the guard dialled.
+    wants: Option<(GuardMode, u16)>,
+    nonce: [u8; 32],
+    channel: Option<ControlChannel>,
+    /// h of the slot whose point went out.
+    pointed: Option<[u8; 32]>,
+    /// h of the slot whose key is in use.
+    in_use: Option<[u8; 32]>,
+}
+
+/// The machine.
+pub struct GuardClient {
+    pairing: PairingKey,
+    encoding: CoinEncoding,
+    coins: BTreeMap<[u8; 32], StoredCoin>,
+    dialogues: BTreeMap<GuardConnection, Dialogue>,
+    timers: Timers<GuardConnection>,
+    out: VecDeque<Output>,
+}
+
+impl GuardClient {
+    /// A client with its pairing key.
+    pub fn new(pairing: PairingKey, encoding: CoinEncoding) -> Self {
+        Self {
+            pairing,
+            encoding,
+            coins: BTreeMap::new(),
+            dialogues: BTreeMap::new(),
+            timers: Timers::default(),
+            out: VecDeque::new(),
+        }
+    }
+
+    /// Loads a stored coin.
+    ///
+    /// # Errors
+    /// Bytes that are none, or too many of them.
+    pub fn load(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        let coin = StoredCoin::decode(&self.pairing, bytes)?;
+        if self.coins.len() >= STORED_COINS_MAX {
+            return Err(DecodeError::Value);
+        }
+        self.coins.insert(coin.h, coin);
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        conn: GuardConnection,
+        wants: Option<(GuardMode, u16)>,
+        (now, rng): (Time, &mut dyn CryptoRng),
+    ) -> Result<(), GuardClientError> {
+        if self.dialogues.contains_key(&conn) {
+            return Err(GuardClientError::Twice);
+        }
+        if self.dialogues.len() >= CONNECTIONS_MAX {
+            return Err(GuardClientError::TooMany);
+        }
+        let mut nonce = [0; 32];
+        rng.fill_bytes(&mut nonce);
+        let dialogue = Dialogue { wants, nonce, channel: None, pointed: None, in_use: None };
+        if wants.is_some() {
+            self.out.push_back(Output::Send(conn, self.hail(nonce)));
+        }
+        self.dialogues.insert(conn, dialogue);
+        self.timers.set(conn, Some(now.plus_ms(HANDSHAKE_MS_MAX)));
+        Ok(())
+    }
+
+    fn hail(&self, nonce: [u8; 32]) -> Vec<u8> {
+        Control::Hail { client: self.pairing.client(), nonce }.clear()
+    }
+
+    /// A frame of the guard. One that breaks the rules ends the connection; no coin is used twice.
+    fn frame(
+        &mut self,
+        conn: GuardConnection,
+        frame: &[u8],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), GuardClientError> {
+        let mut dialogue =
+            self.dialogues.remove(&conn).ok_or(GuardClientError::UnknownConnection)?;
+        if self.take(conn, &mut dialogue, frame, rng).is_some() {
+            self.dialogues.insert(conn, dialogue);
+        } else {
+            self.timers.set(conn, None);
+            self.out.push_back(Output::Close(conn));
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        conn: GuardConnection,
+        dialogue: &mut Dialogue,
+        frame: &[u8],
+        rng: &mut dyn CryptoRng,
+    ) -> Option<()> {
+        let Some(channel) = &mut dialogue.channel else {
+            let Control::Hello { nonce } = Control::read_clear(frame).ok()? else { return None };
+            let mut channel = ControlChannel::of_client(&self.pairing, &nonce, &dialogue.nonce);
+            let answer = match dialogue.wants {
+                Some((mode, dest)) => channel.seal(&Control::Open { mode, dest }),
+                None => self.hail(dialogue.nonce),
+            };
+            self.out.push_back(Output::Send(conn, answer));
+            dialogue.channel = Some(channel);
+            return Some(());
+        };
+        match channel.open(frame).ok()? {
+            Control::Seed(seed) => self.out.push_back(Output::Gift(Secret::copy_from(&seed))),
+            Control::Slot(slot) => self.slot(conn, dialogue, &slot, rng)?,
+            Control::Coin(coin) => self.coin(conn, dialogue, &coin)?,
+            Control::Ready => {
+                self.timers.set(conn, None);
+                self.out.push_back(Output::Ready(conn));
+            }
+            Control::Refused(code) => self.out.push_back(Output::Refused(conn, code)),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// SLOT: the `x_c` of this h, or a new one; a slot that has moved on needs its old one no more.
+    fn slot(
+        &mut self,
+        conn: GuardConnection,
+        dialogue: &mut Dialogue,
+        slot: &SlotValue,
+        rng: &mut dyn CryptoRng,
+    ) -> Option<()> {
+        let dest = dialogue.wants.map(|(_, dest)| dest);
+        let purpose =
+            if dest.is_some() { CoinPurpose::LinkDialling } else { CoinPurpose::LinkAnswering };
+        if dialogue.pointed.is_some() || slot.purpose != purpose {
+            return None;
+        }
+        let h = slot.value;
+        // One key serves one handshake at a time, whatever a guard offers.
+        if self.dialogues.values().any(|other| other.pointed == Some(h)) {
+            return None;
+        }
+        if !self.coins.contains_key(&h) {
+            self.forget_older(dest, slot.index);
+            if self.coins.len() >= STORED_COINS_MAX {
+                return None;
+            }
+            let name = SlotName { client: self.pairing.client(), purpose, dest: dest.unwrap_or(0) };
+            let slot = SlotIndex { name, index: slot.index };
+            let coin = StoredCoin { slot, h, secret: CoinSecret::random(rng) };
+            self.out.push_back(Output::Store(coin.duplicate()));
+            self.coins.insert(h, coin);
+        }
+        let coin = self.coins.get(&h)?;
+        // A commitment that comes back under another number would tie one `x_c` to two coins.
+        if coin.slot.index != slot.index || dest.is_some_and(|dest| coin.slot.name.dest != dest) {
+            return None;
+        }
+        let point = SlotValue { value: coin.secret.point(self.encoding), ..slot.clone() };
+        let frame = dialogue.channel.as_mut()?.seal(&Control::Point(point));
+        dialogue.pointed = Some(h);
+        self.out.push_back(Output::Send(conn, frame));
+        Some(())
+    }
+
+    /// The coins of a destination with a lower number: their keys went out, or never will.
+    fn forget_older(&mut self, dest: Option<u16>, index: u64) {
+        let Some(dest) = dest else { return };
+        let is_older = |coin: &StoredCoin| {
+            let SlotIndex { name, index: own } = coin.slot;
+            name.purpose == CoinPurpose::LinkDialling && name.dest == dest && own <= index
+        };
+        let older: Vec<[u8; 32]> =
+            self.coins.values().filter(|coin| is_older(coin)).map(|coin| coin.h).collect();
+        for h in older {
+            self.erase(h);
+        }
+    }
+
+    fn erase(&mut self, h: [u8; 32]) {
+        if self.coins.remove(&h).is_some() {
+            self.out.push_back(Output::Erase(h));
+        }
+    }
+
+    /// COIN: the key of both, if the coin is the one that was committed to (GUARD-25).
+    fn coin(
+        &mut self,
+        conn: GuardConnection,
+        dialogue: &mut Dialogue,
+        coin: &SlotValue,
+    ) -> Option<()> {
+        let h = dialogue.pointed.filter(|_| dialogue.in_use.is_none())?;
+        let stored = self.coins.get(&h)?;
+        if coin.index != stored.slot.index || coin.purpose != stored.slot.name.purpose {
+            return None;
+        }
+        let rho = Rho::decode(&coin.value).ok()?;
+        let lanes = FIRST_LANE..FIRST_LANE + INBOUND_LANES;
+        let dests: Vec<u16> = match dialogue.wants {
+            Some((_, dest)) => alloc::vec![dest],
+            None => lanes.collect(),
+        };
+        let of_dest = |dest: u16| {
+            let name = SlotName { dest, ..stored.slot.name };
+            stored.secret.with_coin(&SlotIndex { name, ..stored.slot }, &h, &rho).ok()
+        };
+        let pair = dests.into_iter().find_map(of_dest)?;
+        dialogue.in_use = Some(h);
+        self.out.push_back(Output::Key(conn, pair));
+        if dialogue.wants.is_none() {
+            self.timers.set(conn, None);
+        }
+        Some(())
+    }
+}
+
+impl Machine for GuardClient {
+    type Input = Input;
+    type Output = Output;
+    type Error = GuardClientError;
+
+    fn handle(
+        &mut self,
+        input: Input,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), GuardClientError> {
+        match input {
+            Input::Dial(conn, mode, dest) => self.begin(conn, Some((mode, dest)), (now, rng)),
+            Input::Accepted(conn) => self.begin(conn, None, (now, rng)),
+            Input::Frame(conn, frame) => self.frame(conn, &frame, rng),
+            Input::Answered(conn) => {
+                let dialogue = self.dialogues.get(&conn);
+                let dialogue = dialogue.ok_or(GuardClientError::UnknownConnection)?;
+                if let Some(h) = dialogue.in_use {
+                    self.erase(h);
+                }
+                Ok(())
+            }
+            Input::Closed(conn) => {
+                self.timers.set(conn, None);
+                let gone = self.dialogues.remove(&conn);
+                gone.map(|_| ()).ok_or(GuardClientError::UnknownConnection)
+            }
+        }
+    }
+
+    fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
+        for conn in self.timers.take(now) {
+            self.dialogues.remove(&conn);
+            self.out.push_back(Output::Close(conn));
+        }
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn snapshot(&self) -> Wiping<Vec<u8>> {
+        snapshot_of(self)
+    }
+}
+
+impl Snapshot for GuardClient {
+    fn snapshot_into(&self, w: &mut Writer) {
+        for coin in self.coins.values() {
+            w.bytes(&coin.encode());
+        }
+        for (conn, Dialogue { wants, nonce, channel, pointed, in_use }) in &self.dialogues {
+            w.u64(conn.0).u16(wants.map_or(0, |(_, dest)| dest)).bytes(nonce);
+            for counter in channel.as_ref().map_or([0; 2], ControlChannel::counters) {
+                w.u64(counter);
+            }
+            w.bytes(&pointed.unwrap_or_default()).bytes(&in_use.unwrap_or_default());
+        }
+        w.u64(self.timers.next().map_or(0, Time::ms)).u64(self.out.len() as u64);
+    }
+}
+
+impl fmt::Debug for GuardClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GuardClient with {} connections", self.dialogues.len())
+    }
+}

@@ -1,0 +1,378 @@
+//! The machine of a guard: all sessions of all clients, and the ledger of slots.
+//!
+//! ```text
+//! blind, dialling:   New --G1--> Committed --G2--> Answered --G3 checked--> Opened --G4--> Forward
+//! coins, dialling:   New --HAIL,OPEN--> Slot --POINT--> Coined --frame, X ok--> Sent --answer--> .. --> Forward
+//! coins, answering:  frame of the wire, HELLO,HAIL --> Slot --POINT--> Coined --answer, X ok--> .. --> Forward
+//! any state --bad frame, wrong order, 10 s--> closed: coins wiped, slot kept
+//! ```
+//! `Persist` comes before the `Send` that it covers; the driver makes it durable before it goes on, and
+//! closes the connection if it cannot.
+
+mod coins;
+mod forward;
+mod session;
+mod settings;
+
+pub use settings::{
+    Destination, GuardClientSettings, GuardSettings, HANDSHAKE_MS_MAX, INBOUND_LANES, SESSIONS_MAX,
+    StrictPolicy,
+};
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::snapshot::snapshot_of;
+use mezza_core::{CryptoRng, Machine, Snapshot, Time, Timers, Wiping, Writer};
+
+use crate::coin::{CoinEra, CoinKey};
+use crate::coins::Uniform;
+use crate::error::FirewallError;
+use crate::group::Ristretto;
+use crate::keys::GuardClientId;
+use crate::ledger::{LedgerRecord, REFUSALS_ALARM, REFUSALS_BLOCK, SlotLedger};
+use crate::rule::FrameRuleError;
+use crate::wire::control::RefusalCode;
+use session::Session;
+
+/// The number of a connection pair, given by the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GuardConnection(pub u64);
+
+/// The two ends of a connection pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardSide {
+    /// The client's.
+    Inside,
+    /// Everything beyond.
+    Wire,
+}
+
+/// How a connection began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// A client dialled the guard; it will say who it is.
+    Inside,
+    /// A client that knows nothing of the guard came to the listener of a destination: blind mode.
+    Pinned(GuardClientId, u16),
+    /// Somebody dialled in at the listener of a client; the number stands for his address.
+    Wire(GuardClientId, u64),
+}
+
+/// What may happen to a guard.
+#[derive(Debug)]
+pub enum Input {
+    /// A connection came.
+    Opened(GuardConnection, Opening),
+    /// The connection that the guard asked for stands.
+    Dialled(GuardConnection),
+    /// It does not.
+    DialFailed(GuardConnection),
+    /// A whole frame came in.
+    Frame(GuardConnection, GuardSide, Vec<u8>),
+    /// One side has closed.
+    Closed(GuardConnection, GuardSide),
+    /// The owner unblocks a destination of a client.
+    Unblock(GuardClientId, u16),
+    /// The owner resets a slot of a client that has lost its state.
+    ResetSlot(crate::coin::SlotName),
+}
+
+/// What a guard wants done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send a frame to one side.
+    Send(GuardConnection, GuardSide, Vec<u8>),
+    /// Dial a destination by its number.
+    Dial(GuardConnection, u16),
+    /// Dial a client.
+    DialClient(GuardConnection, GuardClientId),
+    /// Make a record durable before the next output.
+    Persist(GuardConnection, LedgerRecord),
+    /// From now on records go through unseen, under the rule of records.
+    Pump(GuardConnection),
+    /// Close both sides.
+    Close(GuardConnection, CloseReason),
+    /// Tell the owner.
+    Event(GuardEvent),
+}
+
+/// Why a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// A side has closed.
+    Ended,
+    /// The guard refused the client.
+    Refused(RefusalCode),
+    /// A frame broke its rule.
+    Frame(FrameRuleError),
+    /// A frame of GKX broke its rule.
+    Firewall(FirewallError),
+    /// A control frame that is none, or a client that is not known.
+    Control,
+    /// The handshake took too long.
+    Timeout,
+}
+
+/// What the owner is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardEvent {
+    /// The first refused handshake of a day: it may have carried 128 bits.
+    Notice(GuardClientId, u16),
+    /// The third and each further one of a day.
+    Alarm(GuardClientId, u16, usize),
+    /// The destination is blocked for this client.
+    Blocked(GuardClientId, u16),
+    /// A frame that no rule covers went through, under `report`.
+    Uncovered(GuardConnection),
+}
+
+/// Why an input was refused. The guard is as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GuardError {
+    /// The caller: no such connection.
+    #[error("no such connection")]
+    UnknownConnection,
+    /// The caller: the number stands for a connection already.
+    #[error("the number stands for a connection already")]
+    Twice,
+    /// Too many connections, from everywhere or from one address.
+    #[error("too many connections")]
+    TooMany,
+    /// The caller: no such client or destination.
+    #[error("no such client or destination")]
+    Unknown,
+    /// The caller: nothing was dialled there, or the frame comes from a side that is not there.
+    #[error("not now")]
+    Unasked,
+}
+
+/// The machine.
+pub struct Guard {
+    settings: GuardSettings,
+    group: Ristretto,
+    key: CoinKey,
+    era: CoinEra,
+    ledger: SlotLedger,
+    sessions: BTreeMap<GuardConnection, Session>,
+    timers: Timers<GuardConnection>,
+    out: VecDeque<Output>,
+}
+
+impl Guard {
+    /// A guard at its start, with what the ledger holds. It draws an era of its own, and its first
+    /// output makes that durable.
+    pub fn start(
+        settings: GuardSettings,
+        key: CoinKey,
+        mut ledger: SlotLedger,
+        rng: &mut dyn CryptoRng,
+    ) -> (Self, LedgerRecord) {
+        let mut era = CoinEra([0; 32]);
+        rng.fill_bytes(&mut era.0);
+        let record = LedgerRecord::Era(era);
+        ledger.apply(&record);
+        let guard = Self {
+            settings,
+            group: Ristretto::new(),
+            key,
+            era,
+            ledger,
+            sessions: BTreeMap::new(),
+            timers: Timers::default(),
+            out: VecDeque::new(),
+        };
+        (guard, record)
+    }
+
+    /// The ledger, for the audit and the owner.
+    pub const fn ledger(&self) -> &SlotLedger {
+        &self.ledger
+    }
+
+    /// Sessions under way.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    fn persist(&mut self, conn: GuardConnection, record: LedgerRecord) {
+        self.ledger.apply(&record);
+        self.out.push_back(Output::Persist(conn, record));
+    }
+
+    fn open(
+        &mut self,
+        conn: GuardConnection,
+        opening: Opening,
+        now: Time,
+    ) -> Result<(), GuardError> {
+        if self.sessions.contains_key(&conn) {
+            return Err(GuardError::Twice);
+        }
+        if self.sessions.len() >= SESSIONS_MAX {
+            return Err(GuardError::TooMany);
+        }
+        let session = match opening {
+            Opening::Inside => Session::dialling(),
+            Opening::Pinned(client, dest) => {
+                if !self.settings.is_known(client) || self.settings.destination(dest).is_none() {
+                    return Err(GuardError::Unknown);
+                }
+                Session::pinned(client, dest)
+            }
+            Opening::Wire(client, origin) => {
+                let mode = self.settings.client(client).ok_or(GuardError::Unknown)?.inbound;
+                let lane = session::free_lane(self.sessions.values(), client, origin);
+                Session::answering(client, origin, lane.ok_or(GuardError::TooMany)?, mode)
+            }
+        };
+        self.sessions.insert(conn, session);
+        self.timers.set(conn, Some(now.plus_ms(HANDSHAKE_MS_MAX)));
+        Ok(())
+    }
+
+    /// Ends a session: coins are wiped with it, its slot is kept; a handshake whose MAC was not answered
+    /// counts (GUARD-35).
+    fn close(&mut self, conn: GuardConnection, reason: CloseReason, now: Time) {
+        let Some(session) = self.sessions.remove(&conn) else { return };
+        self.timers.set(conn, None);
+        if let (true, Some((client, dest))) = (session.counts_as_refused(), session.pair()) {
+            self.persist(conn, LedgerRecord::Refused(client, dest, now));
+            let count = self.ledger.refusals(client, dest, now);
+            let event = match count {
+                0..=1 => Some(GuardEvent::Notice(client, dest)),
+                _ if count >= REFUSALS_BLOCK => Some(GuardEvent::Blocked(client, dest)),
+                _ if count >= REFUSALS_ALARM => Some(GuardEvent::Alarm(client, dest, count)),
+                _ => None,
+            };
+            self.out.extend(event.map(Output::Event));
+        }
+        if let CloseReason::Refused(code) = reason
+            && let Some(frame) = session.refusal(code)
+        {
+            self.out.push_back(Output::Send(conn, GuardSide::Inside, frame));
+        }
+        self.out.push_back(Output::Close(conn, reason));
+    }
+
+    fn frame(
+        &mut self,
+        conn: GuardConnection,
+        side: GuardSide,
+        frame: &[u8],
+        (now, rng): (Time, &mut dyn CryptoRng),
+    ) -> Result<(), GuardError> {
+        let mut session = self.sessions.remove(&conn).ok_or(GuardError::UnknownConnection)?;
+        if !session.has(side) {
+            self.sessions.insert(conn, session);
+            return Err(GuardError::Unasked);
+        }
+        let taken = session.take(self, conn, (side, frame), (now, rng));
+        self.sessions.insert(conn, session);
+        if let Err(reason) = taken {
+            self.close(conn, reason, now);
+        }
+        Ok(())
+    }
+
+    fn dialled(
+        &mut self,
+        conn: GuardConnection,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), GuardError> {
+        let mut session = self.sessions.remove(&conn).ok_or(GuardError::UnknownConnection)?;
+        let is_asked = session.dialled(conn, &mut self.out, rng);
+        self.sessions.insert(conn, session);
+        if is_asked { Ok(()) } else { Err(GuardError::Unasked) }
+    }
+
+    fn known(&self, conn: GuardConnection) -> Result<(), GuardError> {
+        if self.sessions.contains_key(&conn) { Ok(()) } else { Err(GuardError::UnknownConnection) }
+    }
+}
+
+impl Machine for Guard {
+    type Input = Input;
+    type Output = Output;
+    type Error = GuardError;
+
+    fn handle(
+        &mut self,
+        input: Input,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), GuardError> {
+        match input {
+            Input::Opened(conn, opening) => self.open(conn, opening, now)?,
+            Input::Dialled(conn) => self.dialled(conn, rng)?,
+            Input::DialFailed(conn) => {
+                self.known(conn)?;
+                self.close(conn, CloseReason::Refused(RefusalCode::Unreachable), now);
+            }
+            Input::Frame(conn, side, frame) => self.frame(conn, side, &frame, (now, rng))?,
+            Input::Closed(conn, _) => {
+                self.known(conn)?;
+                self.close(conn, CloseReason::Ended, now);
+            }
+            Input::Unblock(client, dest) => {
+                if !self.settings.is_known(client) {
+                    return Err(GuardError::Unknown);
+                }
+                self.persist(GuardConnection(0), LedgerRecord::Unblocked(client, dest));
+            }
+            Input::ResetSlot(name) => {
+                if !self.settings.is_known(name.client) {
+                    return Err(GuardError::Unknown);
+                }
+                let (slot, _) = self.ledger.slot(name);
+                self.persist(GuardConnection(0), LedgerRecord::Reset(slot));
+            }
+        }
+        Ok(())
+    }
+
+    fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
+        for conn in self.timers.take(now) {
+            self.close(conn, CloseReason::Timeout, now);
+        }
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn snapshot(&self) -> Wiping<Vec<u8>> {
+        snapshot_of(self)
+    }
+}
+
+impl Snapshot for Guard {
+    fn snapshot_into(&self, w: &mut Writer) {
+        let Self { settings: _, group: _, key: _, era, ledger, sessions, timers, out } = self;
+        w.bytes(&era.0);
+        ledger.snapshot_into(w);
+        for (conn, session) in sessions {
+            w.u64(conn.0);
+            session.snapshot_into(w);
+        }
+        w.u64(timers.next().map_or(0, Time::ms)).u64(out.len() as u64);
+        for output in out {
+            w.var16(alloc::format!("{output:?}").as_bytes());
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Guard with {} sessions", self.sessions.len())
+    }
+}
+
+/// The honest source of a guard's coins.
+const COINS: Uniform = Uniform;

@@ -1,0 +1,247 @@
+//! Co-random mode: the guard offers a slot, and lets the frame pass that holds the key of both.
+
+use alloc::vec::Vec;
+
+use mezza_core::{CryptoRng, Snapshot, Writer};
+
+use super::session::{Link, Session, Stage};
+use super::{CloseReason, Guard, GuardConnection, GuardEvent, GuardSide, Output, StrictPolicy};
+use crate::coin::{SlotIndex, SlotName};
+use crate::ledger::LedgerRecord;
+use crate::rule::{FrameRuleError, Judge};
+use crate::wire::control::{Control, RefusalCode, SlotValue};
+
+/// A handshake with coins.
+pub(super) struct Coined {
+    /// The slot that is offered.
+    slot: Option<SlotIndex>,
+    /// The key that must stand in the frame; there once Z is stored.
+    public: Option<[u8; 32]>,
+    /// The step of the handshake that comes next, 0 to 2.
+    step: usize,
+    /// The first frame of the handshake, for echoes.
+    first: Vec<u8>,
+    /// The frame that went out last: a repeat is byte for byte the same.
+    last_out: Vec<u8>,
+}
+
+impl Coined {
+    const fn new() -> Self {
+        Self { slot: None, public: None, step: 0, first: Vec::new(), last_out: Vec::new() }
+    }
+}
+
+impl Session {
+    /// SLOT: the number that is next, and the commitment to its coin.
+    pub(super) fn offer(
+        &mut self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+    ) -> Result<(), CloseReason> {
+        let (client, dest) = self.pair().ok_or(CloseReason::Control)?;
+        let (slot, point) = guard.ledger.slot(SlotName { client, purpose: self.purpose(), dest });
+        let era = point.map_or(guard.era, |(_, era)| era);
+        let h = guard.key.in_era(&era).rho(&slot).commitment(&slot);
+        if !matches!(self.stage, Stage::Coins(_)) {
+            self.stage = Stage::Coins(alloc::boxed::Box::new(Coined::new()));
+        }
+        if let Stage::Coins(coined) = &mut self.stage {
+            coined.slot = Some(slot);
+        }
+        self.say(conn, &mut guard.out, &Control::Slot(SlotValue::of(&slot, h)));
+        Ok(())
+    }
+
+    /// POINT: stored durably, then the coin is revealed (GUARD-20, GUARD-21).
+    pub(super) fn point(
+        &mut self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+        point: &SlotValue,
+    ) -> Result<(), CloseReason> {
+        let refused = |code| Err(CloseReason::Refused(code));
+        let Stage::Coins(coined) = &mut self.stage else { return refused(RefusalCode::OutOfOrder) };
+        let (Some(slot), None) = (coined.slot, coined.public) else {
+            return refused(RefusalCode::OutOfOrder);
+        };
+        // Another session of the same slot may have moved on meanwhile.
+        let (current, stored) = guard.ledger.slot(slot.name);
+        let is_of_slot = (point.purpose, point.index) == (slot.name.purpose, slot.index);
+        if !is_of_slot || current != slot {
+            return refused(RefusalCode::OutOfOrder);
+        }
+        let era = stored.map_or(guard.era, |(_, era)| era);
+        let rho = guard.key.in_era(&era).rho(&slot);
+        let public = rho.public(guard.settings.encoding, &point.value);
+        let Ok(public) = public else { return refused(RefusalCode::OutOfOrder) };
+        match stored {
+            Some((z, _)) if z != point.value => return refused(RefusalCode::SlotTaken),
+            Some(_) => {}
+            None => guard.persist(conn, LedgerRecord::Point(slot, point.value, era)),
+        }
+        coined.public = Some(public);
+        let first = if self.is_dialling { None } else { Some(coined.first.clone()) };
+        let coin = SlotValue::of(&slot, *rho.encode());
+        self.say(conn, &mut guard.out, &Control::Coin(coin));
+        match first {
+            None => self.ask(guard, conn),
+            Some(frame) => guard.out.push_back(Output::Send(conn, GuardSide::Inside, frame)),
+        }
+        Ok(())
+    }
+
+    /// A frame of the client on its way to the wire.
+    pub(super) fn outgoing(
+        &mut self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+        frame: &[u8],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), CloseReason> {
+        match &self.stage {
+            Stage::New if guard.settings.policy == StrictPolicy::Report => {
+                self.uncovered(guard, conn, (GuardSide::Wire, frame))
+            }
+            Stage::New => Err(CloseReason::Frame(FrameRuleError::Form)),
+            Stage::Blind(..) => self.blind(guard, conn, (GuardSide::Inside, frame), rng),
+            Stage::Coins(_) => self.coined_out(guard, conn, frame),
+            Stage::Forward => self.record(guard, conn, (GuardSide::Wire, frame)),
+        }
+    }
+
+    /// A frame that no rule covers passes under `report`, if the other side stands.
+    pub(super) fn uncovered(
+        &self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+        (to, frame): (GuardSide, &[u8]),
+    ) -> Result<(), CloseReason> {
+        if self.link != Link::Both {
+            return Err(CloseReason::Frame(FrameRuleError::Form));
+        }
+        guard.out.push_back(Output::Event(GuardEvent::Uncovered(conn)));
+        guard.out.push_back(Output::Send(conn, to, frame.to_vec()));
+        Ok(())
+    }
+
+    fn coined_out(
+        &mut self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+        frame: &[u8],
+    ) -> Result<(), CloseReason> {
+        let (client, dest) = self.pair().ok_or(CloseReason::Control)?;
+        let is_ready = self.link == Link::Both;
+        let Stage::Coins(coined) = &mut self.stage else { return Err(CloseReason::Control) };
+        let (true, Some(slot), Some(public)) = (is_ready, coined.slot, &coined.public) else {
+            return Err(CloseReason::Refused(RefusalCode::OutOfOrder));
+        };
+        if !coined.last_out.is_empty() && coined.last_out == frame {
+            guard.out.push_back(Output::Send(conn, GuardSide::Wire, frame.to_vec()));
+            return Ok(());
+        }
+        let own_turn = coined.step.is_multiple_of(2) == self.is_dialling;
+        let rule = guard.settings.table.at(coined.step).filter(|_| own_turn);
+        let rule = rule.ok_or(CloseReason::Frame(FrameRuleError::Form))?;
+        let settings = guard.settings.destination(dest);
+        let judge = Judge {
+            pins: settings.and_then(|dest| dest.pins.as_ref()),
+            public: Some(public),
+            first: if coined.step == 0 { frame } else { &coined.first },
+            counter: guard.ledger.counter(client, dest).or(settings.and_then(|dest| dest.counter)),
+        };
+        let judged = rule.judge(frame, &judge).map_err(CloseReason::Frame)?;
+        // The first frame of this end is the one that carries X: the slot moves on (GUARD-22).
+        let carries_key = coined.step <= 1;
+        // Another session of the same slot may have used it up meanwhile.
+        if carries_key && guard.ledger.slot(slot.name).0 != slot {
+            return Err(CloseReason::Refused(RefusalCode::OutOfOrder));
+        }
+        if coined.step == 0 {
+            coined.first = frame.to_vec();
+        }
+        coined.step += 1;
+        coined.last_out = frame.to_vec();
+        let is_over = coined.step > 2;
+        self.owed.gap |= judged.has_gap;
+        self.owed.answer |= judged.has_mac;
+        self.owed.frame = false;
+        if carries_key {
+            guard.persist(conn, LedgerRecord::Advanced(slot, judged.counter));
+        }
+        guard.out.push_back(Output::Send(conn, GuardSide::Wire, frame.to_vec()));
+        if is_over {
+            self.forward(guard, conn);
+        }
+        Ok(())
+    }
+
+    /// A frame of the wire on its way to the client.
+    pub(super) fn incoming(
+        &mut self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+        frame: &[u8],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), CloseReason> {
+        match &mut self.stage {
+            Stage::New if self.is_dialling => Err(CloseReason::Frame(FrameRuleError::Form)),
+            Stage::New => self.first_inbound(guard, conn, frame, rng),
+            Stage::Blind(..) => self.blind(guard, conn, (GuardSide::Wire, frame), rng),
+            Stage::Forward => self.record(guard, conn, (GuardSide::Inside, frame)),
+            Stage::Coins(coined) => {
+                let their_turn = coined.step.is_multiple_of(2) != self.is_dialling;
+                let rule = guard.settings.table.at(coined.step).filter(|_| their_turn);
+                // A repeat of theirs passes; what it means is for the ends to say.
+                let repeats = coined.step.checked_sub(1).and_then(|at| guard.settings.table.at(at));
+                let is_repeat = !their_turn && repeats.is_some_and(|rule| rule.fits(frame));
+                if !is_repeat {
+                    if !rule.is_some_and(|rule| rule.fits(frame)) {
+                        return Err(CloseReason::Frame(FrameRuleError::Form));
+                    }
+                    // KE2 answers t1, KE3 answers t2.
+                    coined.step += 1;
+                    self.owed.answer = false;
+                }
+                let is_over = coined.step > 2;
+                guard.out.push_back(Output::Send(conn, GuardSide::Inside, frame.to_vec()));
+                if is_over {
+                    self.forward(guard, conn);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The first frame of an inbound connection: the client is dialled after it has passed its rule.
+    fn first_inbound(
+        &mut self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+        frame: &[u8],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), CloseReason> {
+        if self.link != Link::One {
+            return Err(CloseReason::Frame(FrameRuleError::Form));
+        }
+        if self.mode == crate::wire::control::GuardMode::Blind {
+            self.stage = Stage::Blind(crate::gkx::GkxGuard::answering(), None);
+            return self.blind(guard, conn, (GuardSide::Wire, frame), rng);
+        }
+        if !guard.settings.table.at(0).is_some_and(|rule| rule.fits(frame)) {
+            return Err(CloseReason::Frame(FrameRuleError::Form));
+        }
+        let coined = Coined { first: frame.to_vec(), step: 1, ..Coined::new() };
+        self.stage = Stage::Coins(alloc::boxed::Box::new(coined));
+        self.ask(guard, conn);
+        Ok(())
+    }
+}
+
+impl Snapshot for Coined {
+    fn snapshot_into(&self, w: &mut Writer) {
+        let Self { slot, public, step, first, last_out } = self;
+        w.u64(slot.map_or(0, |slot| slot.index + 1)).bytes(&public.unwrap_or_default());
+        w.u64(*step as u64).var16(first).var16(last_out);
+    }
+}

@@ -1,0 +1,51 @@
+//! After the handshake: records and the end of a link go through, under the rule of records.
+
+use super::session::{Session, Stage};
+use super::{CloseReason, Guard, GuardConnection, GuardSide, Output, StrictPolicy};
+use crate::rule::FrameRuleError;
+use crate::wire::{CLOSE, RECORD, VERSION};
+
+/// Whether a frame is a record of an allowed length, or the end of a link.
+pub(super) fn is_record(frame: &[u8], lengths: &[u16]) -> bool {
+    match frame {
+        [VERSION, RECORD, high, low, body @ ..] => {
+            let len = u16::from_be_bytes([*high, *low]);
+            usize::from(len) == body.len() && lengths.contains(&len)
+        }
+        [VERSION, CLOSE] => true,
+        _ => false,
+    }
+}
+
+impl Session {
+    /// The handshake is over. Nothing secret is left; if no answer is owed, the driver copies records.
+    pub(super) fn forward(&mut self, guard: &mut Guard, conn: GuardConnection) {
+        self.stage = Stage::Forward;
+        self.channel = None;
+        guard.timers.set(conn, None);
+        if !self.owed.answer {
+            guard.out.push_back(Output::Pump(conn));
+        }
+    }
+
+    /// A record on its way to a side. The first one that comes in answers the last MAC that went out.
+    pub(super) fn record(
+        &mut self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+        (to, frame): (GuardSide, &[u8]),
+    ) -> Result<(), CloseReason> {
+        if !is_record(frame, guard.settings.record_lengths) {
+            if guard.settings.policy == StrictPolicy::Report {
+                return self.uncovered(guard, conn, (to, frame));
+            }
+            return Err(CloseReason::Frame(FrameRuleError::Form));
+        }
+        guard.out.push_back(Output::Send(conn, to, frame.to_vec()));
+        if to == GuardSide::Inside && self.owed.answer && frame.get(1) == Some(&RECORD) {
+            self.owed.answer = false;
+            guard.out.push_back(Output::Pump(conn));
+        }
+        Ok(())
+    }
+}

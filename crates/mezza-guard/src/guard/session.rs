@@ -1,0 +1,382 @@
+//! One session of a guard, from the first byte to the last.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use mezza_core::{CryptoRng, Snapshot, Time, Writer};
+
+use super::coins::Coined;
+use super::settings::{FIRST_LANE, INBOUND_LANES, LANES_OF_ONE};
+use super::{COINS, CloseReason, Guard, GuardConnection, GuardSide, Output};
+use crate::coin::CoinPurpose;
+use crate::gkx::GkxGuard;
+use crate::keys::GuardClientId;
+use crate::ledger::REFUSALS_BLOCK;
+use crate::wire::control::{Control, ControlChannel, GuardMode, RefusalCode};
+
+/// A session.
+pub(crate) struct Session {
+    /// Who is behind it, once that is known.
+    pub(super) client: Option<GuardClientId>,
+    /// The destination, or the lane of an inbound connection.
+    pub(super) dest: Option<u16>,
+    /// Whether the client dials.
+    pub(super) is_dialling: bool,
+    /// Whose address an inbound connection came from.
+    origin: u64,
+    /// The mode; of a client that dials by its OPEN.
+    pub(super) mode: GuardMode,
+    /// Whether both sides stand; else the one that came first.
+    pub(super) link: Link,
+    pub(super) channel: Option<Box<ControlChannel>>,
+    nonce: Option<[u8; 32]>,
+    pub(super) stage: Stage,
+    pub(super) owed: Owed,
+}
+
+/// What counts as a refused handshake if the session ends so (GUARD-35).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owed {
+    /// A MAC went out, and no accepting answer has come.
+    pub(super) answer: bool,
+    /// A counter left numbers out.
+    pub(super) gap: bool,
+    /// A connection was opened, and no handshake frame went out on it yet.
+    pub(super) frame: bool,
+}
+
+/// Which sides stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    /// One side.
+    One,
+    /// The other was asked for.
+    Asked,
+    /// Both.
+    Both,
+}
+
+/// Where the handshake is.
+pub(super) enum Stage {
+    /// HAIL and OPEN are awaited; of an inbound connection the first frame.
+    New,
+    /// GKX, with a frame that waits for the other side.
+    Blind(GkxGuard, Option<Vec<u8>>),
+    /// Coins: the slot is open or the coin is out.
+    Coins(Box<Coined>),
+    /// The handshake is over.
+    Forward,
+}
+
+/// The lowest lane that a new inbound connection of a client gets. A lane is taken while a handshake
+/// lasts: links that stand need no coin.
+pub(super) fn free_lane<'a>(
+    sessions: impl Iterator<Item = &'a Session> + Clone,
+    client: GuardClientId,
+    origin: u64,
+) -> Option<u16> {
+    let is_shaking = |s: &&Session| !s.is_dialling && !matches!(s.stage, Stage::Forward);
+    let of_client = sessions.filter(is_shaking).filter(|s| s.client == Some(client));
+    if of_client.clone().filter(|s| s.origin == origin).count() >= LANES_OF_ONE {
+        return None;
+    }
+    let mut lanes = FIRST_LANE..FIRST_LANE + INBOUND_LANES;
+    lanes.find(|lane| !of_client.clone().any(|s| s.dest == Some(*lane)))
+}
+
+impl Session {
+    fn new(is_dialling: bool, mode: GuardMode) -> Self {
+        Self {
+            client: None,
+            dest: None,
+            is_dialling,
+            origin: 0,
+            mode,
+            link: Link::One,
+            channel: None,
+            nonce: None,
+            stage: Stage::New,
+            owed: Owed::default(),
+        }
+    }
+
+    pub(super) fn dialling() -> Self {
+        Self::new(true, GuardMode::Coins)
+    }
+
+    pub(super) fn pinned(client: GuardClientId, dest: u16) -> Self {
+        let stage = Stage::Blind(GkxGuard::dialling(), None);
+        let (client, dest) = (Some(client), Some(dest));
+        Self { client, dest, stage, ..Self::new(true, GuardMode::Blind) }
+    }
+
+    pub(super) fn answering(
+        client: GuardClientId,
+        origin: u64,
+        lane: u16,
+        mode: GuardMode,
+    ) -> Self {
+        Self { client: Some(client), dest: Some(lane), origin, ..Self::new(false, mode) }
+    }
+
+    /// Whether frames can come from this side.
+    pub(super) fn has(&self, side: GuardSide) -> bool {
+        let first = if self.is_dialling { GuardSide::Inside } else { GuardSide::Wire };
+        side == first || self.link == Link::Both
+    }
+
+    /// Client and destination, once both are known.
+    pub(super) fn pair(&self) -> Option<(GuardClientId, u16)> {
+        Some((self.client?, self.dest?))
+    }
+
+    pub(super) fn purpose(&self) -> CoinPurpose {
+        if self.is_dialling { CoinPurpose::LinkDialling } else { CoinPurpose::LinkAnswering }
+    }
+
+    /// Whether its end is a refused handshake.
+    pub(super) fn counts_as_refused(&self) -> bool {
+        self.owed != Owed::default()
+    }
+
+    /// The frame that tells a paired client why it is refused.
+    pub(super) fn refusal(mut self, code: RefusalCode) -> Option<Vec<u8>> {
+        self.channel.as_mut().map(|channel| channel.seal(&Control::Refused(code)))
+    }
+
+    pub(super) fn say(
+        &mut self,
+        conn: GuardConnection,
+        out: &mut VecDeque<Output>,
+        what: &Control,
+    ) {
+        if let Some(channel) = &mut self.channel {
+            out.push_back(Output::Send(conn, GuardSide::Inside, channel.seal(what)));
+        }
+    }
+
+    /// The other side stands; false if nobody asked for it.
+    pub(super) fn dialled(
+        &mut self,
+        conn: GuardConnection,
+        out: &mut VecDeque<Output>,
+        rng: &mut dyn CryptoRng,
+    ) -> bool {
+        if self.link != Link::Asked {
+            return false;
+        }
+        self.link = Link::Both;
+        if self.is_dialling {
+            self.owed.frame = true;
+            self.say(conn, out, &Control::Ready);
+            if let Stage::Blind(_, waiting) = &mut self.stage
+                && let Some(frame) = waiting.take()
+            {
+                self.owed.frame = false;
+                out.push_back(Output::Send(conn, GuardSide::Wire, frame));
+            }
+        } else {
+            let nonce = self.fresh_nonce(rng);
+            out.push_back(Output::Send(conn, GuardSide::Inside, Control::Hello { nonce }.clear()));
+        }
+        true
+    }
+
+    fn fresh_nonce(&mut self, rng: &mut dyn CryptoRng) -> [u8; 32] {
+        let mut nonce = [0; 32];
+        rng.fill_bytes(&mut nonce);
+        self.nonce = Some(nonce);
+        nonce
+    }
+
+    /// Takes a frame; an error closes the session.
+    pub(super) fn take(
+        &mut self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+        (side, frame): (GuardSide, &[u8]),
+        (now, rng): (Time, &mut dyn CryptoRng),
+    ) -> Result<(), CloseReason> {
+        let is_control = frame.get(1).is_some_and(|kind| Control::is_kind(*kind));
+        match side {
+            // Frames of the wire are never control frames, and control frames never leave (GUARD-28).
+            GuardSide::Wire if is_control => Err(CloseReason::Control),
+            GuardSide::Inside if is_control => self.control(guard, conn, frame, (now, rng)),
+            GuardSide::Inside => self.outgoing(guard, conn, frame, rng),
+            GuardSide::Wire => self.incoming(guard, conn, frame, rng),
+        }
+    }
+
+    fn control(
+        &mut self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+        frame: &[u8],
+        (now, rng): (Time, &mut dyn CryptoRng),
+    ) -> Result<(), CloseReason> {
+        let Some(channel) = &mut self.channel else {
+            return self.hail(guard, conn, frame, rng);
+        };
+        match channel.open(frame).map_err(|_| CloseReason::Control)? {
+            Control::Open { mode, dest } => self.open(guard, conn, (mode, dest), (now, rng)),
+            Control::Point(point) => self.point(guard, conn, &point),
+            _ => Err(CloseReason::Control),
+        }
+    }
+
+    /// HAIL: the client of an outbound connection says who it is first, that of an inbound one answers.
+    fn hail(
+        &mut self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+        frame: &[u8],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), CloseReason> {
+        let hail = Control::read_clear(frame).map_err(|_| CloseReason::Control)?;
+        let Control::Hail { client, nonce: theirs } = hail else {
+            return Err(CloseReason::Control);
+        };
+        if self.client.is_some_and(|expected| expected != client) {
+            return Err(CloseReason::Control);
+        }
+        let own = match (self.nonce, self.is_dialling) {
+            (None, true) => {
+                let nonce = self.fresh_nonce(rng);
+                let hello = Control::Hello { nonce }.clear();
+                guard.out.push_back(Output::Send(conn, GuardSide::Inside, hello));
+                nonce
+            }
+            (Some(nonce), false) => nonce,
+            _ => return Err(CloseReason::Control),
+        };
+        let pairing = &guard.settings.client(client).ok_or(CloseReason::Control)?.key;
+        self.channel = Some(Box::new(ControlChannel::of_guard(pairing, &own, &theirs)));
+        self.client = Some(client);
+        if !self.is_dialling {
+            self.seed(guard, conn, rng);
+            self.answered(guard, conn)?;
+        }
+        Ok(())
+    }
+
+    fn seed(&mut self, guard: &mut Guard, conn: GuardConnection, rng: &mut dyn CryptoRng) {
+        let mut seed = [0; 32];
+        rng.fill_bytes(&mut seed);
+        self.say(conn, &mut guard.out, &Control::Seed(seed));
+    }
+
+    fn open(
+        &mut self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+        (mode, dest): (GuardMode, u16),
+        (now, rng): (Time, &mut dyn CryptoRng),
+    ) -> Result<(), CloseReason> {
+        let (Stage::New, true, None, Some(client)) =
+            (&self.stage, self.is_dialling, self.dest, self.client)
+        else {
+            return Err(CloseReason::Refused(RefusalCode::OutOfOrder));
+        };
+        if guard.settings.destination(dest).is_none() {
+            return Err(CloseReason::Refused(RefusalCode::UnknownDestination));
+        }
+        if guard.ledger.refusals(client, dest, now) >= REFUSALS_BLOCK {
+            return Err(CloseReason::Refused(RefusalCode::Blocked));
+        }
+        (self.dest, self.mode) = (Some(dest), mode);
+        self.seed(guard, conn, rng);
+        match mode {
+            GuardMode::Blind => self.stage = Stage::Blind(GkxGuard::dialling(), None),
+            GuardMode::Coins => self.offer(guard, conn)?,
+        }
+        Ok(())
+    }
+
+    /// The client of an inbound connection has answered: its coins, or at once the frame that waits.
+    fn answered(&mut self, guard: &mut Guard, conn: GuardConnection) -> Result<(), CloseReason> {
+        match (&mut self.stage, self.mode) {
+            (Stage::Blind(_, waiting), _) => {
+                let frame = waiting.take().ok_or(CloseReason::Control)?;
+                guard.out.push_back(Output::Send(conn, GuardSide::Inside, frame));
+                Ok(())
+            }
+            (Stage::Coins(_), GuardMode::Coins) => self.offer(guard, conn),
+            _ => Err(CloseReason::Control),
+        }
+    }
+
+    /// A frame of GKX through its guard.
+    pub(super) fn blind(
+        &mut self,
+        guard: &mut Guard,
+        conn: GuardConnection,
+        (side, frame): (GuardSide, &[u8]),
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), CloseReason> {
+        let Stage::Blind(wall, waiting) = &mut self.stage else { return Err(CloseReason::Control) };
+        let (group, coins) = (&guard.group, &mut COINS.clone());
+        let changed = match side {
+            GuardSide::Inside => wall.outgoing(group, frame, coins, rng),
+            GuardSide::Wire => wall.incoming(group, frame, coins, rng),
+        };
+        let changed = changed.map_err(CloseReason::Firewall)?;
+        let to = if side == GuardSide::Inside { GuardSide::Wire } else { GuardSide::Inside };
+        // The tag of the initiator is answered by G4; that of the responder by the first record.
+        let is_tag_of_responder = !self.is_dialling && wall.is_done() && side == GuardSide::Inside;
+        self.owed.answer = wall.awaits_answer() || is_tag_of_responder;
+        let is_done = wall.is_done();
+        if self.link == Link::Both {
+            self.owed.frame &= to != GuardSide::Wire;
+            guard.out.push_back(Output::Send(conn, to, changed));
+        } else {
+            *waiting = Some(changed);
+            self.ask(guard, conn);
+        }
+        if is_done {
+            self.forward(guard, conn);
+        }
+        Ok(())
+    }
+
+    /// Asks for the other side.
+    pub(super) fn ask(&mut self, guard: &mut Guard, conn: GuardConnection) {
+        self.link = Link::Asked;
+        let (Some(client), Some(dest)) = (self.client, self.dest) else { return };
+        guard.out.push_back(if self.is_dialling {
+            Output::Dial(conn, dest)
+        } else {
+            Output::DialClient(conn, client)
+        });
+    }
+}
+
+impl Snapshot for Session {
+    fn snapshot_into(&self, w: &mut Writer) {
+        w.bytes(&self.client.map_or([0; 16], |client| client.0));
+        w.u16(self.dest.unwrap_or(0)).u64(self.origin);
+        for flag in [self.is_dialling, self.owed.answer, self.owed.gap, self.owed.frame] {
+            w.u8(u8::from(flag));
+        }
+        w.u8(self.link as u8).u8(self.mode as u8).bytes(&self.nonce.unwrap_or_default());
+        for counter in self.channel.as_ref().map_or([0; 2], |channel| channel.counters()) {
+            w.u64(counter);
+        }
+        match &self.stage {
+            Stage::New => {
+                w.u8(0);
+            }
+            Stage::Blind(wall, waiting) => {
+                w.u8(1).var16(waiting.as_deref().unwrap_or_default());
+                wall.snapshot_into(w);
+            }
+            Stage::Coins(coined) => {
+                w.u8(2);
+                coined.snapshot_into(w);
+            }
+            Stage::Forward => {
+                w.u8(3);
+            }
+        }
+    }
+}

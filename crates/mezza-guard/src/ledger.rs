@@ -1,0 +1,285 @@
+//! The ledger of a guard: slots with their points, counters, refusals. What is durable here is what a
+//! restart knows (GUARD-37).
+//!
+//! ```text
+//! record = len u8 | kind u8 | fields | SHA-256("guard1 ledger" | all before)[..4]
+//! 1 era  era[32]                       2 point     slot Z[32] era[32]      3 advanced  slot counter u32 has u8
+//! 4 refused  client dest at u64        5 unblocked client dest             6 reset     slot
+//! 7 totals  resets u32 handshakes u32
+//! slot = client[16] purpose u8 dest u16 index u64
+//! ```
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::{DecodeError, Reader, Snapshot, Time, Writer};
+
+use crate::coin::{CoinEra, CoinPurpose, SlotIndex, SlotName};
+use crate::keys::{GuardClientId, sha256};
+
+/// Refusals of a day that raise an alarm, and those that block the destination.
+pub const REFUSALS_ALARM: usize = 3;
+/// See [`REFUSALS_ALARM`].
+pub const REFUSALS_BLOCK: usize = 20;
+/// A day of boot time, ms: a refusal counts so long.
+pub const DAY_MS: u64 = 86_400_000;
+/// Bytes of the check behind a record.
+const CHECK_BYTES: usize = 4;
+
+/// One entry, to be appended durably before the output that it covers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum LedgerRecord {
+    /// A start: coins of slots without a point are those of this era from now on.
+    Era(CoinEra),
+    /// A client has fixed its point for a slot; its coin belongs to this era.
+    Point(SlotIndex, [u8; 32], CoinEra),
+    /// X of a slot goes out, with the counter that its frame has.
+    Advanced(SlotIndex, Option<u32>),
+    /// A handshake with a destination was refused, at this moment of boot time.
+    Refused(GuardClientId, u16, Time),
+    /// The owner has unblocked a destination.
+    Unblocked(GuardClientId, u16),
+    /// The owner has reset a slot; its number is never offered again.
+    Reset(SlotIndex),
+    /// Resets and handshakes so far, in a ledger that was made shorter.
+    Totals(u32, u32),
+}
+
+impl fmt::Debug for LedgerRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Era(_) => "Era",
+            Self::Point(..) => "Point",
+            Self::Advanced(..) => "Advanced",
+            Self::Refused(..) => "Refused",
+            Self::Unblocked(..) => "Unblocked",
+            Self::Reset(_) => "Reset",
+            Self::Totals(..) => "Totals",
+        })
+    }
+}
+
+/// A ledger that cannot be read; the guard does not start, and never resets it by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the ledger is damaged at byte {0}; put a copy back and run `mezza guard init` for a new coin key"
+)]
+pub struct LedgerError(pub usize);
+
+impl LedgerRecord {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        let named = |w: &mut Writer, kind: u8, client: &GuardClientId, dest: u16| {
+            w.u8(kind).bytes(&client.0).u16(dest);
+        };
+        let slot = |w: &mut Writer, kind: u8, slot: &SlotIndex| {
+            let SlotIndex { name: SlotName { client, purpose, dest }, index } = slot;
+            w.u8(kind).bytes(&client.0).u8(purpose.byte()).u16(*dest).u64(*index);
+        };
+        match self {
+            Self::Era(era) => {
+                w.u8(1).bytes(&era.0);
+            }
+            Self::Point(at, z, era) => {
+                slot(&mut w, 2, at);
+                w.bytes(z).bytes(&era.0);
+            }
+            Self::Advanced(at, counter) => {
+                slot(&mut w, 3, at);
+                w.u32(counter.unwrap_or(0)).u8(u8::from(counter.is_some()));
+            }
+            Self::Refused(client, dest, at) => {
+                named(&mut w, 4, client, *dest);
+                w.u64(at.ms());
+            }
+            Self::Unblocked(client, dest) => named(&mut w, 5, client, *dest),
+            Self::Reset(at) => slot(&mut w, 6, at),
+            Self::Totals(resets, handshakes) => {
+                w.u8(7).u32(*resets).u32(*handshakes);
+            }
+        }
+        let body = w.finish();
+        let mut record = alloc::vec![body.len() as u8];
+        record.extend_from_slice(&body);
+        let check = sha256(&[b"guard1 ledger", &record]);
+        record.extend_from_slice(&check[..CHECK_BYTES]);
+        record
+    }
+
+    fn decode(body: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(body, |r| {
+            let kind = r.u8()?;
+            let slot = |r: &mut Reader<'_>| -> Result<SlotIndex, DecodeError> {
+                let client = GuardClientId(r.array()?);
+                let purpose = CoinPurpose::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
+                Ok(SlotIndex {
+                    name: SlotName { client, purpose, dest: r.u16()? },
+                    index: r.u64()?,
+                })
+            };
+            Ok(match kind {
+                1 => Self::Era(CoinEra(r.array()?)),
+                2 => Self::Point(slot(r)?, r.array()?, CoinEra(r.array()?)),
+                3 => {
+                    let (slot, counter) = (slot(r)?, r.u32()?);
+                    match r.u8()? {
+                        0 if counter == 0 => Self::Advanced(slot, None),
+                        1 => Self::Advanced(slot, Some(counter)),
+                        _ => return Err(DecodeError::Value),
+                    }
+                }
+                4 => Self::Refused(GuardClientId(r.array()?), r.u16()?, Time::from_ms(r.u64()?)),
+                5 => Self::Unblocked(GuardClientId(r.array()?), r.u16()?),
+                6 => Self::Reset(slot(r)?),
+                7 => Self::Totals(r.u32()?, r.u32()?),
+                _ => return Err(DecodeError::Value),
+            })
+        })
+    }
+
+    /// Reads the next record; `None` where the rest is an incomplete one.
+    fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, DecodeError> {
+        let Some((len, rest)) = bytes.split_first() else { return Ok(None) };
+        let len = usize::from(*len);
+        if rest.len() < len + CHECK_BYTES {
+            return Ok(None);
+        }
+        let check = sha256(&[b"guard1 ledger", &bytes[..=len]]);
+        if rest[len..len + CHECK_BYTES] != check[..CHECK_BYTES] {
+            return Err(DecodeError::Value);
+        }
+        Ok(Some((Self::decode(&rest[..len])?, 1 + len + CHECK_BYTES)))
+    }
+}
+
+/// What the ledger knows of a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SlotState {
+    pub(crate) index: u64,
+    /// The point, and the era of its coin.
+    pub(crate) point: Option<([u8; 32], CoinEra)>,
+}
+
+/// The whole of what a guard must not forget.
+#[derive(Clone, Default)]
+pub struct SlotLedger {
+    era: Option<CoinEra>,
+    slots: BTreeMap<SlotName, SlotState>,
+    counters: BTreeMap<(GuardClientId, u16), u32>,
+    /// When handshakes were refused; at most as many as block.
+    refusals: BTreeMap<(GuardClientId, u16), VecDeque<Time>>,
+    resets: u32,
+    handshakes: u32,
+}
+
+impl SlotLedger {
+    /// Reads a ledger; gives it and the bytes that hold whole records. What is behind them is a record
+    /// that was being written when the power went: the caller cuts it off, durably, before appending.
+    ///
+    /// # Errors
+    /// A record that is damaged, or of no known form.
+    pub fn load(bytes: &[u8]) -> Result<(Self, usize), LedgerError> {
+        let (mut ledger, mut at) = (Self::default(), 0);
+        while let Some((record, len)) =
+            LedgerRecord::read(&bytes[at..]).map_err(|_| LedgerError(at))?
+        {
+            ledger.apply(&record);
+            at += len;
+        }
+        Ok((ledger, at))
+    }
+
+    /// The records that make this ledger, fewer than were appended.
+    pub fn compact(&self) -> Vec<LedgerRecord> {
+        let era = self.era.map(LedgerRecord::Era);
+        let slots = self.slots.iter().flat_map(|(name, state)| {
+            let at = |index| SlotIndex { name: *name, index };
+            let counter = self.counters.get(&(name.client, name.dest)).copied();
+            let before =
+                state.index.checked_sub(1).map(|index| LedgerRecord::Advanced(at(index), counter));
+            let point = state.point.map(|(z, era)| LedgerRecord::Point(at(state.index), z, era));
+            before.into_iter().chain(point)
+        });
+        let refusals = self.refusals.iter().flat_map(|((client, dest), times)| {
+            times.iter().map(|at| LedgerRecord::Refused(*client, *dest, *at))
+        });
+        let totals = LedgerRecord::Totals(self.resets, self.handshakes);
+        era.into_iter().chain(slots).chain(refusals).chain([totals]).collect()
+    }
+
+    /// Takes a record over.
+    pub fn apply(&mut self, record: &LedgerRecord) {
+        match *record {
+            LedgerRecord::Era(era) => self.era = Some(era),
+            LedgerRecord::Point(SlotIndex { name, index }, z, era) => {
+                self.slots.insert(name, SlotState { index, point: Some((z, era)) });
+            }
+            LedgerRecord::Advanced(SlotIndex { name, index }, counter) => {
+                self.slots.insert(name, SlotState { index: index.saturating_add(1), point: None });
+                self.handshakes = self.handshakes.saturating_add(1);
+                if let Some(counter) = counter {
+                    self.counters.insert((name.client, name.dest), counter);
+                }
+            }
+            LedgerRecord::Refused(client, dest, at) => {
+                let times = self.refusals.entry((client, dest)).or_default();
+                times.push_back(at);
+                if times.len() > REFUSALS_BLOCK {
+                    times.pop_front();
+                }
+            }
+            LedgerRecord::Unblocked(client, dest) => {
+                self.refusals.remove(&(client, dest));
+            }
+            LedgerRecord::Totals(resets, handshakes) => {
+                (self.resets, self.handshakes) = (resets, handshakes);
+            }
+            LedgerRecord::Reset(SlotIndex { name, index }) => {
+                self.slots.insert(name, SlotState { index: index.saturating_add(1), point: None });
+                self.counters.remove(&(name.client, name.dest));
+                self.resets = self.resets.saturating_add(1);
+            }
+        }
+    }
+
+    /// A slot, new ones at number 0.
+    pub(crate) fn slot(&self, name: SlotName) -> (SlotIndex, Option<([u8; 32], CoinEra)>) {
+        let state = self.slots.get(&name).copied();
+        let SlotState { index, point } = state.unwrap_or(SlotState { index: 0, point: None });
+        (SlotIndex { name, index }, point)
+    }
+
+    /// The counter seen last.
+    pub(crate) fn counter(&self, client: GuardClientId, dest: u16) -> Option<u32> {
+        self.counters.get(&(client, dest)).copied()
+    }
+
+    /// Refusals of the last 24 hours of boot time. Boot time begins again when the machine starts, so a
+    /// refusal that seems to lie ahead counts.
+    pub fn refusals(&self, client: GuardClientId, dest: u16, now: Time) -> usize {
+        let times = self.refusals.get(&(client, dest));
+        let recent = |at: &&Time| at.ms() > now.ms() || now.ms() - at.ms() < DAY_MS;
+        times.map_or(0, |times| times.iter().filter(recent).count())
+    }
+
+    /// Slots that were reset, and handshakes that went out.
+    pub const fn resets_and_handshakes(&self) -> (u32, u32) {
+        (self.resets, self.handshakes)
+    }
+}
+
+impl Snapshot for SlotLedger {
+    fn snapshot_into(&self, w: &mut Writer) {
+        for record in self.compact() {
+            w.bytes(&record.encode());
+        }
+    }
+}
+
+impl fmt::Debug for SlotLedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SlotLedger of {} slots", self.slots.len())
+    }
+}

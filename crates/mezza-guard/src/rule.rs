@@ -1,0 +1,231 @@
+//! Rules as data: what each field of a handshake frame may hold. The table that the guard enforces is the
+//! table that the audit counts, so the two cannot differ.
+
+use alloc::vec::Vec;
+
+use crate::coin::{CoinEncoding, CoinPurpose};
+use crate::keys::sha256;
+
+/// What the owner of the guard says about a destination's link, 6 bytes an ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pins {
+    /// The ID of the client's end.
+    pub own: [u8; 6],
+    /// The ID of the other end.
+    pub peer: [u8; 6],
+    /// The number of the link.
+    pub link: u16,
+}
+
+/// Which of them a field must equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldPin {
+    /// The client's ID.
+    Own,
+    /// The other end's ID.
+    Peer,
+    /// The link's number.
+    Link,
+}
+
+impl Pins {
+    fn of(&self, pin: FieldPin) -> Vec<u8> {
+        match pin {
+            FieldPin::Own => self.own.to_vec(),
+            FieldPin::Peer => self.peer.to_vec(),
+            FieldPin::Link => self.link.to_be_bytes().to_vec(),
+        }
+    }
+}
+
+/// What a field of an outgoing frame is held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// These bytes.
+    Constant(&'static [u8]),
+    /// The key that client and guard made together.
+    Element(CoinEncoding, CoinPurpose),
+    /// SHA-256(label | bytes of this frame from the first number up to the second), cut to the field.
+    Derived(&'static [u8], &'static [(u16, u16)]),
+    /// The bytes at this offset of the first frame of the handshake.
+    Echo(u16),
+    /// The last byte of the 4 at this offset of this frame.
+    LowByte(u16),
+    /// What the owner has said.
+    Pinned(FieldPin),
+    /// A u32 that grows by 1 to 16; a gap counts as a refused handshake.
+    Counter,
+    /// A MAC under a key that the guard does not have: closed while accepted.
+    Mac,
+    /// Chosen by the client: open.
+    Body,
+}
+
+/// A field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its first byte.
+    pub at: u16,
+    /// Its bytes.
+    pub len: u16,
+    /// What it is held to.
+    pub check: Check,
+}
+
+impl Field {
+    /// A field.
+    pub const fn new(at: u16, len: u16, check: Check) -> Self {
+        Self { at, len, check }
+    }
+
+    fn of<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        frame.get(usize::from(self.at)..usize::from(self.at + self.len)).unwrap_or_default()
+    }
+}
+
+/// The rule of one kind of frame, of fixed size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameRule {
+    /// The kind.
+    pub kind: u8,
+    /// Its bytes.
+    pub bytes: u16,
+    /// Its fields, which tile it.
+    pub fields: &'static [Field],
+}
+
+/// A handshake of three frames: the initiator's, the answer, the initiator's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleTable {
+    rules: [FrameRule; 3],
+}
+
+/// A table that is none (GUARD-30).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the fields of frame {0:#04x} do not tile it; correct the table")]
+pub struct TableError(pub u8);
+
+impl RuleTable {
+    /// A table whose fields tile their frames.
+    ///
+    /// # Errors
+    /// A gap, an overlap, or fields that end elsewhere than the frame.
+    pub fn new(rules: [FrameRule; 3]) -> Result<Self, TableError> {
+        for rule in &rules {
+            let end = rule.fields.iter().try_fold(0, |at, field| {
+                (field.at == at && field.len > 0).then(|| at.checked_add(field.len)).flatten()
+            });
+            if end != Some(rule.bytes) || rule.bytes < 2 {
+                return Err(TableError(rule.kind));
+            }
+        }
+        Ok(Self { rules })
+    }
+
+    /// The rules, in the order of the handshake.
+    pub const fn rules(&self) -> &[FrameRule; 3] {
+        &self.rules
+    }
+
+    /// The rule of the frame at a step, 0 to 2.
+    pub fn at(&self, step: usize) -> Option<&FrameRule> {
+        self.rules.get(step)
+    }
+}
+
+/// What an outgoing frame is judged with.
+#[derive(Clone, Copy, Debug)]
+pub struct Judge<'a> {
+    /// What the owner has said; `None` is learned on first use, which the audit counts.
+    pub pins: Option<&'a Pins>,
+    /// The key that must stand in an element field; `None` if the slot has no point.
+    pub public: Option<&'a [u8; 32]>,
+    /// The first frame of the handshake.
+    pub first: &'a [u8],
+    /// The counter seen last.
+    pub counter: Option<u32>,
+}
+
+/// Why a frame is not let out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameRuleError {
+    /// Another kind or size than the rule of this step.
+    #[error("the frame is not the one that comes next")]
+    Form,
+    /// A field holds what its rule does not allow.
+    #[error("the field at byte {0} holds what its rule does not allow")]
+    Field(u16),
+}
+
+/// What a frame that passed says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Its counter, if it has one.
+    pub counter: Option<u32>,
+    /// Whether counters were left out: the gap is a channel of 4 bits.
+    pub has_gap: bool,
+    /// Whether a MAC that the guard cannot check went out with it.
+    pub has_mac: bool,
+}
+
+/// The most that a counter grows at once.
+const COUNTER_STEP_MAX: u32 = 16;
+
+impl FrameRule {
+    /// Whether a frame has the size and kind of the rule.
+    pub fn fits(&self, frame: &[u8]) -> bool {
+        frame.len() == usize::from(self.bytes) && frame.get(1) == Some(&self.kind)
+    }
+
+    /// Judges an outgoing frame field by field.
+    ///
+    /// # Errors
+    /// The first field that breaks its rule.
+    pub fn judge(&self, frame: &[u8], judge: &Judge<'_>) -> Result<Judged, FrameRuleError> {
+        if !self.fits(frame) {
+            return Err(FrameRuleError::Form);
+        }
+        let mut judged = Judged::default();
+        for field in self.fields {
+            let seen = field.of(frame);
+            let holds = match field.check {
+                Check::Constant(bytes) => seen == bytes,
+                Check::Element(..) => judge.public.is_some_and(|public| seen == public),
+                Check::Derived(label, over) => {
+                    let part = |(from, to): &(u16, u16)| {
+                        frame.get(usize::from(*from)..usize::from(*to)).unwrap_or_default()
+                    };
+                    let parts: Vec<&[u8]> =
+                        core::iter::once(label).chain(over.iter().map(part)).collect();
+                    sha256(&parts).starts_with(seen)
+                }
+                Check::Echo(at) => {
+                    let from = usize::from(at);
+                    judge.first.get(from..from + seen.len()) == Some(seen)
+                }
+                Check::LowByte(at) => frame.get(usize::from(at) + 3) == seen.first(),
+                Check::Pinned(pin) => judge.pins.is_none_or(|pins| pins.of(pin) == seen),
+                Check::Counter => {
+                    let value = seen.try_into().map(u32::from_be_bytes).ok();
+                    let step = value.map(|value| match judge.counter {
+                        Some(last) => value.saturating_sub(last),
+                        None => 1,
+                    });
+                    judged.counter = value;
+                    judged.has_gap = step.is_some_and(|step| step > 1);
+                    step.is_some_and(|step| (1..=COUNTER_STEP_MAX).contains(&step))
+                }
+                Check::Mac => {
+                    judged.has_mac = true;
+                    true
+                }
+                Check::Body => true,
+            };
+            if !holds {
+                return Err(FrameRuleError::Field(field.at));
+            }
+        }
+        Ok(judged)
+    }
+}

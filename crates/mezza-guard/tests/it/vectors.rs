@@ -1,0 +1,368 @@
+//! Walks `vectors/guard/*.txt`, right and wrong cases; those of safe primes belong to the lab.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use curve25519_dalek::scalar::Scalar;
+use data_encoding::HEXLOWER as HEX;
+use mezza_core::{CryptoRng, PortableBackend, PublicKey, Secret, StaticKey};
+use mezza_guard::coin::{
+    CoinEncoding, CoinEra, CoinKey, CoinPurpose, CoinSecret, Rho, SlotIndex, SlotName,
+};
+use mezza_guard::coins::{Coins, GivenCoins, Uniform};
+use mezza_guard::dh::DhParty;
+use mezza_guard::dh_comm::{Answerer, Committer};
+use mezza_guard::elgamal::{Encryptor, KeyOwner};
+use mezza_guard::firewall::{
+    AnsweringFirewall, AnyFirewall, CommittingFirewall, DhFirewall, KeyMaulFirewall,
+    ReMaulFirewall, RerandFirewall, Stack,
+};
+use mezza_guard::gkx::{GkxCandidate, GkxGuard, GkxInitiator, GkxResponder};
+use mezza_guard::keys::{GuardClientId, PairingKey};
+use mezza_guard::wire::control::{Control, ControlChannel};
+use mezza_guard::{Group as _, Message, Ristretto};
+use mezza_sim::SimRng;
+
+use crate::gkx::identity;
+use crate::session::{carry, ciphertext_of, commitment_of, key_of, opening_of};
+
+type B = PortableBackend;
+
+/// One case: `key: value` lines.
+struct Case {
+    name: String,
+    fields: BTreeMap<String, String>,
+}
+
+impl Case {
+    fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).expect("a vector");
+        let pair = |line: &str| {
+            let (key, value) = line.split_once(':').expect("key: value");
+            (key.to_owned(), value.trim().to_owned())
+        };
+        Self { name: path.display().to_string(), fields: text.lines().map(pair).collect() }
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.fields.get(key).unwrap_or_else(|| panic!("{}: no {key}", self.name))
+    }
+
+    fn bytes(&self, key: &str) -> Vec<u8> {
+        HEX.decode(self.text(key).as_bytes()).expect("hex")
+    }
+
+    fn array<const N: usize>(&self, key: &str) -> [u8; N] {
+        self.bytes(key).try_into().expect("the right length")
+    }
+
+    fn number(&self, key: &str) -> usize {
+        self.text(key).parse().expect("a number")
+    }
+
+    fn scalars(&self, key: &str) -> Vec<Scalar> {
+        let scalar =
+            |bytes: &[u8]| Scalar::from_canonical_bytes(bytes.try_into().expect("32 bytes"));
+        self.bytes(key).chunks_exact(32).map(|bytes| scalar(bytes).expect("a scalar")).collect()
+    }
+
+    fn coins(&self, keys: &[&str]) -> GivenCoins<Scalar> {
+        GivenCoins::new(keys.iter().flat_map(|key| self.scalars(key)).collect::<Vec<_>>())
+    }
+
+    fn same(&self, key: &str, bytes: &[u8]) {
+        assert_eq!(HEX.encode(bytes), self.text(key), "{}: {key}", self.name);
+    }
+
+    fn expect(&self, is_ok: bool) {
+        assert_eq!(is_ok, self.text("expect") == "ok", "{}", self.name);
+    }
+}
+
+#[test]
+fn every_vector_comes_out() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/guard");
+    let (group, mut seen) = (Ristretto::new(), BTreeMap::<String, u32>::new());
+    for entry in fs::read_dir(folder).expect("the folder of vectors") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "txt") {
+            continue;
+        }
+        let case = Case::read(&path);
+        let mut dice = SimRng::new(0, 0);
+        match case.text("kind") {
+            "group" => {
+                case.same("g", &group.encode(&group.g()));
+                case.same("h", &group.encode(&group.h()));
+            }
+            "element" => case.expect(group.decode(&case.bytes("bytes")).is_ok()),
+            "scalar" => case.expect(group.decode_scalar(&case.bytes("bytes")).is_ok()),
+            "dh" => dh(&case, &group, dice.rng()),
+            "comm" => comm(&case, &group, dice.rng()),
+            "eg" => eg(&case, &group, dice.rng()),
+            "gkx" => gkx(&case, &group, dice.rng()),
+            "gkx-wrong" => gkx_wrong(&case, &group, dice.rng()),
+            "coin" => coin(&case),
+            "coin-wrong" => coin_wrong(&case),
+            "control" => control(&case),
+            "pairing" => pairing(&case),
+            "safe-prime" => continue,
+            kind => panic!("{}: unknown kind {kind}", case.name),
+        }
+        *seen.entry(case.text("kind").to_owned()).or_default() += 1;
+    }
+    let counts: Vec<(&str, u32)> =
+        seen.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
+    let expected = [
+        ("coin", 4),
+        ("coin-wrong", 3),
+        ("comm", 4),
+        ("control", 21),
+        ("dh", 3),
+        ("eg", 4),
+        ("element", 10),
+        ("gkx", 5),
+        ("gkx-wrong", 9),
+        ("group", 1),
+        ("pairing", 3),
+        ("scalar", 4),
+    ];
+    assert_eq!(counts, expected);
+}
+
+fn dh(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
+    let wall = |coin: Scalar| -> AnyFirewall<Ristretto> {
+        Box::new(DhFirewall::with_coins(group.clone(), GivenCoins::new([coin])))
+    };
+    let mut walls = [Stack::new(case.scalars("coins").into_iter().map(wall)), Stack::new([])];
+    let [own, their] = &mut walls;
+    let (alice, a) = DhParty::begin(group, &mut case.coins(&["a"]), rng);
+    let (bob, b) = DhParty::begin(group, &mut case.coins(&["b"]), rng);
+    case.same("A", &a.fields(group)[0]);
+    let a = carry(group, a, [own, their], rng);
+    case.same("A_wire", &a.fields(group)[0]);
+    let b = carry(group, b, [their, own], rng);
+    case.same("B_seen", &b.fields(group)[0]);
+    case.same("key", alice.finish(group, key_of(&b)).expect("a key").expose());
+    case.same("key", bob.finish(group, key_of(&a)).expect("a key").expose());
+}
+
+fn comm(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
+    let (mut own, mut their): (Vec<AnyFirewall<Ristretto>>, Vec<AnyFirewall<Ristretto>>) =
+        Default::default();
+    if ["committing", "both"].contains(&case.text("wall")) {
+        own.push(Box::new(CommittingFirewall::with_coins(group.clone(), case.coins(&["coins"]))));
+    }
+    if ["answering", "both"].contains(&case.text("wall")) {
+        their.push(Box::new(AnsweringFirewall::with_coins(group.clone(), case.coins(&["beta"]))));
+    }
+    let (mut own, mut their) = (Stack::new(own), Stack::new(their));
+    let (committer, commitment) = Committer::begin(group, &mut case.coins(&["x", "r", "s"]), rng);
+    for (key, field) in ["C1", "C2"].iter().zip(commitment.fields(group)) {
+        case.same(key, &field);
+    }
+    let commitment = carry(group, commitment, [&mut own, &mut their], rng);
+    for (key, field) in ["C1_seen", "C2_seen"].iter().zip(commitment.fields(group)) {
+        case.same(key, &field);
+    }
+    let (answerer, a) =
+        Answerer::answer(group, commitment_of(&commitment), &mut case.coins(&["a"]), rng);
+    let a = carry(group, a, [&mut their, &mut own], rng);
+    case.same("A_seen", &a.fields(group)[0]);
+    let (opening, key) = committer.finish(group, key_of(&a)).expect("a key");
+    let opening = carry(group, opening, [&mut own, &mut their], rng);
+    for (key, field) in ["r_seen", "s_seen"].iter().zip(opening.fields(group)) {
+        case.same(key, &field);
+    }
+    case.same("key", key.expose());
+    case.same("key", answerer.finish(group, opening_of(&opening)).expect("a key").expose());
+}
+
+fn eg(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
+    let coins = case.coins(&["coins"]);
+    let own = group.clone();
+    let (mut encryptors, mut owners): (Vec<AnyFirewall<Ristretto>>, Vec<AnyFirewall<Ristretto>>) =
+        Default::default();
+    match case.text("wall") {
+        "none" => {}
+        "rerand" => encryptors.push(Box::new(RerandFirewall::with_coins(own, coins))),
+        "remaul" => encryptors.push(Box::new(ReMaulFirewall::with_coins(own, coins))),
+        "key-maul" => owners.push(Box::new(KeyMaulFirewall::with_coins(own, coins))),
+        wall => panic!("no wall {wall}"),
+    }
+    let (mut encryptors, mut owners) = (Stack::new(encryptors), Stack::new(owners));
+    let (owner, key) = KeyOwner::generate(group, &mut case.coins(&["a"]), rng);
+    case.same("h", &key.fields(group)[0]);
+    let key = carry(group, key, [&mut owners, &mut encryptors], rng);
+    let text = group.decode(&case.bytes("m")).expect("an element");
+    let encryptor = Encryptor::new(group, &key).expect("a proper key");
+    let ciphertext = encryptor.encrypt(group, &text, &mut case.coins(&["b"]), rng);
+    let ciphertext = carry(group, ciphertext, [&mut encryptors, &mut owners], rng);
+    for (key, field) in ["c0", "c1"].iter().zip(ciphertext.fields(group)) {
+        case.same(key, &field);
+    }
+    assert!(owner.decrypt(group, ciphertext_of(&ciphertext)) == text, "{}", case.name);
+}
+
+fn gkx(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
+    let (alice, bob) = (identity(1), identity(2));
+    let mut coins = case.coins(&["coins"]);
+    let mut own: Vec<GkxGuard> =
+        (0..case.number("dialling")).map(|_| GkxGuard::dialling()).collect();
+    let mut their: Vec<GkxGuard> =
+        (0..case.number("answering")).map(|_| GkxGuard::answering()).collect();
+    let drawn: &mut dyn Coins<Ristretto> = &mut coins;
+    let ends = (&alice, bob.public());
+    let (initiator, frame) =
+        GkxInitiator::begin::<B>(group, ends, &mut case.coins(&["x", "r", "s"]), rng).expect("G1");
+    let out = |guards: &mut [GkxGuard],
+               frame,
+               drawn: &mut dyn Coins<Ristretto>,
+               rng: &mut dyn CryptoRng| {
+        guards
+            .iter_mut()
+            .fold(frame, |f: Vec<u8>, w| w.outgoing(group, &f, drawn, rng).expect("out"))
+    };
+    // The answering guard next to the wire is the first of its vector's coins.
+    let inwards = |guards: &mut [GkxGuard],
+                   frame,
+                   drawn: &mut dyn Coins<Ristretto>,
+                   rng: &mut dyn CryptoRng| {
+        guards
+            .iter_mut()
+            .rev()
+            .fold(frame, |f: Vec<u8>, w| w.incoming(group, &f, drawn, rng).expect("in"))
+    };
+    let frame = out(&mut own, frame, drawn, rng);
+    case.same("g1_wire", &frame);
+    let frame = inwards(&mut their, frame, drawn, rng);
+    case.same("g1_seen", &frame);
+    let (responder, frame) =
+        GkxResponder::answer(group, &frame, &mut case.coins(&["y"]), rng).expect("G2");
+    let frame = out(&mut their, frame, drawn, rng);
+    let frame = inwards(&mut own, frame, drawn, rng);
+    case.same("g2_seen", &frame);
+    let (opened, frame) = initiator.open(group, &frame).expect("G3");
+    let frame = out(&mut own, frame, drawn, rng);
+    case.same("g3_wire", &frame);
+    let frame = inwards(&mut their, frame, drawn, rng);
+    let candidates = [GkxCandidate::new::<B>(&bob, *alice.public()).expect("a key")];
+    let accepted = responder.finish(group, &frame, bob.public(), &candidates).expect("accepted");
+    case.same("g4", &accepted.frame);
+    let keys = opened.finish(&accepted.frame).expect("keys");
+    for keys in [keys, accepted.keys] {
+        case.same("initiator_key", keys.initiator.expose());
+        case.same("responder_key", keys.responder.expose());
+    }
+}
+
+/// Frames of the wire that end an exchange without guards, whichever of them is wrong.
+fn gkx_wrong(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
+    let (alice, bob) = (identity(1), identity(2));
+    let run = |rng: &mut dyn CryptoRng| -> Option<()> {
+        let ends = (&alice, bob.public());
+        let (initiator, _) =
+            GkxInitiator::begin::<B>(group, ends, &mut case.coins(&["x", "r", "s"]), rng).ok()?;
+        let g1 = case.bytes("g1_wire");
+        let (responder, g2) =
+            GkxResponder::answer(group, &g1, &mut case.coins(&["y"]), rng).ok()?;
+        let (opened, _) = initiator.open(group, &g2).ok()?;
+        let candidates = [GkxCandidate::new::<B>(&bob, *alice.public()).ok()?];
+        responder.finish(group, &case.bytes("g3_wire"), bob.public(), &candidates).ok()?;
+        opened.finish(&case.bytes("g4")).ok().map(|_| ())
+    };
+    case.expect(run(rng).is_some());
+    // A guard refuses all of it but the tags, which it cannot check.
+    let frame = case.bytes("g1_wire");
+    let is_element = GkxGuard::dialling().outgoing(group, &frame, &mut Uniform, rng).is_ok();
+    assert_eq!(is_element, !case.name.contains("-g1-"), "{}", case.name);
+}
+
+fn slot(case: &Case) -> SlotIndex {
+    let purpose = CoinPurpose::from_byte(case.number("purpose") as u8).expect("a purpose");
+    let dest = u16::try_from(case.number("dest")).expect("a number");
+    let name = SlotName { client: GuardClientId(case.array("client")), purpose, dest };
+    SlotIndex { name, index: case.number("index") as u64 }
+}
+
+fn coin(case: &Case) {
+    let key = CoinKey::from_secret(Secret::copy_from(&case.array("coin_key")));
+    let key = match case.bytes("era").try_into() {
+        Ok(era) => key.in_era(&CoinEra(era)),
+        Err(_) => key,
+    };
+    let (slot, secret) = (slot(case), CoinSecret::decode(&case.array("x_c")).expect("a scalar"));
+    let encoding = if case.text("encoding") == "x25519" {
+        CoinEncoding::X25519
+    } else {
+        CoinEncoding::Ristretto
+    };
+    let rho = key.rho(&slot);
+    case.same("rho", &*rho.encode());
+    let h = rho.commitment(&slot);
+    case.same("h", &h);
+    let z = secret.point(encoding);
+    case.same("Z", &z);
+    case.same("X", &rho.public(encoding, &z).expect("a point"));
+    let pair = secret.with_coin(&slot, &h, &rho).expect("a key");
+    case.same("X", &pair.public(encoding));
+    if encoding == CoinEncoding::X25519 {
+        let peer = StaticKey::from_scalar::<B>(Secret::copy_from(&case.array("peer")));
+        let own = PublicKey(pair.public(encoding));
+        case.same("shared", peer.dh::<B>(&own).expect("a secret").expose());
+        case.same("shared", pair.x25519(peer.public()).expect("a secret").expose());
+    }
+}
+
+fn coin_wrong(case: &Case) {
+    let secret = CoinSecret::decode(&case.array("x_c")).expect("a scalar");
+    let rho = Rho::decode(&case.array("rho")).expect("a scalar");
+    case.expect(secret.with_coin(&slot(case), &case.array("h"), &rho).is_ok());
+}
+
+fn control(case: &Case) {
+    let key = PairingKey::from_secret(Secret::init_with(|key| key.fill(7)));
+    let kind = u8::try_from(case.number("frame_kind")).expect("a byte");
+    let (plain, frame) = (case.bytes("plain"), case.bytes("frame"));
+    let is_clear = [0x70, 0x71].contains(&kind);
+    let read = if is_clear {
+        Control::read_clear(&frame)
+    } else {
+        ControlChannel::of_client(&key, &[1; 32], &[2; 32]).open(&frame)
+    };
+    case.expect(read.is_ok());
+    if let Ok(read) = read {
+        assert_eq!(Control::decode(kind, &plain), Ok(read.clone()));
+        let made = if is_clear {
+            read.clear()
+        } else {
+            ControlChannel::of_guard(&key, &[1; 32], &[2; 32]).seal(&read)
+        };
+        case.same("frame", &made);
+    }
+}
+
+fn pairing(case: &Case) {
+    let read = PairingKey::from_code(case.text("code"));
+    case.expect(read.is_ok());
+    if let Ok(key) = read {
+        case.same("client", &key.client().0);
+        assert_eq!(key.code().expose(), case.text("code").as_bytes());
+    }
+}
+
+/// Messages of each kind are read again from any bytes that are one, and nothing else is.
+#[test]
+fn messages_are_canonical() {
+    let group = Ristretto::new();
+    let mut dice = SimRng::new(7, 0);
+    for _ in 0..2_000 {
+        let mut bytes = vec![0; if dice.chance(500) { 33 } else { 65 }];
+        dice.rng().fill_bytes(&mut bytes);
+        bytes[0] %= 8;
+        if let Ok(message) = Message::decode(&group, &bytes) {
+            assert_eq!(message.encode(&group), bytes);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The goals of reverse firewalls: rows T1, T2, T4, T5 and T8 of their design. T3 belongs to kernels that
+//! do not exist yet, T6 to the daemon; T7 is the attack matrix, `run asa`. Every ratio is of thread CPU time
+//! from one run.
+#![expect(clippy::cast_precision_loss, reason = "counts of a window stay far below 2^53")]
+
+use anyhow::Result;
+
+use super::measurement::Measurement;
+use crate::bench::Bench;
+use crate::limit::Limit;
+use crate::ours::firewalls::{Costs, LISTINGS};
+use crate::peer::{self, OpCost, PeerProcess};
+use crate::prime::{SIEVE_MAX, SafePrimeSearch, WINDOW, primes_below};
+use crate::row::Row;
+use crate::thesis::listing::Listing;
+
+/// The peers.
+pub const PEERS: &[&str] = &["modp"];
+
+/// All of them.
+pub const ALL: &[Measurement] = &[
+    Measurement::new(
+        &[&UNITS, &X25519],
+        "peer: `--fetch` (cargo, headers of OpenSSL)",
+        [2, 10, 30],
+        curves,
+    ),
+    Measurement::new(&[&MODP], "peer: `--fetch` (cargo, headers of OpenSSL)", [10, 30, 90], modp),
+    Measurement::new(&[&OVERHEADS], "nothing", [5, 20, 60], overheads),
+    Measurement::new(&[&GUARD], "nothing", [1, 5, 10], guard),
+    Measurement::new(&[&PRIMES], "nothing", [5, 5, 5], primes),
+];
+
+/// T1: the greatest of all elliptic listings.
+const UNITS: [Limit; 1] =
+    [Limit::at_most("T1", "elliptic variants / their unit operations", 1.10, "x")];
+/// T1, OpenSSL.
+const X25519: [Limit; 1] =
+    [Limit::at_least("T1", "EC_DH / four X25519 of OpenSSL, speed", 1.0, "x")];
+/// T2: the crate's variants over group 15 with tables, OpenSSL's powers as the thesis counts them.
+const MODP: [Limit; 3] = [
+    Limit::at_least("T2", "DH_Comm, portable / OpenSSL, speed", 1.4, "x"),
+    Limit::at_least("T2", "DH_Comm_FW full, portable / OpenSSL, speed", 1.1, "x"),
+    Limit::at_least("T2", "ElGamal, portable / OpenSSL, speed", 0.65, "x"),
+];
+/// T4: measured overhead less the counted one.
+const OVERHEADS: [Limit; 7] = [
+    points("DH_FW is 50 %, off by"),
+    points("DH_Comm_FW basic is 30 %, off by"),
+    points("DH_Comm_FW full is 60 %, off by"),
+    points("the same with GUARD-7 is 80 %, off by"),
+    points("EG_Rerand is 50 %, off by"),
+    points("EG_Maul is 75 %, off by"),
+    points("EG_ReMaul is 125 %, off by"),
+];
+/// T5.
+const GUARD: [Limit; 2] = [
+    Limit::at_most("T5", "GKX guard / its 3 + 4 powers, 7 codings", 1.15, "x"),
+    Limit::at_most("T5", "coin check / 1 power, 1 decode, 1 encode", 1.15, "x"),
+];
+/// T8.
+const PRIMES: [Limit; 1] =
+    [Limit::at_most("T8", "safe prime of 3072 bit, expected tests", 5_400.0, "tests")];
+
+const fn points(goal: &'static str) -> Limit {
+    Limit::at_most("T4", goal, 5.0, "points")
+}
+
+/// The elliptic listings, as T1 names them.
+const ELLIPTIC: [(&str, &str); 6] = [
+    ("EC_DH", "ec-uniform:dh"),
+    ("EC_DH_FW", "ec-uniform:dh-fw"),
+    ("EC_DH_Comm", "ec-uniform:comm"),
+    ("EC_DH_Comm_FW", "ec-uniform:comm-full"),
+    ("EC_EG", "ec-uniform:eg"),
+    ("EC_EG_Rerand", "ec-uniform:eg-rerand"),
+];
+
+/// The listing of an operation, by the end of its name.
+fn listing(op: &str) -> Option<Listing> {
+    let name = op.rsplit(':').next()?;
+    LISTINGS.iter().find(|(known, _)| *known == name).map(|(_, listing)| *listing)
+}
+
+/// Its powers.
+fn powers(op: &str) -> f64 {
+    listing(op).map_or(f64::NAN, |listing| f64::from(listing.powers()))
+}
+
+/// The cost of an operation of the peer, ms.
+fn peer_ms(peer: &mut PeerProcess, op: &str, bits: usize, calls: usize) -> Result<f64> {
+    let OpCost { median, .. } = peer.rate(op, bits, calls)?;
+    Ok(median / 1e6)
+}
+
+/// T1.
+fn curves(bench: &mut Bench) -> Result<Vec<Row>> {
+    let mut ops: Vec<&str> = ELLIPTIC.iter().map(|(_, op)| *op).collect();
+    ops.extend(["units-variable", "ec-fast:dh"]);
+    let costs = Costs::measure(bench, &ops)?;
+    let unit = costs.ms("units-variable");
+    let mut worst: f64 = 0.0;
+    let mut lines = Vec::new();
+    for (name, op) in ELLIPTIC {
+        let ratio = costs.ms(op) / (powers(op) * unit);
+        worst = worst.max(ratio);
+        lines.push(format!(
+            "{name} {:.1} us, {} powers of {:.1} us: {ratio:.3}",
+            1e3 * costs.ms(op),
+            powers(op),
+            1e3 * unit
+        ));
+    }
+    let units = lines.into_iter().fold(UNITS[0].row(worst), Row::with);
+    let x25519 = match peer::find_for(bench.profile, "modp")? {
+        Err(reason) => X25519[0].no_peer(reason),
+        Ok(mut openssl) => {
+            let theirs = peer_ms(&mut openssl, "x25519", 0, 40)?;
+            let ours = costs.ms("ec-fast:dh");
+            let beside = format!(
+                "ours {:.1} us with keys derived, OpenSSL {:.1} us",
+                1e3 * ours,
+                1e3 * theirs
+            );
+            X25519[0].row(theirs / ours).with(beside)
+        }
+    };
+    Ok(vec![units, x25519])
+}
+
+/// T2: operation, powers as the thesis counts them.
+const AGAINST: [(&str, &str); 3] = [
+    ("modp-fast:comm", "modp-uniform:comm"),
+    ("modp-fast:comm-full", "modp-uniform:comm-full"),
+    ("modp-fast:eg", "modp-uniform:eg"),
+];
+
+fn modp(bench: &mut Bench) -> Result<Vec<Row>> {
+    let mut openssl = match peer::find_for(bench.profile, "modp")? {
+        Ok(found) => found,
+        Err(reason) => return Ok(MODP.iter().map(|limit| limit.no_peer(reason.clone())).collect()),
+    };
+    let ops = AGAINST.map(|(op, _)| op);
+    let costs = Costs::measure(bench, &ops)?;
+    let power = peer_ms(&mut openssl, "powers-1", 3_072, 1)?;
+    let row = |(limit, (op, listing)): (&Limit, (&str, &str))| {
+        let theirs = powers(listing) * power;
+        let ours = costs.ms(op);
+        let beside = format!(
+            "ours {ours:.1} ms with every element checked, OpenSSL {theirs:.1} ms: {} powers of {power:.2} ms",
+            powers(listing)
+        );
+        limit.row(theirs / ours).with(beside)
+    };
+    Ok(MODP.iter().zip(AGAINST).map(row).collect())
+}
+
+/// T4: base, listing with the firewall.
+const PAIRS: [(&str, &str); 7] = [
+    ("modp-uniform:dh", "modp-uniform:dh-fw"),
+    ("modp-uniform:comm", "modp-uniform:comm-basic"),
+    ("modp-uniform:comm", "modp-uniform:comm-full"),
+    ("modp-uniform:comm", "modp-uniform:comm-checked"),
+    ("modp-uniform:eg", "modp-uniform:eg-rerand"),
+    ("modp-uniform:eg", "modp-uniform:eg-maul"),
+    ("modp-uniform:eg", "modp-uniform:eg-remaul"),
+];
+
+fn overheads(bench: &mut Bench) -> Result<Vec<Row>> {
+    let mut ops: Vec<&str> = PAIRS.iter().flat_map(|(base, with)| [*base, *with]).collect();
+    ops.sort_unstable();
+    ops.dedup();
+    let costs = Costs::measure(bench, &ops)?;
+    let row = |(limit, (base, with)): (&Limit, (&str, &str))| {
+        let measured = costs.overhead(base, with);
+        let counted = listing(with).map_or(f64::NAN, Listing::overhead);
+        let beside = format!(
+            "measured {measured:.1} %, counted {counted:.0} %; {:.1} and {:.1} ms",
+            costs.ms(base),
+            costs.ms(with)
+        );
+        limit.row((measured - counted).abs()).with(beside)
+    };
+    Ok(OVERHEADS.iter().zip(PAIRS).map(row).collect())
+}
+
+fn guard(bench: &mut Bench) -> Result<Vec<Row>> {
+    let ops = [
+        "gkx-guard",
+        "units-gkx-ends",
+        "coin-check",
+        "units-variable",
+        "units-fixed",
+        "units-decode",
+        "units-encode",
+    ];
+    let costs = Costs::measure(bench, &ops)?;
+    let us = |op| 1e3 * costs.ms(op);
+    let [variable, fixed, decode, encode] =
+        ["units-variable", "units-fixed", "units-decode", "units-encode"].map(us);
+    // The exchange with its guard less the exchange without it.
+    let work = us("gkx-guard") - us("units-gkx-ends");
+    let counted = 3.0 * variable + 4.0 * fixed + 3.0 * encode + 4.0 * decode;
+    let coin = fixed + decode + encode;
+    let beside =
+        format!("{work:.1} us by {counted:.1} us, {:.0} handshakes/s on one core", 1e6 / work);
+    let coins = format!(
+        "{:.1} us by {coin:.1} us, {:.0} coins/s on one core",
+        us("coin-check"),
+        1e6 / us("coin-check")
+    );
+    Ok(vec![
+        GUARD[0].row(work / counted).with(beside),
+        GUARD[1].row(us("coin-check") / coin).with(coins),
+    ])
+}
+
+/// T8: survivors of one window, by the density of safe primes.
+fn primes(bench: &mut Bench) -> Result<Vec<Row>> {
+    let search = SafePrimeSearch::new(3_072, &bench.seed.to_be_bytes())?;
+    let sieve = search.sieve(&primes_below(SIEVE_MAX), 0);
+    let survivors = sieve.survivors().count() as f64;
+    let share = survivors / WINDOW as f64;
+    let (mut tests, mut ms) = (0.0, 0.0);
+    for i in sieve.survivors().take(bench.profile.pick(2, 20, 60)) {
+        let (_, ns) = crate::clock::cost_ns(|| search.is_safe_prime(i))?;
+        (tests, ms) = (tests + 1.0, ms + ns / 1e6);
+    }
+    let each = ms / tests;
+    let expected = share / search.density();
+    bench.note_count("ours", "survivors", "count", survivors)?;
+    let beside = format!(
+        "{survivors:.0} of {WINDOW} candidates survive, one in {:.0} is safe; {each:.1} ms a test, {:.1} tests/s on one core",
+        1.0 / search.density(),
+        1e3 / each
+    );
+    Ok(vec![PRIMES[0].row(expected).with(beside)])
+}

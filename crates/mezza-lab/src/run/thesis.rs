@@ -1,0 +1,239 @@
+//! "Implementation and evaluation of cryptographic reverse firewalls": its tables 5.2 to 5.6 and figures
+//! 5.1 to 5.5, thesis | Sage (where the user has it) | ours uniform | ours fast, with what is wrong in the
+//! printed values beside them.
+
+mod sage;
+
+use anyhow::Result;
+
+use super::experiment::{Experiment, Report};
+use crate::bench::Bench;
+use crate::ours::firewalls::Costs;
+use crate::papers::thesis::{SYSTEMS, ThesisColumn, errors, overhead, table};
+use crate::plot::Plot;
+use crate::shape::Claim;
+
+/// All of them.
+pub const ALL: &[Experiment] = &[
+    Experiment::timed("thesis-t52", "Table 5.2: Diffie-Hellman modulo p", [5, 20, 60], t52),
+    Experiment::timed("thesis-t53", "Table 5.3: the same with short keys", [2, 10, 30], t53),
+    Experiment::timed("thesis-t54", "Table 5.4: El-Gamal modulo p", [5, 15, 50], t54),
+    Experiment::timed("thesis-t55", "Table 5.5: Diffie-Hellman on a curve", [1, 3, 8], t55),
+    Experiment::timed("thesis-t56", "Table 5.6: El-Gamal on a curve", [1, 3, 8], t56),
+    Experiment::timed("thesis-f51", "Figure 5.1: table 5.2", [5, 20, 60], f51),
+    Experiment::timed("thesis-f52", "Figure 5.2: table 5.3", [2, 10, 30], f52),
+    Experiment::timed("thesis-f53", "Figure 5.3: table 5.4", [5, 15, 50], f53),
+    Experiment::timed("thesis-f54", "Figure 5.4: table 5.5", [1, 3, 8], f54),
+    Experiment::timed("thesis-f55", "Figure 5.5: table 5.6", [1, 3, 8], f55),
+];
+
+/// A column of a table: its name, ours in both modes; `""` where the crate has no such variant.
+type Ours = (&'static str, &'static str, &'static str);
+
+/// One table and what is measured for it.
+struct ThesisTable {
+    number: &'static str,
+    /// The base of each column's overhead, by its place.
+    base: &'static [usize],
+    /// What the overhead is by count, percent, for the claim; NaN where sizes differ.
+    counted: &'static [f64],
+    ours: &'static [Ours],
+    title: &'static str,
+}
+
+const T52: ThesisTable = ThesisTable {
+    number: "5.2",
+    base: &[0, 0, 2, 2],
+    counted: &[0.0, f64::NAN, 0.0, 60.0],
+    ours: &[
+        ("DH", "modp-short:dh", "modp-fast-short:dh"),
+        ("DH_FW", "modp-short:dh-fw2", "modp-fast-short:dh-fw2"),
+        ("DH_Comm", "modp-uniform:comm", "modp-fast:comm"),
+        ("DH_Comm_FW", "modp-uniform:comm-full", "modp-fast:comm-full"),
+    ],
+    title: "Figure 5.1: Diffie-Hellman modulo p",
+};
+const T53: ThesisTable = ThesisTable {
+    number: "5.3",
+    base: &[0, 0],
+    counted: &[0.0, f64::NAN],
+    ours: &[
+        ("DH", "modp-short:dh", "modp-fast-short:dh"),
+        ("DH_FW", "modp-short:dh-fw", "modp-fast-short:dh-fw"),
+    ],
+    title: "Figure 5.2: Diffie-Hellman with short keys",
+};
+const T54: ThesisTable = ThesisTable {
+    number: "5.4",
+    base: &[0, 0, 0, 0],
+    counted: &[0.0, 50.0, 75.0, 125.0],
+    ours: &[
+        ("EG", "modp-uniform:eg", "modp-fast:eg"),
+        ("EG_Rerand", "modp-uniform:eg-rerand", "modp-fast:eg-rerand"),
+        ("EG_Maul", "modp-uniform:eg-maul", ""),
+        ("EG_ReMaul", "modp-uniform:eg-remaul", "modp-fast:eg-remaul"),
+    ],
+    title: "Figure 5.3: El-Gamal modulo p",
+};
+const T55: ThesisTable = ThesisTable {
+    number: "5.5",
+    base: &[0, 0, 2, 2],
+    counted: &[0.0, 50.0, 0.0, 60.0],
+    ours: &[
+        ("EC_DH", "ec-uniform:dh", "ec-fast:dh"),
+        ("EC_DH_FW", "ec-uniform:dh-fw", "ec-fast:dh-fw"),
+        ("EC_DH_Comm", "ec-uniform:comm", "ec-fast:comm"),
+        ("EC_DH_Comm_FW", "ec-uniform:comm-full", "ec-fast:comm-full"),
+    ],
+    title: "Figure 5.4: Diffie-Hellman on a curve",
+};
+const T56: ThesisTable = ThesisTable {
+    number: "5.6",
+    base: &[0, 0],
+    counted: &[0.0, 50.0],
+    ours: &[
+        ("EC_EG", "ec-uniform:eg", "ec-fast:eg"),
+        ("EC_EG_Rerand", "ec-uniform:eg-rerand", "ec-fast:eg-rerand"),
+    ],
+    title: "Figure 5.5: El-Gamal on a curve",
+};
+
+fn t52(bench: &mut Bench) -> Result<Report> {
+    T52.report(bench, false)
+}
+
+fn t53(bench: &mut Bench) -> Result<Report> {
+    T53.report(bench, false)
+}
+
+fn t54(bench: &mut Bench) -> Result<Report> {
+    T54.report(bench, false)
+}
+
+fn t55(bench: &mut Bench) -> Result<Report> {
+    T55.report(bench, false)
+}
+
+fn t56(bench: &mut Bench) -> Result<Report> {
+    T56.report(bench, false)
+}
+
+fn f51(bench: &mut Bench) -> Result<Report> {
+    T52.report(bench, true)
+}
+
+fn f52(bench: &mut Bench) -> Result<Report> {
+    T53.report(bench, true)
+}
+
+fn f53(bench: &mut Bench) -> Result<Report> {
+    T54.report(bench, true)
+}
+
+fn f54(bench: &mut Bench) -> Result<Report> {
+    T55.report(bench, true)
+}
+
+fn f55(bench: &mut Bench) -> Result<Report> {
+    T56.report(bench, true)
+}
+
+impl ThesisTable {
+    fn report(&self, bench: &mut Bench, has_plot: bool) -> Result<Report> {
+        let mut report = Report { about_speed: true, ..Report::default() };
+        let columns = table(self.number)?;
+        let ops: Vec<&str> = self
+            .ours
+            .iter()
+            .flat_map(|(_, uniform, fast)| [*uniform, *fast])
+            .filter(|op| !op.is_empty())
+            .collect();
+        let costs = Costs::measure(bench, &ops)?;
+        let sage = sage::figures();
+        Self::printed(&columns, &mut report);
+        report.say(format!(
+            "{:<16} {:>10} {:>8} {:>10} {:>8} {:>10} {:>8} {:>10} {:>8}",
+            "ms", "thesis PC", "", "Sage", "", "uniform", "", "fast", ""
+        ));
+        for (at, ((name, uniform, fast), column)) in self.ours.iter().zip(&columns).enumerate() {
+            let base = self.base[at];
+            let of = |op: &str, base_op: &str| -> [String; 2] {
+                if op.is_empty() {
+                    return ["-".into(), String::new()];
+                }
+                let percent = if at == base {
+                    String::new()
+                } else {
+                    format!("{:+.0} %", costs.overhead(base_op, op))
+                };
+                [format!("{:.3}", costs.ms(op)), percent]
+            };
+            let [u, up] = of(uniform, self.ours[base].1);
+            let [f, fp] = of(fast, self.ours[base].2);
+            let printed = format!("{:.1}", column.right()[0]);
+            let percent = if at == base {
+                String::new()
+            } else {
+                format!("{:+.0} %", overhead(&columns[base], column, 0))
+            };
+            let [s, sp] = sage.column(name, self.ours[base].0);
+            report.say(format!("{name:<16} {printed:>10} {percent:>8} {s:>10} {sp:>8} {u:>10} {up:>8} {f:>10} {fp:>8}"));
+            let counted = self.counted[at];
+            if counted.is_finite() && at != base {
+                let measured = costs.overhead(self.ours[base].1, uniform);
+                let text =
+                    format!("{name} adds {counted:.0} % by count; measured, uniform, less that");
+                report.shapes.push(Claim::below(text, (measured - counted).abs(), 7.0));
+            }
+        }
+        for error in errors(self.number) {
+            report.say(*error);
+        }
+        report.say("thesis: averages of 1,000 runs, Sage on an AMD Ryzen 5 2600; rows IOT and Smartphone are quoted, never measured here");
+        report.absent.extend(sage.absent());
+        if has_plot {
+            report.plot = Some(self.plot(&columns, &costs));
+        }
+        Ok(report)
+    }
+
+    /// The printed table, with what the text says instead where it does.
+    fn printed(columns: &[ThesisColumn], report: &mut Report) {
+        for column in columns {
+            let values = column.ms.iter().zip(SYSTEMS).map(|(ms, system)| format!("{system} {ms}"));
+            report.say(format!(
+                "printed: {:<16} {}",
+                column.name,
+                values.collect::<Vec<_>>().join(", ")
+            ));
+            if let Some(text) = &column.text {
+                let values = text.iter().zip(SYSTEMS).map(|(ms, system)| format!("{system} {ms}"));
+                report.say(format!(
+                    "   text: {:<16} {}",
+                    column.name,
+                    values.collect::<Vec<_>>().join(", ")
+                ));
+            }
+        }
+    }
+
+    /// Times relative to the first column, so that machines of 2022 and today stand in one figure.
+    fn plot(&self, columns: &[ThesisColumn], costs: &Costs) -> Plot {
+        let mut plot = Plot::new(
+            self.title,
+            ["variant, in the order of the table", "time / the first column"],
+        );
+        for (system, name) in SYSTEMS.iter().enumerate().take(columns[0].right().len()) {
+            let first = columns[0].right()[system];
+            let points = (0_u32..).zip(columns);
+            plot.curve(*name, points.map(|(at, c)| [f64::from(at), c.right()[system] / first]));
+        }
+        let first = costs.ms(self.ours[0].1);
+        let points = (0_u32..).zip(self.ours);
+        plot.curve(
+            "ours uniform",
+            points.map(|(at, (_, op, _))| [f64::from(at), costs.ms(op) / first]),
+        );
+        plot
+    }
+}

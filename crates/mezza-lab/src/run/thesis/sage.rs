@@ -1,0 +1,70 @@
+//! Figures of Sage, where the user has it: the thesis' own language, never fetched (0.6 to 1.1 GB).
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+/// The listings of the thesis in Sage, over group 15 and CURVE25519; prints `NAME MS` a line.
+const SCRIPT: &str = include_str!("sage.py");
+
+/// What Sage measured, or why it did not.
+pub struct SageFigures(Result<BTreeMap<String, f64>, String>);
+
+/// Runs the listings in an installed Sage.
+pub fn figures() -> SageFigures {
+    let output =
+        Command::new("sage").args(["-python", "-c", SCRIPT]).stderr(Stdio::null()).output();
+    let absent =
+        "Sage is not installed; on Debian: apt install sagemath (about 1 GB), context only";
+    SageFigures(match output {
+        Ok(output) if output.status.success() => {
+            Ok(parse(&String::from_utf8_lossy(&output.stdout)))
+        }
+        Ok(_) => Err("sage does not run the listings; look at `sage -python`".to_owned()),
+        Err(_) => Err(absent.to_owned()),
+    })
+}
+
+fn parse(text: &str) -> BTreeMap<String, f64> {
+    let line = |line: &str| {
+        let (name, ms) = line.split_once(' ')?;
+        Some((name.to_owned(), ms.parse().ok()?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+impl SageFigures {
+    /// The time of a variant, ms, and what it adds to its base.
+    pub fn column(&self, name: &str, base: &str) -> [String; 2] {
+        let Ok(figures) = &self.0 else { return ["-".into(), String::new()] };
+        match (figures.get(name), figures.get(base)) {
+            (Some(ms), _) if name == base => [format!("{ms:.1}"), String::new()],
+            (Some(ms), Some(of)) => {
+                [format!("{ms:.1}"), format!("{:+.0} %", 100.0 * (ms / of - 1.0))]
+            }
+            _ => ["-".into(), String::new()],
+        }
+    }
+
+    /// The reason why there are no figures.
+    pub fn absent(&self) -> Option<String> {
+        self.0.as_ref().err().cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_sage_are_read_and_its_absence_is_told() {
+        let figures = SageFigures(Ok(parse("DH 2.5\nDH_FW 30\nnoise\nEG x\n")));
+        assert_eq!(figures.column("DH", "DH"), ["2.5", ""]);
+        assert_eq!(figures.column("DH_FW", "DH"), ["30.0", "+1100 %"]);
+        assert_eq!(figures.column("EG", "EG"), ["-", ""]);
+        let absent = SageFigures(Err("no".into()));
+        assert_eq!(
+            (absent.column("DH", "DH")[0].as_str(), absent.absent()),
+            ("-", Some("no".into()))
+        );
+    }
+}

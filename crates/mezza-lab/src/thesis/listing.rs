@@ -1,0 +1,157 @@
+//! The listings of the thesis as straight lines, for counting and timing: every exponentiation that it
+//! has and no other. h^s is computed twice and h^-s as a power, as in listing 4.3.
+
+use std::hint::black_box;
+
+use mezza_core::CryptoRng;
+use mezza_guard::Group;
+
+/// Draws a key of a party.
+pub type DrawKey<G> = fn(&G, &mut dyn CryptoRng) -> <G as Group>::Scalar;
+
+/// One run of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// 4.1.
+    Dh,
+    /// 4.2, with so many firewalls.
+    DhFirewall(u32),
+    /// 4.3.
+    DhComm,
+    /// Equations 4.1 to 4.5.
+    CommBasic,
+    /// Equations 4.6 to 4.9.
+    CommFull,
+    /// The same with the check that GUARD-7 asks for.
+    CommChecked,
+    /// 4.5.
+    Eg,
+    /// 4.6.
+    EgRerand,
+    /// 4.7.
+    EgMaul,
+    /// 4.8, in the order that decrypts.
+    EgReMaul,
+}
+
+impl Listing {
+    /// The exponentiations of a run, as the thesis counts them.
+    pub const fn powers(self) -> u32 {
+        match self {
+            Self::Dh | Self::Eg => 4,
+            Self::DhFirewall(count) => 4 + 2 * count,
+            Self::DhComm => 10,
+            Self::CommBasic => 13,
+            Self::CommFull => 16,
+            Self::CommChecked => 18,
+            Self::EgRerand => 6,
+            Self::EgMaul => 7,
+            Self::EgReMaul => 9,
+        }
+    }
+
+    /// The listing that it adds a firewall to.
+    pub const fn base(self) -> Self {
+        match self {
+            Self::Dh | Self::DhFirewall(_) => Self::Dh,
+            Self::DhComm | Self::CommBasic | Self::CommFull | Self::CommChecked => Self::DhComm,
+            Self::Eg | Self::EgRerand | Self::EgMaul | Self::EgReMaul => Self::Eg,
+        }
+    }
+
+    /// What the firewall adds, in percent of the base, by counting.
+    pub fn overhead(self) -> f64 {
+        100.0 * (f64::from(self.powers()) / f64::from(self.base().powers()) - 1.0)
+    }
+
+    /// Runs it once; whether both ends agree, or the owner reads what was encrypted.
+    pub fn run<G: Group>(self, group: &G, key: DrawKey<G>, rng: &mut dyn CryptoRng) -> bool {
+        match self {
+            Self::Dh => dh(group, key, 0, rng),
+            Self::DhFirewall(count) => dh(group, key, count, rng),
+            Self::DhComm => comm(group, Wall::None, rng),
+            Self::CommBasic => comm(group, Wall::Basic, rng),
+            Self::CommFull => comm(group, Wall::Full, rng),
+            Self::CommChecked => comm(group, Wall::Checked, rng),
+            Self::Eg => eg(group, [false; 2], rng),
+            Self::EgRerand => eg(group, [true, false], rng),
+            Self::EgMaul => eg(group, [false, true], rng),
+            Self::EgReMaul => eg(group, [true; 2], rng),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wall {
+    None,
+    Basic,
+    Full,
+    Checked,
+}
+
+fn dh<G: Group>(group: &G, key: DrawKey<G>, walls: u32, rng: &mut dyn CryptoRng) -> bool {
+    let (a, b) = (key(group, rng), key(group, rng));
+    let (mut ga, mut gb) = (group.power_g(&a), group.power_g(&b));
+    for _ in 0..walls {
+        let w = group.draw_nonzero(rng);
+        (ga, gb) = (group.power(&ga, &w), group.power(&gb, &w));
+    }
+    black_box(group.power(&gb, &a)) == black_box(group.power(&ga, &b))
+}
+
+fn comm<G: Group>(group: &G, wall: Wall, rng: &mut dyn CryptoRng) -> bool {
+    let mut draw = || group.draw_nonzero(rng);
+    let [a, b, mut r, mut s] = [draw(), draw(), draw(), draw()];
+    let mut c1 = group.multiply(&group.power_g(&r), &group.power_h(&s));
+    let mut c2 = group.multiply(&group.power_h(&s), &group.power_g(&b));
+    let mut ga = group.power_g(&a);
+    if wall != Wall::None {
+        let [u, v] = [draw(), draw()];
+        let shift = group.multiply(&group.power_g(&u), &group.power_h(&v));
+        (c1, c2) = (group.multiply(&c1, &shift), group.multiply(&c2, &group.power_h(&v)));
+        (r, s) = (group.add(&r, &u), group.add(&s, &v));
+    }
+    if matches!(wall, Wall::Full | Wall::Checked) {
+        let alpha = draw();
+        (c1, c2) = (group.power(&c1, &alpha), group.power(&c2, &alpha));
+        ga = group.power(&ga, &alpha);
+        (r, s) = (group.times(&r, &alpha), group.times(&s, &alpha));
+    }
+    let fits = || group.multiply(&group.power_g(&r), &group.power_h(&s)) == c1;
+    if wall == Wall::Checked && !black_box(fits()) {
+        return false;
+    }
+    let is_right = fits();
+    let gb = group.multiply(&c2, &group.invert(&group.power_h(&s)));
+    is_right && black_box(group.power(&gb, &a)) == black_box(group.power(&ga, &b))
+}
+
+fn eg<G: Group>(group: &G, [rerandomises, mauls]: [bool; 2], rng: &mut dyn CryptoRng) -> bool {
+    let mut draw = || group.draw_nonzero(rng);
+    let (a, b) = (draw(), draw());
+    let (mut g, mut h) = (group.g(), group.power_g(&a));
+    // The text costs nothing: g times h is as good as any.
+    let text = group.multiply(&g, &h);
+    let mut back = None;
+    if mauls {
+        let (alpha, inverse) = loop {
+            let alpha = draw();
+            if let Some(inverse) = group.inverse(&alpha) {
+                break (alpha, inverse);
+            }
+        };
+        let beta = draw();
+        (g, h) = (group.power(&g, &alpha), group.power(&h, &beta));
+        back = Some(group.times(&beta, &inverse));
+    }
+    let power_g = |x: &G::Scalar| if mauls { group.power(&g, x) } else { group.power_g(x) };
+    let (mut c0, mut c1) = (power_g(&b), group.multiply(&group.power(&h, &b), &text));
+    if rerandomises {
+        let r = draw();
+        (c0, c1) = (group.multiply(&c0, &power_g(&r)), group.multiply(&c1, &group.power(&h, &r)));
+    }
+    if let Some(back) = back {
+        c0 = group.power(&c0, &back);
+    }
+    black_box(group.multiply(&c1, &group.invert(&group.power(&c0, &a)))) == text
+}

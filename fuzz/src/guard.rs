@@ -1,0 +1,185 @@
+//! What a guard decodes, and its machine and that of its client, driven by a list of operations.
+
+use std::collections::BTreeMap;
+
+use mezza_core::{Machine, Secret, Time};
+use mezza_guard::client::{self, GuardClient};
+use mezza_guard::coin::{CoinEncoding, CoinKey, CoinPurpose, SlotName};
+use mezza_guard::coins::Uniform;
+use mezza_guard::gkx::GkxGuard;
+use mezza_guard::guard::{
+    Destination, Guard, GuardClientSettings, GuardConnection, GuardSettings, GuardSide, Input,
+    Opening, Output, StrictPolicy,
+};
+use mezza_guard::keys::PairingKey;
+use mezza_guard::ledger::{LedgerRecord, SlotLedger};
+use mezza_guard::rule::{Check, Field, FrameRule, RuleTable};
+use mezza_guard::wire::control::{Control, GuardMode};
+use mezza_guard::{Message, Ristretto};
+use mezza_sim::{Operations, SimRng, handle_checked};
+
+const FIELDS: &[Field] = &[
+    Field::new(0, 2, Check::Constant(&[1, 0x15])),
+    Field::new(2, 4, Check::Counter),
+    Field::new(6, 32, Check::Element(CoinEncoding::X25519, CoinPurpose::LinkDialling)),
+    Field::new(38, 2, Check::Mac),
+];
+
+fn pairing() -> PairingKey {
+    PairingKey::from_secret(Secret::init_with(|key| key.fill(1)))
+}
+
+fn settings(mode: GuardMode) -> GuardSettings {
+    let rule = |kind| FrameRule { kind, bytes: 40, fields: FIELDS };
+    let key = pairing();
+    let clients = BTreeMap::from([(key.client(), GuardClientSettings { key, inbound: mode })]);
+    GuardSettings {
+        policy: if mode == GuardMode::Blind { StrictPolicy::Report } else { StrictPolicy::Strict },
+        table: RuleTable::new([0x15, 0x16, 0x17].map(rule)).expect("fields that tile"),
+        encoding: CoinEncoding::X25519,
+        record_lengths: &[4],
+        clients,
+        destinations: BTreeMap::from([(1, Destination { pins: None, counter: None })]),
+    }
+}
+
+/// Messages, control frames, frames of GKX, ledgers, stored coins.
+pub fn decoders(data: &[u8]) {
+    let group = Ristretto::new();
+    if let Ok(message) = Message::decode(&group, data) {
+        assert_eq!(message.encode(&group), data);
+    }
+    if let Ok(control) = Control::read_clear(data) {
+        assert_eq!(control.clear(), data);
+    }
+    let mut dice = SimRng::new(1, 0);
+    for mut guard in [GkxGuard::dialling(), GkxGuard::answering()] {
+        let _ = guard.outgoing(&group, data, &mut Uniform, dice.rng());
+        let _ = guard.incoming(&group, data, &mut Uniform, dice.rng());
+    }
+    if let Ok((ledger, whole)) = SlotLedger::load(data) {
+        assert!(whole <= data.len());
+        let short: Vec<u8> = ledger.compact().iter().flat_map(LedgerRecord::encode).collect();
+        let (again, all) = SlotLedger::load(&short).expect("a compact ledger loads");
+        assert_eq!((all, again.compact()), (short.len(), ledger.compact()));
+    }
+    let _ = GuardClient::new(pairing(), CoinEncoding::X25519).load(data);
+}
+
+/// One of each.
+pub fn decoder_seeds() -> Vec<Vec<u8>> {
+    let group = Ristretto::new();
+    let element = |kind: u8, count: usize| {
+        let one = Message::<Ristretto>::key(mezza_guard::Group::h(&group)).encode(&group);
+        [&[kind][..], &one[1..].repeat(count)].concat()
+    };
+    let slot = mezza_guard::coin::SlotIndex {
+        name: SlotName { client: pairing().client(), purpose: CoinPurpose::LinkDialling, dest: 1 },
+        index: 3,
+    };
+    let ledger = [
+        LedgerRecord::Point(slot, [2; 32], mezza_guard::coin::CoinEra([1; 32])),
+        LedgerRecord::Advanced(slot, Some(7)),
+        LedgerRecord::Refused(pairing().client(), 1, Time::from_ms(5)),
+    ];
+    let hail = Control::Hail { client: pairing().client(), nonce: [4; 32] }.clear();
+    let ledger = ledger.iter().flat_map(LedgerRecord::encode).collect();
+    let frame = |kind: u8, body: &[u8]| [&[1, kind], body].concat();
+    let both = element(0, 2);
+    vec![
+        element(1, 1),
+        element(2, 2),
+        element(6, 2),
+        hail,
+        ledger,
+        frame(1, &both[1..]),
+        frame(2, &element(0, 1)[1..]),
+    ]
+}
+
+/// A guard beside its client: frames arrive whole, damaged, twice or on the wrong side.
+pub fn machine(data: &[u8]) {
+    let mut operations = Operations::new(data);
+    let mode = if operations.byte() & 1 == 0 { GuardMode::Coins } else { GuardMode::Blind };
+    let mut dice = SimRng::new(operations.byte().into(), 0);
+    let key = CoinKey::from_secret(Secret::init_with(|key| key.fill(3)));
+    let (mut guard, era) = Guard::start(settings(mode), key, SlotLedger::default(), dice.rng());
+    let mut client = GuardClient::new(pairing(), CoinEncoding::X25519);
+    let (mut now, mut ledger, mut frames) = (Time::from_ms(1_000), era.encode(), Vec::new());
+    while let Some(operation) = operations.next(10) {
+        let conn = GuardConnection(operations.below(4) as u64);
+        let side = if operations.byte() & 1 == 0 { GuardSide::Inside } else { GuardSide::Wire };
+        let me = pairing().client();
+        let input = match operation {
+            0 => Input::Opened(conn, Opening::Inside),
+            1 => Input::Opened(conn, Opening::Wire(me, operations.byte().into())),
+            2 => Input::Opened(conn, Opening::Pinned(me, 1)),
+            3 => Input::Dialled(conn),
+            4 => Input::Closed(conn, side),
+            5 => {
+                now = now.plus_ms(u64::from(operations.byte()) * 100);
+                guard.wake(now, dice.rng());
+                client.wake(now, dice.rng());
+                Input::DialFailed(conn)
+            }
+            6 => {
+                let dial = client::Input::Dial(conn, mode, operations.below(3) as u16);
+                let _ = handle_checked(&mut client, dial, now, dice.rng());
+                Input::Dialled(conn)
+            }
+            7 => Input::ResetSlot(SlotName {
+                client: me,
+                purpose: CoinPurpose::LinkDialling,
+                dest: 1,
+            }),
+            8 => {
+                let at = operations.below(frames.len());
+                let mut frame: Vec<u8> = frames.get(at).cloned().unwrap_or_default();
+                let place = operations.below(frame.len());
+                if let (true, Some(byte)) = (operations.byte() & 1 == 0, frame.get_mut(place)) {
+                    *byte ^= 1;
+                }
+                Input::Frame(conn, side, frame)
+            }
+            _ => {
+                let frame = [&[1, 0x15][..], &operations.bytes(38)].concat();
+                frames.push(frame.clone());
+                Input::Frame(conn, side, frame)
+            }
+        };
+        let _ = handle_checked(&mut guard, input, now, dice.rng());
+        drain(&mut guard, &mut client, (now, &mut dice), (&mut ledger, &mut frames));
+    }
+    let (_, whole) = SlotLedger::load(&ledger).expect("what was appended loads again");
+    assert_eq!(whole, ledger.len());
+}
+
+fn drain(
+    guard: &mut Guard,
+    client: &mut GuardClient,
+    (now, dice): (Time, &mut SimRng),
+    (ledger, frames): (&mut Vec<u8>, &mut Vec<Vec<u8>>),
+) {
+    for _ in 0..64 {
+        while let Some(output) = guard.poll() {
+            match output {
+                Output::Persist(_, record) => ledger.extend(record.encode()),
+                Output::Send(conn, GuardSide::Inside, frame) => {
+                    frames.push(frame.clone());
+                    let input = client::Input::Frame(conn, frame);
+                    let _ = handle_checked(client, input, now, dice.rng());
+                }
+                Output::DialClient(conn, _) => {
+                    let _ = handle_checked(client, client::Input::Accepted(conn), now, dice.rng());
+                }
+                _ => {}
+            }
+        }
+        let Some(output) = client.poll() else { return };
+        if let client::Output::Send(conn, frame) = output {
+            frames.push(frame.clone());
+            let input = Input::Frame(conn, GuardSide::Inside, frame);
+            let _ = handle_checked(guard, input, now, dice.rng());
+        }
+    }
+}
