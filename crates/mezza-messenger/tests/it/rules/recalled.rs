@@ -129,7 +129,7 @@ fn msg_26_what_was_sealed_before_a_block_stays_here() {
     stage.alone(Command::Block { contact, blocked: false });
     stage.now = stage.now.plus_ms(Time::MINUTE_MS);
     stage.alone(RelayInput::Down { connection: connection() });
-    assert!(carries(&stage.alone(up())).len() >= 1, "it is owed again");
+    assert!(!carries(&stage.alone(up())).is_empty(), "it is owed again");
 }
 
 /// After a rest of any length the next note calls, and is there within three call rounds.
