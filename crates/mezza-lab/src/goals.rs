@@ -2,6 +2,7 @@
 
 pub mod lanes;
 mod measurement;
+pub mod mesh;
 pub mod mixnet;
 pub mod node;
 pub mod ratchet;
@@ -50,6 +51,8 @@ pub enum PartName {
     Mixnet,
     /// Many inputs at once
     Lanes,
+    /// Crowds and nodes of the mesh
+    Mesh,
 }
 
 impl PartName {
@@ -60,11 +63,12 @@ impl PartName {
             Self::Ratchet => "ratchet",
             Self::Mixnet => "mixnet",
             Self::Lanes => "lanes",
+            Self::Mesh => "mesh",
         }
     }
 
     /// All parts, in the order of the list.
-    pub const ALL: [Self; 4] = [Self::Node, Self::Lanes, Self::Ratchet, Self::Mixnet];
+    pub const ALL: [Self; 5] = [Self::Node, Self::Lanes, Self::Ratchet, Self::Mixnet, Self::Mesh];
 
     /// The measurements, the raw file, and the peers of the rows.
     fn goals(self) -> (&'static [Measurement], &'static str, &'static [&'static str]) {
@@ -72,6 +76,7 @@ impl PartName {
             Self::Node => (node::ALL, "node-goals", &[]),
             Self::Lanes => (lanes::ALL, "lanes-goals", lanes::PEERS),
             Self::Ratchet => (ratchet::ALL, "ratchet-goals", ratchet::PEERS),
+            Self::Mesh => (mesh::ALL, "mesh-goals", &[]),
             Self::Mixnet => (mixnet::ALL, "mixnet-goals", mixnet::PEERS),
         }
     }
@@ -195,6 +200,7 @@ mod tests {
         assert_eq!(ids(PartName::Node), ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9"]);
         assert_eq!(ids(PartName::Ratchet), ["T1", "T2", "T3", "T4", "T5"]);
         assert_eq!(ids(PartName::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"]);
+        assert_eq!(ids(PartName::Mesh), ["T1", "T11", "T4", "T5"]);
         assert_eq!(ids(PartName::Lanes), ["L1", "L2", "L3", "L6"]);
     }
 
@@ -267,7 +273,16 @@ mod tests {
         T6 entry, memory of a client <= 16 KiB
         T6 load, memory of a client <= 16 KiB
         T6 onions of the load by core >= 100000 /s
-        T8 rounds that open before one comes back <= 2 rounds";
+        T8 rounds that open before one comes back <= 2 rounds
+        T1 600 users who sit / counted bit tests >= 0.08 x
+        T1 600 users who walk / counted bit tests >= 0.045 x
+        T1 1,000 users who sit / counted bit tests >= 0.12 x
+        T4 arrived, 600 users who sit >= 99.9 %
+        T4 mean latency, 600 users who sit <= 1.2 s
+        T4 arrived, 600 users who walk >= 99 %
+        T5 bytes sent for each cell and device <= 290 bytes
+        T11 cells from one node to the next by bytes >= 5000 /s
+        T11 store of a node for 1,000 live cells <= 10 MB";
 
     #[test]
     fn every_limit_is_that_of_its_design() {

@@ -10,6 +10,7 @@
 
 mod aws_lc;
 pub mod bare;
+pub mod crowd;
 pub mod device;
 mod lanes;
 mod messages;

@@ -20,13 +20,13 @@ use alloc::vec::Vec;
 use rand_core::Rng;
 
 use crate::chance::below;
-use crate::clock::MeshClock;
+use crate::clock::{Grade, MeshClock};
 use crate::epoch::Age;
 use crate::frame::{Beacon, MeshFrame, Name};
 use crate::limits::{BEACON, BEACON_QUIET, HAVE, MS, NEVER, SECOND, SHORTS_PER_FRAME};
 use crate::set::{Marks, Set, Slot, bits, highest};
-use crate::table::CellTable;
 use crate::table::rows::Seat;
+use crate::table::{CellFacts, CellTable};
 use ask::{Hold, Request};
 use give::Given;
 pub use neighbours::{MeshNeighbour, NeighbourId};
@@ -144,6 +144,14 @@ struct Link {
     news: bool,
 }
 
+impl Link {
+    /// When it has something to send at the latest.
+    fn due(&self) -> u64 {
+        let others = self.want_at.min(self.sync_at).min(self.give_at);
+        self.beacon_at.min(self.have_at).min(others)
+    }
+}
+
 /// All rules of one device.
 #[derive(Clone, Debug)]
 pub struct Engine {
@@ -164,8 +172,9 @@ pub struct Engine {
     opened: u64,
     expire_at: u64,
     cur: u32,
-    live: u32,
-    sum: u32,
+    /// Live cells and their sums: of the two classes that travel by datagram, and of the others.
+    live: [u32; 2],
+    sum: [u32; 2],
     /// Beacons show no sum before this: a set that nobody else has would link two names.
     shy_until: u64,
     /// The least of all deadlines.
@@ -199,8 +208,8 @@ impl Engine {
             opened: 0,
             expire_at,
             cur,
-            live: 0,
-            sum: 0,
+            live: [0; 2],
+            sum: [0; 2],
             shy_until: 0,
             due: expire_at,
             counts: EngineCounts::default(),
@@ -256,7 +265,19 @@ impl Engine {
 
     /// Number of live cells.
     pub fn live(&self) -> u32 {
-        self.live
+        self.live[0] + self.live[1]
+    }
+
+    /// Number and sum of the live cells that travel on a link.
+    fn live_on(&self, link: &Link) -> (u32, u32) {
+        let (mut live, mut sum) = (0, 0);
+        for (at, classes) in [0b0011, 0b1100].into_iter().enumerate() {
+            if link.classes & classes != 0 {
+                live += self.live[at];
+                sum ^= self.sum[at];
+            }
+        }
+        (live.min(u32::from(u16::MAX)), sum)
     }
 
     /// What it counted.
@@ -282,6 +303,109 @@ impl Engine {
     #[inline]
     pub fn due(&self) -> u64 {
         self.due
+    }
+
+    /// When a link has something to send at the latest.
+    pub fn link_due(&self, link: MeshLinkId) -> u64 {
+        self.links.get(usize::from(link)).filter(|link| link.up).map_or(NEVER, Link::due)
+    }
+
+    /// When a tick begins, or the clock wants to be looked at again.
+    pub fn tick_due(&self) -> u64 {
+        self.expire_at
+    }
+
+    /// Does what time brings without sending anything.
+    pub fn tick(&mut self, now: u64, table: &mut impl CellTable) {
+        self.catch_up(table);
+        self.age(now, table);
+        self.reckon();
+    }
+
+    /// The device's own clock was read: it says `anchor` µs more than the monotonic one.
+    pub fn read_clock(&mut self, anchor: i64, grade: Grade, now: u64, table: &mut impl CellTable) {
+        self.clock.read(anchor, grade);
+        self.expire_at = now;
+        self.tick(now, table);
+    }
+
+    /// A person decided that the neighbours' clocks are right. Whether there was something to decide.
+    pub fn trust_neighbours(&mut self, now: u64, table: &mut impl CellTable) -> bool {
+        let moved = self.clock.trust_neighbours();
+        self.expire_at = now;
+        self.tick(now, table);
+        moved
+    }
+
+    /// A link is gone, and everybody who was heard on it.
+    pub fn link_down(&mut self, id: MeshLinkId, table: &mut impl CellTable) {
+        for at in 0..self.neighbours.len() {
+            if self.neighbours[at].as_ref().is_some_and(|n| n.link == id) {
+                self.part(at as NeighbourId, table);
+            }
+        }
+        if let Some(link) = self.links.get_mut(usize::from(id)) {
+            link.up = false;
+            for word in 0..table.rows().words() {
+                for column in [FRESH, OWED, column::GIVEN] {
+                    *self.link_bits(table, id, word, column) = 0;
+                }
+            }
+        }
+        self.reckon();
+    }
+
+    /// Takes a new name: whatever is known of links and neighbours is dropped, nothing is sent before
+    /// `silent_until`, and no sum is shown before `shy_until`.
+    pub fn rename(
+        &mut self,
+        name: Name,
+        veil: i64,
+        (silent_until, shy_until): (u64, u64),
+        table: &mut impl CellTable,
+    ) {
+        for at in 0..self.neighbours.len() {
+            self.part(at as NeighbourId, table);
+        }
+        self.clock.veil(veil);
+        (self.name, self.shy_until) = (name, shy_until);
+        for id in 0..self.links.len() as MeshLinkId {
+            for word in 0..table.rows().words() {
+                *self.link_bits(table, id, word, OWED) = 0;
+            }
+            let link = &mut self.links[usize::from(id)];
+            let fresh = if link.fresh.is_empty() { NEVER } else { silent_until };
+            (link.beacon_at, link.have_at) = (silent_until, fresh);
+            (link.want_at, link.give_at, link.sync_at) = (NEVER, NEVER, NEVER);
+            link.owed = Marks::new();
+        }
+        self.reckon();
+    }
+
+    /// Whether a cell of this slot that comes from `from` now would be taken.
+    pub fn expects(&self, from: NeighbourId, slot: Slot, now: u64, table: &impl CellTable) -> bool {
+        let hot = table.rows().hot(self.seat, slot / 64);
+        let is = |column: usize| hot[column] >> (slot % 64) & 1 == 1;
+        let compared = self.neighbour(from).is_some_and(|n| n.sync_until > now);
+        !is(KNOWN) && (is(MISSING) || compared)
+    }
+
+    /// Whether this slot was announced and is still waited for.
+    pub fn misses(&self, slot: Slot, table: &impl CellTable) -> bool {
+        table.rows().hot(self.seat, slot / 64)[MISSING] >> (slot % 64) & 1 == 1
+    }
+
+    /// The slot will be used for another cell: nothing is known of it any more.
+    pub fn release(&mut self, slot: Slot, table: &mut impl CellTable) {
+        let (word, bit) = (slot / 64, 1 << (slot % 64));
+        if self.holds(slot, table) {
+            self.leaves(table.facts(slot));
+        }
+        self.found(word, bit, table);
+        self.bury(table, word, bit);
+        table.rows_mut().clear_slot(self.seat, slot);
+        self.requests.iter_mut().filter(|r| r.word == word).for_each(|r| r.mask &= !bit);
+        self.holds.iter_mut().filter(|h| h.word == word).for_each(|h| h.mask &= !bit);
     }
 
     /// A cell of this device itself. Whether it was taken: its tick has to be live.
@@ -318,8 +442,8 @@ impl Engine {
             }
             MeshFrame::Want { to, set, .. } => self.overhear_want(*to, set, now, table),
             MeshFrame::Data(set) => self.hear_data(from, set, now, table, taken),
-            MeshFrame::Sync { to, held } if *to == self.name => {
-                self.hear_sync(from, held, now, table);
+            MeshFrame::Sync { to, held, within } if *to == self.name => {
+                self.hear_sync(from, held, within.as_ref(), now, table);
             }
             MeshFrame::Busy { to, wait_ms } if *to == self.name => {
                 self.hear_busy(from, now + u64::from(*wait_ms) * MS);
@@ -382,7 +506,7 @@ impl Engine {
         now: u64,
         (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
     ) -> MeshFrame {
-        if self.settings.votes && self.clock.vote(rng) {
+        if self.settings.votes && self.clock.vote(self.around(now), rng) {
             self.expire_at = self.clock.next_tick(now).min(now + SECOND);
         }
         self.forget_silent(now, table);
@@ -396,11 +520,12 @@ impl Engine {
         link.news = false;
         link.beacon_at = now + every - every / 10 + below(rng, every as usize / 5 + 1) as u64;
         let shown = now >= self.shy_until;
+        let (live, sum) = self.live_on(&self.links[usize::from(id)]);
         MeshFrame::Beacon(Beacon {
             stamp: self.clock.stamp(now),
             agreed: quiet,
-            live: if shown { self.live.min(u32::from(u16::MAX)) as u16 } else { 0 },
-            sum: if shown { self.sum } else { 0 },
+            live: if shown { live as u16 } else { 0 },
+            sum: if shown { sum } else { 0 },
         })
     }
 
@@ -440,8 +565,9 @@ impl Engine {
         let hot = table.rows_mut().hot_mut(self.seat, word);
         hot[KNOWN] |= new;
         hot[HELD] |= new;
-        self.live += new.count_ones();
-        self.sum ^= sum;
+        let small = usize::from(class >= 2);
+        self.live[small] += new.count_ones();
+        self.sum[small] ^= sum;
         for id in 0..self.links.len() as MeshLinkId {
             let link = &mut self.links[usize::from(id)];
             if !link.up || link.classes >> class & 1 == 0 {
@@ -492,14 +618,20 @@ impl Engine {
                 let facts = table.facts(64 * word + bit);
                 if facts.life.judge(facts.tick, cur) != Age::Live {
                     dead |= 1 << bit;
-                    self.sum ^= facts.sum;
+                    self.leaves(facts);
                 }
             }
             if dead != 0 {
-                self.live -= dead.count_ones();
                 self.bury(table, word, dead);
             }
         }
+    }
+
+    /// A cell is not live any more.
+    fn leaves(&mut self, facts: CellFacts) {
+        let small = usize::from(facts.class >= 2);
+        self.live[small] -= 1;
+        self.sum[small] ^= facts.sum;
     }
 
     /// Cells leave the store: no column but that of the known ones and those of the neighbours names
@@ -528,22 +660,19 @@ impl Engine {
         self.opened += 1;
         // The ring is longer than cells live; what is left here is past its time.
         let hot = table.rows().hot(self.seat, word);
-        self.live -= hot[HELD].count_ones();
-        self.missing_count -= hot[MISSING].count_ones();
+        let (held, missing) = (hot[HELD].count_ones(), hot[MISSING].count_ones());
+        self.live[0] = self.live[0].saturating_sub(held);
+        self.missing_count -= missing;
         self.missing.clear(word);
         table.rows_mut().clear_word(self.seat, word);
-        if self.live == 0 {
-            self.sum = 0;
+        if self.live[0] == 0 {
+            self.sum[0] = 0;
         }
     }
 
     /// The least of all deadlines.
     fn reckon(&mut self) {
-        let of_link = |link: &Link| {
-            let times = [link.beacon_at, link.have_at, link.want_at, link.sync_at, link.give_at];
-            times.into_iter().min().unwrap_or(NEVER)
-        };
-        let links = self.links.iter().filter(|link| link.up).map(of_link);
+        let links = self.links.iter().filter(|link| link.up).map(Link::due);
         self.due = links.min().unwrap_or(NEVER).min(self.expire_at);
     }
 }

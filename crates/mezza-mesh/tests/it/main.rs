@@ -2,3 +2,5 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod crowd;
+mod pairs;
+mod town;
