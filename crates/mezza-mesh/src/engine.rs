@@ -82,6 +82,10 @@ pub struct EngineSettings {
     pub ask: u64,
     /// How long requests are gathered, µs.
     pub gather: u64,
+    /// How long somebody else's request delays one's own, µs.
+    pub hold: u64,
+    /// A cell goes out on a link at most once in this time, µs.
+    pub repeat: u64,
     /// Least time between comparisons with a neighbour whose sum differs, µs.
     pub sync: u64,
     /// Whether each neighbour has a budget of new cells, and SYNC one of answers.
@@ -92,6 +96,15 @@ pub struct EngineSettings {
     pub votes: bool,
 }
 
+impl EngineSettings {
+    /// Without any wait or budget: what can be reached at all, and how soon.
+    pub fn without_waits() -> Self {
+        let (have, ask, gather, hold, repeat, sync) = (0, 0, 0, 0, 0, 0);
+        let budgets = false;
+        Self { have, ask, gather, hold, repeat, sync, budgets, ..Self::default() }
+    }
+}
+
 impl Default for EngineSettings {
     fn default() -> Self {
         Self {
@@ -99,6 +112,8 @@ impl Default for EngineSettings {
             have: HAVE,
             ask: crate::limits::ASK,
             gather: crate::limits::GATHER,
+            hold: crate::limits::HOLD,
+            repeat: crate::limits::REPEAT,
             sync: crate::limits::SYNC_DIFFERS,
             budgets: true,
             burst: 1,

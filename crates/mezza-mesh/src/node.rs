@@ -157,7 +157,9 @@ impl Node {
         // Names of what is past stay as long as there is room for a quarter of the table.
         let past: Vec<_> = self.ids.past().collect();
         free.extend(past.iter().rev().skip(self.settings.store_bytes / 512 / 4));
-        free.into_iter().for_each(|slot| self.release(slot));
+        for slot in free {
+            self.release(slot);
+        }
     }
 
     /// A slot becomes free.

@@ -97,7 +97,9 @@ impl FromIterator<Slot> for Set {
         let mut slots: Vec<Slot> = slots.into_iter().collect();
         slots.sort_unstable();
         let mut set = Self::default();
-        slots.into_iter().for_each(|slot| set.insert(slot));
+        for slot in slots {
+            set.insert(slot);
+        }
         set
     }
 }

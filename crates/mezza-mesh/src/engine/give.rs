@@ -4,7 +4,7 @@ use super::column::{AHEAD, GIVEN, HELD, KNOWN, MISSING, OWED};
 use super::{Engine, MeshLinkId, NeighbourId};
 use crate::epoch::Age;
 use crate::frame::MeshFrame;
-use crate::limits::{CLASSES, DRAWN_FIRST, NEVER, REPEAT, SECOND};
+use crate::limits::{CLASSES, DRAWN_FIRST, NEVER, SECOND};
 use crate::set::{Set, Slot, WordMask, bits, highest};
 use crate::table::CellTable;
 
@@ -156,7 +156,7 @@ impl Engine {
                 link.owed.clear(word);
             }
             if held != 0 {
-                link.given.push_back(Given { until: now + REPEAT, word, mask: held });
+                link.given.push_back(Given { until: now + self.settings.repeat, word, mask: held });
                 set.push(word, held);
                 room -= held.count_ones();
             }

@@ -122,6 +122,10 @@ impl Engine {
             Some(place) => *place = neighbour,
             None => self.neighbours.push(neighbour),
         }
+        // A contact begins with a comparison.
+        let at = &mut self.links[usize::from(link)].sync_at;
+        *at = (*at).min(now);
+        self.due = self.due.min(now);
         self.names.resize(self.neighbours.len(), NEVER);
         self.names[id] = name;
         if id >= table.rows().neighbours() {

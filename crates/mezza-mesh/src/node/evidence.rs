@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
+use super::hear::cell_out;
 use super::{Error, LinkNumber, Node, Output};
 use crate::cell::MeshCell;
 use crate::epoch::{Age, Life};
@@ -142,7 +143,7 @@ impl Node {
         if self.ids.is_over(Origin::Bundle, cell.facts(), cell.bytes().len()) {
             return Err(Error::Share);
         }
-        let out = self.cell_out(&cell);
+        let out = cell_out(&cell);
         self.store(slot, cell, Origin::Bundle, now);
         self.outputs.push_back(out);
         Ok(())

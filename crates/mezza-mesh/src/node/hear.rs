@@ -174,7 +174,7 @@ impl Node {
         if live {
             self.make_room(cell.bytes().len());
         }
-        let out = self.cell_out(&cell);
+        let out = cell_out(&cell);
         // The engine judges by what the table says of the slot.
         self.ids.put(slot, id, cell, Origin::Neighbour(name));
         let mut taken = false;
@@ -229,12 +229,6 @@ impl Node {
         }
     }
 
-    /// What whoever tries to open cells is given.
-    pub(super) fn cell_out(&self, cell: &MeshCell) -> Output {
-        let facts = cell.facts();
-        Output::Cell { payload: cell.payload().to_vec(), tick: facts.tick, life: facts.life }
-    }
-
     /// All live cells: for a file, or for whoever begins to listen.
     pub fn cells(&self) -> Vec<&MeshCell> {
         let live = |(slot, cell): (Slot, _)| self.engine.holds(slot, &self.ids).then_some(cell);
@@ -247,6 +241,12 @@ impl Node {
         all.sort_unstable();
         all
     }
+}
+
+/// What whoever tries to open cells is given.
+pub(super) fn cell_out(cell: &MeshCell) -> Output {
+    let facts = cell.facts();
+    Output::Cell { payload: cell.payload().to_vec(), tick: facts.tick, life: facts.life }
 }
 
 /// All places are taken: at most eight a minute go to newcomers, by lot.

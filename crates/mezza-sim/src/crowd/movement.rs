@@ -86,6 +86,12 @@ fn range(dice: &mut crate::SimRng, low: f64, high: f64) -> f64 {
     low + (high - low) * unit(dice)
 }
 
+/// The whole part of a number that is not negative.
+#[expect(clippy::cast_sign_loss, reason = "the caller has looked")]
+fn whole(number: f64) -> u64 {
+    number as u64
+}
+
 /// A number of the standard normal law (Box and Muller).
 fn normal(dice: &mut crate::SimRng) -> f64 {
     let (u, v) = (unit(dice).max(1e-9), unit(dice));

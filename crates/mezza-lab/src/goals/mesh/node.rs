@@ -61,13 +61,7 @@ struct Pair {
 
 impl Pair {
     fn new(seed: u64) -> Result<Self> {
-        let engine = EngineSettings {
-            have: 0,
-            ask: 0,
-            gather: 0,
-            budgets: false,
-            ..EngineSettings::default()
-        };
+        let engine = EngineSettings::without_waits();
         let settings = NodeSettings { engine, own_rate: None, ..NodeSettings::default() };
         let node = || Node::new(settings.clone(), MeshNetwork::new("open", None), Time::from_ms(1));
         let mut pair = Self {

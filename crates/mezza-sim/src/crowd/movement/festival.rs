@@ -93,7 +93,7 @@ impl Festival {
             );
             group.to = Place { x: spot.x + far * angle.cos(), y: spot.y + far * angle.sin() };
             let stay = STAY_S * (STAY_SIGMA * normal(&mut self.dice)).exp();
-            group.leave_s = self.second + stay.clamp(60.0, 14_400.0) as u64;
+            group.leave_s = self.second + super::whole(stay.clamp(60.0, 14_400.0));
         }
     }
 }

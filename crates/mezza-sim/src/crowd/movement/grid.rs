@@ -40,7 +40,7 @@ impl Grid {
     /// A grid of so many people.
     pub fn new(count: usize, density: Density, seed: u64) -> Self {
         let mut dice = SimRng::new(seed, 0x6772_6964);
-        let side = (1..).find(|side| side * side >= count).unwrap_or(1);
+        let side = count.isqrt() + usize::from(count.isqrt().pow(2) < count);
         let mut jitter = |at: usize| f64::from(at as u32) + range(&mut dice, -0.03, 0.03);
         let places =
             (0..count).map(|n| Place { x: jitter(n % side), y: jitter(n / side) }).collect();

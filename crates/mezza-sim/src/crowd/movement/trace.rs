@@ -5,7 +5,7 @@
 //! | ONE | `t CONN a b up` and `t CONN a b down` |
 //! | contact list | `t i j`: in range during the interval that ends at t |
 //! | positions | `t id x y` |
-//! | BonnMotion | one line a device: `t x y t x y ..`, straight lines between |
+//! | `BonnMotion` | one line a device: `t x y t x y ..`, straight lines between |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +65,9 @@ impl ContactTrace {
             Some((second(t)?, pair(a, b)?))
         })?;
         let mut ends: BTreeMap<Pair, Vec<u64>> = BTreeMap::new();
-        seen.into_iter().for_each(|(t, pair)| ends.entry(pair).or_default().push(t));
+        for (t, pair) in seen {
+            ends.entry(pair).or_default().push(t);
+        }
         let mut changes = Vec::new();
         for (pair, mut times) in ends {
             times.sort_unstable();
@@ -108,12 +110,16 @@ impl PlaceTrace {
             Some((number(t)?, id.parse().ok()?, Place { x: number(x)?, y: number(y)? }))
         })?;
         let mut points: BTreeMap<DeviceId, Vec<_>> = BTreeMap::new();
-        lines.into_iter().for_each(|(t, id, place)| points.entry(id).or_default().push((t, place)));
-        points.values_mut().for_each(|list| list.sort_by(|a, b| a.0.total_cmp(&b.0)));
+        for (t, id, place) in lines {
+            points.entry(id).or_default().push((t, place));
+        }
+        for list in points.values_mut() {
+            list.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
         Ok(Self { points })
     }
 
-    /// Reads the form of BonnMotion.
+    /// Reads the form of `BonnMotion`.
     ///
     /// # Errors
     /// The first line that does not fit.
@@ -160,7 +166,7 @@ fn number(word: &str) -> Option<f64> {
 }
 
 fn second(word: &str) -> Option<u64> {
-    number(word).filter(|t| (0.0..1e12).contains(t)).map(|t| t as u64)
+    number(word).filter(|t| (0.0..1e12).contains(t)).map(super::whole)
 }
 
 fn pair(a: &str, b: &str) -> Option<Pair> {
