@@ -60,10 +60,10 @@ fn arrived(to: u32, seed: u64) -> u32 {
     for number in 0..ADDRESSED[to as usize] {
         let now = crowd.now();
         if number % 15 == 0 {
-            crowd.meet(2, 3)
+            crowd.meet(2, 3);
         } else {
-            crowd.part(2, 3)
-        };
+            crowd.part(2, 3);
+        }
         let from = (to + 1 + number % 3) % 4;
         crowd.swarm_mut().0.send(from, to, now);
         crowd.look(from);

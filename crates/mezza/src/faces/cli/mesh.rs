@@ -39,7 +39,7 @@ pub(crate) fn mesh(context: &CliContext, what: &MeshCommand) -> Result<Exit, Fau
         }
         MeshCommand::Send(asked) => send::send(context, asked),
         MeshCommand::Listen(asked) => listen::listen(context, asked),
-        MeshCommand::Crowd(asked) => crowd::crowd(context.out, asked),
+        MeshCommand::Crowd(asked) => Ok(crowd::crowd(context.out, asked)),
     }
 }
 

@@ -9,7 +9,7 @@ use mezza_sim::crowd::{Crowd, RadioModel};
 use serde_json::json;
 
 use super::super::show::Out;
-use crate::api::{Exit, Fault};
+use crate::api::Exit;
 use crate::faces::cli::args::{CrowdArgs, MoveName};
 use crate::servers::mesh::crowd::{HostedCrew, START};
 
@@ -19,13 +19,15 @@ const AREA_M2: f64 = 35.0;
 const GOOD_PERCENT: u64 = 30;
 
 /// `mezza mesh crowd`
-pub(super) fn crowd(out: Out, asked: &CrowdArgs) -> Result<Exit, Fault> {
+pub(super) fn crowd(out: Out, asked: &CrowdArgs) -> Exit {
     let users = asked.users as usize;
     let mut dice = SimRng::new(asked.seed, 1);
     let clocks: Vec<_> = (0..users)
-        .map(|_| match dice.between(0, 99) < GOOD_PERCENT {
-            true => (Grade::Good, 0),
-            false => (Grade::Poor, dice.between(0, 600_000_000).cast_signed() - 300_000_000),
+        .map(|_| {
+            if dice.between(0, 99) < GOOD_PERCENT {
+                return (Grade::Good, 0);
+            }
+            (Grade::Poor, dice.between(0, 600_000_000).cast_signed() - 300_000_000)
         })
         .collect();
     let settings = CrewSettings { ring: (8 * users).max(2_048), ..CrewSettings::default() };
@@ -59,5 +61,5 @@ pub(super) fn crowd(out: Out, asked: &CrowdArgs) -> Result<Exit, Fault> {
             deliveries.made, deliveries.arrived
         ));
     }
-    Ok(Exit::Done)
+    Exit::Done
 }

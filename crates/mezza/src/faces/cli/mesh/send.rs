@@ -23,7 +23,7 @@ pub(super) fn send(context: &CliContext, asked: &MeshSendArgs) -> Result<Exit, F
     let life = match card.profile() {
         TreeProfile::Minute => 0,
         TreeProfile::FiveMinutes => 1,
-        _ => 2,
+        TreeProfile::Hour => 2,
     };
     let payload = hibe::seal::payload()?;
     let envelope = hibe::seal::envelope(&card, tick, &payload, asked.bucket)?;
