@@ -206,3 +206,72 @@ fn a_bundle_brings_cells_to_an_island_and_is_judged_cell_by_cell() {
     assert!(town.residents[1].cells.contains_key(&payload));
     assert!(mezza_mesh::bundle::decode(b"MZB1\xff\xff\xff\xff").is_err());
 }
+
+/// The frames of one kind that name a cell.
+fn naming(town: &Town, n: usize, kind: u8, payload: &[u8]) -> Vec<u64> {
+    let tick = town.tick(0);
+    let cell = mezza_mesh::MeshCell::new(Life::Minute, tick, payload).unwrap();
+    let (id, whole) = (cell.id(), cell.bytes().to_vec());
+    let names = |frame: &[u8]| match frame[0] {
+        4 => frame[7..] == whole[..],
+        _ => frame.windows(8).any(|window| window == &id[..8]),
+    };
+    let frames = town.residents[n].sent.iter().filter(|(_, f)| f[0] == kind && names(f));
+    frames.map(|(at, _)| *at).collect()
+}
+
+#[test]
+fn mesh_11_each_cell_is_asked_of_one_neighbour_at_a_time() {
+    let mut town = Town::new(5, 11, &NodeSettings::default()).room().start();
+    town.run(15_000);
+    let payload = town.send(0, 6);
+    town.run(1_400);
+    for n in 1..5 {
+        assert!(naming(&town, n, 3, &payload).len() <= 1, "node {n}");
+        assert!(town.residents[n].cells.contains_key(&payload));
+    }
+}
+
+#[test]
+fn mesh_12_a_cell_goes_out_once_in_200_ms() {
+    let mut town = Town::new(6, 12, &NodeSettings::default()).room().start();
+    town.loss_permille = 300;
+    town.run(15_000);
+    let payload = town.send(0, 6);
+    town.run(4_000);
+    for n in 0..6 {
+        let times = naming(&town, n, 4, &payload);
+        // One that asks again after its patience is answered at once; that is 1.5 s later.
+        assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= 200), "node {n}: {times:?}");
+    }
+}
+
+/// A name that announces an own cell without having been given it shows nothing.
+#[test]
+fn mesh_44_only_who_was_given_a_cell_shows_that_it_is_carried() {
+    let mut town = Town::new(2, 14, &NodeSettings::default()).start();
+    town.run(3_000);
+    let payload = town.send(0, 8);
+    town.run(1_000);
+    let cell = mezza_mesh::MeshCell::new(Life::Minute, town.tick(0), &payload).unwrap();
+    let mut beacon =
+        town.residents[1].sent.iter().rev().find(|(_, f)| f[0] == 1).unwrap().1.clone();
+    beacon[5..11].copy_from_slice(&[4; 6]);
+    town.give(0, Input::Frame { link: 0, source: 5, bytes: beacon });
+    let have = [&[2][..], &[4; 6], &[1], &cell.id()[..8]].concat();
+    town.give(0, Input::Frame { link: 0, source: 5, bytes: have.clone() });
+    town.run(500);
+    assert!(!town.residents[0].said.iter().any(|o| matches!(o, Output::Handed { .. })));
+    // Asked for, given, announced: once.
+    let to =
+        town.residents[0].sent.iter().rev().find(|(_, f)| f[0] == 1).unwrap().1[5..11].to_vec();
+    let want = [&[3][..], &[4; 6], &to, &[1, 0], &cell.id()[..8]].concat();
+    town.give(0, Input::Frame { link: 0, source: 5, bytes: want });
+    town.run(500);
+    for _ in 0..3 {
+        town.give(0, Input::Frame { link: 0, source: 5, bytes: have.clone() });
+    }
+    let handed =
+        town.residents[0].said.iter().filter(|o| matches!(o, Output::Handed { ticket: 8 }));
+    assert_eq!(handed.count(), 1);
+}
