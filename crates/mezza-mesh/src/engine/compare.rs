@@ -40,7 +40,7 @@ impl Engine {
         if neighbour.answered_at == 0 || neighbour.answered_at + SYNC_OPEN <= now {
             (neighbour.answered_at, neighbour.answered) = (now.max(1), 0);
         }
-        let fresh = neighbour.answered >> (slice % 64) & 1 == 0;
+        let fresh = (neighbour.answered >> (slice % 64)) & 1 == 0;
         neighbour.answered |= 1 << (slice % 64);
         fresh || !budgets
     }

@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::hear::cell_out;
-use super::{Error, LinkNumber, Node, Output};
+use super::{Error, Node, Output};
 use crate::cell::MeshCell;
 use crate::epoch::{Age, Life};
 use crate::frame::Name;
@@ -127,34 +127,35 @@ impl Node {
         now: u64,
     ) -> Result<(), Error> {
         let cell = MeshCell::new(life, tick, payload)?;
-        let slot = self.admit(&cell, now)?;
+        self.admit(&cell)?;
         if self.settings.own_rate.is_some_and(|rate| !self.own.pay(rate, now)) {
             return Err(Refusal::Slow.into());
         }
-        self.store(slot, cell, Origin::Own, now);
-        self.own.add(slot, ticket);
+        if let Some(slot) = self.store(cell, Origin::Own, now) {
+            self.own.add(slot, ticket);
+        }
         Ok(())
     }
 
     /// A cell out of a file.
     pub(super) fn import(&mut self, cell: &[u8], now: u64) -> Result<(), Error> {
         let cell = MeshCell::decode(cell)?;
-        let slot = self.admit(&cell, now)?;
+        self.admit(&cell)?;
         if self.ids.is_over(Origin::Bundle, cell.facts(), cell.bytes().len()) {
             return Err(Error::Share);
         }
         let out = cell_out(&cell);
-        self.store(slot, cell, Origin::Bundle, now);
-        self.outputs.push_back(out);
+        if self.store(cell, Origin::Bundle, now).is_some() {
+            self.outputs.push_back(out);
+        }
         Ok(())
     }
 
-    /// Where a cell that nobody gave over a link is put, if it may be.
-    fn admit(&mut self, cell: &MeshCell, now: u64) -> Result<Slot, Error> {
+    /// Whether a cell that nobody gave over a link may be stored. Nothing changes.
+    fn admit(&self, cell: &MeshCell) -> Result<(), Error> {
         if !self.running {
             return Err(Error::NoTime);
         }
-        self.engine.tick(now, &mut self.ids);
         let facts = cell.facts();
         if self.settings.life.is_some_and(|life| life != facts.life) {
             return Err(Refusal::Life.into());
@@ -167,18 +168,22 @@ impl Node {
         if self.ids.named(crate::cell::short(&id)).any(|slot| held(&slot)) {
             return Err(Refusal::Repeated.into());
         }
-        self.make_room(cell.bytes().len());
-        self.ids.place(&id).ok_or(Error::Share)
+        Ok(())
     }
 
-    fn store(&mut self, slot: Slot, cell: MeshCell, from: Origin, now: u64) {
+    /// Stores a cell, with room made for it; its slot, if there is any left.
+    fn store(&mut self, cell: MeshCell, from: Origin, now: u64) -> Option<Slot> {
+        self.make_room(cell.bytes().len());
+        let id = cell.id();
+        let slot = self.ids.place(&id)?;
         self.engine.release(slot, &mut self.ids);
-        self.ids.put(slot, cell.id(), cell, from);
+        self.ids.put(slot, id, cell, from);
         self.engine.originate(slot, now, &mut self.ids);
+        Some(slot)
     }
 
     /// Somebody announced or compared: own cells that it was given are carried on.
-    pub(super) fn note_holder(&mut self, _: LinkNumber, name: Name, set: &Set) {
+    pub(super) fn note_holder(&mut self, name: Name, set: &Set) {
         let news = self.own.has(name, set);
         self.outputs.extend(news);
     }

@@ -75,7 +75,7 @@ impl Node {
             WireFrame::Sync { to, filter, .. } => {
                 self.hear_sync(link, (from, name, to), &filter, now, rng)?;
             }
-            other => self.hear_other(link, from, other, now, rng),
+            other => self.hear_other(from, other, now, rng),
         }
         self.bytes.0 += bytes.len() as u64;
         Ok(())
@@ -83,7 +83,6 @@ impl Node {
 
     fn hear_other(
         &mut self,
-        link: LinkNumber,
         from: NeighbourId,
         frame: WireFrame<'_>,
         now: u64,
@@ -92,7 +91,7 @@ impl Node {
         let frame = match frame {
             WireFrame::Have { name, shorts } => {
                 let set = shorts.into_iter().filter_map(|short| self.ids.expect(short)).collect();
-                self.note_holder(link, name, &set);
+                self.note_holder(name, &set);
                 MeshFrame::Have(set)
             }
             WireFrame::Want { name, to, again, shorts } => {
@@ -152,7 +151,6 @@ impl Node {
     ) -> Result<(), Error> {
         let cell = MeshCell::decode(cell)?;
         let facts = cell.facts();
-        self.engine.tick(now, &mut self.ids);
         let live = facts.life.judge(facts.tick, self.engine.cur()) == Age::Live;
         if self.settings.life.is_some_and(|life| life != facts.life) {
             return Err(Error::Time);
@@ -171,9 +169,10 @@ impl Node {
         if live && self.ids.is_over(Origin::Neighbour(name), facts, cell.bytes().len()) {
             return Err(Error::Share);
         }
-        if live {
-            self.make_room(cell.bytes().len());
-        }
+        self.make_room(if live { cell.bytes().len() } else { 0 });
+        // Room may have been made by freeing the very slot that was free before.
+        let slot = self.ids.place(&id).unwrap_or(slot);
+        let frame = MeshFrame::Data(Set::of(slot));
         let out = cell_out(&cell);
         // The engine judges by what the table says of the slot.
         self.ids.put(slot, id, cell, Origin::Neighbour(name));
@@ -198,10 +197,10 @@ impl Node {
         if to != self.engine.name() {
             return Ok(());
         }
+        let values = filter.values()?;
         if !self.engine.may_compare(from, filter.slice, now) {
             return Err(Error::Compared);
         }
-        let values = filter.values()?;
         let classes = self.links.get(&link).map_or(0, |link| link.kind.classes());
         let (mut held, mut within) = (Set::default(), Set::default());
         for (slot, cell) in self.ids.held() {
@@ -213,7 +212,7 @@ impl Node {
                 }
             }
         }
-        self.note_holder(link, name, &held);
+        self.note_holder(name, &held);
         let frame = MeshFrame::Sync { to, held, within: Some(within) };
         self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| ());
         Ok(())
@@ -221,6 +220,10 @@ impl Node {
 
     /// Makes room in the store.
     pub(super) fn make_room(&mut self, bytes: usize) {
+        let past = if self.ids.has_room() { None } else { self.ids.past().next() };
+        if let Some(slot) = past {
+            self.release(slot);
+        }
         while let Some(slot) = self.ids.victim(bytes, self.engine.cur()) {
             if let Some(ticket) = self.own.expire(slot) {
                 self.outputs.push_back(Output::Expired { ticket });

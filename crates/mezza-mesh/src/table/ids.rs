@@ -235,6 +235,11 @@ impl Ids {
         from != Origin::Own && (share + bytes > quarter || long)
     }
 
+    /// Whether a slot is free.
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
     /// What has to go so that `bytes` more fit: the oldest tick of whoever brought most, one's own last.
     pub fn victim(&self, bytes: usize, cur: u32) -> Option<Slot> {
         if self.bytes + bytes <= self.bytes_max && !self.free.is_empty() {
