@@ -13,6 +13,7 @@ mod device;
 mod frames;
 mod guard;
 mod keyed_peer;
+mod mesh;
 mod mixnet;
 mod mixnet_decoders;
 #[path = "../../crates/mezza-messenger/tests/it/model.rs"]
@@ -71,6 +72,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "device", run: device::operations, seeds: operations::seeds },
     Target { name: "keyed_peer", run: keyed_peer::operations, seeds: operations::seeds },
     Target { name: "records", run: device::records, seeds: device::record_seeds },
+    Target { name: "mesh_frames", run: mesh::frames, seeds: mesh::frame_seeds },
+    Target { name: "mesh_node", run: mesh::node, seeds: operations::seeds },
+    Target { name: "mesh_traces", run: mesh::traces, seeds: mesh::trace_seeds },
     Target { name: "mixnet_client", run: mixnet::client, seeds: operations::seeds },
     Target { name: "mixnet_record", run: mixnet::record, seeds: mixnet::record_seeds },
     Target { name: "mixnet_rows", run: mixnet::rows, seeds: mixnet::row_seeds },

@@ -4,6 +4,7 @@ pub mod guard;
 pub mod hibe;
 pub mod lanes;
 mod measurement;
+pub mod mesh;
 pub mod mixnet;
 pub mod node;
 pub mod ratchet;
@@ -56,6 +57,8 @@ pub enum PartName {
     Hibe,
     /// Reverse firewalls
     Guard,
+    /// Crowds and nodes of the mesh
+    Mesh,
 }
 
 impl PartName {
@@ -68,12 +71,13 @@ impl PartName {
             Self::Lanes => "lanes",
             Self::Hibe => "hibe",
             Self::Guard => "guard",
+            Self::Mesh => "mesh",
         }
     }
 
     /// All parts, in the order of the list.
-    pub const ALL: [Self; 6] =
-        [Self::Node, Self::Lanes, Self::Hibe, Self::Ratchet, Self::Mixnet, Self::Guard];
+    pub const ALL: [Self; 7] =
+        [Self::Node, Self::Lanes, Self::Hibe, Self::Ratchet, Self::Mixnet, Self::Guard, Self::Mesh];
 
     /// The measurements, the raw file, and the peers of the rows.
     fn goals(self) -> (&'static [Measurement], &'static str, &'static [&'static str]) {
@@ -82,6 +86,7 @@ impl PartName {
             Self::Lanes => (lanes::ALL, "lanes-goals", lanes::PEERS),
             Self::Hibe => (hibe::ALL, "hibe-goals", hibe::PEERS),
             Self::Ratchet => (ratchet::ALL, "ratchet-goals", ratchet::PEERS),
+            Self::Mesh => (mesh::ALL, "mesh-goals", &[]),
             Self::Mixnet => (mixnet::ALL, "mixnet-goals", mixnet::PEERS),
             Self::Guard => (guard::ALL, "guard-goals", guard::PEERS),
         }
@@ -206,6 +211,7 @@ mod tests {
         assert_eq!(ids(PartName::Node), ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9"]);
         assert_eq!(ids(PartName::Ratchet), ["T1", "T2", "T3", "T4", "T5"]);
         assert_eq!(ids(PartName::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"]);
+        assert_eq!(ids(PartName::Mesh), ["T1", "T11", "T4", "T5"]);
         assert_eq!(ids(PartName::Lanes), ["L1", "L2", "L3", "L6"]);
         assert_eq!(ids(PartName::Hibe), ["H1", "H2", "H3", "H4", "H5", "H6", "H7"]);
         // T3 belongs to kernels, T6 to the daemon; T7 is the attack matrix.
@@ -310,7 +316,16 @@ mod tests {
         T4 EG_ReMaul is 125 %, off by <= 5 points
         T5 GKX guard / its 3 + 4 powers, 7 codings <= 1.15 x
         T5 coin check / 1 power, 1 decode, 1 encode <= 1.15 x
-        T8 safe prime of 3072 bit, expected tests <= 5400 tests";
+        T8 safe prime of 3072 bit, expected tests <= 5400 tests
+        T1 600 users who sit / counted bit tests >= 0.08 x
+        T1 600 users who walk / counted bit tests >= 0.045 x
+        T1 1,000 users who sit / counted bit tests >= 0.12 x
+        T4 arrived, 600 users who sit >= 99.9 %
+        T4 mean latency, 600 users who sit <= 1.2 s
+        T4 arrived, 600 users who walk >= 99 %
+        T5 bytes sent for each cell and device <= 290 bytes
+        T11 cells from one node to the next by bytes >= 5000 /s
+        T11 store of a node for 1,000 live cells <= 10 MB";
 
     #[test]
     fn every_limit_is_that_of_its_design() {

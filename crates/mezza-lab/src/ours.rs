@@ -12,6 +12,7 @@
 
 mod aws_lc;
 pub mod bare;
+pub mod crowd;
 pub mod device;
 pub mod firewalls;
 pub mod fosam;

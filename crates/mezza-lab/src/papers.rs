@@ -11,6 +11,9 @@ const SIGNAL: &str = include_str!("../papers/signal.toml");
 /// Values of "Vuvuzela Reproduction", and of SOSP 2015 as context.
 const VUVUZELA: &str = include_str!("../papers/vuvuzela.toml");
 
+/// Values of "FoSAM: Forward Secret Messaging in Ad-Hoc Networks".
+const FOSAM: &str = include_str!("../papers/fosam.toml");
+
 /// The largest difference that rounding to a nanosecond explains.
 const ROUNDING: f64 = 0.51;
 
@@ -99,16 +102,32 @@ pub struct NoiseLevel {
     pub scale: u32,
 }
 
-/// The values of both papers.
+/// The values that a paper prints.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Printed {
+    /// All of them.
+    pub value: Vec<Value>,
+}
+
+/// The values of both papers on Vuvuzela.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Vuvuzela {
     /// All values.
-    pub value: Vec<Value>,
+    #[serde(flatten)]
+    printed: Printed,
     /// The noise levels.
     pub level: Vec<NoiseLevel>,
 }
 
-impl Vuvuzela {
+impl std::ops::Deref for Vuvuzela {
+    type Target = Printed;
+
+    fn deref(&self) -> &Printed {
+        &self.printed
+    }
+}
+
+impl Printed {
     /// The values of that name that an experiment shows, in their order.
     pub fn of(&self, exp: &str, name: &str) -> Vec<f64> {
         let these = self.value.iter().filter(|v| v.exp == exp && v.name == name);
@@ -136,6 +155,14 @@ impl Vuvuzela {
 /// If the file is damaged.
 pub fn vuvuzela() -> Result<Vuvuzela> {
     Ok(toml::from_str(VUVUZELA)?)
+}
+
+/// All values of FoSAM.
+///
+/// # Errors
+/// If the file is damaged.
+pub fn fosam() -> Result<Printed> {
+    Ok(toml::from_str(FOSAM)?)
 }
 
 /// In how many of ten pairs the first is less, and how probable that many or more would be if both

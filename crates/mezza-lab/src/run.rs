@@ -2,6 +2,7 @@
 
 mod asa;
 mod experiment;
+mod fosam;
 mod leak;
 mod options;
 mod signal;
@@ -44,6 +45,7 @@ pub struct Order {
 
 /// The papers and their experiments.
 const PAPERS: [(&str, &[Experiment]); 6] = [
+    ("fosam", fosam::ALL),
     ("signal", signal::ALL),
     ("vuvuzela", vuvuzela::ALL),
     ("sosp15", vuvuzela::SOSP15),
@@ -202,7 +204,9 @@ mod tests {
     fn what_only_calculates_is_declared() {
         let calculated = all().filter(|experiment| !experiment.exclusive);
         let ids: Vec<_> = calculated.map(|experiment| experiment.id).collect();
-        assert_eq!(ids, ["signal-f5", "signal-f6", "vuvuzela-noise", "wire", "leak", "asa"]);
+        let fosam: &[_] = &fosam::ALL.iter().map(|experiment| experiment.id).collect::<Vec<_>>();
+        let others = ["signal-f5", "signal-f6", "vuvuzela-noise", "wire", "leak", "asa"];
+        assert_eq!(ids, [fosam, &others].concat());
     }
 
     #[test]

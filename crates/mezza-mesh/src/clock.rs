@@ -201,6 +201,10 @@ impl MeshClock {
             // A step of the system's clock moves the anchor; what was agreed moves with the bound alone.
             self.holds = 0;
         }
+        if self.grade == Grade::None {
+            // The first reading that can be true.
+            self.offset = anchor;
+        }
         (self.anchor, self.grade) = (anchor, grade);
         self.clamp();
     }
@@ -242,15 +246,14 @@ impl MeshClock {
         self.samples.retain(|(known, _)| *known != name);
     }
 
-    /// Votes on what was heard since the last vote. Whether the offset changed.
-    pub fn vote(&mut self, rng: &mut (impl Rng + ?Sized)) -> bool {
+    /// Votes on what was heard since the last vote, with `around` neighbours. Whether the offset changed.
+    pub fn vote(&mut self, around: usize, rng: &mut (impl Rng + ?Sized)) -> bool {
         let before = self.offset;
         match self.mode {
             _ if self.grade == Grade::None => (),
-            ClockMode::Anchored => self.vote_anchored(rng),
+            ClockMode::Anchored => self.vote_anchored(around, rng),
             ClockMode::Paper => self.vote_paper(rng),
         }
-        self.samples.clear();
         before != self.offset
     }
 

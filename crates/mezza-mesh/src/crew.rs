@@ -105,6 +105,8 @@ pub struct Crew<R> {
     counted_from: u64,
     bytes: u64,
     last_bytes: [u64; 5],
+    /// Device, number of the cell and time of everything taken since somebody watches.
+    taken: Option<Vec<(MemberId, u64, u64)>>,
 }
 
 impl<R: Rng> Crew<R> {
@@ -124,6 +126,7 @@ impl<R: Rng> Crew<R> {
             counted_from: 0,
             bytes: 0,
             last_bytes: [0; 5],
+            taken: None,
         }
     }
 
@@ -194,6 +197,16 @@ impl<R: Rng> Crew<R> {
         (self.bytes, self.last_bytes)
     }
 
+    /// Remembers from now on who takes which cell when.
+    pub fn watch(&mut self) {
+        self.taken = Some(Vec::new());
+    }
+
+    /// Device, number of the cell and time, of each cell that a device took from another one.
+    pub fn taken(&self) -> &[(MemberId, u64, u64)] {
+        self.taken.as_deref().unwrap_or_default()
+    }
+
     /// The device stops writing.
     pub fn silence(&mut self, device: MemberId) {
         self.members[device as usize].writes_at = NEVER;
@@ -242,6 +255,9 @@ impl<R: Rng> Crew<R> {
             due[device as usize] = due[device as usize].min(engine.due());
         }
         for slot in cells.drain(..) {
+            if let Some(taken) = &mut self.taken {
+                taken.push((device, table.number(slot), now));
+            }
             let parcel = &mut parcels[slot as usize];
             if parcel.to == device && !parcel.arrived {
                 parcel.arrived = true;

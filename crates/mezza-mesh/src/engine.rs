@@ -14,6 +14,7 @@ mod ask;
 mod compare;
 mod give;
 mod neighbours;
+mod turns;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -25,8 +26,8 @@ use crate::epoch::Age;
 use crate::frame::{Beacon, MeshFrame, Name};
 use crate::limits::{BEACON, BEACON_QUIET, HAVE, MS, NEVER, SECOND, SHORTS_PER_FRAME};
 use crate::set::{Marks, Set, Slot, bits, highest};
-use crate::table::CellTable;
 use crate::table::rows::Seat;
+use crate::table::{CellFacts, CellTable};
 use ask::{Hold, Request};
 use give::Given;
 pub use neighbours::{MeshNeighbour, NeighbourId};
@@ -82,6 +83,10 @@ pub struct EngineSettings {
     pub ask: u64,
     /// How long requests are gathered, µs.
     pub gather: u64,
+    /// How long somebody else's request delays one's own, µs.
+    pub hold: u64,
+    /// A cell goes out on a link at most once in this time, µs.
+    pub repeat: u64,
     /// Least time between comparisons with a neighbour whose sum differs, µs.
     pub sync: u64,
     /// Whether each neighbour has a budget of new cells, and SYNC one of answers.
@@ -92,6 +97,15 @@ pub struct EngineSettings {
     pub votes: bool,
 }
 
+impl EngineSettings {
+    /// Without any wait or budget: what can be reached at all, and how soon.
+    pub fn without_waits() -> Self {
+        let (have, ask, gather, hold, repeat, sync) = (0, 0, 0, 0, 0, 0);
+        let budgets = false;
+        Self { have, ask, gather, hold, repeat, sync, budgets, ..Self::default() }
+    }
+}
+
 impl Default for EngineSettings {
     fn default() -> Self {
         Self {
@@ -99,6 +113,8 @@ impl Default for EngineSettings {
             have: HAVE,
             ask: crate::limits::ASK,
             gather: crate::limits::GATHER,
+            hold: crate::limits::HOLD,
+            repeat: crate::limits::REPEAT,
             sync: crate::limits::SYNC_DIFFERS,
             budgets: true,
             burst: 1,
@@ -144,6 +160,14 @@ struct Link {
     news: bool,
 }
 
+impl Link {
+    /// When it has something to send at the latest.
+    fn due(&self) -> u64 {
+        let others = self.want_at.min(self.sync_at).min(self.give_at);
+        self.beacon_at.min(self.have_at).min(others)
+    }
+}
+
 /// All rules of one device.
 #[derive(Clone, Debug)]
 pub struct Engine {
@@ -164,8 +188,9 @@ pub struct Engine {
     opened: u64,
     expire_at: u64,
     cur: u32,
-    live: u32,
-    sum: u32,
+    /// Live cells and their sums: of the two classes that travel by datagram, and of the others.
+    live: [u32; 2],
+    sum: [u32; 2],
     /// Beacons show no sum before this: a set that nobody else has would link two names.
     shy_until: u64,
     /// The least of all deadlines.
@@ -199,8 +224,8 @@ impl Engine {
             opened: 0,
             expire_at,
             cur,
-            live: 0,
-            sum: 0,
+            live: [0; 2],
+            sum: [0; 2],
             shy_until: 0,
             due: expire_at,
             counts: EngineCounts::default(),
@@ -256,7 +281,19 @@ impl Engine {
 
     /// Number of live cells.
     pub fn live(&self) -> u32 {
-        self.live
+        self.live[0] + self.live[1]
+    }
+
+    /// Number and sum of the live cells that travel on a link.
+    fn live_on(&self, link: &Link) -> (u32, u32) {
+        let (mut live, mut sum) = (0, 0);
+        for (at, classes) in [0b0011, 0b1100].into_iter().enumerate() {
+            if link.classes & classes != 0 {
+                live += self.live[at];
+                sum ^= self.sum[at];
+            }
+        }
+        (live.min(u32::from(u16::MAX)), sum)
     }
 
     /// What it counted.
@@ -318,8 +355,8 @@ impl Engine {
             }
             MeshFrame::Want { to, set, .. } => self.overhear_want(*to, set, now, table),
             MeshFrame::Data(set) => self.hear_data(from, set, now, table, taken),
-            MeshFrame::Sync { to, held } if *to == self.name => {
-                self.hear_sync(from, held, now, table);
+            MeshFrame::Sync { to, held, within } if *to == self.name => {
+                self.hear_sync(from, held, within.as_ref(), now, table);
             }
             MeshFrame::Busy { to, wait_ms } if *to == self.name => {
                 self.hear_busy(from, now + u64::from(*wait_ms) * MS);
@@ -382,7 +419,7 @@ impl Engine {
         now: u64,
         (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
     ) -> MeshFrame {
-        if self.settings.votes && self.clock.vote(rng) {
+        if self.settings.votes && self.clock.vote(self.around(now), rng) {
             self.expire_at = self.clock.next_tick(now).min(now + SECOND);
         }
         self.forget_silent(now, table);
@@ -396,11 +433,12 @@ impl Engine {
         link.news = false;
         link.beacon_at = now + every - every / 10 + below(rng, every as usize / 5 + 1) as u64;
         let shown = now >= self.shy_until;
+        let (live, sum) = self.live_on(&self.links[usize::from(id)]);
         MeshFrame::Beacon(Beacon {
             stamp: self.clock.stamp(now),
             agreed: quiet,
-            live: if shown { self.live.min(u32::from(u16::MAX)) as u16 } else { 0 },
-            sum: if shown { self.sum } else { 0 },
+            live: if shown { live as u16 } else { 0 },
+            sum: if shown { sum } else { 0 },
         })
     }
 
@@ -440,8 +478,9 @@ impl Engine {
         let hot = table.rows_mut().hot_mut(self.seat, word);
         hot[KNOWN] |= new;
         hot[HELD] |= new;
-        self.live += new.count_ones();
-        self.sum ^= sum;
+        let small = usize::from(class >= 2);
+        self.live[small] += new.count_ones();
+        self.sum[small] ^= sum;
         for id in 0..self.links.len() as MeshLinkId {
             let link = &mut self.links[usize::from(id)];
             if !link.up || link.classes >> class & 1 == 0 {
@@ -492,14 +531,20 @@ impl Engine {
                 let facts = table.facts(64 * word + bit);
                 if facts.life.judge(facts.tick, cur) != Age::Live {
                     dead |= 1 << bit;
-                    self.sum ^= facts.sum;
+                    self.leaves(facts);
                 }
             }
             if dead != 0 {
-                self.live -= dead.count_ones();
                 self.bury(table, word, dead);
             }
         }
+    }
+
+    /// A cell is not live any more.
+    fn leaves(&mut self, facts: CellFacts) {
+        let small = usize::from(facts.class >= 2);
+        self.live[small] -= 1;
+        self.sum[small] ^= facts.sum;
     }
 
     /// Cells leave the store: no column but that of the known ones and those of the neighbours names
@@ -528,22 +573,19 @@ impl Engine {
         self.opened += 1;
         // The ring is longer than cells live; what is left here is past its time.
         let hot = table.rows().hot(self.seat, word);
-        self.live -= hot[HELD].count_ones();
-        self.missing_count -= hot[MISSING].count_ones();
+        let (held, missing) = (hot[HELD].count_ones(), hot[MISSING].count_ones());
+        self.live[0] = self.live[0].saturating_sub(held);
+        self.missing_count -= missing;
         self.missing.clear(word);
         table.rows_mut().clear_word(self.seat, word);
-        if self.live == 0 {
-            self.sum = 0;
+        if self.live[0] == 0 {
+            self.sum[0] = 0;
         }
     }
 
     /// The least of all deadlines.
     fn reckon(&mut self) {
-        let of_link = |link: &Link| {
-            let times = [link.beacon_at, link.have_at, link.want_at, link.sync_at, link.give_at];
-            times.into_iter().min().unwrap_or(NEVER)
-        };
-        let links = self.links.iter().filter(|link| link.up).map(of_link);
+        let links = self.links.iter().filter(|link| link.up).map(Link::due);
         self.due = links.min().unwrap_or(NEVER).min(self.expire_at);
     }
 }

@@ -29,6 +29,8 @@ pub enum MeshFrame {
         to: Name,
         /// What the sender holds; of this a receiver uses what it holds too.
         held: Set,
+        /// The cells of the receiver that were compared; `None`: all.
+        within: Option<Set>,
     },
     /// The sender's queue for `to` is long.
     Busy {

@@ -14,11 +14,16 @@
 //! | [`table`] | [`CellTable`]: cells by slot; [`Bits`]: one table for a crowd |
 //! | [`frame`] | [`MeshFrame`]: what devices say to each other, as values |
 //! | [`engine`] | [`Engine`]: all rules of one device |
+//! | [`cell`], [`wire`] | a cell and its four sizes; every frame as bytes |
+//! | [`network`] | [`MeshNetwork`]: a public name, or a key that members share |
+//! | [`node`], [`bundle`] | [`Node`]: the machine of one device; its cells in a file |
 //! | [`crew`] | [`Crew`]: the devices of a simulated crowd |
 #![no_std]
 
 extern crate alloc;
 
+pub mod bundle;
+pub mod cell;
 mod chance;
 pub mod clock;
 pub mod crew;
@@ -26,14 +31,21 @@ pub mod engine;
 pub mod epoch;
 pub mod frame;
 pub mod limits;
+pub mod network;
+pub mod node;
 pub mod set;
 pub mod table;
+pub mod wire;
 
+pub use cell::{CellError, CellId, MeshCell};
 pub use clock::{ClockMode, ClockState, Grade, MeshClock};
 pub use crew::Crew;
 pub use engine::Engine;
 pub use epoch::{Age, Life};
 pub use frame::MeshFrame;
+pub use network::MeshNetwork;
+pub use node::Node;
 pub use set::{Set, Slot};
 pub use table::bits::Bits;
+pub use table::ids::Ids;
 pub use table::{CellFacts, CellTable};

@@ -67,5 +67,7 @@ pub const NEW_AT_ONCE: u64 = 200;
 pub const OPEN_FIRST: u32 = 64;
 /// Open announcements of a neighbour that has given that many.
 pub const OPEN_LATER: u32 = 1_024;
+/// Cells that a neighbour may draw a minute beside twice the live ones.
+pub const DRAWN_FIRST: u32 = 256;
 /// Cells that make a neighbour's announcements worth more room.
 pub const TRUSTED_AFTER: u32 = 8;

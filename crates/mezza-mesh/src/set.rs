@@ -92,6 +92,18 @@ impl Set {
     }
 }
 
+impl FromIterator<Slot> for Set {
+    fn from_iter<I: IntoIterator<Item = Slot>>(slots: I) -> Self {
+        let mut slots: Vec<Slot> = slots.into_iter().collect();
+        slots.sort_unstable();
+        let mut set = Self::default();
+        for slot in slots {
+            set.insert(slot);
+        }
+        set
+    }
+}
+
 /// The numbers of the bits of `mask`, from the lowest.
 pub(crate) fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
     core::iter::from_fn(move || {

@@ -1,6 +1,7 @@
 //! What an engine has to know of cells, whoever keeps them.
 
 pub mod bits;
+pub mod ids;
 pub mod rows;
 
 use crate::epoch::Life;

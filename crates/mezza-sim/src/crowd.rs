@@ -5,6 +5,7 @@
 //! its bytes take at the rate of the radio, and then arrives at every device in range. One seed
 //! decides everything, and time moves by events alone.
 
+pub mod movement;
 mod queue;
 mod space;
 
@@ -196,6 +197,16 @@ impl<S: Swarm> Crowd<S> {
     /// Who is in range of `device`.
     pub fn contacts(&self, device: DeviceId) -> impl Iterator<Item = DeviceId> + '_ {
         self.contacts[device as usize].iter().map(|contact| contact.peer)
+    }
+
+    /// All pairs in range of each other, the lower number first, in order.
+    pub fn pairs(&self) -> impl Iterator<Item = (DeviceId, DeviceId)> + '_ {
+        (0..).zip(&self.contacts).flat_map(|(device, contacts)| {
+            let mut above: Vec<_> =
+                contacts.iter().map(|contact| contact.peer).filter(|peer| *peer > device).collect();
+            above.sort_unstable();
+            above.into_iter().map(move |peer| (device, peer))
+        })
     }
 
     /// Two devices come into range of each other; nothing happens if they are.

@@ -143,6 +143,12 @@ pub mod process {
 }
 
 pub mod servers {
+    pub mod mesh {
+        pub mod crowd {
+            pub use crate::servers::mesh::crowd::{CrowdRng, HostedCrew, START};
+        }
+    }
+
     pub mod mixnet {
         pub mod client {
             pub use crate::servers::mixnet::client::{EntryClient, join};

@@ -23,7 +23,7 @@ fn mesh_22_two_samples_move_nothing() {
     for (samples, state) in [([40.0, 40.0], ClockState::Doubtful), ([1.0, 1.0], ClockState::Alone)]
     {
         let mut clock = heard(Grade::Poor, &samples);
-        assert!(!clock.vote(&mut rng(0)));
+        assert!(!clock.vote(2, &mut rng(0)));
         assert_eq!((clock.offset(), clock.state()), (0, state));
     }
 }
@@ -35,7 +35,7 @@ fn mesh_23_one_sample_a_name() {
         clock.hear(7, 800, 0, 0);
     }
     assert_eq!(clock.samples.len(), 1);
-    assert!(!clock.vote(&mut rng(0)));
+    assert!(!clock.vote(4, &mut rng(0)));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_clock_in_place_drifts_by_a_tenth_of_a_millisecond() {
     let mut clock = heard(Grade::Fair, &[0.3, 0.2, 0.4, 90.0]);
     for n in 1..=12_u32 {
         clock.samples = heard(Grade::Fair, &[0.3, 0.2, 0.4, 90.0]).samples;
-        clock.vote(&mut rng(u64::from(n)));
+        clock.vote(4, &mut rng(u64::from(n)));
         assert_eq!(clock.offset(), 100 * i64::from(n));
     }
     assert_eq!(clock.state(), ClockState::Agreed);
@@ -59,7 +59,7 @@ fn a_clock_in_place_drifts_by_a_tenth_of_a_millisecond() {
 #[test]
 fn a_pinned_clock_does_not_hear_a_minute() {
     let mut clock = heard(Grade::Good, &[60.0, 60.1, 60.2, 60.0]);
-    clock.vote(&mut rng(1));
+    clock.vote(4, &mut rng(1));
     assert_eq!((clock.offset(), clock.state()), (0, ClockState::Doubtful));
     assert_eq!(clock.elsewhere(), Some(seconds(60.05)));
 }
@@ -69,7 +69,7 @@ fn mesh_26_a_doubtful_clock_stays_until_the_person_decides() {
     let mut clock = heard(Grade::Fair, &[400.0, 400.1, 400.2]);
     for n in 0..100 {
         clock.samples = heard(Grade::Fair, &[400.0, 400.1, 400.2]).samples;
-        clock.vote(&mut rng(n));
+        clock.vote(4, &mut rng(n));
         assert_eq!((clock.state(), clock.offset()), (ClockState::Doubtful, 0));
     }
     assert!(clock.trust_neighbours());
@@ -108,7 +108,7 @@ fn mesh_25_the_mode_of_the_paper_is_not_the_default() {
     assert_eq!(ClockMode::default(), ClockMode::Anchored);
     let mut clock = MeshClock::new(ClockMode::Paper, Grade::Good, 0);
     clock.samples = heard(Grade::Good, &[900.0, 900.1, 900.2]).samples;
-    clock.vote(&mut rng(1));
+    clock.vote(4, &mut rng(1));
     assert!(clock.offset() >= seconds(900.0), "the paper's vote knows no bound");
     assert_eq!(clock.mode(), ClockMode::Paper);
 }
@@ -116,7 +116,7 @@ fn mesh_25_the_mode_of_the_paper_is_not_the_default() {
 #[test]
 fn a_device_without_a_time_does_not_vote() {
     let mut clock = heard(Grade::None, &[5.0, 5.0, 5.0]);
-    assert!(!clock.vote(&mut rng(1)));
+    assert!(!clock.vote(4, &mut rng(1)));
 }
 
 proptest! {
@@ -139,7 +139,7 @@ proptest! {
                 clock.forget(name);
                 clock.samples.push((name, sample));
             }
-            clock.vote(&mut rng);
+            clock.vote(4, &mut rng);
             prop_assert!(clock.moved().abs() <= grade.bound());
         }
     }

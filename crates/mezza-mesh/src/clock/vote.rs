@@ -17,9 +17,9 @@ const EAGER_VOTES: u32 = 30;
 
 impl MeshClock {
     /// Hold, group or vote, among the samples within the bound of the grade.
-    pub(super) fn vote_anchored(&mut self, rng: &mut (impl Rng + ?Sized)) {
+    pub(super) fn vote_anchored(&mut self, around: usize, rng: &mut (impl Rng + ?Sized)) {
         let mut all = core::mem::take(&mut self.samples);
-        self.look_elsewhere(&mut all);
+        self.look_elsewhere(&mut all, around);
         let bound = self.grade.bound();
         let (mut kept, anchor) = (0, self.anchor);
         for at in 0..all.len() {
@@ -30,11 +30,17 @@ impl MeshClock {
         }
         let heard = all.len();
         let near = &mut all[..kept];
-        if near.len() < 3 {
-            if heard < 3 && self.state != ClockState::Doubtful {
+        if near.len() < 3 || heard < around - around / 8 {
+            if around < 3 && self.state == ClockState::Seeking && self.holds == 0 {
                 self.state = ClockState::Alone;
             }
-        } else if !self.hold(near) {
+            // Devices that agree send few beacons. One that seeks among them waits until it heard nearly
+            // all of them, or a liar who sends many would weigh more.
+            self.clamp();
+            self.samples = all;
+            return;
+        }
+        if !self.hold(near) {
             let often = if self.eager > 0 { 50 } else { 10 };
             self.eager = self.eager.saturating_sub(1);
             if self.state != ClockState::Doubtful {
@@ -44,25 +50,27 @@ impl MeshClock {
             self.offset = grouped.unwrap_or_else(|| self.three(near, rng));
         }
         self.clamp();
+        all.clear();
         self.samples = all;
     }
 
     /// Most neighbours agree with each other on a time that is out of reach.
-    fn look_elsewhere(&mut self, all: &mut [(u32, i64)]) {
-        self.elsewhere = None;
-        if all.is_empty() {
+    fn look_elsewhere(&mut self, all: &mut [(u32, i64)], around: usize) {
+        if all.is_empty() || all.len() < around.min(3) {
             return;
         }
         all.sort_unstable_by_key(|(_, sample)| *sample);
         let median = median(all);
         let agree = all.iter().filter(|(_, sample)| (sample - median).abs() <= MARGIN).count();
         // Two laptops never vote: a difference of 15 s is shown to them too.
-        let bound = if all.len() < 3 { ALONE_BOUND } else { self.grade.bound() };
+        let bound = if around < 3 { ALONE_BOUND } else { self.grade.bound() };
+        self.elsewhere = None;
         if 2 * agree > all.len() && (median - self.anchor).abs() > bound {
             self.elsewhere = Some(median - self.anchor);
             self.state = ClockState::Doubtful;
         } else if self.state == ClockState::Doubtful {
-            self.state = ClockState::Seeking;
+            let agreed = self.holds >= AGREED_AFTER;
+            self.state = if agreed { ClockState::Agreed } else { ClockState::Seeking };
         }
     }
 
@@ -141,6 +149,7 @@ impl MeshClock {
             self.holds = if held { self.holds.saturating_add(1) } else { 0 };
             let agreed = self.holds >= AGREED_AFTER;
             self.state = if agreed { ClockState::Agreed } else { ClockState::Seeking };
+            all.clear();
         }
         self.samples = all;
     }

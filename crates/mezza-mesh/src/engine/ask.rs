@@ -7,7 +7,7 @@ use super::{Engine, MeshLinkId, NeighbourId};
 use crate::chance::below;
 use crate::frame::{MeshFrame, Name};
 use crate::limits::{
-    HOLD, MISSING_MAX, MS, NEVER, OPEN_FIRST, OPEN_LATER, PATIENCE, SHORTS_PER_FRAME, SILENT,
+    MISSING_MAX, MS, NEVER, OPEN_FIRST, OPEN_LATER, PATIENCE, SHORTS_PER_FRAME, SILENT,
     TRUSTED_AFTER,
 };
 use crate::set::{Set, WordMask, highest};
@@ -103,7 +103,11 @@ impl Engine {
                 let mask = mask & !*waited;
                 *waited |= mask;
                 table.rows_mut().hot_mut(self.seat, part.word)[WAITING] |= mask;
-                self.holds.push_back(Hold { until: now + HOLD, word: part.word, mask });
+                self.holds.push_back(Hold {
+                    until: now + self.settings.hold,
+                    word: part.word,
+                    mask,
+                });
             }
         }
     }

@@ -6,7 +6,7 @@ use super::column::{FRESH, HELD, OWED};
 use super::{Engine, MeshLinkId, NeighbourId};
 use crate::frame::MeshFrame;
 use crate::limits::{MS, NEVER, SECOND, SYNC_CELLS_MAX, SYNC_OPEN};
-use crate::set::{Set, highest};
+use crate::set::{Set, WordMask, highest};
 use crate::table::CellTable;
 
 impl Engine {
@@ -27,7 +27,22 @@ impl Engine {
         neighbour.synced_at = now.max(1);
         neighbour.sync_until = now + SYNC_OPEN;
         let to = neighbour.name;
-        Some(MeshFrame::Sync { to, held: self.held(table) })
+        Some(MeshFrame::Sync { to, held: self.held(table), within: None })
+    }
+
+    /// Whether a comparison of this slice is answered now: one for each neighbour, slice and ten seconds.
+    /// Asked before the filter is read, and counted.
+    pub fn may_compare(&mut self, from: NeighbourId, slice: u8, now: u64) -> bool {
+        let budgets = self.settings.budgets;
+        let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else {
+            return false;
+        };
+        if neighbour.answered_at == 0 || neighbour.answered_at + SYNC_OPEN <= now {
+            (neighbour.answered_at, neighbour.answered) = (now.max(1), 0);
+        }
+        let fresh = (neighbour.answered >> (slice % 64)) & 1 == 0;
+        neighbour.answered |= 1 << (slice % 64);
+        fresh || !budgets
     }
 
     /// What a neighbour holds. It is given some of what it lacks, and told of the rest.
@@ -35,35 +50,31 @@ impl Engine {
         &mut self,
         from: NeighbourId,
         held: &Set,
+        within: Option<&Set>,
         now: u64,
         table: &mut impl CellTable,
     ) {
-        let live = self.live;
+        let live = self.live();
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         neighbour.heard_at = now;
         let id = neighbour.link;
-        if self.settings.budgets
-            && neighbour.answered_at + SYNC_OPEN > now
-            && neighbour.answered_at > 0
-        {
-            return;
-        }
-        neighbour.answered_at = now.max(1);
         if now >= neighbour.answers_at + 60 * SECOND || neighbour.answers_at == 0 {
             (neighbour.answers, neighbour.answers_at) = (live.max(SYNC_CELLS_MAX), now.max(1));
         }
         let allowed = if self.settings.budgets { neighbour.answers } else { u32::MAX };
-        let mut room = allowed.min(SYNC_CELLS_MAX);
+        let most = allowed.min(SYNC_CELLS_MAX);
+        let mut room = most;
+        let compared = within.map(|set| set.parts().collect::<Vec<_>>());
         let theirs = held.parts().collect::<Vec<_>>();
         let (mut owes, mut tells) = (false, false);
         for word in (0..table.rows().words()).rev() {
             let (hot, has) = table.rows_mut().with(self.seat, word, from);
-            let here = hot[HELD];
+            let all = compared.as_ref().map_or(u64::MAX, |parts| mask_of(parts, word));
+            let here = hot[HELD] & all;
             if here == 0 {
                 continue;
             }
-            let at = theirs.binary_search_by_key(&word, |part| part.word);
-            let there = at.map_or(0, |at| theirs[at].mask) & here;
+            let there = mask_of(&theirs, word) & here;
             *has = (*has & !here) | there;
             let give = highest(here & !there, room);
             let tell = here & !there & !give;
@@ -80,8 +91,7 @@ impl Engine {
             }
         }
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
-            neighbour.answers =
-                neighbour.answers.saturating_sub(allowed.min(SYNC_CELLS_MAX) - room);
+            neighbour.answers = neighbour.answers.saturating_sub(most - room);
         }
         if tells {
             let link = &mut self.links[usize::from(id)];
@@ -92,4 +102,9 @@ impl Engine {
             self.owe(id, now);
         }
     }
+}
+
+/// What sorted parts have of a word.
+fn mask_of(parts: &[WordMask], word: u32) -> u64 {
+    parts.binary_search_by_key(&word, |part| part.word).map_or(0, |at| parts[at].mask)
 }

@@ -4,7 +4,7 @@ use super::column::{AHEAD, GIVEN, HELD, KNOWN, MISSING, OWED};
 use super::{Engine, MeshLinkId, NeighbourId};
 use crate::epoch::Age;
 use crate::frame::MeshFrame;
-use crate::limits::{CLASSES, NEVER, REPEAT};
+use crate::limits::{CLASSES, DRAWN_FIRST, NEVER, SECOND};
 use crate::set::{Set, Slot, WordMask, bits, highest};
 use crate::table::CellTable;
 
@@ -26,9 +26,17 @@ impl Engine {
         now: u64,
         table: &mut impl CellTable,
     ) {
+        let live = self.live();
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         neighbour.heard_at = now;
         let id = neighbour.link;
+        if now >= neighbour.drawn_at + 60 * SECOND {
+            (neighbour.drawn, neighbour.drawn_at) = (0, now);
+        }
+        neighbour.drawn = neighbour.drawn.saturating_add(set.count());
+        if self.settings.budgets && neighbour.drawn > 2 * live + DRAWN_FIRST {
+            return;
+        }
         self.end_given(id, now, table);
         let mut some = false;
         for part in set.parts() {
@@ -148,7 +156,7 @@ impl Engine {
                 link.owed.clear(word);
             }
             if held != 0 {
-                link.given.push_back(Given { until: now + REPEAT, word, mask: held });
+                link.given.push_back(Given { until: now + self.settings.repeat, word, mask: held });
                 set.push(word, held);
                 room -= held.count_ones();
             }

@@ -38,11 +38,15 @@ pub struct MeshNeighbour {
     /// Its cells are taken unasked until then.
     pub(super) sync_until: u64,
     pub(super) sync_due: bool,
-    /// When its comparison was last answered.
+    /// When its comparisons were last answered, and of which slices since.
     pub(super) answered_at: u64,
+    pub(super) answered: u64,
     /// New cells that may be asked of it now, and since when that number counts.
     pub(super) tokens: u64,
     pub(super) tokens_at: u64,
+    /// Cells that it asked for and was owed in this minute, and since when.
+    pub(super) drawn: u32,
+    pub(super) drawn_at: u64,
     /// Cells that comparisons may still draw this minute, and since when.
     pub(super) answers: u32,
     pub(super) answers_at: u64,
@@ -66,6 +70,9 @@ impl MeshNeighbour {
             sync_until: 0,
             sync_due: true,
             answered_at: 0,
+            answered: 0,
+            drawn: 0,
+            drawn_at: now,
             tokens: NEW_AT_ONCE,
             tokens_at: now,
             answers: 0,
@@ -115,6 +122,10 @@ impl Engine {
             Some(place) => *place = neighbour,
             None => self.neighbours.push(neighbour),
         }
+        // A contact begins with a comparison.
+        let at = &mut self.links[usize::from(link)].sync_at;
+        *at = (*at).min(now);
+        self.due = self.due.min(now);
         self.names.resize(self.neighbours.len(), NEVER);
         self.names[id] = name;
         if id >= table.rows().neighbours() {
@@ -155,6 +166,8 @@ impl Engine {
     }
 
     pub(super) fn hear_beacon(&mut self, from: NeighbourId, beacon: &Beacon, now: u64) {
+        let Some(id) = self.neighbour(from).map(|n| usize::from(n.link)) else { return };
+        let (live, sum) = self.live_on(&self.links[id]);
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         let link = &mut self.links[usize::from(neighbour.link)];
         neighbour.heard_at = now;
@@ -162,8 +175,7 @@ impl Engine {
         let sample = (beacon.stamp.min(1 << 40) * 125_000 + 62_500 + link.delay).cast_signed();
         neighbour.differs = sample - self.clock.mesh(now).cast_signed();
         self.clock.hear(u32::from(from), beacon.stamp, link.delay, now);
-        let (sum, live) = (self.sum, self.live.min(u32::from(u16::MAX)) as u16);
-        let differs = (beacon.sum, beacon.live) != (sum, live);
+        let differs = (beacon.sum, u32::from(beacon.live)) != (sum, live);
         let since = now - neighbour.synced_at.min(now);
         if (differs && since >= self.settings.sync) || since >= SYNC_ALWAYS {
             neighbour.sync_due = true;

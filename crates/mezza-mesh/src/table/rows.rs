@@ -77,6 +77,11 @@ impl Rows {
         (word as usize * self.seats + seat as usize) * self.stride
     }
 
+    /// Bytes of all columns.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.lines) + size_of_val(&*self.cold)
+    }
+
     /// Words of a column.
     pub(crate) fn words(&self) -> u32 {
         self.words as u32
@@ -144,6 +149,16 @@ impl Rows {
         let at = self.at(seat, word);
         self.lines[at..at + self.stride].fill(Line::default());
         self.cold_mut(seat, word).fill(0);
+    }
+
+    /// Empties one slot in all columns.
+    pub(crate) fn clear_slot(&mut self, seat: Seat, slot: u32) {
+        let (word, keep) = (slot / 64, !(1 << (slot % 64)));
+        let at = self.at(seat, word);
+        for line in &mut self.lines[at..at + self.stride] {
+            line.0.iter_mut().for_each(|bits| *bits &= keep);
+        }
+        self.cold_mut(seat, word).iter_mut().for_each(|bits| *bits &= keep);
     }
 
     /// Empties the column of a neighbour.

@@ -54,6 +54,70 @@ pub fn grid(side: u32, seed: u64, settings: CrewSettings) -> Crowd<Hosted> {
     crowd
 }
 
+/// A crew some of whose frames are lies.
+#[cfg(test)]
+pub struct Lying {
+    pub crew: Crew<Xoshiro256PlusPlus>,
+    pub lie: Option<Lie>,
+}
+
+/// Changes a frame of a device.
+#[cfg(test)]
+pub type Lie = Box<dyn Fn(DeviceId, &mut MeshFrame, u64)>;
+
+#[cfg(test)]
+impl Swarm for Lying {
+    type Frame = MeshFrame;
+
+    fn due(&self, device: DeviceId) -> u64 {
+        self.crew.due(device)
+    }
+
+    fn next(&mut self, device: DeviceId, now: u64) -> Option<(MeshFrame, usize)> {
+        let (mut frame, bytes) = self.crew.next(device, now)?;
+        if let Some(lie) = &self.lie {
+            lie(device, &mut frame, now);
+        }
+        Some((frame, bytes))
+    }
+
+    fn hear(&mut self, device: DeviceId, contact: u16, frame: &MeshFrame, now: u64) -> bool {
+        self.crew.hear(device, contact, frame, now)
+    }
+
+    fn meet(&mut self, a: DeviceId, b: DeviceId, now: u64) -> [u16; 2] {
+        self.crew.meet(a, b, now)
+    }
+
+    fn part(&mut self, device: DeviceId, contact: u16, _: u64) {
+        self.crew.part(device, contact);
+    }
+}
+
+/// A grid of which three of ten clocks are good and the others off by up to five minutes.
+#[cfg(test)]
+pub fn uneven(side: u32, seed: u64, settings: CrewSettings) -> Crowd<Lying> {
+    let mut crew = Crew::new(settings, (side * side) as usize);
+    let mut dice = mezza_sim::SimRng::new(seed, 1);
+    for device in 0..side * side {
+        let rng = Xoshiro256PlusPlus::seed_from_u64(seed << 32 | u64::from(device));
+        let off = dice.between(0, 600_000_000).cast_signed() - 300_000_000;
+        let (grade, off) =
+            if device % 10 < 4 && device % 10 > 0 { (Grade::Good, 0) } else { (Grade::Poor, off) };
+        crew.add(grade, off, rng, START);
+    }
+    let count = crew.len();
+    let mut crowd =
+        Crowd::new(Lying { crew, lie: None }, count, RadioModel::default(), seed, START);
+    let places: Vec<Place> = (0..side * side)
+        .map(|n| Place { x: f64::from(n % side), y: f64::from(n / side) })
+        .collect();
+    for (a, b) in Space::new(&places, 1.5).pairs(&places) {
+        crowd.meet(a, b);
+    }
+    crowd
+}
+
 #[cfg(test)]
 use mezza_mesh::limits::SECOND;
 

@@ -2,3 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod crowd;
+mod oracle;
+mod pairs;
+mod regressions;
+mod town;

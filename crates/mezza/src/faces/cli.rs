@@ -10,6 +10,7 @@ pub(crate) mod follow;
 pub(crate) mod hibe;
 pub(crate) mod lab;
 pub(crate) mod link;
+pub(crate) mod mesh;
 pub(crate) mod mixnet;
 pub(crate) mod people;
 pub(crate) mod person;
@@ -99,6 +100,7 @@ fn run(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
         CliCommand::Node { what } => return serve::node(&context, &what),
         CliCommand::Relay { what } => return relay::relay(&context, &what),
         CliCommand::Hibe { what } => return hibe::hibe(&context, &what),
+        CliCommand::Mesh { what } => return mesh::mesh(&context, &what),
         CliCommand::Mixnet { what } => return mixnet::mixnet(&context, &what),
         CliCommand::Init(init) => person::init(&context, &init),
         CliCommand::Lock => person::lock(&context),

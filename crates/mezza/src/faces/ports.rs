@@ -5,6 +5,7 @@
 //! |---|---|
 //! | 7100 | the page |
 //! | 7101 | the relay |
+//! | 7106 | the mesh (UDP) |
 //! | 7110-7117 | the metrics of the mixes of a network, by their position in the config |
 //! | 7118, 7119 | the metrics of its entry and of its bucket store |
 //!
@@ -12,6 +13,7 @@
 //! one that is no default port.
 
 use crate::process::metrics::{BUCKET_PORT, ENTRY_PORT, MIX_PORT};
+use crate::servers::mesh::udp;
 
 /// The port of the page.
 pub(crate) const PAGE: u16 = 7_100;
@@ -30,7 +32,7 @@ pub(crate) fn candidates(wish: u16) -> impl Iterator<Item = u16> {
 
 fn is_default(port: u16) -> bool {
     let metrics = MIX_PORT..=ENTRY_PORT.max(BUCKET_PORT);
-    port == PAGE || port == RELAY || metrics.contains(&port)
+    port == PAGE || port == RELAY || port == udp::PORT || metrics.contains(&port)
 }
 
 #[cfg(test)]
@@ -46,7 +48,7 @@ mod tests {
     fn msg_82_default_ports_never_meet() {
         let mixes = (0..MIXES_MAX as u16).map(|at| MIX_PORT + at);
         let all: Vec<u16> =
-            [PAGE, RELAY, ENTRY_PORT, BUCKET_PORT].into_iter().chain(mixes).collect();
+            [PAGE, RELAY, udp::PORT, ENTRY_PORT, BUCKET_PORT].into_iter().chain(mixes).collect();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
         let settings = Settings::default();
         assert_eq!(settings.web_port, PAGE);

@@ -18,6 +18,7 @@ mod idle;
 mod kill;
 mod logs;
 mod memory;
+mod mesh;
 mod mixnet;
 mod node;
 mod observer;

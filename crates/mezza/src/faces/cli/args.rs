@@ -4,6 +4,7 @@ mod card;
 mod cpu;
 mod hibe;
 mod link;
+mod mesh;
 mod mixnet;
 mod ratchet;
 mod relay;
@@ -21,6 +22,10 @@ pub(crate) use hibe::{
     SealArgs, TreeArgs,
 };
 pub(crate) use link::{LinkCommand, LinkPlace, LinkUpArgs, PairArgs};
+pub(crate) use mesh::{
+    CarriedWait, ClockArgs, CrowdArgs, ListenArgs, MeshBundleCommand, MeshCommand, MeshNetCommand,
+    MeshRunArgs, MeshSendArgs, MoveName,
+};
 pub(crate) use mixnet::{
     AccountingName, BucketArgs, EntryArgs, LoadArgs, MixArgs, MixnetCommand, MixnetConfigCommand,
     NoiseFloorName, PrivacyArgs, ServerArgs, ServiceName,
@@ -116,6 +121,12 @@ pub enum CliCommand {
         /// What to do
         #[command(subcommand)]
         what: RelayCommand,
+    },
+    /// Messages without internet: run a node of the mesh, send and listen
+    Mesh {
+        /// What to do
+        #[command(subcommand)]
+        what: MeshCommand,
     },
     /// Run the servers of a mixnet, and make its keys and configs
     Mixnet {

@@ -1,10 +1,10 @@
 //! `mezza hibe`: key trees in folders of their own, card blocks and envelopes.
 
 pub(crate) mod at;
-mod card;
+pub(super) mod card;
 mod detect;
 mod open;
-mod seal;
+pub(super) mod seal;
 mod tree;
 
 use std::fs::File;
@@ -61,7 +61,11 @@ impl TreeArgs {
     }
 }
 
-fn open_tree(context: &CliContext, dir: &Path, file: Option<&Path>) -> Result<TreeFolder, Fault> {
+pub(super) fn open_tree(
+    context: &CliContext,
+    dir: &Path,
+    file: Option<&Path>,
+) -> Result<TreeFolder, Fault> {
     if !TreeFolder::exists(dir) {
         return Err(TreeFolder::missing(dir));
     }

@@ -30,7 +30,7 @@ const QR_MODULES: (usize, usize, usize) = (17, 4, 8);
 ///
 /// # Errors
 /// 65 for something else, 66 for a file that is missing.
-pub(super) fn read(source: &str) -> Result<CardBlock, Fault> {
+pub(crate) fn read(source: &str) -> Result<CardBlock, Fault> {
     let bytes = match file_bytes(Path::new(source)) {
         Some(bytes) => bytes,
         None => read_block(&read_source(source)?)?,

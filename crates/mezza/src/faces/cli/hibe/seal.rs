@@ -50,7 +50,7 @@ pub(super) fn seal(out: Out, asked: &SealArgs) -> Result<Exit, Fault> {
 }
 
 /// Standard input, or how long it is if it is too long.
-fn payload() -> Result<Zeroizing<Vec<u8>>, Fault> {
+pub(crate) fn payload() -> Result<Zeroizing<Vec<u8>>, Fault> {
     let mut payload = Zeroizing::new(Vec::with_capacity(PAYLOAD_BYTES_MAX + 1));
     let read = io::stdin().lock().take(INPUT_BYTES_MAX).read_to_end(&mut payload);
     read.map_err(|error| {
@@ -64,7 +64,12 @@ fn payload() -> Result<Zeroizing<Vec<u8>>, Fault> {
     Ok(payload)
 }
 
-fn envelope(card: &CardBlock, tick: Tick, payload: &[u8], bucket: u8) -> Result<Envelope, Fault> {
+pub(crate) fn envelope(
+    card: &CardBlock,
+    tick: Tick,
+    payload: &[u8],
+    bucket: u8,
+) -> Result<Envelope, Fault> {
     let bucket = Bucket::new(bucket).ok_or_else(|| Fault::bug("a bucket above 3"))?;
     let sealed = card.at(tick).and_then(|key| {
         EnvelopeKey::new(&System::new(), &key, tick, &mut OsRng)?.seal(payload, bucket, tick)

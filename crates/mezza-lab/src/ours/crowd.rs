@@ -1,0 +1,249 @@
+//! A crowd of devices that run the engine of `mezza-mesh`: who they are, how they move, who lies, and what
+//! came of it.
+
+pub mod liars;
+
+use mezza::testing::servers::mesh::crowd::{HostedCrew, START};
+use mezza_mesh::crew::CrewSettings;
+use mezza_mesh::limits::{NEVER, SECOND};
+use mezza_mesh::{ClockMode, Grade};
+use mezza_sim::SimRng;
+use mezza_sim::crowd::movement::{Converging, Density, Festival, Grid, Movement, Waypoint};
+use mezza_sim::crowd::{Crowd, RadioModel};
+
+use liars::{Liar, Liars};
+
+/// Clocks within this distance share the time, µs.
+const STEP: i64 = 1_000_000;
+/// Square metres for each walker: nine in range of each other, about.
+const AREA_M2: f64 = 35.0;
+
+/// How people move.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Moves {
+    /// They sit on a grid.
+    Sit(Density),
+    /// Groups on a ring meet in its centre and leave after so many seconds.
+    Meet(u64),
+    /// They walk about.
+    Walk,
+    /// They go from stage to stage.
+    Celebrate,
+}
+
+/// A crowd before it begins. Times in seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene {
+    /// How many.
+    pub users: usize,
+    /// How they move.
+    pub moves: Moves,
+    /// How clocks vote.
+    pub mode: ClockMode,
+    /// Devices whose clock is good, of a hundred.
+    pub good_percent: u64,
+    /// The others' clocks are off by at most this.
+    pub spread_s: i64,
+    /// What liars do, and how many of a thousand lie.
+    pub liars: Option<(Liar, u64)>,
+    /// Time between two messages of a user; none are written if there is none.
+    pub every_s: Option<u64>,
+    /// Bytes of a cell.
+    pub cell_bytes: usize,
+    /// Whether a device waits while somebody in range sends.
+    pub shared: bool,
+    /// Everything else follows from it.
+    pub seed: u64,
+}
+
+impl Scene {
+    /// The paper's: a static grid with eight neighbours, clocks off by up to five minutes and none good,
+    /// a message of 512 bytes every 30 s.
+    pub fn paper(users: usize, seed: u64) -> Self {
+        Self {
+            users,
+            moves: Moves::Sit(Density::Eight),
+            mode: ClockMode::Paper,
+            good_percent: 0,
+            spread_s: 300,
+            liars: None,
+            every_s: Some(30),
+            cell_bytes: 512,
+            shared: false,
+            seed,
+        }
+    }
+
+    /// The same crowd with our vote, and three of ten clocks good.
+    pub fn ours(users: usize, seed: u64) -> Self {
+        Self { mode: ClockMode::Anchored, good_percent: 30, ..Self::paper(users, seed) }
+    }
+
+    /// Without messages: for questions about clocks.
+    #[must_use]
+    pub fn silent(self) -> Self {
+        Self { every_s: None, ..self }
+    }
+
+    /// Sets everybody in place.
+    pub fn begin(&self) -> Stage {
+        let mut dice = SimRng::new(self.seed, 0x0063_6c6f_636b);
+        let users = self.users;
+        // Cells live for at most 90 s of any clock; the ring holds three minutes of them.
+        let made =
+            self.every_s.map_or(64, |every| 180 * users / usize::try_from(every).unwrap_or(30));
+        let settings = CrewSettings {
+            mode: self.mode,
+            every: self.every_s.map_or(NEVER, |every| every * SECOND),
+            cell_bytes: self.cell_bytes,
+            ring: made.next_power_of_two().max(128),
+            ..CrewSettings::default()
+        };
+        let spread = self.spread_s.unsigned_abs() * SECOND;
+        let clocks: Vec<_> = (0..users)
+            .map(|_| {
+                if dice.between(0, 99) < self.good_percent {
+                    // A quarter of a second: what a network sets a clock to.
+                    return (Grade::Good, dice.between(0, SECOND / 2).cast_signed() - STEP / 4);
+                }
+                (Grade::Poor, dice.between(0, 2 * spread).cast_signed() - spread.cast_signed())
+            })
+            .collect();
+        let crew = HostedCrew::new(settings, &clocks, self.seed);
+        let liars = Liars::new(crew, self.liars, &mut dice);
+        let radio = RadioModel { shared: self.shared, ..RadioModel::default() };
+        let crowd = Crowd::new(liars, users, radio, self.seed, START);
+        Stage { crowd, movement: self.movement() }
+    }
+
+    fn movement(&self) -> Box<dyn Movement + Send> {
+        let Self { users, seed, .. } = *self;
+        let side = (f64::from(u32::try_from(users).unwrap_or(u32::MAX)) * AREA_M2).sqrt();
+        match self.moves {
+            Moves::Sit(density) => Box::new(Grid::new(users, density, seed)),
+            Moves::Meet(leave_s) => Box::new(Converging::new(users, 300.0, leave_s, seed)),
+            Moves::Walk => Box::new(Waypoint::new(users, side, seed)),
+            Moves::Celebrate => Box::new(Festival::new(users, seed)),
+        }
+    }
+}
+
+/// A crowd on its way.
+pub struct Stage {
+    /// The devices and their radios.
+    pub crowd: Crowd<Liars>,
+    movement: Box<dyn Movement + Send>,
+}
+
+impl Stage {
+    /// Lets time pass.
+    pub fn run(&mut self, seconds: u64) {
+        self.crowd.move_for(&mut *self.movement, START, seconds);
+    }
+
+    /// Counts messages from now on.
+    pub fn count(&mut self) {
+        let now = self.crowd.now();
+        self.crowd.swarm_mut().hosted.0.count_from(now);
+    }
+
+    /// Offsets of the clocks of all honest devices from the truth, µs, sorted.
+    pub fn offsets(&self) -> Vec<i64> {
+        let swarm = self.crowd.swarm();
+        let honest = swarm.hosted.0.engines().zip(&swarm.roles).filter(|(_, role)| role.is_none());
+        let mut offsets: Vec<i64> = honest.map(|(engine, _)| engine.clock().offset()).collect();
+        offsets.sort_unstable();
+        offsets
+    }
+
+    /// The largest share of honest clocks that share a time: all within one second.
+    pub fn share_in_step(&self) -> f64 {
+        let offsets = self.offsets();
+        let mut most = 0;
+        for (at, first) in offsets.iter().enumerate() {
+            most = most.max(offsets.partition_point(|offset| offset - first <= STEP) - at);
+        }
+        share(most, offsets.len())
+    }
+
+    /// The share of honest clocks within a second of `offset_s` seconds from the truth.
+    pub fn share_near(&self, offset_s: i64) -> f64 {
+        let offsets = self.offsets();
+        let near = offsets.iter().filter(|offset| (*offset - offset_s * STEP).abs() <= STEP);
+        share(near.count(), offsets.len())
+    }
+
+    /// Seconds until the share of clocks that `measure` gives is at least nine tenths, looked at each
+    /// `step_s`; `None` if it is not by `most_s`.
+    pub fn until(&mut self, most_s: u64, step_s: u64, measure: fn(&Self) -> f64) -> Option<f64> {
+        let mut passed = 0;
+        while passed < most_s {
+            self.run(step_s);
+            passed += step_s;
+            if measure(self) >= 0.9 {
+                return Some(f64::from(u32::try_from(passed).unwrap_or(u32::MAX)));
+            }
+        }
+        None
+    }
+
+    /// The share of the counted messages that arrived.
+    pub fn delivered(&self) -> f64 {
+        let deliveries = self.crowd.swarm().hosted.0.deliveries();
+        ratio(deliveries.arrived, deliveries.made)
+    }
+
+    /// Mean and 95th percentile of how long messages took, s.
+    pub fn latency(&self) -> (f64, f64) {
+        let mut took = self.crowd.swarm().hosted.0.deliveries().took_ms.clone();
+        took.sort_unstable();
+        let sum: u64 = took.iter().map(|ms| u64::from(*ms)).sum();
+        let high = took.get(took.len() * 95 / 100).copied().unwrap_or(0);
+        (ratio(sum, took.len() as u64) / 1_000.0, f64::from(high) / 1_000.0)
+    }
+
+    /// Bytes sent for each message and device.
+    pub fn bytes_per_cell(&self) -> f64 {
+        let crew = &self.crowd.swarm().hosted.0;
+        ratio(crew.bytes().0, crew.deliveries().made * crew.len() as u64)
+    }
+}
+
+/// A share of a count.
+#[expect(clippy::cast_precision_loss, reason = "counts of devices and messages")]
+fn share(some: usize, all: usize) -> f64 {
+    some as f64 / all.max(1) as f64
+}
+
+/// A quotient of counts.
+#[expect(clippy::cast_precision_loss, reason = "counts of devices, messages and bytes")]
+fn ratio(some: u64, all: u64) -> f64 {
+    some as f64 / all.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_scene_ends_the_same_on_any_thread() {
+        let end = |seed| {
+            let mut stage = Scene::ours(60, seed).begin();
+            stage.count();
+            stage.run(60);
+            (stage.offsets(), stage.delivered().to_bits())
+        };
+        let on_threads = crate::parallel::map(vec![1, 2, 1], end);
+        assert!(on_threads[0] == on_threads[2] && on_threads[0] != on_threads[1]);
+        assert_eq!(on_threads[1], end(2));
+    }
+
+    #[test]
+    fn good_clocks_are_agreed_on_and_liars_are_not_counted() {
+        let scene = Scene { liars: Some((Liar::Collude(60), 100)), ..Scene::ours(100, 3).silent() };
+        let mut stage = scene.begin();
+        stage.run(60);
+        assert!(stage.offsets().len() < 100);
+        assert!(stage.share_near(0) > 0.8, "{}", stage.share_near(0));
+    }
+}

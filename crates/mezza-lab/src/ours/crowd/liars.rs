@@ -1,0 +1,154 @@
+//! Devices that lie: with their own frames, never in a victim's memory.
+
+use mezza::testing::servers::mesh::crowd::{HostedCrew, START};
+use mezza_mesh::frame::MeshFrame;
+use mezza_mesh::limits::SECOND;
+use mezza_sim::SimRng;
+use mezza_sim::crowd::{DeviceId, Swarm};
+use rand_core::Rng as _;
+
+/// An eighth of a second, the unit of stamps, µs.
+const STAMP: u64 = 125_000;
+/// Frames that a black hole swallows at once before it has nothing to say.
+const SWALLOWED: usize = 16;
+/// Cells that an empty promise names.
+const PROMISED: u64 = 16;
+
+/// What a liar does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Liar {
+    /// Each beacon shows another time, up to so many seconds off.
+    RandomClock(u64),
+    /// All liars show the truth and so many seconds.
+    Collude(i64),
+    /// Each beacon shows the time of the beginning.
+    Freeze,
+    /// Each beacon shows the clocks around and 0.45 s: just inside of the margin.
+    Drag,
+    /// Announces cells that it never gives.
+    EmptyPromise,
+    /// Takes cells and never announces or gives any.
+    BlackHole,
+}
+
+impl Liar {
+    /// Its name.
+    pub fn name(self) -> String {
+        match self {
+            Self::RandomClock(s) => format!("random clocks +-{s} s"),
+            Self::Collude(s) => format!("colluders at {s:+} s"),
+            Self::Freeze => "frozen clocks".into(),
+            Self::Drag => "clocks that drag".into(),
+            Self::EmptyPromise => "empty promises".into(),
+            Self::BlackHole => "black holes".into(),
+        }
+    }
+}
+
+/// A crew with liars in it.
+pub struct Liars {
+    /// All devices, the liars too: what they hear and know is honest.
+    pub hosted: HostedCrew,
+    /// What each of them is.
+    pub roles: Vec<Option<Liar>>,
+}
+
+impl Liars {
+    /// Draws who lies.
+    pub fn new(hosted: HostedCrew, liars: Option<(Liar, u64)>, dice: &mut SimRng) -> Self {
+        let count = hosted.0.len();
+        let mut roles = vec![None; count];
+        if let Some((liar, permille)) = liars {
+            let wanted = count * usize::try_from(permille).unwrap_or(0) / 1_000;
+            let mut left = wanted;
+            while left > 0 {
+                let at = usize::try_from(dice.between(0, count as u64 - 1)).unwrap_or(0);
+                if roles[at].is_none() {
+                    roles[at] = Some(liar);
+                    left -= 1;
+                }
+            }
+        }
+        Self { hosted, roles }
+    }
+
+    /// Turns a frame into a lie; `None`: it is not sent at all.
+    fn lie(
+        &mut self,
+        device: DeviceId,
+        liar: Liar,
+        frame: MeshFrame,
+        now: u64,
+    ) -> Option<MeshFrame> {
+        match (liar, frame) {
+            (Liar::EmptyPromise | Liar::BlackHole, MeshFrame::Data(_))
+            | (Liar::BlackHole, MeshFrame::Have(_) | MeshFrame::Sync { .. }) => None,
+            (Liar::EmptyPromise, MeshFrame::Have(mut set)) => {
+                let table = self.hosted.0.table();
+                let newest = table.made();
+                for number in newest.saturating_sub(PROMISED)..newest {
+                    if let Some(slot) = table.slot(number) {
+                        set.insert(slot);
+                    }
+                }
+                Some(MeshFrame::Have(set))
+            }
+            (_, MeshFrame::Beacon(mut beacon)) => {
+                if let Some(shown) = self.shown(device, liar, now) {
+                    beacon.stamp = shown / STAMP;
+                }
+                Some(MeshFrame::Beacon(beacon))
+            }
+            (_, frame) => Some(frame),
+        }
+    }
+
+    /// The time that a liar shows, µs since 1970. The crowd's time is the truth.
+    fn shown(&mut self, device: DeviceId, liar: Liar, now: u64) -> Option<u64> {
+        match liar {
+            Liar::RandomClock(spread_s) => {
+                let spread = 2 * spread_s * SECOND + 1;
+                let off = self.hosted.0.rng(device).next_u64() % spread;
+                Some((now + off).saturating_sub(spread_s * SECOND))
+            }
+            Liar::Collude(offset_s) => Some(now.saturating_add_signed(offset_s * 1_000_000)),
+            Liar::Freeze => Some(START),
+            Liar::Drag => Some(self.hosted.0.engine(device).clock().mesh(now) + 450_000),
+            Liar::EmptyPromise | Liar::BlackHole => None,
+        }
+    }
+}
+
+impl Swarm for Liars {
+    type Frame = MeshFrame;
+
+    fn due(&self, device: DeviceId) -> u64 {
+        self.hosted.due(device)
+    }
+
+    fn next(&mut self, device: DeviceId, now: u64) -> Option<(MeshFrame, usize)> {
+        let Some(liar) = self.roles[device as usize] else { return self.hosted.next(device, now) };
+        for _ in 0..SWALLOWED {
+            let (frame, bytes) = self.hosted.next(device, now)?;
+            if let Some(frame) = self.lie(device, liar, frame, now) {
+                return Some((frame, bytes));
+            }
+            if self.due(device) > now {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn hear(&mut self, device: DeviceId, contact: u16, frame: &MeshFrame, now: u64) -> bool {
+        self.hosted.hear(device, contact, frame, now)
+    }
+
+    fn meet(&mut self, a: DeviceId, b: DeviceId, now: u64) -> [u16; 2] {
+        self.hosted.meet(a, b, now)
+    }
+
+    fn part(&mut self, device: DeviceId, contact: u16, now: u64) {
+        self.hosted.part(device, contact, now);
+    }
+}

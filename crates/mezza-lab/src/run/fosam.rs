@@ -1,0 +1,145 @@
+//! "FoSAM": its figures 3 to 8 and its table 2 with the engine that the program runs, and what colluders do
+//! to its clock.
+//!
+//! Each experiment prints its parameters, since the paper does not give the interval of its vote, its
+//! margin, the size of messages, the distance of devices or their first clocks. It ran 16 seeds of five
+//! hours in each point; the seeds and times of each profile here stand in [`Size`].
+
+mod clocks;
+mod colluders;
+mod delivery;
+mod table;
+
+use anyhow::Result;
+
+use super::experiment::{Experiment, Report};
+use crate::bench::Bench;
+use crate::{papers, parallel};
+
+/// All of them.
+pub const ALL: &[Experiment] = &[
+    Experiment::calculated(
+        "fosam-f3-users",
+        "Figure 3: time to agree, by users",
+        [2, 12, 500],
+        clocks::users,
+    ),
+    Experiment::calculated(
+        "fosam-f3-density",
+        "Figure 3: time to agree, by density",
+        [2, 12, 500],
+        clocks::density,
+    ),
+    Experiment::calculated(
+        "fosam-f3-attackers",
+        "Figure 3: time to agree, by liars",
+        [2, 12, 500],
+        clocks::attackers,
+    ),
+    Experiment::calculated(
+        "fosam-f4",
+        "Figure 4: groups that meet agree",
+        [2, 10, 300],
+        clocks::converging,
+    ),
+    Experiment::calculated(
+        "fosam-f5",
+        "Figure 5: clocks at a festival",
+        [2, 15, 600],
+        clocks::festival,
+    ),
+    Experiment::calculated(
+        "fosam-f6-users",
+        "Figure 6: messages, by users",
+        [3, 40, 1_500],
+        delivery::users,
+    ),
+    Experiment::calculated(
+        "fosam-f6-density",
+        "Figure 6: messages, by density",
+        [3, 30, 1_500],
+        delivery::density,
+    ),
+    Experiment::calculated(
+        "fosam-f6-attackers",
+        "Figure 6: messages, by liars",
+        [3, 40, 1_500],
+        delivery::attackers,
+    ),
+    Experiment::calculated(
+        "fosam-f7",
+        "Figure 7: messages of groups that meet",
+        [2, 20, 900],
+        delivery::converging,
+    ),
+    Experiment::calculated(
+        "fosam-f8",
+        "Figure 8: messages at a festival",
+        [2, 20, 900],
+        delivery::festival,
+    ),
+    Experiment::calculated(
+        "fosam-t2",
+        "Table 2: four devices, one far away",
+        [1, 2, 10],
+        table::run,
+    ),
+    Experiment::calculated(
+        "fosam-x1",
+        "colluders, and what they do to keys",
+        [3, 20, 900],
+        colluders::run,
+    ),
+];
+
+/// How much of the paper a profile runs.
+#[derive(Clone, Copy)]
+struct Size {
+    /// Users of a usual point.
+    users: usize,
+    /// Seeds of each point.
+    seeds: u64,
+    /// Simulated seconds in which messages are counted.
+    seconds: u64,
+}
+
+impl Size {
+    fn of(bench: &Bench) -> Self {
+        let pick = |smoke, quick, full| bench.profile.pick(smoke, quick, full);
+        Self {
+            users: pick(64, 300, 600),
+            seeds: pick(1, 2, 8) as u64,
+            seconds: pick(60, 300, 3_600) as u64,
+        }
+    }
+
+    fn words(self) -> String {
+        let Self { users, seeds, seconds } = self;
+        format!("{seeds} seeds, {users} users unless a row says so, {seconds} s counted")
+    }
+}
+
+/// A report that begins with what the paper prints and how large this run is.
+fn report(exp: &str, size: Size) -> Result<Report> {
+    let mut report = Report::default();
+    papers::fosam()?.lines(exp).into_iter().for_each(|line| report.say(line));
+    report.say(format!(
+        "ours: vote 1 s, margin 0.5 s, 1.4 Mbit/s a device, no loss, cells of 512 bytes that live a minute, \
+         one every 30 s from each user, clocks off by up to 300 s; {}",
+        size.words()
+    ));
+    Ok(report)
+}
+
+/// One number for each seed of each point, on all cores; the points in their order.
+fn each<P: Copy + Send + Sync>(
+    points: &[P],
+    seeds: u64,
+    work: impl Fn(P, u64) -> f64 + Sync,
+) -> Vec<Vec<f64>> {
+    let jobs: Vec<(P, u64)> =
+        points.iter().flat_map(|p| (0..seeds).map(|seed| (*p, seed))).collect();
+    let done = parallel::map(jobs, |(point, seed)| work(point, seed));
+    let per = usize::try_from(seeds).unwrap_or(1).max(1);
+    done.chunks(per).map(<[f64]>::to_vec).collect()
+}

@@ -1,0 +1,132 @@
+//! What colluding clocks do to the paper's vote and to ours, and what a wrong clock does to keys.
+
+use anyhow::Result;
+use mezza_mesh::ClockMode;
+
+use super::{Size, each, report};
+use crate::bench::Bench;
+use crate::clock::{median, quantile, sort};
+use crate::ours::crowd::liars::Liar;
+use crate::ours::crowd::{Scene, Stage};
+use crate::run::experiment::Report;
+use crate::shape::Claim;
+
+/// The seeds of the goal: the median and the worst of eight.
+const SEEDS: u64 = 8;
+/// The lies of the goal, s.
+const LIES: [i64; 3] = [60, 140, 300];
+/// Captured honest clocks, of a hundred, that may be: median and worst.
+const LIMITS: [f64; 2] = [5.0, 8.0];
+/// Our vote, and that of the paper, both with 30 % good clocks.
+const KINDS: [(&str, ClockMode); 2] =
+    [("anchored, 30 % good", ClockMode::Anchored), ("paper's vote", ClockMode::Paper)];
+
+/// Users, seeds, and how long the liars have.
+#[derive(Clone, Copy)]
+struct Trial {
+    users: usize,
+    seeds: u64,
+    time_s: u64,
+}
+
+impl Trial {
+    /// Of each seed, a share of honest clocks in percent: the median, the least and the greatest.
+    fn percent(
+        self,
+        (mode, good_percent): (ClockMode, u64),
+        liars: (Liar, u64),
+        measure: impl Fn(&Stage) -> f64 + Sync,
+    ) -> [f64; 3] {
+        let shares = each(&[()], self.seeds, |(), seed| {
+            let paper = Scene::paper(self.users, seed).silent();
+            let mut stage = Scene { mode, good_percent, liars: Some(liars), ..paper }.begin();
+            stage.run(self.time_s);
+            100.0 * measure(&stage)
+        });
+        let sorted = sort(shares[0].clone());
+        [median(&shares[0]), quantile(&sorted, 0.0), quantile(&sorted, 1.0)]
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A raw line that cannot be written.
+pub fn run(bench: &mut Bench) -> Result<Report> {
+    let (users, seeds, time_s) =
+        bench.profile.pick((64, 2, 60), (600, SEEDS, 300), (600, SEEDS, 1_800));
+    let trial = Trial { users, seeds, time_s };
+    let mut report = report("fosam-x1", Size { users, seeds, seconds: time_s })?;
+    colluders(bench, &mut report, trial)?;
+    others(bench, &mut report, trial)?;
+    limits(bench, &mut report, trial)?;
+    report.say("a captured clock is off by at most its bound: 2.5, 150 or 600 s; keys live or die by so much");
+    Ok(report)
+}
+
+/// Ten percent show the same wrong time.
+fn colluders(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
+    let Trial { seeds, time_s, .. } = trial;
+    report.say(format!(
+        "honest clocks within 1 s of the lie after {time_s} s, %: median / worst of {seeds} seeds"
+    ));
+    for lie in LIES {
+        for (name, mode) in KINDS {
+            let [middle, _, worst] =
+                trial.percent((mode, 30), (Liar::Collude(lie), 100), |stage| stage.share_near(lie));
+            for (op, value) in [("captured", middle), ("captured_worst", worst)] {
+                bench.note_count(
+                    &format!("ours:{name}"),
+                    &format!("{op}_{lie}"),
+                    "percent",
+                    value,
+                )?;
+            }
+            report.say(format!("  10 % at {lie:>+4} s   {name:<20} {middle:>5.1} / {worst:>5.1}"));
+            if mode == ClockMode::Anchored {
+                let [most, most_worst] = LIMITS.map(|limit| limit + 0.01);
+                let text = format!("captured at {lie:+} s, %");
+                report.shapes.push(Claim::below(format!("{text}, median"), middle, most));
+                report.shapes.push(Claim::below(format!("{text}, worst"), worst, most_worst));
+            } else {
+                let text = format!("the paper's vote is taken at {lie:+} s, %");
+                report.shapes.push(Claim::above(text, middle, 30.0));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Liars who do not agree on a time.
+fn others(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
+    report.say("other liars: honest clocks within 1 s of the truth, %: median / worst");
+    for liar in [Liar::Freeze, Liar::Drag, Liar::RandomClock(300)] {
+        for (name, mode) in KINDS {
+            let [middle, worst, _] =
+                trial.percent((mode, 30), (liar, 100), |stage| stage.share_near(0));
+            bench.note_count(&format!("ours:{name}"), &format!("{liar:?}"), "percent", middle)?;
+            let liar = liar.name();
+            report.say(format!("  10 % {liar:<22} {name:<20} {middle:>5.1} / {worst:>5.1}"));
+        }
+    }
+    Ok(())
+}
+
+/// Where ours fails too.
+fn limits(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
+    report.say(
+        "what still fails: fewer good clocks, or more liars within the bound (anchored, +60 s)",
+    );
+    for (good, permille) in [(10, 100), (0, 100), (30, 200), (30, 300)] {
+        let kind = (ClockMode::Anchored, good);
+        let [middle, _, worst] =
+            trial.percent(kind, (Liar::Collude(60), permille), |stage| stage.share_near(60));
+        let op = format!("good_{good}_liars_{permille}");
+        bench.note_count("ours:fails", &op, "percent", middle)?;
+        let percent = permille / 10;
+        report.say(format!(
+            "  {good:>2} % good, {percent:>2} % lie   {middle:>5.1} / {worst:>5.1} captured"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! Live cells in a file, for a memory stick: `"MZB1" | n u32 | n * (len u16, cell)`, sorted by id.
+
+use alloc::vec::Vec;
+use mezza_core::{DecodeError, Reader, Writer};
+
+use crate::cell::MeshCell;
+
+const MAGIC: &[u8; 4] = b"MZB1";
+
+/// Most cells of a bundle.
+pub const CELLS_MAX: u32 = 16_384;
+
+/// The bytes of a bundle of these cells.
+pub fn encode<'a>(cells: impl IntoIterator<Item = &'a MeshCell>) -> Vec<u8> {
+    let mut cells: Vec<_> = cells.into_iter().map(|cell| (cell.id(), cell)).collect();
+    cells.sort_unstable_by_key(|(id, _)| *id);
+    cells.truncate(CELLS_MAX as usize);
+    let mut w = Writer::new();
+    w.bytes(MAGIC).u32(cells.len() as u32);
+    for (_, cell) in cells {
+        w.var16(cell.bytes());
+    }
+    w.finish()
+}
+
+/// The cells of a bundle, judged one by one: of a file that was cut the whole ones count.
+///
+/// # Errors
+/// If it is no bundle, or its number of cells is beyond [`CELLS_MAX`].
+pub fn decode(bytes: &[u8]) -> Result<Vec<MeshCell>, DecodeError> {
+    let mut r = Reader::new(bytes);
+    if r.bytes(4)? != MAGIC {
+        return Err(DecodeError::Value);
+    }
+    let n = r.u32()?;
+    if n > CELLS_MAX {
+        return Err(DecodeError::Value);
+    }
+    let mut cells = Vec::new();
+    for _ in 0..n {
+        let Ok(cell) = r.var16() else { break };
+        cells.extend(MeshCell::decode(cell).ok());
+    }
+    Ok(cells)
+}

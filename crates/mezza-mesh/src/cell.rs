@@ -1,0 +1,171 @@
+//! A cell: a payload of one of four sizes, with its size, life and tick, and nothing else.
+//!
+//! ```text
+//! 0     version 1 (high nibble) | class (low nibble)
+//! 1     life: 0, 1, 2
+//! 2     tick of sealing, u32
+//! 6     payload: an envelope whose first byte has the class in its low nibble, and whose second one is
+//!       the tick modulo 256
+//! ```
+
+use alloc::vec::Vec;
+use mezza_core::labelled_hash;
+
+use crate::epoch::Life;
+use crate::table::CellFacts;
+
+/// Bytes before the payload.
+pub const HEAD_BYTES: usize = 6;
+/// The version of cells.
+const VERSION: u8 = 1;
+
+/// The sizes of cells, bytes, by class.
+pub const CELL_BYTES: [usize; 4] = [512, 1_024, 2_048, 4_096];
+
+/// The name of a cell, which is never sent: 16 bytes of BLAKE2b over all of it.
+pub type CellId = [u8; 16];
+
+/// Why bytes are no cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CellError {
+    /// Not one of the four sizes, or not the one that its class says.
+    #[error("a cell has 512, 1,024, 2,048 or 4,096 bytes, as its class says")]
+    Size,
+    /// A version or life that is not known.
+    #[error("a version or a life that is not known")]
+    Head,
+    /// The payload's first two bytes do not agree with the head.
+    #[error("the payload does not agree with the head of its cell")]
+    Payload,
+}
+
+/// A cell whose form was checked: size, version, life, and the two bytes of the payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeshCell(Vec<u8>);
+
+impl MeshCell {
+    /// The cell of a payload that was sealed at `tick`.
+    ///
+    /// # Errors
+    /// If the payload has none of the four sizes, or does not name its class and tick.
+    pub fn new(life: Life, tick: u32, payload: &[u8]) -> Result<Self, CellError> {
+        let bytes = payload.len() + HEAD_BYTES;
+        let class = CELL_BYTES.iter().position(|size| *size == bytes).ok_or(CellError::Size)?;
+        let mut cell = Vec::with_capacity(bytes);
+        cell.extend_from_slice(&[VERSION << 4 | class as u8, life.number()]);
+        cell.extend_from_slice(&tick.to_be_bytes());
+        cell.extend_from_slice(payload);
+        Self::decode(&cell)
+    }
+
+    /// Checks bytes, the cheap things first; nothing is hashed.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CellError> {
+        check(bytes)?;
+        Ok(Self(bytes.to_vec()))
+    }
+
+    /// All of it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// What the messenger made.
+    pub fn payload(&self) -> &[u8] {
+        &self.0[HEAD_BYTES..]
+    }
+
+    /// Its name.
+    pub fn id(&self) -> CellId {
+        labelled_hash("mezza/mesh cell", &[&self.0])
+    }
+
+    /// Its head.
+    pub fn facts(&self) -> CellFacts {
+        facts(&self.0, 0)
+    }
+}
+
+/// Checks the form of a cell.
+fn check(bytes: &[u8]) -> Result<(), CellError> {
+    let [head, life, a, b, c, d, kind, tick, ..] = *bytes else { return Err(CellError::Size) };
+    let class = head & 0x0f;
+    if CELL_BYTES.get(usize::from(class)) != Some(&bytes.len()) {
+        return Err(CellError::Size);
+    }
+    if head >> 4 != VERSION || Life::from_number(life).is_none() {
+        return Err(CellError::Head);
+    }
+    if kind & 0x0f != class || tick != u32::from_be_bytes([a, b, c, d]) as u8 {
+        return Err(CellError::Payload);
+    }
+    Ok(())
+}
+
+/// The head of checked bytes.
+fn facts(bytes: &[u8], sum: u32) -> CellFacts {
+    let tick = u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
+    let life = Life::from_number(bytes[1]).unwrap_or_default();
+    CellFacts { tick, life, class: bytes[0] & 0x0f, sum }
+}
+
+/// The first eight bytes of an id, as frames name a cell.
+pub fn short(id: &CellId) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *id;
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The four bytes of an id that the sum of a beacon is made of.
+pub fn sum(id: &CellId) -> u32 {
+    u32::from_be_bytes([id[8], id[9], id[10], id[11]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payload(class: u8, tick: u32) -> Vec<u8> {
+        let mut payload = alloc::vec![7; CELL_BYTES[usize::from(class)] - HEAD_BYTES];
+        (payload[0], payload[1]) = (0x10 | class, tick as u8);
+        payload
+    }
+
+    #[test]
+    fn mesh_1_four_sizes_and_fields_that_agree() {
+        for class in 0..4_u8 {
+            let cell = MeshCell::new(Life::Hour, 0x0102_0304, &payload(class, 4)).unwrap();
+            assert_eq!(MeshCell::decode(cell.bytes()).as_ref(), Ok(&cell));
+            let facts = CellFacts { tick: 0x0102_0304, life: Life::Hour, class, sum: 0 };
+            assert_eq!((cell.facts(), cell.payload()), (facts, &*payload(class, 4)));
+        }
+        let cell = MeshCell::new(Life::Minute, 9, &payload(1, 9)).unwrap();
+        for (at, value, error) in [
+            (0, 0x10, CellError::Size),
+            (0, 0x21, CellError::Head),
+            (1, 3, CellError::Head),
+            (5, 8, CellError::Payload),
+            (6, 0x12, CellError::Payload),
+            (7, 8, CellError::Payload),
+        ] {
+            let mut bytes = cell.bytes().to_vec();
+            bytes[at] = value;
+            assert_eq!(MeshCell::decode(&bytes), Err(error), "byte {at}");
+        }
+        for cut in [0, 5, 511, 1_023] {
+            assert_eq!(MeshCell::decode(&cell.bytes()[..cut]), Err(CellError::Size));
+        }
+    }
+
+    #[test]
+    fn mesh_3_the_id_covers_every_byte() {
+        let cell = MeshCell::new(Life::Minute, 9, &payload(0, 9)).unwrap();
+        let mut other = cell.clone();
+        other.0[511] ^= 1;
+        assert_ne!(cell.id(), other.id());
+        let relabelled = MeshCell::new(Life::FiveMinutes, 9, &payload(0, 9)).unwrap();
+        assert_ne!(short(&cell.id()), short(&relabelled.id()));
+    }
+}

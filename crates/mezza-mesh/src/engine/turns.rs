@@ -1,0 +1,115 @@
+//! What a node does with its engine beside frames: clocks that are read, links that go, names that change,
+//! slots that are used again.
+
+use super::column::{FRESH, GIVEN, KNOWN, MISSING, OWED};
+use super::{Engine, Link, MeshLinkId, NeighbourId};
+use crate::clock::Grade;
+use crate::frame::Name;
+use crate::limits::NEVER;
+use crate::set::{Marks, Slot};
+use crate::table::CellTable;
+
+impl Engine {
+    /// When a link has something to send at the latest.
+    pub fn link_due(&self, link: MeshLinkId) -> u64 {
+        self.links.get(usize::from(link)).filter(|link| link.up).map_or(NEVER, Link::due)
+    }
+
+    /// When a tick begins, or the clock wants to be looked at again.
+    pub fn tick_due(&self) -> u64 {
+        self.expire_at
+    }
+
+    /// Does what time brings without sending anything.
+    pub fn tick(&mut self, now: u64, table: &mut impl CellTable) {
+        self.catch_up(table);
+        self.age(now, table);
+        self.reckon();
+    }
+
+    /// The device's own clock was read: it says `anchor` µs more than the monotonic one.
+    pub fn read_clock(&mut self, anchor: i64, grade: Grade, now: u64, table: &mut impl CellTable) {
+        self.clock.read(anchor, grade);
+        self.expire_at = now;
+        self.tick(now, table);
+    }
+
+    /// A person decided that the neighbours' clocks are right. Whether there was something to decide.
+    pub fn trust_neighbours(&mut self, now: u64, table: &mut impl CellTable) -> bool {
+        let moved = self.clock.trust_neighbours();
+        self.expire_at = now;
+        self.tick(now, table);
+        moved
+    }
+
+    /// A link is gone, and everybody who was heard on it.
+    pub fn link_down(&mut self, id: MeshLinkId, table: &mut impl CellTable) {
+        for at in 0..self.neighbours.len() {
+            if self.neighbours[at].as_ref().is_some_and(|n| n.link == id) {
+                self.part(at as NeighbourId, table);
+            }
+        }
+        if let Some(link) = self.links.get_mut(usize::from(id)) {
+            link.up = false;
+            for word in 0..table.rows().words() {
+                for column in [FRESH, OWED, GIVEN] {
+                    *self.link_bits(table, id, word, column) = 0;
+                }
+            }
+        }
+        self.reckon();
+    }
+
+    /// Takes a new name: whatever is known of links and neighbours is dropped, nothing is sent before
+    /// `silent_until`, and no sum is shown before `shy_until`.
+    pub fn rename(
+        &mut self,
+        name: Name,
+        veil: i64,
+        (silent_until, shy_until): (u64, u64),
+        table: &mut impl CellTable,
+    ) {
+        for at in 0..self.neighbours.len() {
+            self.part(at as NeighbourId, table);
+        }
+        self.clock.veil(veil);
+        (self.name, self.shy_until) = (name, shy_until);
+        for id in 0..self.links.len() as MeshLinkId {
+            for word in 0..table.rows().words() {
+                *self.link_bits(table, id, word, OWED) = 0;
+            }
+            let link = &mut self.links[usize::from(id)];
+            let fresh = if link.fresh.is_empty() { NEVER } else { silent_until };
+            (link.beacon_at, link.have_at) = (silent_until, fresh);
+            (link.want_at, link.give_at, link.sync_at) = (NEVER, NEVER, NEVER);
+            link.owed = Marks::new();
+        }
+        self.reckon();
+    }
+
+    /// Whether a cell of this slot that comes from `from` now would be taken.
+    pub fn expects(&self, from: NeighbourId, slot: Slot, now: u64, table: &impl CellTable) -> bool {
+        let hot = table.rows().hot(self.seat, slot / 64);
+        let is = |column: usize| hot[column] >> (slot % 64) & 1 == 1;
+        let compared = self.neighbour(from).is_some_and(|n| n.sync_until > now);
+        !is(KNOWN) && (is(MISSING) || compared)
+    }
+
+    /// Whether this slot was announced and is still waited for.
+    pub fn misses(&self, slot: Slot, table: &impl CellTable) -> bool {
+        table.rows().hot(self.seat, slot / 64)[MISSING] >> (slot % 64) & 1 == 1
+    }
+
+    /// The slot will be used for another cell: nothing is known of it any more.
+    pub fn release(&mut self, slot: Slot, table: &mut impl CellTable) {
+        let (word, bit) = (slot / 64, 1 << (slot % 64));
+        if self.holds(slot, table) {
+            self.leaves(table.facts(slot));
+        }
+        self.found(word, bit, table);
+        self.bury(table, word, bit);
+        table.rows_mut().clear_slot(self.seat, slot);
+        self.requests.iter_mut().filter(|r| r.word == word).for_each(|r| r.mask &= !bit);
+        self.holds.iter_mut().filter(|h| h.word == word).for_each(|h| h.mask &= !bit);
+    }
+}

@@ -1,0 +1,169 @@
+//! Which network: a public name, or a key that its members share.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use mezza_core::{Secret, blake2b, labelled_hash};
+
+use crate::limits::SECOND;
+
+/// Bytes of the check at the end of each frame of a closed network.
+pub const MAC_BYTES: usize = 8;
+/// Most bytes of a network's name.
+pub const NAME_BYTES_MAX: usize = 32;
+/// Seconds of a day.
+const DAY_S: u64 = 86_400;
+/// How long before and after midnight the other day's frames are taken, seconds.
+const MIDNIGHT_S: u64 = 3_600;
+
+/// A network. All members have the same name and key, so it links no device.
+#[derive(Debug)]
+pub struct MeshNetwork {
+    name: String,
+    key: Option<Secret<32>>,
+    days: [DayKeys; 3],
+}
+
+/// What frames of one day carry.
+#[derive(Debug)]
+struct DayKeys {
+    day: u32,
+    net: [u8; 4],
+    mac: Option<Secret<32>>,
+}
+
+impl MeshNetwork {
+    /// The network of this name; closed if there is a key. Its name is cut to 32 bytes.
+    pub fn new(name: &str, key: Option<Secret<32>>) -> Self {
+        let end = (0..=name.len().min(NAME_BYTES_MAX)).rfind(|at| name.is_char_boundary(*at));
+        let name = String::from(&name[..end.unwrap_or(0)]);
+        let days = [0, 1, 2].map(|day| DayKeys::new(&name, key.as_ref(), day));
+        Self { name, key, days }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether its frames are checked with a key.
+    pub fn is_closed(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// Bytes that each frame has for its check.
+    pub fn mac_bytes(&self) -> usize {
+        if self.is_closed() { MAC_BYTES } else { 0 }
+    }
+
+    /// Follows the clock: `mesh` is network time, µs since 1970.
+    pub(crate) fn follow(&mut self, mesh: u64) {
+        let day = (mesh / SECOND / DAY_S) as u32;
+        if self.days[1].day != day {
+            let day_keys = |day| DayKeys::new(&self.name, self.key.as_ref(), day);
+            self.days = [day.wrapping_sub(1), day, day.wrapping_add(1)].map(day_keys);
+        }
+    }
+
+    /// The network as beacons of today name it.
+    pub(crate) fn net(&self) -> [u8; 4] {
+        self.days[1].net
+    }
+
+    /// Whether a beacon's network is this one: today's, and within an hour of midnight the other day's.
+    pub(crate) fn is_ours(&self, net: [u8; 4], mesh: u64) -> bool {
+        self.near(mesh).any(|day| day.net == net)
+    }
+
+    /// Adds the check to a frame.
+    pub(crate) fn close(&self, frame: &mut Vec<u8>) {
+        if let Some(mac) = &self.days[1].mac {
+            let check = check(mac, frame);
+            frame.extend_from_slice(check.expose());
+        }
+    }
+
+    /// The frame without its check; `None` if that is wrong.
+    pub(crate) fn open<'a>(&self, frame: &'a [u8], mesh: u64) -> Option<&'a [u8]> {
+        if !self.is_closed() {
+            return Some(frame);
+        }
+        let (body, mac) = frame.split_last_chunk::<MAC_BYTES>()?;
+        let mac = Secret::copy_from(mac);
+        let fits = |day: &DayKeys| day.mac.as_ref().is_some_and(|key| check(key, body) == mac);
+        self.near(mesh).any(fits).then_some(body)
+    }
+
+    /// The days whose frames are taken now.
+    fn near(&self, mesh: u64) -> impl Iterator<Item = &DayKeys> {
+        let second = mesh / SECOND % DAY_S;
+        let [yesterday, today, tomorrow] = &self.days;
+        let early = (second < MIDNIGHT_S).then_some(yesterday);
+        let late = (second >= DAY_S - MIDNIGHT_S).then_some(tomorrow);
+        [Some(today), early, late].into_iter().flatten()
+    }
+}
+
+impl DayKeys {
+    fn new(name: &str, key: Option<&Secret<32>>, day: u32) -> Self {
+        let number = day.to_be_bytes();
+        let mac = key.map(|key| {
+            Secret::init_with(|mac| {
+                let label = "mezza/mesh key";
+                let parts: [&[u8]; 4] =
+                    [&[label.len() as u8], label.as_bytes(), key.expose(), &number];
+                blake2b(mac, &[], "", &parts);
+            })
+        });
+        let net = match &mac {
+            Some(mac) => labelled_hash("mezza/mesh net", &[mac.expose(), &number]),
+            None => labelled_hash("mezza/mesh net", &[name.as_bytes(), &number]),
+        };
+        Self { day, net, mac }
+    }
+}
+
+/// The first eight bytes of keyed BLAKE2b-256 over the frame.
+fn check(key: &Secret<32>, frame: &[u8]) -> Secret<MAC_BYTES> {
+    let mut whole = [0; 32];
+    blake2b(&mut whole, key.expose(), "", &[frame]);
+    Secret::init_with(|check| check.copy_from_slice(&whole[..MAC_BYTES]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: u64 = (1_000 * DAY_S + DAY_S / 2) * SECOND;
+
+    fn closed(byte: u8) -> MeshNetwork {
+        let mut network = MeshNetwork::new("friends", Some(Secret::copy_from(&[byte; 32])));
+        network.follow(NOON);
+        network
+    }
+
+    #[test]
+    fn a_frame_of_another_network_is_dropped_unread() {
+        let (ours, theirs) = (closed(1), closed(2));
+        let mut frame = b"frame".to_vec();
+        ours.close(&mut frame);
+        assert_eq!(ours.open(&frame, NOON), Some(&b"frame"[..]));
+        assert_eq!(theirs.open(&frame, NOON), None);
+        assert_eq!(ours.open(b"short", NOON), None);
+        frame[0] ^= 1;
+        assert_eq!(ours.open(&frame, NOON), None);
+        assert!(!ours.is_ours(theirs.net(), NOON));
+    }
+
+    #[test]
+    fn the_other_day_counts_within_an_hour_of_midnight() {
+        let mut network = MeshNetwork::new("open", None);
+        let midnight = 1_001 * DAY_S * SECOND;
+        network.follow(midnight - SECOND);
+        let yesterday = network.net();
+        network.follow(midnight + SECOND);
+        assert_ne!(network.net(), yesterday);
+        assert!(network.is_ours(yesterday, midnight + SECOND));
+        assert!(!network.is_ours(yesterday, midnight + 3_601 * SECOND));
+        assert_eq!(MeshNetwork::new(&"ä".repeat(30), None).name().len(), 32);
+    }
+}

@@ -1,0 +1,262 @@
+//! The machine of one device: the engine, its store, its links, and what a person is told.
+//!
+//! ```text
+//! Starting (no clock was read: nothing is sent) ──Rtc──> Running ──Leave──> Leaving (farewell on every link)
+//! ```
+//!
+//! A node holds no secret and stores nothing: after a start it is empty and asks. `now` is the time since
+//! the device booted; the time of day comes in as [`Input::Rtc`].
+
+mod evidence;
+mod hear;
+mod io;
+mod speak;
+mod status;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use mezza_core::{CryptoRng, Machine, Time, Wiping};
+
+pub use evidence::{Refusal, Ticket};
+pub use io::{Error, Input, LinkKind, LinkNumber, NodeSettings, Output, Source};
+pub use status::{NeighbourStatus, NodeStatus};
+
+use crate::clock::{ClockState, Grade, MeshClock};
+use crate::engine::{Engine, MeshLinkId, NeighbourId};
+use crate::frame::Name;
+use crate::limits::{LINKS_MAX, MS, NEVER, SECOND};
+use crate::network::MeshNetwork;
+use crate::table::ids::Ids;
+use evidence::OwnCells;
+
+/// The shortest and the longest life of a name, and how long a device is silent after a change, µs.
+const NAME_LIFE: (u64, u64) = (600 * SECOND, 900 * SECOND);
+const SILENCE: (u64, u64) = (5 * SECOND, 15 * SECOND);
+/// Beacons of a new name show no sum for so long.
+const SHY: u64 = 30 * SECOND;
+/// How often the store is looked through.
+const SWEEP: u64 = SECOND;
+
+/// A link as the driver knows it.
+#[derive(Debug)]
+struct NodeLink {
+    engine: MeshLinkId,
+    kind: LinkKind,
+    frame_bytes_max: usize,
+    /// Frames that the transport takes now.
+    room: usize,
+    names: BTreeMap<Name, (NeighbourId, Source)>,
+    /// When a newcomer may take a place while all are taken.
+    replace_at: u64,
+}
+
+/// One device of the mesh.
+#[derive(Debug)]
+pub struct Node {
+    settings: NodeSettings,
+    network: MeshNetwork,
+    engine: Engine,
+    ids: Ids,
+    links: BTreeMap<LinkNumber, NodeLink>,
+    own: OwnCells,
+    outputs: VecDeque<Output>,
+    /// Whether a clock was read and its grade is one to live with.
+    running: bool,
+    leaving: bool,
+    silent_until: u64,
+    rename_at: u64,
+    named_at: u64,
+    sweep_at: u64,
+    shown: Option<(u32, ClockState, Grade)>,
+    shown_neighbours: usize,
+    /// Bytes that came and went.
+    bytes: (u64, u64),
+}
+
+impl Node {
+    /// A node that waits for its clock to be read. `name` is drawn anew before anything is sent.
+    pub fn new(settings: NodeSettings, network: MeshNetwork, now: Time) -> Self {
+        let now = micros(now);
+        let mut ids = Ids::new(settings.store_bytes);
+        let clock = MeshClock::new(settings.mode, Grade::None, 0);
+        let engine = Engine::new(0, settings.engine.clone(), clock, (&mut ids, LINKS_MAX), now);
+        Self {
+            settings,
+            network,
+            engine,
+            ids,
+            links: BTreeMap::new(),
+            own: OwnCells::default(),
+            outputs: VecDeque::new(),
+            running: false,
+            leaving: false,
+            silent_until: 0,
+            rename_at: NEVER,
+            named_at: now,
+            sweep_at: now + SWEEP,
+            shown: None,
+            shown_neighbours: 0,
+            bytes: (0, 0),
+        }
+    }
+
+    fn read_clock(&mut self, time: Time, grade: Grade, now: u64, rng: &mut dyn CryptoRng) {
+        let anchor = micros(time).cast_signed() - now.cast_signed();
+        self.engine.read_clock(anchor, grade, now, &mut self.ids);
+        let started = !self.running && grade != Grade::None;
+        self.running = grade != Grade::None;
+        if started {
+            self.rename(now, 0, rng);
+        }
+        self.show(now);
+    }
+
+    /// Takes a new name. What is known of links and neighbours goes; for a while nothing is sent.
+    fn rename(&mut self, now: u64, silence: u64, rng: &mut dyn CryptoRng) {
+        let name = rng.next_u64() >> 16;
+        let quarter = (SECOND / 4).cast_signed();
+        let veil = (rng.next_u64() % (SECOND / 2)).cast_signed() - quarter;
+        self.silent_until = now + silence;
+        self.rename_at = now + between(NAME_LIFE, rng);
+        self.named_at = now;
+        let quiet = (self.silent_until, if silence == 0 { 0 } else { self.silent_until + SHY });
+        self.engine.rename(name, veil, quiet, &mut self.ids);
+        self.links.values_mut().for_each(|link| link.names.clear());
+        self.outputs.push_back(Output::NewName);
+    }
+
+    /// What time brings: ticks, names, cells that die.
+    fn pass(&mut self, now: u64, rng: &mut dyn CryptoRng) {
+        self.engine.tick(now, &mut self.ids);
+        self.network.follow(self.engine.clock().mesh(now));
+        if self.running && !self.leaving && now >= self.rename_at {
+            self.say_bye();
+            self.rename(now, between(SILENCE, rng), rng);
+        }
+        let new_tick = self.shown.is_none_or(|(cur, ..)| cur != self.engine.cur());
+        if now >= self.sweep_at || new_tick {
+            self.sweep_at = now + SWEEP;
+            self.sweep();
+        }
+        self.show(now);
+    }
+
+    /// Cells past their time leave the store, and slots that are waited for in vain become free.
+    fn sweep(&mut self) {
+        let engine = &self.engine;
+        let dead = |slot: &u32| !engine.holds(*slot, &self.ids);
+        let dead: Vec<_> = self.ids.held().map(|(slot, _)| slot).filter(dead).collect();
+        for slot in dead {
+            if let Some(ticket) = self.own.expire(slot) {
+                self.outputs.push_back(Output::Expired { ticket });
+            }
+            self.ids.bury(slot);
+        }
+        let vain = self.ids.expected().filter(|slot| !self.engine.misses(*slot, &self.ids));
+        let mut free: Vec<_> = vain.collect();
+        // Names of what is past stay as long as there is room for a quarter of the table.
+        let past: Vec<_> = self.ids.past().collect();
+        free.extend(past.iter().rev().skip(self.settings.store_bytes / 512 / 4));
+        for slot in free {
+            self.release(slot);
+        }
+    }
+
+    /// A slot becomes free.
+    fn release(&mut self, slot: u32) {
+        self.engine.release(slot, &mut self.ids);
+        self.ids.forget(slot);
+    }
+
+    /// Says what changed about clock and neighbours.
+    fn show(&mut self, now: u64) {
+        let clock = self.engine.clock();
+        let (state, grade) = (clock.state(), clock.grade());
+        let shown = Some((self.engine.cur(), state, grade));
+        if self.running && self.shown != shown {
+            self.shown = shown;
+            let (cur, anchor_tick) = (self.engine.cur(), clock.anchor_tick(now));
+            self.outputs.push_back(Output::Clock { cur, anchor_tick, state, grade });
+        }
+        let around = self.engine.around(now);
+        if around != self.shown_neighbours {
+            self.shown_neighbours = around;
+            self.outputs.push_back(Output::Neighbours(around));
+        }
+    }
+}
+
+impl Machine for Node {
+    type Input = Input;
+    type Output = Output;
+    type Error = Error;
+
+    fn handle(&mut self, input: Input, now: Time, rng: &mut dyn CryptoRng) -> Result<(), Error> {
+        let now = micros(now);
+        match input {
+            Input::LinkUp { link, kind, frame_bytes_max, delay_us, room } => {
+                self.link_up(link, kind, (frame_bytes_max, delay_us, room), now, rng)?;
+            }
+            Input::LinkDown { link } => {
+                let down = self.links.remove(&link).ok_or(Error::NoLink)?;
+                self.engine.link_down(down.engine, &mut self.ids);
+            }
+            Input::Frame { link, source, bytes } => self.hear(link, source, &bytes, now, rng)?,
+            Input::Room { link, frames } => {
+                let link = self.links.get_mut(&link).ok_or(Error::NoLink)?;
+                link.room = link.room.saturating_add(frames);
+            }
+            Input::Rtc { time, grade } => self.read_clock(time, grade, now, rng),
+            Input::TrustNeighbours => {
+                if !self.engine.trust_neighbours(now, &mut self.ids) {
+                    return Err(Error::NothingToDecide);
+                }
+                self.show(now);
+            }
+            Input::Originate { ticket, life, tick, payload } => {
+                self.originate(ticket, life, (tick, &payload), now)?;
+            }
+            Input::Import { cell } => self.import(&cell, now)?,
+            Input::Leave => {
+                self.leaving = true;
+                self.say_bye();
+            }
+        }
+        self.pass(now, rng);
+        self.speak(now, rng);
+        Ok(())
+    }
+
+    fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let now = micros(now);
+        self.pass(now, rng);
+        self.speak(now, rng);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let ready = self.links.values().filter(|link| link.room > 0 && self.may_speak());
+        let links = ready.map(|link| self.engine.link_due(link.engine).max(self.silent_until));
+        let first = links.chain([self.engine.tick_due(), self.sweep_at, self.rename_at]).min();
+        // Whole milliseconds, and never before the time that is waited for.
+        first.map(|at| Time::from_ms(at.div_ceil(MS)))
+    }
+
+    fn snapshot(&self) -> Wiping<Vec<u8>> {
+        // Every field of every part derives `Debug`; the key of a closed network never changes.
+        Wiping::new(alloc::format!("{self:?}").into_bytes())
+    }
+}
+
+/// The engine's microseconds.
+fn micros(time: Time) -> u64 {
+    time.ms().saturating_mul(MS)
+}
+
+/// A time between two others.
+fn between((low, high): (u64, u64), rng: &mut dyn CryptoRng) -> u64 {
+    low + rng.next_u64() % (high - low + 1)
+}

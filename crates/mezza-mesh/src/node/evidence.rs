@@ -1,0 +1,190 @@
+//! Own cells, and what shows that somebody carries them on.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use super::hear::cell_out;
+use super::{Error, Node, Output};
+use crate::cell::MeshCell;
+use crate::epoch::{Age, Life};
+use crate::frame::Name;
+use crate::limits::SECOND;
+use crate::set::{Set, Slot};
+use crate::table::ids::Origin;
+
+/// The caller's number of an own cell.
+pub type Ticket = u64;
+
+/// Why an own cell is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Two a second, and eight at once.
+    #[error("too many at once; wait a second")]
+    Slow,
+    /// The tick is not live by this node's clock.
+    #[error("its tick is not now")]
+    Time,
+    /// The network carries another life.
+    #[error("this network carries another life")]
+    Life,
+    /// It is here already.
+    #[error("it is here already")]
+    Repeated,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct OwnCell {
+    ticket: Ticket,
+    /// Who asked for it.
+    asked: BTreeSet<Name>,
+    /// Whether it went out since.
+    given: bool,
+    /// Who announced it after that.
+    carried: BTreeSet<Name>,
+}
+
+/// All own cells that are live.
+#[derive(Debug, Default)]
+pub(super) struct OwnCells {
+    cells: BTreeMap<Slot, OwnCell>,
+    tokens: u64,
+    tokens_at: u64,
+}
+
+/// Names that are remembered for one cell.
+const NAMES_MAX: usize = 64;
+
+impl OwnCells {
+    fn add(&mut self, slot: Slot, ticket: Ticket) {
+        let (asked, carried) = (BTreeSet::new(), BTreeSet::new());
+        self.cells.insert(slot, OwnCell { ticket, asked, given: false, carried });
+    }
+
+    /// The cell is past its time.
+    pub fn expire(&mut self, slot: Slot) -> Option<Ticket> {
+        self.cells.remove(&slot).map(|cell| cell.ticket)
+    }
+
+    /// Somebody asks for cells.
+    pub fn asked(&mut self, name: Name, set: &Set) {
+        if self.cells.is_empty() {
+            return;
+        }
+        for slot in set.slots() {
+            if let Some(cell) = self.cells.get_mut(&slot)
+                && cell.asked.len() < NAMES_MAX
+            {
+                cell.asked.insert(name);
+            }
+        }
+    }
+
+    /// A cell went out.
+    pub fn given(&mut self, slot: Slot) {
+        if let Some(cell) = self.cells.get_mut(&slot) {
+            cell.given = true;
+        }
+    }
+
+    /// Somebody has these cells: what that says of own ones that were given to them.
+    pub fn has(&mut self, name: Name, set: &Set) -> alloc::vec::Vec<Output> {
+        let mut news = alloc::vec::Vec::new();
+        if self.cells.is_empty() {
+            return news;
+        }
+        for slot in set.slots() {
+            let Some(cell) = self.cells.get_mut(&slot) else { continue };
+            if cell.given && cell.asked.contains(&name) && cell.carried.insert(name) {
+                let (ticket, names) = (cell.ticket, cell.carried.len() as u32);
+                let handed = Output::Handed { ticket };
+                news.push(if names == 1 { handed } else { Output::Carried { ticket, names } });
+            }
+        }
+        news
+    }
+
+    /// One of the tokens that own cells cost; there are `rate` a second, and `burst` at once.
+    fn pay(&mut self, (rate, burst): (u32, u32), now: u64) -> bool {
+        let (rate, burst) = (u64::from(rate), u64::from(burst) * SECOND);
+        let gained = now.saturating_sub(self.tokens_at).saturating_mul(rate);
+        let tokens = if self.tokens_at == 0 { burst } else { (self.tokens + gained).min(burst) };
+        if tokens < SECOND {
+            return false;
+        }
+        (self.tokens, self.tokens_at) = (tokens - SECOND, now.max(1));
+        true
+    }
+}
+
+impl Node {
+    /// An own cell: it is announced with the next regular announcement, as every other one.
+    pub(super) fn originate(
+        &mut self,
+        ticket: Ticket,
+        life: Life,
+        (tick, payload): (u32, &[u8]),
+        now: u64,
+    ) -> Result<(), Error> {
+        let cell = MeshCell::new(life, tick, payload)?;
+        self.admit(&cell)?;
+        if self.settings.own_rate.is_some_and(|rate| !self.own.pay(rate, now)) {
+            return Err(Refusal::Slow.into());
+        }
+        if let Some(slot) = self.store(cell, Origin::Own, now) {
+            self.own.add(slot, ticket);
+        }
+        Ok(())
+    }
+
+    /// A cell out of a file.
+    pub(super) fn import(&mut self, cell: &[u8], now: u64) -> Result<(), Error> {
+        let cell = MeshCell::decode(cell)?;
+        self.admit(&cell)?;
+        if self.ids.is_over(Origin::Bundle, cell.facts(), cell.bytes().len()) {
+            return Err(Error::Share);
+        }
+        let out = cell_out(&cell);
+        if self.store(cell, Origin::Bundle, now).is_some() {
+            self.outputs.push_back(out);
+        }
+        Ok(())
+    }
+
+    /// Whether a cell that nobody gave over a link may be stored. Nothing changes.
+    fn admit(&self, cell: &MeshCell) -> Result<(), Error> {
+        if !self.running {
+            return Err(Error::NoTime);
+        }
+        let facts = cell.facts();
+        if self.settings.life.is_some_and(|life| life != facts.life) {
+            return Err(Refusal::Life.into());
+        }
+        if facts.life.judge(facts.tick, self.engine.cur()) != Age::Live {
+            return Err(Refusal::Time.into());
+        }
+        let id = cell.id();
+        let held = |slot: &Slot| self.ids.id(*slot) == Some(&id);
+        if self.ids.named(crate::cell::short(&id)).any(|slot| held(&slot)) {
+            return Err(Refusal::Repeated.into());
+        }
+        Ok(())
+    }
+
+    /// Stores a cell, with room made for it; its slot, if there is any left.
+    fn store(&mut self, cell: MeshCell, from: Origin, now: u64) -> Option<Slot> {
+        self.make_room(cell.bytes().len());
+        let id = cell.id();
+        let slot = self.ids.place(&id)?;
+        self.engine.release(slot, &mut self.ids);
+        self.ids.put(slot, id, cell, from);
+        self.engine.originate(slot, now, &mut self.ids);
+        Some(slot)
+    }
+
+    /// Somebody announced or compared: own cells that it was given are carried on.
+    pub(super) fn note_holder(&mut self, name: Name, set: &Set) {
+        let news = self.own.has(name, set);
+        self.outputs.extend(news);
+    }
+}

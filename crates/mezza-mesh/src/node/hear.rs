@@ -1,0 +1,273 @@
+//! Frames that arrive: checked, translated into slots, and given to the engine.
+
+use alloc::vec::Vec;
+use mezza_core::CryptoRng;
+
+use super::{Error, LinkKind, LinkNumber, Node, NodeLink, Output, Source};
+use crate::cell::{MeshCell, short};
+use crate::engine::NeighbourId;
+use crate::epoch::Age;
+use crate::frame::{Beacon, MeshFrame, Name};
+use crate::limits::{NEIGHBOURS_MAX, SECOND};
+use crate::set::{Set, Slot};
+use crate::table::ids::Origin;
+use crate::wire::WireFrame;
+use crate::wire::filter::SyncFilter;
+
+/// Names that one address may have at a time.
+const NAMES_PER_SOURCE: usize = 4;
+/// While all places are taken, one is given away in this time: eight a minute.
+const REPLACE: u64 = 7_500_000;
+
+impl Node {
+    pub(super) fn link_up(
+        &mut self,
+        link: LinkNumber,
+        kind: LinkKind,
+        (frame_bytes_max, delay_us, room): (usize, u64, usize),
+        now: u64,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Error> {
+        if self.links.contains_key(&link) || self.links.len() >= crate::limits::LINKS_MAX {
+            return Err(Error::NoLink);
+        }
+        let at = self.silent_until.max(now) + rng.next_u64() % SECOND;
+        let engine = self.engine.link_up(kind.classes(), delay_us, at);
+        let names = alloc::collections::BTreeMap::new();
+        let up = NodeLink { engine, kind, frame_bytes_max, room, names, replace_at: 0 };
+        self.links.insert(link, up);
+        Ok(())
+    }
+
+    pub(super) fn hear(
+        &mut self,
+        link: LinkNumber,
+        source: Source,
+        bytes: &[u8],
+        now: u64,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Error> {
+        if !self.running {
+            return Err(Error::NoTime);
+        }
+        let mesh = self.engine.clock().mesh(now);
+        let known = self.links.get(&link).ok_or(Error::NoLink)?;
+        let body = self.network.open(bytes, mesh).ok_or(Error::OtherNetwork)?;
+        let frame = WireFrame::decode(body)?;
+        let name = frame.name();
+        if name == self.engine.name() {
+            return Err(Error::Own);
+        }
+        if let WireFrame::Beacon { net, beacon, .. } = frame {
+            if !self.network.is_ours(net, mesh) {
+                return Err(Error::OtherNetwork);
+            }
+            self.hear_beacon(link, (name, source), beacon, now, rng)?;
+            self.bytes.0 += bytes.len() as u64;
+            return Ok(());
+        }
+        let (from, bound) = known.names.get(&name).copied().ok_or(Error::Stranger)?;
+        if bound != source || self.engine.neighbour(from).is_none_or(|n| n.name != name) {
+            return Err(Error::Stranger);
+        }
+        match frame {
+            WireFrame::Data { cell, .. } => self.hear_cell((from, name), cell, now, rng)?,
+            WireFrame::Sync { to, filter, .. } => {
+                self.hear_sync(link, (from, name, to), &filter, now, rng)?;
+            }
+            other => self.hear_other(from, other, now, rng),
+        }
+        self.bytes.0 += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn hear_other(
+        &mut self,
+        from: NeighbourId,
+        frame: WireFrame<'_>,
+        now: u64,
+        rng: &mut dyn CryptoRng,
+    ) {
+        let frame = match frame {
+            WireFrame::Have { name, shorts } => {
+                let set = shorts.into_iter().filter_map(|short| self.ids.expect(short)).collect();
+                self.note_holder(name, &set);
+                MeshFrame::Have(set)
+            }
+            WireFrame::Want { name, to, again, shorts } => {
+                let named = shorts.into_iter().flat_map(|short| self.ids.named(short));
+                let set: Set = named.collect();
+                if to == self.engine.name() {
+                    self.own.asked(name, &set);
+                }
+                MeshFrame::Want { to, again, set }
+            }
+            WireFrame::Busy { to, wait_ms, .. } => MeshFrame::Busy { to, wait_ms },
+            _ => MeshFrame::Bye,
+        };
+        self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| ());
+    }
+
+    /// A beacon binds a name to the address it comes from.
+    fn hear_beacon(
+        &mut self,
+        link: LinkNumber,
+        (name, source): (Name, Source),
+        beacon: Beacon,
+        now: u64,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Error> {
+        let Self { links, engine, ids, .. } = self;
+        let link = links.get_mut(&link).ok_or(Error::NoLink)?;
+        // Who is gone in the engine is gone here.
+        link.names.retain(|name, (id, _)| engine.neighbour(*id).is_some_and(|n| n.name == *name));
+        let from = match link.names.get(&name).copied() {
+            Some((_, bound)) if bound != source => return Err(Error::Stranger),
+            Some((from, _)) => from,
+            None => {
+                let of_source = link.names.values().filter(|(_, bound)| *bound == source).count();
+                if of_source >= NAMES_PER_SOURCE {
+                    return Err(Error::Full);
+                }
+                if link.names.len() >= NEIGHBOURS_MAX {
+                    give_place_away(link, engine, ids, now, rng)?;
+                }
+                let from = engine.meet(link.engine, name, now, ids);
+                link.names.insert(name, (from, source));
+                from
+            }
+        };
+        engine.hear(from, &MeshFrame::Beacon(beacon), now, (ids, rng), |_| ());
+        Ok(())
+    }
+
+    /// A cell: form, time, name, whether it was asked for, share, store; in this order.
+    fn hear_cell(
+        &mut self,
+        (from, name): (NeighbourId, Name),
+        cell: &[u8],
+        now: u64,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Error> {
+        let cell = MeshCell::decode(cell)?;
+        let facts = cell.facts();
+        let live = facts.life.judge(facts.tick, self.engine.cur()) == Age::Live;
+        if self.settings.life.is_some_and(|life| life != facts.life) {
+            return Err(Error::Time);
+        }
+        let id = cell.id();
+        let slot = self.ids.place(&id).ok_or(Error::Share)?;
+        let frame = MeshFrame::Data(Set::of(slot));
+        if self.ids.id(slot) == Some(&id) {
+            // It is here already: the sender has it, too.
+            self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| ());
+            return Ok(());
+        }
+        if !self.engine.expects(from, slot, now, &self.ids) {
+            return Err(Error::Unasked);
+        }
+        if live && self.ids.is_over(Origin::Neighbour(name), facts, cell.bytes().len()) {
+            return Err(Error::Share);
+        }
+        self.make_room(if live { cell.bytes().len() } else { 0 });
+        // Room may have been made by freeing the very slot that was free before.
+        let slot = self.ids.place(&id).unwrap_or(slot);
+        let frame = MeshFrame::Data(Set::of(slot));
+        let out = cell_out(&cell);
+        // The engine judges by what the table says of the slot.
+        self.ids.put(slot, id, cell, Origin::Neighbour(name));
+        let mut taken = false;
+        self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| taken = true);
+        if taken {
+            self.outputs.push_back(out);
+        } else {
+            self.ids.bury(slot);
+        }
+        Ok(())
+    }
+
+    fn hear_sync(
+        &mut self,
+        link: LinkNumber,
+        (from, name, to): (NeighbourId, Name, Name),
+        filter: &SyncFilter<'_>,
+        now: u64,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Error> {
+        if to != self.engine.name() {
+            return Ok(());
+        }
+        let values = filter.values()?;
+        if !self.engine.may_compare(from, filter.slice, now) {
+            return Err(Error::Compared);
+        }
+        let classes = self.links.get(&link).map_or(0, |link| link.kind.classes());
+        let (mut held, mut within) = (Set::default(), Set::default());
+        for (slot, cell) in self.ids.held() {
+            let Some(id) = self.ids.id(slot).filter(|id| filter.covers(id)) else { continue };
+            if classes >> cell.facts().class & 1 == 1 && self.engine.holds(slot, &self.ids) {
+                within.insert(slot);
+                if values.binary_search(&filter.value(id)).is_ok() {
+                    held.insert(slot);
+                }
+            }
+        }
+        self.note_holder(name, &held);
+        let frame = MeshFrame::Sync { to, held, within: Some(within) };
+        self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| ());
+        Ok(())
+    }
+
+    /// Makes room in the store.
+    pub(super) fn make_room(&mut self, bytes: usize) {
+        let past = if self.ids.has_room() { None } else { self.ids.past().next() };
+        if let Some(slot) = past {
+            self.release(slot);
+        }
+        while let Some(slot) = self.ids.victim(bytes, self.engine.cur()) {
+            if let Some(ticket) = self.own.expire(slot) {
+                self.outputs.push_back(Output::Expired { ticket });
+            }
+            self.release(slot);
+        }
+    }
+
+    /// All live cells: for a file, or for whoever begins to listen.
+    pub fn cells(&self) -> Vec<&MeshCell> {
+        let live = |(slot, cell): (Slot, _)| self.engine.holds(slot, &self.ids).then_some(cell);
+        self.ids.held().filter_map(live).collect()
+    }
+
+    /// The first eight bytes of the ids of all live cells.
+    pub fn shorts(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = self.cells().iter().map(|cell| short(&cell.id())).collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+/// What whoever tries to open cells is given.
+pub(super) fn cell_out(cell: &MeshCell) -> Output {
+    let facts = cell.facts();
+    Output::Cell { payload: cell.payload().to_vec(), tick: facts.tick, life: facts.life }
+}
+
+/// All places are taken: at most eight a minute go to newcomers, by lot.
+fn give_place_away(
+    link: &mut NodeLink,
+    engine: &mut crate::engine::Engine,
+    ids: &mut crate::table::ids::Ids,
+    now: u64,
+    rng: &mut dyn CryptoRng,
+) -> Result<(), Error> {
+    if now < link.replace_at {
+        return Err(Error::Full);
+    }
+    link.replace_at = now + REPLACE;
+    let at = (rng.next_u64() % link.names.len().max(1) as u64) as usize;
+    if let Some((name, (id, _))) = link.names.iter().nth(at).map(|(name, place)| (*name, *place)) {
+        link.names.remove(&name);
+        engine.part(id, ids);
+    }
+    Ok(())
+}

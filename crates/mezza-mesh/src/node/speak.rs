@@ -1,0 +1,137 @@
+//! Frames that leave: slots translated into ids, and bytes.
+
+use alloc::vec::Vec;
+use mezza_core::CryptoRng;
+
+use super::{LinkNumber, Node, Output};
+use crate::frame::{MeshFrame, Name};
+use crate::limits::CAST_BYTES_MAX;
+use crate::set::{Set, Slot};
+use crate::wire::filter::{self, SyncFilter};
+use crate::wire::{SYNC_HEAD_BYTES, WireFrame};
+
+impl Node {
+    /// Whether anything may be sent now.
+    pub(super) fn may_speak(&self) -> bool {
+        self.running && !self.leaving
+    }
+
+    /// Sends what is due while the links take it.
+    pub(super) fn speak(&mut self, now: u64, rng: &mut dyn CryptoRng) {
+        if !self.may_speak() || now < self.silent_until {
+            return;
+        }
+        let numbers: Vec<LinkNumber> = self.links.keys().copied().collect();
+        for number in numbers {
+            while let Some(link) = self.links.get(&number)
+                && link.room > 0
+                && self.engine.link_due(link.engine) <= now
+            {
+                let (id, due) = (link.engine, self.engine.link_due(link.engine));
+                match self.engine.next(id, now, &mut self.ids, rng) {
+                    Some(frame) => self.send(number, &frame, rng),
+                    None if self.engine.link_due(id) == due => break,
+                    None => (),
+                }
+            }
+        }
+        self.show(now);
+    }
+
+    fn send(&mut self, link: LinkNumber, frame: &MeshFrame, rng: &mut dyn CryptoRng) {
+        let name = self.engine.name();
+        match frame {
+            MeshFrame::Beacon(beacon) => {
+                let net = self.network.net();
+                self.put_out(link, &WireFrame::Beacon { net, name, beacon: *beacon });
+            }
+            MeshFrame::Have(set) => {
+                let shorts = self.shorts_of(set);
+                if !shorts.is_empty() {
+                    self.put_out(link, &WireFrame::Have { name, shorts });
+                }
+            }
+            MeshFrame::Want { to, again, set } => {
+                let shorts = self.shorts_of(set);
+                if !shorts.is_empty() {
+                    self.put_out(link, &WireFrame::Want { name, to: *to, again: *again, shorts });
+                }
+            }
+            MeshFrame::Data(set) => {
+                for slot in set.slots() {
+                    if let Some(cell) = self.ids.cell(slot).map(|cell| cell.bytes().to_vec()) {
+                        self.own.given(slot);
+                        self.put_out(link, &WireFrame::Data { name, cell: &cell });
+                    }
+                }
+            }
+            MeshFrame::Sync { to, held, .. } => self.send_sync(link, *to, held, rng),
+            MeshFrame::Busy { to, wait_ms } => {
+                self.put_out(link, &WireFrame::Busy { name, to: *to, wait_ms: *wait_ms });
+            }
+            MeshFrame::Bye => self.put_out(link, &WireFrame::Bye { name }),
+        }
+    }
+
+    /// What is held, in as many slices as frames of this link need.
+    fn send_sync(&mut self, link: LinkNumber, to: Name, held: &Set, rng: &mut dyn CryptoRng) {
+        let Some(up) = self.links.get(&link) else { return };
+        let most = up.frame_bytes_max.min(CAST_BYTES_MAX) - self.network.mac_bytes();
+        let classes = up.kind.classes();
+        let here = |slot: &Slot| {
+            self.ids.cell(*slot).is_some_and(|cell| classes >> cell.facts().class & 1 == 1)
+        };
+        let ids: Vec<_> =
+            held.slots().filter(here).filter_map(|slot| self.ids.id(slot)).copied().collect();
+        let nonce = rng.next_u64();
+        for power in 0..=6 {
+            let slices = 1_u8 << power;
+            let parts = (0..slices).map(|slice| {
+                let of_slice = ids.iter().filter(|id| id[0] & (slices - 1) == slice);
+                let ids: Vec<_> = of_slice.copied().collect();
+                (slice, ids.len(), filter::encode(nonce, filter::P, &ids))
+            });
+            let parts: Vec<_> = parts.collect();
+            let fits = parts
+                .iter()
+                .all(|(_, n, bits)| SYNC_HEAD_BYTES + bits.len() <= most && *n <= filter::N_MAX);
+            if fits {
+                let name = self.engine.name();
+                for (slice, n, bits) in &parts {
+                    let (n, p) = (*n as u16, filter::P);
+                    let filter = SyncFilter { nonce, slice: *slice, slices, p, n, bits };
+                    self.put_out(link, &WireFrame::Sync { name, to, filter });
+                }
+                return;
+            }
+        }
+    }
+
+    /// Says farewell on every link.
+    pub(super) fn say_bye(&mut self) {
+        if !self.running {
+            return;
+        }
+        let name = self.engine.name();
+        let numbers: Vec<LinkNumber> = self.links.keys().copied().collect();
+        for link in numbers {
+            self.put_out(link, &WireFrame::Bye { name });
+        }
+    }
+
+    fn shorts_of(&self, set: &Set) -> Vec<u64> {
+        set.slots().filter_map(|slot| self.ids.short(slot)).collect()
+    }
+
+    fn put_out(&mut self, number: LinkNumber, frame: &WireFrame<'_>) {
+        let mut bytes = frame.encode();
+        self.network.close(&mut bytes);
+        let Some(link) = self.links.get_mut(&number).filter(|l| bytes.len() <= l.frame_bytes_max)
+        else {
+            return;
+        };
+        link.room = link.room.saturating_sub(1);
+        self.bytes.1 += bytes.len() as u64;
+        self.outputs.push_back(Output::Send { link: number, frame: bytes });
+    }
+}

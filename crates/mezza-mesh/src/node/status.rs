@@ -1,0 +1,112 @@
+//! What a person may look at.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use mezza_core::Time;
+
+use super::{LinkNumber, Node, micros};
+use crate::clock::{ClockMode, ClockState, Grade};
+use crate::engine::EngineCounts;
+use crate::frame::Name;
+use crate::limits::{MS, SECOND};
+
+/// A node at one moment.
+#[derive(Clone, Debug)]
+pub struct NodeStatus {
+    /// The network's name.
+    pub network: String,
+    /// Whether its frames are checked with a key.
+    pub closed: bool,
+    /// Whether a time was read.
+    pub running: bool,
+    /// The tick of network time.
+    pub cur: u32,
+    /// The tick of the device's own clock.
+    pub anchor_tick: u32,
+    /// Network time minus the device's own, ms.
+    pub moved_ms: i64,
+    /// How far the neighbours' clocks are from the own one, ms, while they agree and it does not.
+    pub elsewhere_ms: Option<i64>,
+    /// What can be said of the clock.
+    pub state: ClockState,
+    /// How good the own clock is.
+    pub grade: Grade,
+    /// How it votes.
+    pub mode: ClockMode,
+    /// Live cells, and bytes of the store.
+    pub live: u32,
+    /// Bytes of the store.
+    pub store_bytes: usize,
+    /// Bytes that came and went since the start.
+    pub bytes: (u64, u64),
+    /// Age of the name, s.
+    pub name_age_s: u64,
+    /// What was counted.
+    pub counts: EngineCounts,
+    /// Everybody who was heard.
+    pub neighbours: Vec<NeighbourStatus>,
+}
+
+/// A neighbour at one moment.
+#[derive(Clone, Debug)]
+pub struct NeighbourStatus {
+    /// Its short-lived name.
+    pub name: Name,
+    /// The link.
+    pub link: LinkNumber,
+    /// Since when nothing was heard, ms.
+    pub silent_ms: u64,
+    /// New cells that it gave.
+    pub gave: u32,
+    /// Live cells that it says it has.
+    pub live: u16,
+    /// Its clock minus ours at its last beacon, ms.
+    pub differs_ms: i64,
+}
+
+impl Node {
+    /// The node as it is now.
+    pub fn status(&self, now: Time) -> NodeStatus {
+        let (now, clock) = (micros(now), self.engine.clock());
+        let ms = |us: i64| us / MS.cast_signed();
+        NodeStatus {
+            network: self.network.name().into(),
+            closed: self.network.is_closed(),
+            running: self.running,
+            cur: self.engine.cur(),
+            anchor_tick: clock.anchor_tick(now),
+            moved_ms: ms(clock.moved()),
+            elsewhere_ms: clock.elsewhere().map(ms),
+            state: clock.state(),
+            grade: clock.grade(),
+            mode: clock.mode(),
+            live: self.engine.live(),
+            store_bytes: self.ids.bytes(),
+            bytes: self.bytes,
+            name_age_s: now.saturating_sub(self.named_at) / SECOND,
+            counts: self.engine.counts(),
+            neighbours: self.neighbours(now),
+        }
+    }
+
+    /// Bytes of the tables, whatever is in them: columns of bits, and a place for each slot.
+    pub fn table_bytes(&self) -> usize {
+        self.ids.table_bytes()
+    }
+
+    fn neighbours(&self, now: u64) -> Vec<NeighbourStatus> {
+        let number = |engine| self.links.iter().find(|(_, link)| link.engine == engine);
+        let shown = self.engine.neighbours().filter_map(|(_, n)| {
+            let (link, _) = number(n.link)?;
+            Some(NeighbourStatus {
+                name: n.name,
+                link: *link,
+                silent_ms: now.saturating_sub(n.heard_at) / MS,
+                gave: n.gave,
+                live: n.beacon.live,
+                differs_ms: n.differs / MS.cast_signed(),
+            })
+        });
+        shown.collect()
+    }
+}

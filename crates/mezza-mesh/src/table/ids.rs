@@ -1,0 +1,282 @@
+//! A node's own table: cells with their bytes, and ids that were announced and are not here.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::rows::Rows;
+use super::{CellFacts, CellTable};
+use crate::cell::{CellId, MeshCell, short, sum};
+use crate::engine::cold_columns;
+use crate::epoch::Life;
+use crate::frame::Name;
+use crate::limits::{LINKS_MAX, MISSING_MAX, STORE_BYTES_MAX};
+use crate::set::Slot;
+
+/// Who brought a cell: a neighbour, or this device itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// A neighbour of this name.
+    Neighbour(Name),
+    /// A file that a person imported.
+    Bundle,
+    /// This device.
+    Own,
+}
+
+/// What a slot is used for.
+#[derive(Clone, Debug)]
+enum Entry {
+    Free,
+    /// Announced under these eight bytes.
+    Expected(u64),
+    /// In the store.
+    Held {
+        id: CellId,
+        cell: MeshCell,
+        from: Origin,
+        rank: u64,
+    },
+    /// Was in the store, or was refused; kept for a while so that it is not asked for again.
+    Past(u64),
+}
+
+/// Cells of one node.
+#[derive(Clone, Debug)]
+pub struct Ids {
+    entries: Vec<Entry>,
+    free: Vec<Slot>,
+    /// Slots by the first eight bytes of their ids.
+    shorts: BTreeSet<(u64, Slot)>,
+    expected: BTreeSet<Slot>,
+    past: BTreeSet<Slot>,
+    /// Bytes in the store, by who brought them.
+    shares: BTreeMap<Origin, usize>,
+    bytes: usize,
+    long_bytes: usize,
+    bytes_max: usize,
+    arrivals: u64,
+    rows: Rows,
+}
+
+impl Ids {
+    /// An empty store of at most `bytes_max` bytes, and never more than 8 MiB.
+    pub fn new(bytes_max: usize) -> Self {
+        let bytes_max = bytes_max.min(STORE_BYTES_MAX);
+        // A quarter more than what is held and expected: what is past.
+        let slots = (bytes_max / 512 + MISSING_MAX) * 5 / 4;
+        let words = slots.div_ceil(64);
+        let slots = 64 * words as Slot;
+        Self {
+            entries: alloc::vec![Entry::Free; slots as usize],
+            free: (0..slots).rev().collect(),
+            shorts: BTreeSet::new(),
+            expected: BTreeSet::new(),
+            past: BTreeSet::new(),
+            shares: BTreeMap::new(),
+            bytes: 0,
+            long_bytes: 0,
+            bytes_max,
+            arrivals: 0,
+            rows: Rows::new(words, cold_columns(LINKS_MAX)),
+        }
+    }
+
+    /// Bytes in the store.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes of columns and places.
+    pub fn table_bytes(&self) -> usize {
+        self.rows.bytes()
+            + self.entries.len() * size_of::<Entry>()
+            + self.free.len() * size_of::<Slot>()
+    }
+
+    /// The cell in a slot.
+    pub fn cell(&self, slot: Slot) -> Option<&MeshCell> {
+        match self.entries.get(slot as usize)? {
+            Entry::Held { cell, .. } => Some(cell),
+            _ => None,
+        }
+    }
+
+    /// The id of the cell in a slot.
+    pub fn id(&self, slot: Slot) -> Option<&CellId> {
+        match self.entries.get(slot as usize)? {
+            Entry::Held { id, .. } => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The first eight bytes of what a slot is used for.
+    pub fn short(&self, slot: Slot) -> Option<u64> {
+        match self.entries.get(slot as usize)? {
+            Entry::Held { id, .. } => Some(short(id)),
+            Entry::Expected(short) | Entry::Past(short) => Some(*short),
+            Entry::Free => None,
+        }
+    }
+
+    /// Slots that are used for these eight bytes.
+    pub fn named(&self, short: u64) -> impl Iterator<Item = Slot> + '_ {
+        self.shorts.range((short, 0)..=(short, Slot::MAX)).map(|(_, slot)| *slot)
+    }
+
+    /// The slot of an announced id: one in use, or a new one while there is room.
+    pub fn expect(&mut self, short: u64) -> Option<Slot> {
+        if let Some(slot) = self.named(short).next() {
+            return Some(slot);
+        }
+        if self.expected.len() >= MISSING_MAX {
+            return None;
+        }
+        let slot = self.free.pop()?;
+        self.entries[slot as usize] = Entry::Expected(short);
+        self.shorts.insert((short, slot));
+        self.expected.insert(slot);
+        Some(slot)
+    }
+
+    /// The slot in which this cell may be put: its own, the one it is expected in, or a new one. Of two
+    /// cells with the same first eight bytes each has its own.
+    pub fn place(&self, id: &CellId) -> Option<Slot> {
+        let mut expected = None;
+        for slot in self.named(short(id)) {
+            match &self.entries[slot as usize] {
+                Entry::Held { id: held, .. } if held == id => return Some(slot),
+                Entry::Expected(_) | Entry::Past(_) => expected = Some(slot),
+                _ => (),
+            }
+        }
+        expected.or_else(|| self.free.last().copied())
+    }
+
+    /// Puts a cell into the slot that [`place`](Self::place) gave.
+    pub fn put(&mut self, slot: Slot, id: CellId, cell: MeshCell, from: Origin) {
+        self.occupy(slot);
+        let (facts, bytes) = (cell.facts(), cell.bytes().len());
+        self.arrivals += 1;
+        // The newest tick goes first; among equals, what came last.
+        let rank = u64::from(facts.tick) << 32 | (self.arrivals & 0xffff_ffff);
+        self.bytes += bytes;
+        self.long_bytes += if facts.life == Life::Minute { 0 } else { bytes };
+        *self.shares.entry(from).or_default() += bytes;
+        self.shorts.insert((short(&id), slot));
+        self.entries[slot as usize] = Entry::Held { id, cell, from, rank };
+    }
+
+    /// The bytes of a cell go; its name is remembered so that it is not asked for again.
+    pub fn bury(&mut self, slot: Slot) {
+        if let Some(short) = self.short(slot) {
+            self.occupy(slot);
+            self.entries[slot as usize] = Entry::Past(short);
+            self.shorts.insert((short, slot));
+            self.past.insert(slot);
+        }
+    }
+
+    /// Whatever a slot was used for ends, and it is not free. A free slot that is taken is the last one.
+    fn occupy(&mut self, slot: Slot) {
+        self.forget(slot);
+        if self.free.last() == Some(&slot) {
+            self.free.pop();
+        }
+    }
+
+    /// A slot becomes free. The caller empties its bits.
+    pub fn forget(&mut self, slot: Slot) {
+        if let Some(short) = self.short(slot) {
+            self.shorts.remove(&(short, slot));
+        }
+        let old = core::mem::replace(&mut self.entries[slot as usize], Entry::Free);
+        if let Entry::Held { cell, from, .. } = &old {
+            let bytes = cell.bytes().len();
+            self.bytes -= bytes;
+            self.long_bytes -= if cell.facts().life == Life::Minute { 0 } else { bytes };
+            if let Some(share) = self.shares.get_mut(from) {
+                *share -= bytes;
+                if *share == 0 {
+                    self.shares.remove(from);
+                }
+            }
+        }
+        self.expected.remove(&slot);
+        self.past.remove(&slot);
+        if !matches!(old, Entry::Free) {
+            self.free.push(slot);
+        }
+    }
+
+    /// Slots that were announced and whose cells are not here.
+    pub fn expected(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.expected.iter().copied()
+    }
+
+    /// Slots of cells that are past.
+    pub fn past(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.past.iter().copied()
+    }
+
+    /// Slots of cells in the store.
+    pub fn held(&self) -> impl Iterator<Item = (Slot, &MeshCell)> {
+        (0..).zip(&self.entries).filter_map(|(slot, entry)| match entry {
+            Entry::Held { cell, .. } => Some((slot, cell)),
+            _ => None,
+        })
+    }
+
+    /// Whether one more cell of these facts would take more than its share, so that it is refused: a
+    /// quarter of the store for each neighbour, and a quarter for all lives above a minute.
+    pub fn is_over(&self, from: Origin, facts: CellFacts, bytes: usize) -> bool {
+        let quarter = self.bytes_max / 4;
+        let share = self.shares.get(&from).copied().unwrap_or(0);
+        let long = facts.life != Life::Minute && self.long_bytes + bytes > quarter;
+        from != Origin::Own && (share + bytes > quarter || long)
+    }
+
+    /// Whether a slot is free.
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// What has to go so that `bytes` more fit: the oldest tick of whoever brought most, one's own last.
+    pub fn victim(&self, bytes: usize, cur: u32) -> Option<Slot> {
+        if self.bytes + bytes <= self.bytes_max && !self.free.is_empty() {
+            return None;
+        }
+        let others = self.shares.iter().filter(|(from, _)| **from != Origin::Own);
+        let most = others.max_by_key(|(_, bytes)| **bytes).map_or(Origin::Own, |(from, _)| *from);
+        let of_most = (0..).zip(&self.entries).filter_map(|(slot, entry)| match entry {
+            Entry::Held { cell, from, rank, .. } if *from == most => {
+                Some((cell.facts().tick.min(cur), *rank, slot))
+            }
+            _ => None,
+        });
+        of_most.min().map(|(.., slot)| slot)
+    }
+}
+
+impl CellTable for Ids {
+    fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    fn rows_mut(&mut self) -> &mut Rows {
+        &mut self.rows
+    }
+
+    fn facts(&self, slot: Slot) -> CellFacts {
+        match &self.entries[slot as usize] {
+            Entry::Held { id, cell, .. } => CellFacts { sum: sum(id), ..cell.facts() },
+            _ => CellFacts::default(),
+        }
+    }
+
+    fn rank(&self, slot: Slot) -> Option<u64> {
+        match &self.entries[slot as usize] {
+            Entry::Held { rank, .. } => Some(*rank),
+            _ => Some(0),
+        }
+    }
+}

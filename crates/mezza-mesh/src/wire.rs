@@ -1,0 +1,243 @@
+//! Every frame as bytes; nothing else knows them (docs/protocols/mesh.md, section Messages).
+//!
+//! ```text
+//! 01 BEACON  net[4] | name[6] | stamp u48 | flags u8 | live u16 | sum u32
+//! 02 IHAVE   name[6] | n u8 | n * short u64
+//! 03 IWANT   name[6] | to[6] | n u8 | again u8 | n * short u64
+//! 04 DATA    name[6] | cell
+//! 05 SYNC    name[6] | to[6] | nonce u64 | slice u8 | slices u8 | p u8 | n u16 | bits
+//! 06 BUSY    name[6] | to[6] | wait_ms u16
+//! 07 BYE     name[6]
+//! ```
+
+pub mod filter;
+
+use alloc::vec::Vec;
+use mezza_core::{DecodeError, Reader, Writer};
+
+use crate::frame::{Beacon, Name};
+use crate::limits::SHORTS_PER_FRAME;
+use filter::SyncFilter;
+
+/// Clock agreed.
+const AGREED: u8 = 2;
+/// Bytes of a BEACON.
+pub const BEACON_BYTES: usize = 24;
+/// Bytes of a SYNC before its bits.
+pub const SYNC_HEAD_BYTES: usize = 26;
+
+/// One frame as it travels, without the check of a closed network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WireFrame<'a> {
+    /// Presence.
+    Beacon {
+        /// The sender's network and day.
+        net: [u8; 4],
+        /// The sender.
+        name: Name,
+        /// The rest.
+        beacon: Beacon,
+    },
+    /// What the sender holds anew.
+    Have {
+        /// The sender.
+        name: Name,
+        /// First eight bytes of ids.
+        shorts: Vec<u64>,
+    },
+    /// What the sender asks for.
+    Want {
+        /// The sender.
+        name: Name,
+        /// Who is asked.
+        to: Name,
+        /// An earlier asking failed.
+        again: bool,
+        /// First eight bytes of ids.
+        shorts: Vec<u64>,
+    },
+    /// A cell.
+    Data {
+        /// The sender.
+        name: Name,
+        /// Not checked yet.
+        cell: &'a [u8],
+    },
+    /// What the sender holds, as a filter.
+    Sync {
+        /// The sender.
+        name: Name,
+        /// Who shall compare.
+        to: Name,
+        /// The filter.
+        filter: SyncFilter<'a>,
+    },
+    /// The sender's queue is long.
+    Busy {
+        /// The sender.
+        name: Name,
+        /// Who shall wait.
+        to: Name,
+        /// For how long.
+        wait_ms: u16,
+    },
+    /// Farewell.
+    Bye {
+        /// The sender.
+        name: Name,
+    },
+}
+
+impl<'a> WireFrame<'a> {
+    /// The bytes of a frame.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        match self {
+            Self::Beacon { net, name, beacon } => {
+                w.u8(1).bytes(net).u48(*name).u48(beacon.stamp);
+                w.u8(if beacon.agreed { AGREED } else { 0 }).u16(beacon.live).u32(beacon.sum);
+            }
+            Self::Have { name, shorts } => {
+                w.u8(2).u48(*name).u8(shorts.len() as u8);
+                put_shorts(&mut w, shorts);
+            }
+            Self::Want { name, to, again, shorts } => {
+                w.u8(3).u48(*name).u48(*to).u8(shorts.len() as u8).u8(u8::from(*again));
+                put_shorts(&mut w, shorts);
+            }
+            Self::Data { name, cell } => {
+                w.u8(4).u48(*name).bytes(cell);
+            }
+            Self::Sync { name, to, filter } => {
+                w.u8(5).u48(*name).u48(*to);
+                filter.encode(&mut w);
+            }
+            Self::Busy { name, to, wait_ms } => {
+                w.u8(6).u48(*name).u48(*to).u16(*wait_ms);
+            }
+            Self::Bye { name } => {
+                w.u8(7).u48(*name);
+            }
+        }
+        w.finish()
+    }
+
+    /// Reads a frame. Every number is compared with its bound before anything is allocated.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            Ok(match r.u8()? {
+                1 => Self::Beacon { net: r.array()?, name: r.u48()?, beacon: beacon(r)? },
+                2 => {
+                    let (name, n) = (r.u48()?, r.u8()?);
+                    Self::Have { name, shorts: shorts(r, n)? }
+                }
+                3 => {
+                    let (name, to, n, again) = (r.u48()?, r.u48()?, r.u8()?, r.u8()?);
+                    if again > 1 {
+                        return Err(DecodeError::Value);
+                    }
+                    Self::Want { name, to, again: again == 1, shorts: shorts(r, n)? }
+                }
+                4 => Self::Data { name: r.u48()?, cell: r.rest() },
+                5 => Self::Sync { name: r.u48()?, to: r.u48()?, filter: SyncFilter::decode(r)? },
+                6 => Self::Busy { name: r.u48()?, to: r.u48()?, wait_ms: r.u16()? },
+                7 => Self::Bye { name: r.u48()? },
+                _ => return Err(DecodeError::Value),
+            })
+        })
+    }
+
+    /// The sender.
+    pub fn name(&self) -> Name {
+        match self {
+            Self::Beacon { name, .. }
+            | Self::Have { name, .. }
+            | Self::Want { name, .. }
+            | Self::Data { name, .. }
+            | Self::Sync { name, .. }
+            | Self::Busy { name, .. }
+            | Self::Bye { name } => *name,
+        }
+    }
+}
+
+fn beacon(r: &mut Reader<'_>) -> Result<Beacon, DecodeError> {
+    let (stamp, flags) = (r.u48()?, r.u8()?);
+    Ok(Beacon { stamp, agreed: flags & AGREED != 0, live: r.u16()?, sum: r.u32()? })
+}
+
+fn put_shorts(w: &mut Writer, shorts: &[u64]) {
+    for short in shorts {
+        w.u64(*short);
+    }
+}
+
+fn shorts(r: &mut Reader<'_>, n: u8) -> Result<Vec<u64>, DecodeError> {
+    let n = usize::from(n);
+    if n == 0 || n > SHORTS_PER_FRAME {
+        return Err(DecodeError::Value);
+    }
+    if r.len() < 8 * n {
+        return Err(DecodeError::Truncated);
+    }
+    (0..n).map(|_| r.u64()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frames() -> Vec<WireFrame<'static>> {
+        let beacon = Beacon { stamp: 0x0102_0304_0506, agreed: true, live: 7, sum: 8 };
+        let (name, to) = (0xa1a2_a3a4_a5a6, 0xb1b2_b3b4_b5b6);
+        let filter = SyncFilter { nonce: 5, slice: 1, slices: 2, p: 7, n: 3, bits: &[0x55; 9] };
+        alloc::vec![
+            WireFrame::Beacon { net: [1, 2, 3, 4], name, beacon },
+            WireFrame::Have { name, shorts: alloc::vec![1; 144] },
+            WireFrame::Want { name, to, again: true, shorts: alloc::vec![2] },
+            WireFrame::Data { name, cell: &[3; 512] },
+            WireFrame::Sync { name, to, filter },
+            WireFrame::Busy { name, to, wait_ms: 300 },
+            WireFrame::Bye { name },
+        ]
+    }
+
+    #[test]
+    fn every_frame_has_its_size_and_is_read_again() {
+        let sizes = [24, 1_160, 23, 519, 35, 15, 7];
+        for (frame, size) in frames().iter().zip(sizes) {
+            let bytes = frame.encode();
+            assert_eq!((bytes.len(), WireFrame::decode(&bytes)), (size, Ok(frame.clone())));
+            assert_eq!(frame.name(), 0xa1a2_a3a4_a5a6);
+        }
+        for bad in [
+            &[][..],
+            &[0],
+            &[8, 0, 0, 0, 0, 0, 0],
+            &[2, 0, 0, 0, 0, 0, 0, 0],
+            &[2, 0, 0, 0, 0, 0, 0, 145],
+        ] {
+            assert!(WireFrame::decode(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_that_are_a_frame_are_its_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 1u8..8) {
+            let mut bytes = bytes;
+            if let Some(first) = bytes.first_mut() {
+                *first = kind;
+            }
+            if let Ok(frame) = WireFrame::decode(&bytes) {
+                // Flags that are not known are ignored, and written as zero.
+                if kind != 1 {
+                    prop_assert_eq!(frame.encode(), bytes);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a device holds, in nine bits a cell: hashed, sorted, differences Golomb-Rice coded.
+//!
+//! A value is `H_8("mezza/mesh sync", nonce, id) mod (n * 2^p)` of each live cell of one slice, in
+//! order; each difference is its upper part in unary (ones, then a zero) and `p` bits, high bit first;
+//! zeros fill the last byte. With p = 7 one cell of 128 seems to be there that is not; the next nonce
+//! finds it.
+
+use alloc::vec::Vec;
+use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
+
+use crate::cell::CellId;
+
+/// Bits of a remainder.
+pub const P: u8 = 7;
+/// Smallest and greatest number of bits that is read.
+const P_RANGE: core::ops::RangeInclusive<u8> = 6..=20;
+/// Most cells of one slice.
+pub const N_MAX: usize = 8_192;
+/// Most slices.
+pub const SLICES_MAX: u8 = 64;
+
+/// A filter as it travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncFilter<'a> {
+    /// Makes the values new each time.
+    pub nonce: u64,
+    /// Which slice.
+    pub slice: u8,
+    /// Of how many: a power of two.
+    pub slices: u8,
+    /// Bits of a remainder.
+    pub p: u8,
+    /// Number of cells.
+    pub n: u16,
+    /// The differences.
+    pub bits: &'a [u8],
+}
+
+impl<'a> SyncFilter<'a> {
+    pub(super) fn encode(&self, w: &mut Writer) {
+        w.u64(self.nonce).u8(self.slice).u8(self.slices).u8(self.p).u16(self.n).bytes(self.bits);
+    }
+
+    /// Reads the head; the differences are read by [`values`](Self::values).
+    pub(super) fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let (nonce, slice, slices, p, n) = (r.u64()?, r.u8()?, r.u8()?, r.u8()?, r.u16()?);
+        let fits = slices.is_power_of_two()
+            && slices <= SLICES_MAX
+            && slice < slices
+            && P_RANGE.contains(&p)
+            && usize::from(n) <= N_MAX;
+        let bits = r.rest();
+        // A difference has at least p + 1 bits.
+        let least = (usize::from(n) * (usize::from(p) + 1)).div_ceil(8);
+        if !fits || bits.len() < least || (n == 0 && !bits.is_empty()) {
+            return Err(DecodeError::Value);
+        }
+        Ok(Self { nonce, slice, slices, p, n, bits })
+    }
+
+    /// The values, sorted.
+    ///
+    /// # Errors
+    /// If there are more values than bits, or a value beyond `n * 2^p`.
+    pub fn values(&self) -> Result<Vec<u64>, DecodeError> {
+        let range = u64::from(self.n) << self.p;
+        let (mut bits, mut last) = (Bits { bytes: self.bits, at: 0 }, 0);
+        let mut values = Vec::with_capacity(usize::from(self.n));
+        for _ in 0..self.n {
+            let upper = bits.unary()?;
+            last += upper << self.p | bits.number(self.p)?;
+            if last >= range {
+                return Err(DecodeError::Value);
+            }
+            values.push(last);
+        }
+        if bits.bytes.len() * 8 - bits.at >= 8 {
+            return Err(DecodeError::Trailing);
+        }
+        Ok(values)
+    }
+
+    /// The value of a cell under this filter.
+    pub fn value(&self, id: &CellId) -> u64 {
+        value(self.nonce, id, u64::from(self.n) << self.p)
+    }
+
+    /// Whether a cell belongs to the slice of this filter.
+    pub fn covers(&self, id: &CellId) -> bool {
+        id[0] & (self.slices - 1) == self.slice
+    }
+}
+
+/// The value of a cell.
+fn value(nonce: u64, id: &CellId, range: u64) -> u64 {
+    let hash = labelled_hash::<8>("mezza/mesh sync", &[&nonce.to_be_bytes(), id]);
+    u64::from_be_bytes(hash).checked_rem(range).unwrap_or(0)
+}
+
+/// The differences of the cells of one slice.
+pub fn encode(nonce: u64, p: u8, ids: &[CellId]) -> Vec<u8> {
+    let range = (ids.len() as u64) << p;
+    let mut values: Vec<u64> = ids.iter().map(|id| value(nonce, id, range)).collect();
+    values.sort_unstable();
+    let (mut bytes, mut room, mut last) = (Vec::with_capacity(ids.len() * 9 / 8 + 1), 0_u8, 0);
+    let mut push = |bit: bool| {
+        if room == 0 {
+            bytes.push(0);
+            room = 8;
+        }
+        room -= 1;
+        if let Some(byte) = bytes.last_mut() {
+            *byte |= u8::from(bit) << room;
+        }
+    };
+    for value in values {
+        let difference = value - last;
+        last = value;
+        (0..difference >> p).for_each(|_| push(true));
+        push(false);
+        (0..p).rev().for_each(|bit| push(difference >> bit & 1 == 1));
+    }
+    bytes
+}
+
+/// Reads bits, the high ones first.
+struct Bits<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Bits<'_> {
+    fn next(&mut self) -> Result<u64, DecodeError> {
+        let byte = self.bytes.get(self.at / 8).ok_or(DecodeError::Truncated)?;
+        let bit = byte >> (7 - self.at % 8) & 1;
+        self.at += 1;
+        Ok(u64::from(bit))
+    }
+
+    /// Ones up to a zero: at most as many as there are bits.
+    fn unary(&mut self) -> Result<u64, DecodeError> {
+        let mut ones = 0;
+        while self.next()? == 1 {
+            ones += 1;
+        }
+        Ok(ones)
+    }
+
+    fn number(&mut self, p: u8) -> Result<u64, DecodeError> {
+        (0..p).try_fold(0, |number, _| Ok(number << 1 | self.next()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn filter(nonce: u64, p: u8, ids: &[CellId], bits: &[u8]) -> Vec<u64> {
+        let n = ids.len() as u16;
+        let filter = SyncFilter { nonce, slice: 0, slices: 1, p, n, bits };
+        let values = filter.values().expect("our own bits");
+        for id in ids {
+            assert!(values.binary_search(&filter.value(id)).is_ok());
+        }
+        values
+    }
+
+    proptest! {
+        /// What is held never seems to be lacking.
+        #[test]
+        fn every_cell_is_found_in_its_filter(nonce: u64, p in 6u8..=20, ids in proptest::collection::vec(any::<[u8; 16]>(), 0..300)) {
+            let bits = encode(nonce, p, &ids);
+            prop_assert_eq!(filter(nonce, p, &ids, &bits).len(), ids.len());
+        }
+    }
+
+    #[test]
+    fn nine_bits_a_cell_and_one_of_a_hundred_missed() {
+        let id = |n: u32| labelled_hash::<16>("test", &[&n.to_be_bytes()]);
+        let ids: Vec<CellId> = (0..1_000).map(id).collect();
+        let bits = encode(3, P, &ids);
+        assert!(bits.len() <= 1_000 * 9 / 8 + 60, "{} bytes", bits.len());
+        let values = filter(3, P, &ids, &bits);
+        let other = SyncFilter { nonce: 3, slice: 0, slices: 1, p: P, n: 1_000, bits: &bits };
+        let missed =
+            (1_000..11_000).filter(|n| values.binary_search(&other.value(&id(*n))).is_ok());
+        assert!((30..130).contains(&missed.count()));
+    }
+
+    #[test]
+    fn mesh_15_a_wrong_filter_costs_its_own_length() {
+        let decode =
+            |bytes: &[u8]| SyncFilter::decode(&mut Reader::new(bytes)).and_then(|f| f.values());
+        let head = |slice: u8, slices: u8, p: u8, n: u16| {
+            let mut w = Writer::new();
+            w.u64(1).u8(slice).u8(slices).u8(p).u16(n);
+            w.finish()
+        };
+        for bad in [
+            head(0, 3, 7, 0),
+            head(2, 2, 7, 0),
+            head(0, 128, 7, 0),
+            head(0, 1, 5, 0),
+            head(0, 1, 21, 0),
+            head(0, 1, 7, 8_193),
+            head(0, 1, 7, 8_000),
+        ] {
+            assert_eq!(decode(&bad), Err(DecodeError::Value), "{bad:?}");
+        }
+        let ones = [head(0, 1, 7, 3), alloc::vec![0xff; 1_000]].concat();
+        assert_eq!(decode(&ones), Err(DecodeError::Truncated));
+        let far = [head(0, 1, 7, 1), alloc::vec![0b1000_0000, 0]].concat();
+        assert_eq!(decode(&far), Err(DecodeError::Value));
+        let long = [head(0, 1, 7, 1), alloc::vec![0, 0]].concat();
+        assert_eq!(decode(&long), Err(DecodeError::Trailing));
+        assert_eq!(decode(&head(0, 1, 7, 0)), Ok(Vec::new()));
+    }
+}

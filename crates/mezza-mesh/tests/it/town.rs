@@ -1,0 +1,220 @@
+//! Nodes on cast links under one virtual clock, with loss, crashes and wrong clocks.
+
+use std::collections::BTreeMap;
+
+use mezza_core::Machine;
+use mezza_mesh::cell::{CELL_BYTES, HEAD_BYTES};
+use mezza_mesh::node::{Input, LinkKind, NodeSettings, Output};
+use mezza_mesh::{Grade, Life, MeshNetwork, Node};
+use mezza_sim::{SimRng, Time};
+
+/// 2027-01-15 08:00 UTC.
+pub const START_MS: u64 = 1_800_000_000_000;
+
+/// A node and its surroundings.
+pub struct Resident {
+    pub node: Node,
+    pub rng: SimRng,
+    /// Its real-time clock minus the town's time, ms.
+    pub off_ms: i64,
+    pub grade: Grade,
+    pub up: bool,
+    /// Payloads that came, with the time of the town.
+    pub cells: BTreeMap<Vec<u8>, u64>,
+    /// Everything else that it said.
+    pub said: Vec<Output>,
+    /// Every frame that it sent, with the town's time.
+    pub sent: Vec<(u64, Vec<u8>)>,
+}
+
+/// Some nodes, who hears whom, and the time.
+pub struct Town {
+    pub residents: Vec<Resident>,
+    pub hears: Vec<Vec<usize>>,
+    pub now_ms: u64,
+    pub loss_permille: u32,
+    dice: SimRng,
+    /// Frames on their way: time, order, from, to, bytes.
+    air: BTreeMap<(u64, u64), (usize, usize, Vec<u8>)>,
+    order: u64,
+    settings: NodeSettings,
+}
+
+impl Town {
+    pub fn new(count: usize, seed: u64, settings: &NodeSettings) -> Self {
+        let resident = |n: usize| Resident {
+            node: Node::new(settings.clone(), MeshNetwork::new("open", None), Time::from_ms(0)),
+            rng: SimRng::new(seed, n as u64),
+            off_ms: 0,
+            grade: Grade::Good,
+            up: true,
+            cells: BTreeMap::new(),
+            said: Vec::new(),
+            sent: Vec::new(),
+        };
+        Self {
+            residents: (0..count).map(resident).collect(),
+            hears: vec![Vec::new(); count],
+            now_ms: 0,
+            loss_permille: 0,
+            dice: SimRng::new(seed, 1_000_000),
+            air: BTreeMap::new(),
+            order: 0,
+            settings: settings.clone(),
+        }
+    }
+
+    /// Each hears the one before and the one behind.
+    pub fn chain(mut self) -> Self {
+        let count = self.residents.len();
+        for n in 1..count {
+            self.join(n - 1, n);
+        }
+        self
+    }
+
+    /// All hear each other.
+    pub fn room(mut self) -> Self {
+        for a in 0..self.residents.len() {
+            for b in a + 1..self.residents.len() {
+                self.join(a, b);
+            }
+        }
+        self
+    }
+
+    pub fn join(&mut self, a: usize, b: usize) {
+        self.hears[a].push(b);
+        self.hears[b].push(a);
+    }
+
+    /// Starts every node: its link and its clock.
+    pub fn start(mut self) -> Self {
+        (0..self.residents.len()).for_each(|n| self.boot(n));
+        self
+    }
+
+    pub fn boot(&mut self, n: usize) {
+        let kind = LinkKind::Cast;
+        self.give(
+            n,
+            Input::LinkUp {
+                link: 0,
+                kind,
+                frame_bytes_max: 1_200,
+                delay_us: 1_000,
+                room: 1_000_000,
+            },
+        );
+        self.read_clock(n);
+    }
+
+    pub fn read_clock(&mut self, n: usize) {
+        let time =
+            Time::from_ms((START_MS + self.now_ms).saturating_add_signed(self.residents[n].off_ms));
+        let grade = self.residents[n].grade;
+        self.give(n, Input::Rtc { time, grade });
+    }
+
+    /// A crash: memory is gone, and the node boots again.
+    pub fn crash(&mut self, n: usize) {
+        let network = MeshNetwork::new("open", None);
+        self.residents[n].node =
+            Node::new(self.settings.clone(), network, Time::from_ms(self.now_ms));
+        self.boot(n);
+    }
+
+    /// An input that has to be taken.
+    pub fn give(&mut self, n: usize, input: Input) {
+        let resident = &mut self.residents[n];
+        let now = Time::from_ms(self.now_ms);
+        resident.node.handle(input, now, resident.rng.rng()).unwrap();
+        self.drain(n);
+    }
+
+    /// An input that may be refused.
+    pub fn offer(&mut self, n: usize, input: Input) -> Result<(), mezza_mesh::node::Error> {
+        let resident = &mut self.residents[n];
+        let done = resident.node.handle(input, Time::from_ms(self.now_ms), resident.rng.rng());
+        self.drain(n);
+        done
+    }
+
+    fn drain(&mut self, n: usize) {
+        while let Some(output) = self.residents[n].node.poll() {
+            match output {
+                Output::Send { frame, .. } => {
+                    self.residents[n].sent.push((self.now_ms, frame.clone()));
+                    for to in self.hears[n].clone() {
+                        if !self.dice.chance(self.loss_permille) {
+                            self.order += 1;
+                            let at = self.now_ms + 1;
+                            self.air.insert((at, self.order), (n, to, frame.clone()));
+                        }
+                    }
+                }
+                Output::Cell { payload, .. } => {
+                    let now = self.now_ms;
+                    self.residents[n].cells.entry(payload).or_insert(now);
+                }
+                other => self.residents[n].said.push(other),
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, ms: u64) {
+        let end = self.now_ms + ms;
+        loop {
+            let deadline = |r: &Resident| r.node.deadline().filter(|_| r.up).map(Time::ms);
+            let wake = self.residents.iter().filter_map(deadline).min().unwrap_or(end);
+            let frame = self.air.keys().next().map_or(end, |(at, _)| *at);
+            let next = wake.min(frame).max(self.now_ms);
+            if next >= end {
+                self.now_ms = end;
+                return;
+            }
+            self.now_ms = next;
+            while let Some(entry) = self.air.first_entry().filter(|e| e.key().0 <= next) {
+                let (from, to, bytes) = entry.remove();
+                if self.residents[to].up && self.hears[from].contains(&to) {
+                    let _ = self.offer(to, Input::Frame { link: 0, source: from as u64, bytes });
+                }
+            }
+            for n in 0..self.residents.len() {
+                if self.residents[n].up && deadline(&self.residents[n]).is_some_and(|at| at <= next)
+                {
+                    let resident = &mut self.residents[n];
+                    resident.node.wake(Time::from_ms(next), resident.rng.rng());
+                    self.drain(n);
+                }
+            }
+        }
+    }
+
+    /// The tick of a node's network time.
+    pub fn tick(&self, n: usize) -> u32 {
+        self.residents[n].node.status(Time::from_ms(self.now_ms)).cur
+    }
+
+    /// Node `n` sends a payload whose content is `content`.
+    pub fn send(&mut self, n: usize, content: u8) -> Vec<u8> {
+        let (tick, payload) = (self.tick(n), payload(0, self.tick(n), content));
+        let life = Life::Minute;
+        let ticket = u64::from(content);
+        self.give(n, Input::Originate { ticket, life, tick, payload: payload.clone() });
+        payload
+    }
+
+    /// The short ids of what each node holds.
+    pub fn shorts(&self) -> Vec<Vec<u64>> {
+        self.residents.iter().map(|r| r.node.shorts()).collect()
+    }
+}
+
+/// A payload of a class, sealed at a tick.
+pub fn payload(class: u8, tick: u32, content: u8) -> Vec<u8> {
+    let mut payload = vec![content; CELL_BYTES[usize::from(class)] - HEAD_BYTES];
+    (payload[0], payload[1]) = (0x10 | class, tick as u8);
+    payload
+}

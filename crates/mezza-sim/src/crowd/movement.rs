@@ -1,0 +1,102 @@
+//! How people move: a still grid, groups that meet, random waypoints, a festival, and recorded traces.
+//!
+//! A movement is asked for all places once each second of the crowd; what it draws comes from its seed
+//! alone, so that the protocol does not change where people go.
+
+mod converging;
+mod festival;
+mod grid;
+pub mod trace;
+mod waypoint;
+
+pub use converging::Converging;
+pub use festival::Festival;
+pub use grid::{Density, Grid};
+pub use waypoint::Waypoint;
+
+use super::{Crowd, DeviceId, Place, Space, Swarm};
+
+/// Range of a radio where distances are metres.
+pub const RADIUS_M: f64 = 10.0;
+/// How fast people walk, m/s.
+const WALK: f64 = 1.4;
+/// One step of movement, µs.
+const STEP: u64 = 1_000_000;
+
+/// Where people are.
+pub trait Movement {
+    /// The places of all devices `second` seconds after the start. It is asked with seconds that grow.
+    fn places(&mut self, second: u64) -> &[Place];
+
+    /// Range of a radio, in the unit of the places.
+    fn radius(&self) -> f64 {
+        RADIUS_M
+    }
+
+    /// Whether nobody ever moves.
+    fn is_still(&self) -> bool {
+        false
+    }
+}
+
+impl<S: Swarm> Crowd<S> {
+    /// Lets `seconds` seconds pass while people move. `start` is the time at which they began, µs.
+    pub fn move_for(&mut self, movement: &mut dyn Movement, start: u64, seconds: u64) {
+        for _ in 0..seconds {
+            let second = (self.now() - start) / STEP;
+            if second == 0 || !movement.is_still() {
+                let radius = movement.radius();
+                let places = movement.places(second);
+                let pairs = Space::new(places, radius).pairs(places);
+                self.arrange(&pairs);
+            }
+            self.run_until(start + (second + 1) * STEP);
+        }
+    }
+
+    /// Exactly these pairs are in range of each other from now on; they are sorted.
+    pub fn arrange(&mut self, pairs: &[(DeviceId, DeviceId)]) {
+        let before: Vec<_> = self.pairs().collect();
+        for (a, b) in before.iter().filter(|pair| pairs.binary_search(pair).is_err()) {
+            self.part(*a, *b);
+        }
+        for (a, b) in pairs.iter().filter(|pair| before.binary_search(pair).is_err()) {
+            self.meet(*a, *b);
+        }
+    }
+}
+
+/// One step from `from` toward `to`; whether it is reached.
+fn walk(from: Place, to: Place, metres: f64) -> (Place, bool) {
+    let distance = from.distance_squared(to).sqrt();
+    if distance <= metres {
+        return (to, true);
+    }
+    let share = metres / distance;
+    (Place { x: from.x + (to.x - from.x) * share, y: from.y + (to.y - from.y) * share }, false)
+}
+
+/// A number between 0 and 1.
+fn unit(dice: &mut crate::SimRng) -> f64 {
+    f64::from(dice.between(0, u64::from(u32::MAX)) as u32) / f64::from(u32::MAX)
+}
+
+/// A number between two others.
+fn range(dice: &mut crate::SimRng, low: f64, high: f64) -> f64 {
+    low + (high - low) * unit(dice)
+}
+
+/// The whole part of a number that is not negative.
+#[expect(clippy::cast_sign_loss, reason = "the caller has looked")]
+fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+/// A number of the standard normal law (Box and Muller).
+fn normal(dice: &mut crate::SimRng) -> f64 {
+    let (u, v) = (unit(dice).max(1e-9), unit(dice));
+    (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Small groups that walk to one place, stay, and leave again (reference point group model).
+
+use super::{Movement, Place, WALK, normal, range, unit, walk};
+use crate::SimRng;
+
+/// Metres between a member and the reference point of its group, one standard deviation.
+const SPREAD_M: f64 = 3.0;
+
+/// A group: where it comes from, where it stays, and who belongs to it.
+#[derive(Debug)]
+struct Group {
+    at: Place,
+    home: Place,
+    spot: Place,
+    members: std::ops::Range<usize>,
+}
+
+/// Groups of 3 to 8 that meet.
+#[derive(Debug)]
+pub struct Converging {
+    groups: Vec<Group>,
+    offsets: Vec<Place>,
+    places: Vec<Place>,
+    second: u64,
+    leave_s: u64,
+}
+
+impl Converging {
+    /// So many people on a ring of `ring_m` metres; those who have come leave after `leave_s` seconds.
+    pub fn new(count: usize, ring_m: f64, leave_s: u64, seed: u64) -> Self {
+        let mut dice = SimRng::new(seed, 0x636f_6e76);
+        let (mut groups, mut first) = (Vec::new(), 0);
+        // At the centre there is room for two people on three square metres.
+        let radius = (1.5 * f64::from(count as u32) / std::f64::consts::PI).sqrt();
+        while first < count {
+            let last = (first + dice.between(3, 8) as usize).min(count);
+            let place = |distance: f64, angle: f64| Place {
+                x: distance * angle.cos(),
+                y: distance * angle.sin(),
+            };
+            let angle = range(&mut dice, 0.0, std::f64::consts::TAU);
+            let home = place(ring_m * range(&mut dice, 0.7, 1.3), angle);
+            let spot = place(
+                radius * unit(&mut dice).sqrt(),
+                range(&mut dice, 0.0, std::f64::consts::TAU),
+            );
+            groups.push(Group { at: home, home, spot, members: first..last });
+            first = last;
+        }
+        let mut offset = || SPREAD_M / 2.0 * normal(&mut dice);
+        let offsets = (0..count).map(|_| Place { x: offset(), y: offset() }).collect();
+        Self { groups, offsets, places: vec![Place::default(); count], second: 0, leave_s }
+    }
+}
+
+impl Movement for Converging {
+    fn places(&mut self, second: u64) -> &[Place] {
+        while self.second < second {
+            self.second += 1;
+            for group in &mut self.groups {
+                let to = if self.second < self.leave_s { group.spot } else { group.home };
+                group.at = walk(group.at, to, WALK).0;
+            }
+        }
+        for group in &self.groups {
+            for member in group.members.clone() {
+                let offset = self.offsets[member];
+                self.places[member] = Place { x: group.at.x + offset.x, y: group.at.y + offset.y };
+            }
+        }
+        &self.places
+    }
+}

@@ -1,0 +1,108 @@
+//! `mezza mesh`: a node without a vault, and what two people need to write to each other over it.
+
+mod crowd;
+mod listen;
+mod net;
+mod send;
+mod show;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::CliContext;
+use super::args::{ClockArgs, MeshBundleCommand, MeshCommand, MeshRunArgs};
+use super::serve::{block_on, settings, two_threads};
+use crate::api::{Exit, Fault};
+use crate::process::control;
+use crate::process::stop::until_stopped;
+use crate::servers::mesh::control::{MeshAsk, START, socket};
+use crate::servers::mesh::network::NetworkChoice;
+use crate::servers::mesh::run::{MeshOptions, Started};
+use crate::servers::mesh::udp::PORT;
+
+/// `mezza mesh ..`
+///
+/// # Errors
+/// What the command refuses; see each of them.
+pub(crate) fn mesh(context: &CliContext, what: &MeshCommand) -> Result<Exit, Fault> {
+    match what {
+        MeshCommand::Run(asked) => run(context, asked),
+        MeshCommand::Status => show::status(context),
+        MeshCommand::Peers => show::peers(context),
+        MeshCommand::Clock(asked) => clock(context, asked),
+        MeshCommand::Net { what } => net::net(context, what),
+        MeshCommand::Bundle { what: MeshBundleCommand::Export { file } } => {
+            net::export(context, file)
+        }
+        MeshCommand::Bundle { what: MeshBundleCommand::Import { file } } => {
+            net::import(context, file)
+        }
+        MeshCommand::Send(asked) => send::send(context, asked),
+        MeshCommand::Listen(asked) => listen::listen(context, asked),
+        MeshCommand::Crowd(asked) => Ok(crowd::crowd(context.out, asked)),
+    }
+}
+
+/// `mezza mesh run`
+fn run(context: &CliContext, asked: &MeshRunArgs) -> Result<Exit, Fault> {
+    settings(context, &[])?;
+    let network = match (&asked.net, &asked.join) {
+        (Some(name), _) => NetworkChoice::open(name)?,
+        (None, Some(uri)) => NetworkChoice::of_invitation(uri)?,
+        (None, None) => NetworkChoice::of_home(&context.home)?,
+    };
+    let name = network.name().to_owned();
+    let options = MeshOptions {
+        home: context.home.clone(),
+        network: network.into_network(),
+        interfaces: asked.interfaces.clone(),
+        port: asked.port.unwrap_or(PORT),
+        grade: asked.grade.map(Into::into),
+    };
+    block_on(two_threads(), async {
+        let started = Started::open(options).await?;
+        let links = started.links();
+        let value = serde_json::json!({ "event": "running", "network": name, "links": links });
+        context.out.either(&value, format!("network  {name}\nlinks    {}", links.join(", ")));
+        let (stop, stopped) = watch::channel(false);
+        let running = started.run(stopped);
+        tokio::pin!(running);
+        tokio::select! {
+            ended = &mut running => ended,
+            signal = until_stopped(stop.subscribe()) => {
+                signal?;
+                let _ = stop.send(true);
+                running.await
+            }
+        }
+    })
+}
+
+/// The one line that the node of this home answers.
+fn ask(context: &CliContext, asked: &MeshAsk) -> Result<Value, Fault> {
+    let mut lines = lines(context, asked)?;
+    lines.next().unwrap_or_else(|| Err(gone()))
+}
+
+/// All lines that the node of this home answers.
+fn lines(context: &CliContext, asked: &MeshAsk) -> Result<control::ControlLines, Fault> {
+    control::ask(&socket(&context.home), asked, START).map_err(|fault| {
+        let text = "no mesh node runs here";
+        if fault.code == Exit::Unreachable { Fault::new(fault.code, text, START) } else { fault }
+    })
+}
+
+/// The node ended while it was listened to.
+fn gone() -> Fault {
+    Fault::new(Exit::Unreachable, "the mesh node ended", START)
+}
+
+/// `mezza mesh clock`
+fn clock(context: &CliContext, asked: &ClockArgs) -> Result<Exit, Fault> {
+    let grade = asked.grade.map(|name| mezza_mesh::Grade::from(name).word().to_owned());
+    let grade = if asked.confirm { Some("fair".to_owned()) } else { grade };
+    let trust_neighbours = asked.trust_neighbours;
+    let asked = MeshAsk::Clock { grade, trust_neighbours };
+    let status = ask(context, &asked)?;
+    show::clock(context, &status)
+}

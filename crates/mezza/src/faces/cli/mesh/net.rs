@@ -1,0 +1,117 @@
+//! `mezza mesh net|bundle`: the network of a home, and cells in a file.
+
+use std::path::Path;
+
+use mezza_core::Secret;
+use mezza_mesh::{MeshCell, bundle};
+use serde_json::json;
+
+use super::super::CliContext;
+use super::{ask, lines};
+use crate::api::{Exit, Fault};
+use crate::faces::cli::args::MeshNetCommand;
+use crate::faces::qr::{Medium, QrImage};
+use crate::process::home::private;
+use crate::process::rng::OsRng;
+use crate::servers::mesh::control::{self, MeshAsk};
+use crate::servers::mesh::network::NetworkChoice;
+
+/// Bytes of the largest bundle.
+const BUNDLE_BYTES_MAX: usize = 16 << 20;
+/// Cells that are handed over in one request: a line has 64 KiB.
+const AT_ONCE: usize = 8;
+
+/// `mezza mesh net ..`
+pub(super) fn net(context: &CliContext, what: &MeshNetCommand) -> Result<Exit, Fault> {
+    let mut qr = false;
+    let choice = match what {
+        MeshNetCommand::Show => NetworkChoice::of_home(&context.home)?,
+        MeshNetCommand::Create { name, closed, qr: drawn } => {
+            qr = *drawn;
+            let made = if *closed {
+                NetworkChoice::closed(name, Secret::random(&mut OsRng))?
+            } else {
+                NetworkChoice::open(name)?
+            };
+            kept(context, made)?
+        }
+        MeshNetCommand::Join { network } => {
+            let invited = network.starts_with("mezzavoce:");
+            let choice = if invited {
+                NetworkChoice::of_invitation(network)?
+            } else {
+                NetworkChoice::open(network)?
+            };
+            kept(context, choice)?
+        }
+        MeshNetCommand::Leave => kept(context, NetworkChoice::open("open")?)?,
+    };
+    let (out, invitation) = (context.out, choice.invitation());
+    out.value(&json!({
+        "network": choice.name(), "closed": choice.is_closed(), "invitation": &*invitation,
+    }));
+    out.line(format!(
+        "network  {}{}",
+        choice.name(),
+        if choice.is_closed() { ", closed" } else { "" }
+    ));
+    if choice.is_closed() {
+        out.line(format!("invite   {}", &*invitation));
+    }
+    if qr {
+        out.line(QrImage::draw(&invitation, Medium::Screen)?.to_terminal());
+    }
+    Ok(Exit::Done)
+}
+
+fn kept(context: &CliContext, choice: NetworkChoice) -> Result<NetworkChoice, Fault> {
+    choice.keep(&context.home)?;
+    context.out.aside("a node that is started from now on is in it");
+    Ok(choice)
+}
+
+/// `mezza mesh bundle export`
+pub(super) fn export(context: &CliContext, file: &Path) -> Result<Exit, Fault> {
+    let mut cells = Vec::new();
+    for line in lines(context, &MeshAsk::Export)? {
+        let line = line?;
+        let bytes = control::bytes(line["cell"].as_str().unwrap_or_default())?;
+        cells.extend(MeshCell::decode(&bytes).ok());
+    }
+    private::replace_shared(file, &bundle::encode(&cells))?;
+    let value = json!({ "cells": cells.len(), "file": file });
+    context.out.either(&value, format!("{} cells are in {}", cells.len(), file.display()));
+    Ok(Exit::Done)
+}
+
+/// `mezza mesh bundle import`
+pub(super) fn import(context: &CliContext, file: &Path) -> Result<Exit, Fault> {
+    let absent = |error| {
+        let text = format!("{} cannot be read: {error}", file.display());
+        Fault::new(Exit::NotFound, text, "name the file that `bundle export` made")
+    };
+    let length = file.metadata().map_err(absent)?.len();
+    if length > BUNDLE_BYTES_MAX as u64 {
+        return Err(Fault::new(Exit::Malformed, "a bundle has at most 16 MiB", "make a new one"));
+    }
+    let bytes = std::fs::read(file).map_err(absent)?;
+    let cells = bundle::decode(&bytes).map_err(|_| {
+        let text = "this is no bundle of cells";
+        Fault::new(Exit::Malformed, text, "export one with `mezza mesh bundle export FILE`")
+    })?;
+    let mut taken = 0;
+    for some in cells.chunks(AT_ONCE) {
+        let cells = some.iter().map(|cell| control::text(cell.bytes())).collect();
+        taken += ask(context, &MeshAsk::Import { cells })?["taken"].as_u64().unwrap_or(0);
+    }
+    let of = cells.len();
+    context.out.value(&json!({ "taken": taken, "of": of }));
+    if taken == 0 {
+        let text =
+            format!("the bundle has {of} cells, none that is live and new here; nothing imported");
+        context.out.line(text);
+        return Ok(Exit::No);
+    }
+    context.out.line(format!("{taken} of {of} cells taken"));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,71 @@
+//! `mezza mesh send`: an envelope for whoever made a card, and how far it is.
+
+use mezza_hibe::{Tick, TreeProfile};
+use serde_json::{Value, json};
+
+use super::super::{CliContext, hibe};
+use super::{ask, gone, lines};
+use crate::api::{Exit, Fault};
+use crate::faces::cli::args::{CarriedWait, MeshSendArgs};
+use crate::servers::mesh::control::{self, MeshAsk};
+
+/// `mezza mesh send`
+pub(super) fn send(context: &CliContext, asked: &MeshSendArgs) -> Result<Exit, Fault> {
+    let out = context.out;
+    let status = ask(context, &MeshAsk::Status)?;
+    let tick = Tick(u32::try_from(status["cur"].as_u64().unwrap_or(0)).unwrap_or(u32::MAX));
+    if status["grade"] == "poor" && status["state"] != "agreed" {
+        out.aside(
+            "your clock may be off by more than a minute; the receiver may have no key for it",
+        );
+    }
+    let card = hibe::card::read(&asked.card)?;
+    let life = match card.profile() {
+        TreeProfile::Minute => 0,
+        TreeProfile::FiveMinutes => 1,
+        TreeProfile::Hour => 2,
+    };
+    let payload = hibe::seal::payload()?;
+    let envelope = hibe::seal::envelope(&card, tick, &payload, asked.bucket)?;
+    let envelope = control::text(envelope.as_bytes());
+    let mut reached = None;
+    for line in lines(context, &MeshAsk::Send { life, tick: tick.0, envelope })? {
+        let line = line?;
+        out.value(&line);
+        let event = line["event"].as_str().unwrap_or_default();
+        match event {
+            "accepted" => {
+                let around = line["neighbours"].as_u64().unwrap_or(0);
+                out.line(format!("accepted; {around} neighbours are heard"));
+                reached = Some(CarriedWait::Accepted);
+            }
+            "handed" | "carried" => {
+                out.line(format!("announced by {}", names(&line)));
+                reached = reached.max(Some(if event == "handed" {
+                    CarriedWait::Handed
+                } else {
+                    CarriedWait::Carried
+                }));
+            }
+            _ => out.line("its time is over"),
+        }
+        if reached >= Some(asked.wait) && asked.wait != CarriedWait::Carried {
+            return Ok(Exit::Done);
+        }
+        if event == "expired" {
+            let far = reached.unwrap_or(CarriedWait::Accepted);
+            let enough = far >= CarriedWait::Handed;
+            out.value(&json!({ "event": "end", "announced": enough }));
+            return Ok(if enough { Exit::Done } else { Exit::No });
+        }
+    }
+    Err(gone())
+}
+
+/// Names are no people: one liar can have many.
+fn names(line: &Value) -> String {
+    match line["names"].as_u64().unwrap_or(0) {
+        1 => "1 neighbour".into(),
+        n => format!("{n} neighbours"),
+    }
+}

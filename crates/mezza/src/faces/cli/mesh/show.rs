@@ -1,0 +1,94 @@
+//! `mezza mesh status|peers|clock`: what a running node says of itself.
+
+use serde_json::Value;
+
+use super::super::{CliContext, show};
+use super::ask;
+use crate::api::{Exit, Fault};
+use crate::servers::mesh::control::MeshAsk;
+
+/// `mezza mesh status`
+pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
+    let status = ask(context, &MeshAsk::Status)?;
+    let (out, n) = (context.out, |key: &str| number(&status, key));
+    out.value(&status);
+    let closed = if status["closed"] == true { ", closed" } else { "" };
+    out.line(format!("network  {}{closed}", word(&status, "network")));
+    for link in status["links"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        out.line(format!(
+            "link     {link}; your address on it stays the same when the name changes"
+        ));
+    }
+    out.line(clock_line(&status));
+    if status["paper_mode"] == true {
+        out.line("mode     paper: a few liars can take this clock");
+    }
+    let around = status["neighbours"].as_array().map_or(0, Vec::len);
+    out.line(format!("heard    {around} neighbours; own name {} s old", n("name_age_s")));
+    out.line(format!("cells    {} live, {} bytes", n("live"), n("store_bytes")));
+    out.line(format!("bytes    {} in, {} out", n("bytes_in"), n("bytes_out")));
+    warn(context, &status)
+}
+
+/// `mezza mesh peers`
+pub(super) fn peers(context: &CliContext) -> Result<Exit, Fault> {
+    let status = ask(context, &MeshAsk::Status)?;
+    let out = context.out;
+    out.value(&status["neighbours"]);
+    for peer in status["neighbours"].as_array().into_iter().flatten() {
+        let n = |key: &str| number(peer, key);
+        out.line(format!(
+            "{}   heard {:.1} s ago   {} cells, gave {}   clock {:+.1} s",
+            word(peer, "name"),
+            seconds(n("silent_ms")),
+            n("live"),
+            n("gave"),
+            seconds(n("differs_ms")),
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// `mezza mesh clock`
+pub(super) fn clock(context: &CliContext, status: &Value) -> Result<Exit, Fault> {
+    context.out.value(status);
+    context.out.line(clock_line(status));
+    warn(context, status)
+}
+
+/// A clock that the clocks around contradict ends the command with 78.
+fn warn(context: &CliContext, status: &Value) -> Result<Exit, Fault> {
+    let Some(elsewhere) = status["elsewhere_ms"].as_i64() else { return Ok(Exit::Done) };
+    let around = status["neighbours"].as_array().map_or(0, Vec::len);
+    let side = if elsewhere > 0 { "behind" } else { "ahead of" };
+    let text = format!(
+        "your clock is {:.0} s {side} the clocks of your {around} neighbours",
+        seconds(elsewhere.abs())
+    );
+    let _ = context;
+    Err(Fault::new(Exit::Config, text, "set it, or `mezza mesh clock --trust-neighbours`"))
+}
+
+fn clock_line(status: &Value) -> String {
+    let cur = number(status, "cur");
+    format!(
+        "clock    {} by the mesh, {}, own clock {}, moved by {:+.1} s",
+        show::time(cur.unsigned_abs() * 30_000),
+        word(status, "state"),
+        word(status, "grade"),
+        seconds(number(status, "moved_ms")),
+    )
+}
+
+fn number(value: &Value, key: &str) -> i64 {
+    value[key].as_i64().unwrap_or(0)
+}
+
+fn word<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or("?")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn seconds(ms: i64) -> f64 {
+    ms as f64 / 1_000.0
+}

@@ -1,0 +1,108 @@
+//! `mezza mesh run`: one node until it is stopped.
+
+use std::time::Duration;
+
+use mezza_mesh::node::NodeSettings;
+use mezza_mesh::{Grade, MeshNetwork, Node};
+use tokio::sync::{mpsc, watch};
+
+use super::control::{self, MeshAsk};
+use super::grade::BentClock;
+use super::shell::{MeshEvent, MeshShell};
+use super::udp;
+use crate::api::{Exit, Fault};
+use crate::clock::Clock;
+use crate::process::control::ControlSocket;
+use crate::process::drive;
+use crate::process::home::{Home, private};
+use crate::process::lock::Lock;
+
+/// Events that wait for the machine.
+const EVENTS_MAX: usize = 1_024;
+/// How often an interface is looked for at the start, and how long between.
+const LINK_TRIES: u32 = 20;
+const LINK_PAUSE: Duration = Duration::from_millis(250);
+/// The machine is woken at least so often.
+const NAP: Duration = Duration::from_secs(1);
+
+/// How a node is run.
+pub(crate) struct MeshOptions {
+    /// Whose node.
+    pub home: Home,
+    /// Which network.
+    pub network: MeshNetwork,
+    /// Names of interfaces; none: all that can multicast.
+    pub interfaces: Vec<String>,
+    /// The port.
+    pub port: u16,
+    /// The grade of the clock, as a person names it.
+    pub grade: Option<Grade>,
+}
+
+/// A node that is about to run.
+pub(crate) struct Started {
+    shell: MeshShell,
+    events: mpsc::Receiver<MeshEvent>,
+    _socket: ControlSocket,
+    _lock: Lock,
+}
+
+impl Started {
+    /// Opens sockets and links. Inside a runtime.
+    ///
+    /// # Errors
+    /// 66 for an interface that is not there, 69 if none can multicast, 75 if a node of this home runs.
+    pub(crate) async fn open(options: MeshOptions) -> Result<Self, Fault> {
+        let MeshOptions { home, network, interfaces, port, grade } = options;
+        private::folder(home.root())?;
+        private::folder(&home.run())?;
+        let lock = Lock::take(&control::lock(&home))?;
+        check(&interfaces)?;
+        let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let socket =
+            ControlSocket::serve::<MeshAsk, MeshEvent>(&control::socket(&home), sender.clone())?;
+        let clock = Clock::system();
+        let node = Node::new(NodeSettings::default(), network, clock.boot());
+        let bent = (BentClock::of_environment(), grade);
+        let mut shell = MeshShell::new(node, clock, bent, (interfaces, port), sender);
+        // An interface that has just come up has no address for a second or two.
+        for _ in 0..LINK_TRIES {
+            shell.look_for_links();
+            if !shell.words().is_empty() {
+                break;
+            }
+            tokio::time::sleep(LINK_PAUSE).await;
+        }
+        shell.look_around();
+        if shell.words().is_empty() {
+            let text = "no interface can multicast";
+            return Err(Fault::new(Exit::Unreachable, text, "connect to a LAN, by cable or radio"));
+        }
+        Ok(Self { shell, events, _socket: socket, _lock: lock })
+    }
+
+    /// Its links, for people.
+    pub(crate) fn links(&self) -> Vec<String> {
+        self.shell.words()
+    }
+
+    /// Runs until it is stopped.
+    ///
+    /// # Errors
+    /// None at present; the loop's.
+    pub(crate) async fn run(self, stop: watch::Receiver<bool>) -> Result<Exit, Fault> {
+        drive::run(self.shell, self.events, stop, NAP).await
+    }
+}
+
+fn check(named: &[String]) -> Result<(), Fault> {
+    let there = udp::names();
+    match named.iter().find(|name| !there.contains(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let text = format!("there is no interface {name}");
+            let next = format!("these are there: {}", there.join(", "));
+            Err(Fault::new(Exit::NotFound, text, next))
+        }
+    }
+}
