@@ -44,7 +44,7 @@ pub struct Order {
 }
 
 /// The papers and their experiments.
-const PAPERS: [(&str, &[Experiment]); 6] = [
+const PAPERS: [(&str, &[Experiment]); 7] = [
     ("fosam", fosam::ALL),
     ("signal", signal::ALL),
     ("vuvuzela", vuvuzela::ALL),

@@ -102,7 +102,7 @@ struct User {
     v: G2Affine,
 }
 
-/// Gen and USKGen of the root.
+/// Gen and `USKGen` of the root.
 fn keygen(rng: &mut ChaCha20Rng) -> (Public, NodeKey) {
     let mut pair = || [draw(rng), draw(rng)];
     let (a, b) = (pair(), pair());
@@ -138,11 +138,11 @@ fn keygen(rng: &mut ChaCha20Rng) -> (Public, NodeKey) {
 }
 
 impl NodeKey {
-    /// USKDel to one child; every point is normalised alone.
+    /// `USKDel` to one child; every point is normalised alone.
     fn child(&self, bit: bool, rng: &mut ChaCha20Rng) -> Self {
         let (m, s, big_s) = (component(bit), draw(rng), draw(rng));
         let [d, big_d, e, big_e] = &self.levels[0];
-        let plus = |a: &G2Affine, b: &G2Affine, k: &Scalar| G2Affine::from(a + &(b * k));
+        let plus = |a: &G2Affine, b: &G2Affine, k: &Scalar| G2Affine::from(a + (b * k));
         let (u, v) = (plus(&self.user.u, d, &m), plus(&self.user.v, e, &m));
         let (big_u, big_v) = (plus(&self.big_u, big_d, &m), plus(&self.big_v, big_e, &m));
         let user = User {
@@ -150,7 +150,7 @@ impl NodeKey {
             u: plus(&u, &big_u, &s),
             v: plus(&v, &big_v, &s),
         };
-        let times = |a: &G2Affine| G2Affine::from(a * &big_s);
+        let times = |a: &G2Affine| G2Affine::from(a * big_s);
         let levels = self.levels[1..].iter().map(|[d, big_d, e, big_e]| {
             [plus(d, big_d, &s), times(big_d), plus(e, big_e, &s), times(big_e)]
         });
