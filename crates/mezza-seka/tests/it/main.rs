@@ -2,6 +2,9 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod attacker;
+mod offload;
 mod pair;
 mod rules;
 mod stage;
+mod toy;
+mod worlds;
