@@ -43,6 +43,16 @@ enum Command {
     SafePrime(search::SearchOrder),
     /// Say whether the number of a file is a safe prime
     CheckPrime(search::CheckOrder),
+    /// A tunnel without the bound of exchanges
+    #[command(hide = true)]
+    Tunnel {
+        /// The state folder
+        state: PathBuf,
+        /// The settings
+        config: PathBuf,
+        /// `usual`, or `none`: frames that nothing protects
+        frames: String,
+    },
     /// Measure our own operations, as lines on standard input ask for them
     #[command(hide = true)]
     Peer,
@@ -68,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Doctor => doctor::run().map(|()| Exit::Done),
         Command::SafePrime(order) => search::search(order),
         Command::CheckPrime(order) => search::check(&order),
+        Command::Tunnel { state, config, frames } => ours::plain::run(&state, &config, &frames),
         Command::Peer => ours::serve().map(|()| Exit::Done),
         Command::Wire { job } => wires::serve(&job).map(|()| Exit::Done),
     };

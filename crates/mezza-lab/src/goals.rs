@@ -8,6 +8,7 @@ pub mod mesh;
 pub mod mixnet;
 pub mod node;
 pub mod ratchet;
+pub mod seka;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
@@ -59,6 +60,8 @@ pub enum PartName {
     Guard,
     /// Crowds and nodes of the mesh
     Mesh,
+    /// Links between two devices
+    Seka,
 }
 
 impl PartName {
@@ -72,12 +75,21 @@ impl PartName {
             Self::Hibe => "hibe",
             Self::Guard => "guard",
             Self::Mesh => "mesh",
+            Self::Seka => "seka",
         }
     }
 
     /// All parts, in the order of the list.
-    pub const ALL: [Self; 7] =
-        [Self::Node, Self::Lanes, Self::Hibe, Self::Ratchet, Self::Mixnet, Self::Guard, Self::Mesh];
+    pub const ALL: [Self; 8] = [
+        Self::Node,
+        Self::Lanes,
+        Self::Hibe,
+        Self::Ratchet,
+        Self::Mixnet,
+        Self::Guard,
+        Self::Mesh,
+        Self::Seka,
+    ];
 
     /// The measurements, the raw file, and the peers of the rows.
     fn goals(self) -> (&'static [Measurement], &'static str, &'static [&'static str]) {
@@ -89,6 +101,7 @@ impl PartName {
             Self::Mesh => (mesh::ALL, "mesh-goals", &[]),
             Self::Mixnet => (mixnet::ALL, "mixnet-goals", mixnet::PEERS),
             Self::Guard => (guard::ALL, "guard-goals", guard::PEERS),
+            Self::Seka => (seka::ALL, "seka-goals", seka::PEERS),
         }
     }
 }
@@ -216,6 +229,7 @@ mod tests {
         assert_eq!(ids(PartName::Hibe), ["H1", "H2", "H3", "H4", "H5", "H6", "H7"]);
         // T3 belongs to kernels, T6 to the daemon; T7 is the attack matrix.
         assert_eq!(ids(PartName::Guard), ["T1", "T2", "T4", "T5", "T8"]);
+        assert_eq!(ids(PartName::Seka), ["S1", "S10", "S11", "S2", "S5", "S6", "S7", "S8", "S9"]);
     }
 
     /// Row, goal, direction and bound of all parts, as the designs have them.
@@ -325,7 +339,23 @@ mod tests {
         T4 arrived, 600 users who walk >= 99 %
         T5 bytes sent for each cell and device <= 290 bytes
         T11 cells from one node to the next by bytes >= 5000 /s
-        T11 store of a node for 1,000 live cells <= 10 MB";
+        T11 store of a node for 1,000 live cells <= 10 MB
+        S1 exchange, suite paper / four X25519 <= 1.1 x
+        S1 exchange, suite default / four X25519 <= 1.3 x
+        S2 exchange / WireGuard's handshake (boringtun) <= 0.2 x
+        S2 exchange / TLS 1.3, Ed25519 mutual (rustls) <= 0.333 x
+        S2 exchange / TLS 1.3, P-256 mutual (rustls) shown, x
+        S5 junk KE1, suite default / two HMAC of 80 B <= 1.4 x
+        S5 junk KE1, suite paper / two GMAC of 80 B <= 1.4 x
+        S6 tunnel, TCP / raw veth >= 0.4 x, stretch 0.55
+        S6 tunnel, TCP / wireguard-go of 2026 >= 2 x, stretch 3
+        S6 tunnel, TCP / boringtun >= 4 x, stretch 8
+        S6 tunnel, TCP / OpenVPN >= 4 x, stretch 6
+        S7 bare Ethernet, TCP / wireguard-go shown, x
+        S8 tunnel, TCP, encrypted / plain >= 0.75 x, stretch 1
+        S9 added latency, median / wireguard-go's <= 0.25 x
+        S10 frames lost in forced rekeys at half capacity <= 0 frames
+        S11 throughput lost to 2,000 junk KE1 a second <= 10 %";
 
     #[test]
     fn every_limit_is_that_of_its_design() {

@@ -6,6 +6,7 @@
 //!                               hibe fosam                               envelopes; the paper's profile of them
 //!                               fw                                       reverse firewalls
 //!                               lanes                                    many inputs at once
+//!                               seka                                     exchanges of a link
 //!                               b2c20 v3 [-portable] b2c20-pq            a conversation
 //!                               bare-b2c20 bare-v3 bare-paper bare-sig bare-kdf bare-aead
 //! ```
@@ -21,8 +22,10 @@ mod lanes;
 mod messages;
 pub mod mixes;
 mod own;
+pub mod plain;
 mod primitive;
 mod rustcrypto;
+mod seka;
 pub mod talk;
 mod variants;
 
@@ -67,6 +70,7 @@ pub fn prepare(op: &str, size: usize, calls: usize) -> Result<Call> {
         "hibe" => hibe::prepare(op, size),
         "fw" => firewalls::prepare(op),
         "lanes" => lanes::prepare(op, size),
+        "seka" => seka::prepare(op),
         "b2c20" => device::prepare::<MeasuredConversation<B2c20, AwsLc>>(op, size, calls),
         "b2c20-portable" => {
             device::prepare::<MeasuredConversation<B2c20, PortableBackend>>(op, size, calls)

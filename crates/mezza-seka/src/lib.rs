@@ -12,7 +12,7 @@
 //! | [`pairing`], [`sas`] | the machine from a button to a peer; six digits |
 //! | [`peer`], [`record`] | the machine of a pairing; what is stored of it |
 //! | [`session`], [`window`] | keys of traffic, sealing, opening; which packet numbers were seen |
-//! | [`offload`] | super-frames, cut and joined |
+//! | [`offload`], [`stream`] | super-frames, cut and joined; records on a stream |
 //!
 //! ```
 //! use mezza_core::PortableBackend;
@@ -36,6 +36,7 @@ pub mod peer;
 pub mod record;
 pub mod sas;
 pub mod session;
+pub mod stream;
 pub mod suite;
 pub mod window;
 pub mod wire;

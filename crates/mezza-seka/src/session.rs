@@ -58,7 +58,7 @@ impl Way {
     }
 
     /// The key of the frames `subkey * 2^16` and after.
-    fn subkey<F: FrameKey>(&self, subkey: u32) -> F {
+    pub(crate) fn subkey<F: FrameKey>(&self, subkey: u32) -> F {
         let key: Secret<32> =
             keyed_hash(self.root.expose(), &[b"seka1 key", &subkey.to_be_bytes()]);
         F::from_subkey(&key)

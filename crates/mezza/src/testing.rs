@@ -187,6 +187,11 @@ pub mod servers {
         }
     }
 
+    pub mod tunnel {
+        pub use crate::faces::cli::link::up_with as up;
+        pub use crate::servers::tunnel::daemon::FrameThreads;
+    }
+
     pub mod relay {
         pub use crate::servers::relay::{
             Limits, RelayConfig, RelayError, RelayHandle, StoreSpec, Totals, address, init, key,

@@ -6,5 +6,7 @@ mod offload;
 mod pair;
 mod rules;
 mod stage;
+mod stream;
 mod toy;
+mod vectors;
 mod worlds;

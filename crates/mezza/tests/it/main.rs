@@ -16,6 +16,7 @@ mod damaged;
 mod home;
 mod idle;
 mod kill;
+mod link;
 mod logs;
 mod memory;
 mod mesh;

@@ -19,7 +19,7 @@ use crate::process::memory;
 use crate::process::stop::until_stopped;
 use crate::servers::tunnel::config::{LinkSettings, state_of};
 use crate::servers::tunnel::control::LinkAsk;
-use crate::servers::tunnel::daemon::{Started, Threads, TunnelOptions};
+use crate::servers::tunnel::daemon::{FrameThreads, Started, TunnelOptions};
 
 /// The usual settings file.
 const SETTINGS: &str = "/etc/mezza/link.toml";
@@ -67,6 +67,7 @@ impl Found {
             names: names.to_vec(),
             socket: serve.then_some(self.socket),
             serve,
+            unbounded: false,
             clock: Clock::system(),
         }
     }
@@ -82,7 +83,7 @@ fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
     let options = Found::of(place)?.options(&asked.names, true);
     block_on(two_threads(), async {
         memory::say();
-        let started = Started::open(options, Threads::usual())?;
+        let started = Started::open(options, FrameThreads::usual())?;
         for name in started.daemon.damaged() {
             out.aside(&format!(
                 "peers/{name}: both slots are damaged, it is set aside; restore the file only if it \
@@ -113,6 +114,19 @@ fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
     })
 }
 
+/// `mezza link up` with these data threads and without the bound of exchanges, for the lab (SEKA-73).
+///
+/// # Errors
+/// What `mezza link up` refuses.
+pub fn up_with(state: &Path, config: &Path, threads: FrameThreads) -> Result<Exit, Fault> {
+    let place = LinkPlace { state: Some(state.into()), config: Some(config.into()) };
+    let options = TunnelOptions { unbounded: true, ..Found::of(&place)?.options(&[], true) };
+    block_on(two_threads(), async {
+        let (_stop, stopped) = watch::channel(false);
+        Started::open(options, threads)?.run(stopped).await
+    })
+}
+
 fn rekey(out: Out, place: &LinkPlace, name: &str) -> Result<Exit, Fault> {
     let asked = LinkAsk::Rekey { name: name.to_owned() };
     ask(place, &asked)?.try_for_each(|line| line.map(|_| ()))?;
@@ -138,7 +152,7 @@ fn forget(out: Out, place: &LinkPlace, name: &str, yes: bool) -> Result<Exit, Fa
 fn forget_alone(place: &LinkPlace, name: &str) -> Result<(), Fault> {
     let options = Found::of(place)?.options(&[], false);
     block_on(two_threads(), async {
-        let mut started = Started::open(options, Threads::usual())?;
+        let mut started = Started::open(options, FrameThreads::usual())?;
         started.daemon.forget(name).map(|()| Exit::Done)
     })
     .map(|_| ())

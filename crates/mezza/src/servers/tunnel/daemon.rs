@@ -53,6 +53,8 @@ pub(crate) struct TunnelOptions {
     pub socket: Option<PathBuf>,
     /// Whether data threads and interfaces are made: not by `pair` alone.
     pub serve: bool,
+    /// No bound of exchanges: for the lab.
+    pub unbounded: bool,
     /// The clock.
     pub clock: Clock,
 }
@@ -74,7 +76,7 @@ pub(crate) struct Daemon {
     used_due: Time,
     follow_due: Time,
     /// Spawns the thread of a link, and of a carrier, for a kind of frame key.
-    threads: Threads,
+    threads: FrameThreads,
 }
 
 /// Which carrier: one socket serves all links with the same.
@@ -87,19 +89,19 @@ struct CarrierEntry {
 
 /// How data threads are made: `crates/mezza` has one kind of frame key, the lab has more (SEKA-73).
 #[derive(Clone, Copy)]
-pub(crate) struct Threads {
+pub struct FrameThreads {
     transmit: fn(Arc<LinkShared>, mpsc::Sender<TunnelEvent>),
     receive: fn(Arc<Carrier>, Arc<SessionTable>, mpsc::Sender<TunnelEvent>),
 }
 
-impl Threads {
-    /// Threads that protect frames with `F`.
-    pub(crate) fn of<F: FrameKey>() -> Self {
+impl FrameThreads {
+    /// FrameThreads that protect frames with `F`.
+    pub fn of<F: FrameKey>() -> Self {
         Self { transmit: transmit::run::<F>, receive: receive::run::<F> }
     }
 
     /// Those of the product.
-    pub(crate) fn usual() -> Self {
+    pub fn usual() -> Self {
         Self::of::<<Suite as LinkSuite>::Frames>()
     }
 }
@@ -119,7 +121,7 @@ impl Started {
     ///
     /// # Errors
     /// What cannot be had: nothing is started then.
-    pub(crate) fn open(options: TunnelOptions, threads: Threads) -> Result<Self, Fault> {
+    pub(crate) fn open(options: TunnelOptions, threads: FrameThreads) -> Result<Self, Fault> {
         let (events, heard) = mpsc::channel(EVENTS_MAX);
         let folder = StateFolder::open(&options.state, &mut OsRng)?;
         let done = events.clone();
@@ -199,7 +201,10 @@ impl Daemon {
                 continue;
             }
             let note = self.note(&name, stored.1.peer)?;
-            let plan = self.options.settings.plan(&note)?;
+            let mut plan = self.options.settings.plan(&note)?;
+            if self.options.unbounded {
+                plan.peer.exchange_ms = 0;
+            }
             let key = self.folder.key();
             let peer = Peer::restore(stored, key, plan.peer, now)
                 .map_err(|_| Fault::bug("a pairing of another suite"))?;

@@ -11,7 +11,7 @@ use crate::api::{Exit, Fault};
 use crate::process::control::{ControlAnswer, ControlRequest, told};
 use crate::servers::tunnel::TunnelEvent;
 use crate::servers::tunnel::control::{LinkAsk, PairAsk};
-use crate::servers::tunnel::daemon::{Started, Threads};
+use crate::servers::tunnel::daemon::{FrameThreads, Started};
 
 /// What both users are asked.
 const QUESTION: &str = "does the other device show the same digits? [y/N] ";
@@ -52,7 +52,7 @@ pub(super) fn pair(out: Out, place: &LinkPlace, asked: &PairArgs) -> Result<Exit
 fn alone(out: Out, place: &LinkPlace, pair: &PairAsk) -> Result<Exit, Fault> {
     let options = Found::of(place)?.options(&[], false);
     block_on(two_threads(), async {
-        let started = Started::open(options, Threads::usual())?;
+        let started = Started::open(options, FrameThreads::usual())?;
         let asks = started.asks.clone();
         let (answer, lines) = ControlAnswer::within();
         let request = ControlRequest { asked: LinkAsk::Pair(pair.clone()), answer };

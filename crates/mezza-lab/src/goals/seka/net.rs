@@ -1,0 +1,210 @@
+//! Two network namespaces on one cable, and tunnels between them.
+//!
+//! ```text
+//!  namespace A                                  namespace B
+//!  va 10.9.0.1 ------------- veth ------------- vb 10.9.0.2
+//!  lk0 10.7.0.1 ======== mezza link ========== lk0 10.7.0.2
+//!  wga 10.8.0.1 ======= wireguard-go ========= wgb 10.8.0.2      (and so on)
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::process::PROGRAM;
+
+/// How long a tunnel may take to come up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The namespaces.
+pub struct Net {
+    names: [String; 2],
+    folder: PathBuf,
+    children: Vec<Child>,
+}
+
+/// Runs a command that has to succeed; what it printed.
+pub fn ok(command: &mut Command) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn ip(args: &[&str]) -> Result<()> {
+    ok(Command::new("ip").args(args)).map(drop)
+}
+
+impl Net {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// Without root, or without `ip`.
+    pub fn new(folder: &Path) -> Result<Self> {
+        let process = std::process::id();
+        let names = ["a", "b"].map(|side| format!("lab{process}{side}"));
+        let net = Self { names, folder: folder.to_path_buf(), children: Vec::new() };
+        for name in &net.names {
+            ip(&["netns", "add", name])?;
+            ip(&["-n", name, "link", "set", "lo", "up"])?;
+        }
+        let [a, b] = net.names.each_ref().map(String::as_str);
+        ip(&["link", "add", "va", "netns", a, "type", "veth", "peer", "name", "vb", "netns", b])?;
+        for (ns, name, address) in [(a, "va", "10.9.0.1/24"), (b, "vb", "10.9.0.2/24")] {
+            ip(&["-n", ns, "addr", "add", address, "dev", name])?;
+            ip(&["-n", ns, "link", "set", name, "up"])?;
+        }
+        Ok(net)
+    }
+
+    /// A command inside a namespace.
+    pub fn command(&self, side: usize, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.names[side], program]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    /// Starts a process that ends with the namespaces.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn spawn(&mut self, mut command: Command) -> Result<()> {
+        self.children.push(command.spawn()?);
+        Ok(())
+    }
+
+    /// `mezza link --state STATE ARGS` inside a namespace: this program itself, by the name of a link
+    /// to it.
+    ///
+    /// # Errors
+    /// If the link cannot be made.
+    pub fn mezza(&self, side: usize, state: &str, args: &[&str]) -> Result<Command> {
+        let program = self.folder.join(PROGRAM);
+        if !program.exists() {
+            std::os::unix::fs::symlink(std::env::current_exe()?, &program)?;
+        }
+        let mut command = self.command(side, program.to_str().context("a path")?);
+        command.arg("link").arg("--state").arg(self.state(side, state)).args(args);
+        Ok(command)
+    }
+
+    /// Where files of the measurement lie.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn state(&self, side: usize, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}{side}"))
+    }
+
+    /// Pairs, starts and addresses a tunnel of ours with these settings of the link.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn link(&mut self, name: &str, carrier: &str, subnet: &str, settings: &str) -> Result<()> {
+        let mut pairs = Vec::new();
+        for (side, on) in [(0, "va"), (1, "vb")] {
+            let args = ["pair", on, "--name", name, "--carrier", carrier];
+            pairs.push(self.mezza(side, name, &args)?.spawn()?);
+        }
+        for mut pair in pairs {
+            if !pair.wait()?.success() {
+                bail!("{name} does not pair");
+            }
+        }
+        for side in 0..2 {
+            let file = self.folder.join(format!("{name}{side}.toml"));
+            std::fs::write(&file, format!("[link.{name}]\n{settings}"))?;
+            let file = file.to_str().context("a path")?.to_owned();
+            let up = self.mezza(side, name, &["--config", &file, "up"])?;
+            self.spawn(up)?;
+        }
+        self.address(name, name, subnet)
+    }
+
+    /// A tunnel of ours without the bound of exchanges; with `frames` "none" nothing protects its
+    /// frames: what protection costs.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn special(&mut self, name: &str, frames: &str, subnet: &str, port: u16) -> Result<()> {
+        let settings = format!("[link.{name}]\nlisten = {port}\n");
+        let mut files = Vec::new();
+        for side in 0..2 {
+            let file = self.folder.join(format!("{name}{side}.toml"));
+            std::fs::write(&file, &settings)?;
+            files.push(file.to_str().context("a path")?.to_owned());
+        }
+        let mut pairs = Vec::new();
+        for (side, on) in [(0, "va"), (1, "vb")] {
+            let args = ["--config", &files[side], "pair", on, "--name", name];
+            pairs.push(self.mezza(side, name, &args)?.spawn()?);
+        }
+        for mut pair in pairs {
+            pair.wait()?;
+        }
+        let program = std::env::current_exe()?;
+        let program = program.to_str().context("a path")?.to_owned();
+        for (side, file) in files.iter().enumerate() {
+            let mut up = self.command(side, &program);
+            up.arg("tunnel").arg(self.state(side, name)).arg(file).arg(frames);
+            self.spawn(up)?;
+        }
+        self.address(name, name, subnet)
+    }
+
+    /// Gives both ends of a tunnel their addresses, and waits until it carries.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn address(&self, one: &str, two: &str, subnet: &str) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        for (side, device) in [(0, one), (1, two)] {
+            let address = format!("{subnet}.{}/24", side + 1);
+            loop {
+                let added =
+                    ip(&["-n", &self.names[side], "addr", "replace", &address, "dev", device])
+                        .and_then(|()| ip(&["-n", &self.names[side], "link", "set", device, "up"]));
+                match added {
+                    Ok(()) => break,
+                    Err(error) if Instant::now() > end => return Err(error),
+                    Err(_) => std::thread::sleep(Duration::from_millis(100)),
+                }
+            }
+        }
+        let to = format!("{subnet}.2");
+        while Instant::now() < end {
+            let mut ping = self.command(0, "ping");
+            if ping.args(["-c", "1", "-W", "1", &to]).status().is_ok_and(|status| status.success())
+            {
+                return Ok(());
+            }
+        }
+        bail!("nothing passes {one}")
+    }
+
+    /// A number of `show --json` of a link of ours.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn shown(&self, side: usize, name: &str) -> Result<serde_json::Value> {
+        let text = ok(self.mezza(side, name, &["show", "--json"])?.stdout(Stdio::piped()))?;
+        Ok(serde_json::from_str(text.lines().next().unwrap_or("null"))?)
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for name in &self.names {
+            let _ = ip(&["netns", "del", name]);
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Tunnels side by side in the same namespaces: TCP by iperf3, latency by sockperf, in rounds that
+//! alternate between all of them.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use super::net::{Net, ok};
+use crate::bench::Bench;
+use crate::clock::median;
+use crate::limit::Limit;
+use crate::peer;
+use crate::place;
+use crate::profile::Profile;
+use crate::row::Row;
+
+const RAW: Limit = Limit::at_least("S6", "tunnel, TCP / raw veth", 0.40, "x").stretching(0.55);
+const WIREGUARD: Limit =
+    Limit::at_least("S6", "tunnel, TCP / wireguard-go of 2026", 2.0, "x").stretching(3.0);
+const BORINGTUN: Limit = Limit::at_least("S6", "tunnel, TCP / boringtun", 4.0, "x").stretching(8.0);
+const OPENVPN: Limit = Limit::at_least("S6", "tunnel, TCP / OpenVPN", 4.0, "x").stretching(6.0);
+const ETHER: Limit = Limit::none("S7", "bare Ethernet, TCP / wireguard-go", "x");
+const PLAIN: Limit =
+    Limit::at_least("S8", "tunnel, TCP, encrypted / plain", 0.75, "x").stretching(1.0);
+const LATENCY: Limit = Limit::at_most("S9", "added latency, median / wireguard-go's", 0.25, "x");
+const REKEYS: Limit =
+    Limit::at_most("S10", "frames lost in forced rekeys at half capacity", 0.0, "frames");
+const FLOOD: Limit = Limit::at_most("S11", "throughput lost to 2,000 junk KE1 a second", 10.0, "%");
+
+/// The limits.
+pub const LIMITS: [Limit; 9] =
+    [RAW, WIREGUARD, BORINGTUN, OPENVPN, ETHER, PLAIN, LATENCY, REKEYS, FLOOD];
+
+/// A way between the namespaces: its name and the address of B.
+struct Way {
+    name: &'static str,
+    to: String,
+}
+
+/// Measures all of them, or says why not.
+///
+/// # Errors
+/// If the tunnel of ours does not come up.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    if bench.profile == Profile::Smoke {
+        return Ok(LIMITS.iter().map(|limit| limit.not_here("too slow for a smoke run")).collect());
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(LIMITS
+            .iter()
+            .map(|limit| limit.not_here("network namespaces need root"))
+            .collect());
+    }
+    let missing = peer::find("tunnels", &["true"])?.err();
+    if let Some(reason) = missing {
+        return Ok(LIMITS.iter().map(|limit| limit.no_peer(reason.as_str())).collect());
+    }
+    let mut net = Net::new(bench.folder.path())?;
+    let mut serve = net.command(1, "iperf3");
+    serve.arg("-s");
+    net.spawn(serve)?;
+    net.link("lk0", "udp", "10.7.0", "")?;
+    net.link("lke", "ether", "10.6.0", "")?;
+    net.special("lkp", "none", "10.3.0", 4_799)?;
+    net.special("lkr", "usual", "10.2.0", 4_798)?;
+    let mut ways = vec![
+        Way { name: "raw", to: "10.9.0.2".into() },
+        Way { name: "mezza", to: "10.7.0.2".into() },
+        Way { name: "ether", to: "10.6.0.2".into() },
+        Way { name: "plain", to: "10.3.0.2".into() },
+    ];
+    let mut absent = Vec::new();
+    for (name, start) in PEERS {
+        match start(&mut net) {
+            Ok(to) => ways.push(Way { name, to }),
+            Err(error) => absent.push((*name, format!("{error:#}"))),
+        }
+    }
+    let throughput = throughput(bench, &net, &ways)?;
+    let of =
+        |name: &str| throughput.iter().find(|(way, _)| *way == name).map(|(_, v)| v.as_slice());
+    let ratio = |limit: &Limit, one: &str, two: &str| -> Row {
+        if let (Some(one), Some(two)) = (of(one), of(two)) {
+            return limit.row(best(one) / best(two)).with(format!(
+                "{:.2} and {:.2} Gbit/s, the best two of {} rounds each",
+                best(one),
+                best(two),
+                one.len()
+            ));
+        }
+        let reason = absent.iter().find(|(name, _)| *name == two);
+        limit.no_peer(reason.map_or("not measured", |(_, reason)| reason.as_str()))
+    };
+    let mut rows = vec![
+        ratio(&RAW, "mezza", "raw"),
+        ratio(&WIREGUARD, "mezza", "wireguard-go"),
+        ratio(&BORINGTUN, "mezza", "boringtun"),
+        ratio(&OPENVPN, "mezza", "openvpn"),
+        ratio(&ETHER, "ether", "wireguard-go"),
+        ratio(&PLAIN, "mezza", "plain"),
+    ];
+    rows.push(latency(bench, &net, &ways)?);
+    rows.push(rekeys(bench, &net, of("mezza").map_or(1.0, best))?);
+    rows.push(flood(bench, &net)?);
+    Ok(rows)
+}
+
+/// The mean of the best two: other programs only take away.
+fn best(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let best: Vec<f64> = sorted.iter().rev().take(2).copied().collect();
+    best.iter().sum::<f64>() / f64::from(u32::try_from(best.len()).unwrap_or(1))
+}
+
+/// Gbit/s of TCP over each way, in rounds.
+fn throughput(bench: &mut Bench, net: &Net, ways: &[Way]) -> Result<Vec<(&'static str, Vec<f64>)>> {
+    let mut all: Vec<(&'static str, Vec<f64>)> =
+        ways.iter().map(|way| (way.name, Vec::new())).collect();
+    for _ in 0..bench.profile.pick(1, 5, 9) {
+        for (way, (_, values)) in ways.iter().zip(&mut all) {
+            let gbit = tcp(net, &way.to, &["-t", "2"])?;
+            values.push(gbit);
+            bench.note_count(way.name, "tcp", "Gbit/s", gbit)?;
+        }
+    }
+    Ok(all)
+}
+
+/// Gbit/s that arrived.
+fn tcp(net: &Net, to: &str, args: &[&str]) -> Result<f64> {
+    let said = iperf(net, to, args)?;
+    let bits = said["end"]["sum_received"]["bits_per_second"].as_f64();
+    Ok(bits.context("iperf3 gives no figure")? / 1e9)
+}
+
+fn iperf(net: &Net, to: &str, args: &[&str]) -> Result<Value> {
+    let mut command = net.command(0, "iperf3");
+    command.args(["-c", to, "-J"]).args(args).stdout(Stdio::piped());
+    Ok(serde_json::from_str(&ok(&mut command)?)?)
+}
+
+/// Median one-way latency of 64 bytes over raw veth, ours and wireguard-go, us.
+fn latency(bench: &mut Bench, net: &Net, ways: &[Way]) -> Result<Row> {
+    let names = ["raw", "mezza", "wireguard-go"];
+    let wanted: Vec<&Way> = ways.iter().filter(|way| names.contains(&way.name)).collect();
+    if wanted.len() < names.len() {
+        return Ok(LATENCY.no_peer("wireguard-go is not here"));
+    }
+    let mut medians = vec![Vec::new(); wanted.len()];
+    for _ in 0..bench.profile.pick(1, 5, 9) {
+        for (way, values) in wanted.iter().zip(&mut medians) {
+            let mut serve = net.command(1, "sockperf");
+            let mut server = serve.args(["server", "-i", &way.to, "-p", "11111"]).spawn()?;
+            std::thread::sleep(Duration::from_millis(300));
+            let mut ask = net.command(0, "sockperf");
+            ask.args(["ping-pong", "-i", &way.to, "-p", "11111", "-m", "64", "-t", "2"]);
+            let said = ok(ask.stdout(Stdio::piped()));
+            let _ = server.kill();
+            let _ = server.wait();
+            let us = percentile(&said?, "percentile 50.000").context("sockperf gives no median")?;
+            values.push(us);
+            bench.note_count(way.name, "latency", "us", us)?;
+        }
+    }
+    let [raw, ours, theirs] = [0, 1, 2].map(|at: usize| median(&medians[at]));
+    Ok(LATENCY.row((ours - raw) / (theirs - raw)).with(format!(
+        "one way, 64 B: raw {raw:.1} us, mezza {ours:.1} us, wireguard-go {theirs:.1} us"
+    )))
+}
+
+fn percentile(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.contains(name))?;
+    line.rsplit('=').next()?.trim().parse().ok()
+}
+
+/// UDP at half of the capacity while keys are renewed again and again.
+fn rekeys(bench: &mut Bench, net: &Net, gbit: f64) -> Result<Row> {
+    let rekeys = bench.profile.pick(10, 200, 1_000);
+    let rate = format!("{:.0}M", capacity_udp(net, gbit)? * 500.0);
+    let before = net.shown(1, "lkr")?;
+    let asks = net.mezza(0, "lkr", &["rekey", "lkr"])?;
+    let asked = format!("{asks:?}");
+    // An exchange is asked for about every 80 ms.
+    let seconds = u64::div_ceil(rekeys, 10);
+    let (program, args) = split(&asked);
+    let rekeying = std::thread::spawn(move || {
+        let end = std::time::Instant::now() + Duration::from_secs(seconds);
+        while std::time::Instant::now() < end {
+            let _ = Command::new(&program).args(&args).stdout(Stdio::null()).status();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let time = seconds.to_string();
+    let said = iperf(net, "10.2.0.2", &["-u", "-b", &rate, "-t", &time, "-l", "1300"])?;
+    rekeying.join().map_err(|_| anyhow::anyhow!("nobody asked for keys"))?;
+    let after = net.shown(1, "lkr")?;
+    let number = |value: &Value, key: &str| value[key].as_f64().unwrap_or(f64::NAN);
+    let done = number(&after, "rekeys") - number(&before, "rekeys");
+    let sum = &said["end"]["sum"];
+    let (lost, packets) = (number(sum, "lost_packets"), number(sum, "packets"));
+    bench.note_count("mezza", "lost in rekeys", "frames", lost)?;
+    Ok(REKEYS.row(lost).with(format!("{done} exchanges during {packets} frames at {rate}bit/s")))
+}
+
+/// The words of a command, as its `Debug` shows them.
+fn split(shown: &str) -> (String, Vec<String>) {
+    let mut words = shown.split('"').skip(1).step_by(2).map(str::to_owned);
+    (words.next().unwrap_or_default(), words.collect())
+}
+
+/// Gbit/s of UDP that arrive whole: half of them are the load of the rekeys.
+fn capacity_udp(net: &Net, most: f64) -> Result<f64> {
+    let mut rate = most.min(4.0);
+    for _ in 0..6 {
+        let text = format!("{:.0}M", rate * 1e3);
+        let said = iperf(net, "10.2.0.2", &["-u", "-b", &text, "-t", "1", "-l", "1300"])?;
+        let sum = &said["end"]["sum"];
+        let sent = sum["bits_per_second"].as_f64().unwrap_or_default() / 1e9;
+        let lost = sum["lost_percent"].as_f64().unwrap_or(100.0);
+        if lost < 0.5 {
+            return Ok(sent.min(rate));
+        }
+        rate *= 0.6;
+    }
+    Ok(rate)
+}
+
+/// Throughput with and without junk of the peer's name.
+fn flood(bench: &mut Bench, net: &Net) -> Result<Row> {
+    let record = net.shown(1, "lk0")?;
+    let name = |key: &str| -> Result<Vec<u8>> {
+        let text = record[key].as_str().context("no name")?;
+        text.split(':').map(|byte| Ok(u8::from_str_radix(byte, 16)?)).collect()
+    };
+    let mut frame = [0x21; 88];
+    frame[..8].copy_from_slice(&[1, 0x15, 2, 0, 0, 0, 1, 9]);
+    frame[8..14].copy_from_slice(&name("peer")?);
+    frame[14..20].copy_from_slice(&name("own")?);
+    frame[36..40].copy_from_slice(&0x7fff_ffff_u32.to_be_bytes());
+    let hex = data_encoding::HEXLOWER.encode(&frame);
+    let (mut quiet, mut flooded) = (Vec::new(), Vec::new());
+    for _ in 0..bench.profile.pick(1, 4, 8) {
+        quiet.push(tcp(net, "10.7.0.2", &["-t", "2"])?);
+        // 2,000 a second, in bursts of 20, by a program of a few lines.
+        let program = format!(
+            "import socket,time\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nf=bytes.fromhex('{hex}')\n\
+             e=time.monotonic()+3\nwhile time.monotonic()<e:\n [s.sendto(f,('10.9.0.2',4795)) for _ in range(20)]\n time.sleep(0.01)\n"
+        );
+        let mut flood = net.command(0, "python3");
+        let mut flooding = flood.args(["-c", &program]).spawn()?;
+        std::thread::sleep(Duration::from_millis(200));
+        flooded.push(tcp(net, "10.7.0.2", &["-t", "2"])?);
+        let _ = flooding.wait();
+    }
+    let refused = net.shown(1, "lk0")?["refused"].as_f64().unwrap_or_default();
+    let (quiet, flooded) = (median(&quiet), median(&flooded));
+    Ok(FLOOD.row(100.0 * (1.0 - flooded / quiet)).with(format!(
+        "{quiet:.2} Gbit/s without, {flooded:.2} with; {refused} of them were refused by their tags"
+    )))
+}
+
+/// Starts a tunnel of somebody else and gives the address of B in it.
+type Start = fn(&mut Net) -> Result<String>;
+
+const PEERS: &[(&str, Start)] =
+    &[("wireguard-go", wireguard_go), ("boringtun", boringtun), ("openvpn", openvpn)];
+
+fn wireguard_go(net: &mut Net) -> Result<String> {
+    let program = binary("wireguard")?;
+    wireguard(net, ("wga", "wgb"), 5_900, "10.8.0", |net, side, device| {
+        let mut command = net.command(side, &program);
+        command.env("WG_PROCESS_FOREGROUND", "1").env("LOG_LEVEL", "error").args(["-f", device]);
+        command
+    })
+}
+
+fn boringtun(net: &mut Net) -> Result<String> {
+    let program = binary("boringtun-cli")?;
+    wireguard(net, ("bta", "btb"), 5_950, "10.5.0", |net, side, device| {
+        let mut command = net.command(side, &program);
+        command.args(["-f", "--disable-drop-privileges", "-t", "2", device]);
+        command
+    })
+}
+
+/// A program of `lab/peers/tunnels.sh fetch`.
+fn binary(name: &str) -> Result<String> {
+    let path = place::target().join("peers/bin").join(name);
+    let path = path.to_str().filter(|path| std::path::Path::new(path).exists());
+    path.map(str::to_owned).with_context(|| format!("{name} is not built; fetch it with `--fetch`"))
+}
+
+fn wireguard(
+    net: &mut Net,
+    (one, two): (&str, &str),
+    port: u16,
+    subnet: &str,
+    program: impl Fn(&Net, usize, &str) -> Command,
+) -> Result<String> {
+    let keys = [0, 1].map(|_| ok(Command::new("wg").arg("genkey")));
+    let mut secrets = Vec::new();
+    for key in keys {
+        secrets.push(key?.trim().to_owned());
+    }
+    let mut publics = Vec::new();
+    for (at, secret) in secrets.iter().enumerate() {
+        let file = net.folder().join(format!("{one}{at}.key"));
+        std::fs::write(&file, secret)?;
+        let text = ok(&mut pipe(&file, "wg pubkey"))?;
+        publics.push(text.trim().to_owned());
+    }
+    for (side, device) in [(0, one), (1, two)] {
+        let command = program(net, side, device);
+        net.spawn(command)?;
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    for (side, device) in [(0, one), (1, two)] {
+        let file = net.folder().join(format!("{one}{side}.key"));
+        let mut set = net.command(side, "wg");
+        set.args(["set", device, "private-key"]).arg(file);
+        set.args(["listen-port", &port.to_string(), "peer", &publics[1 - side]]);
+        set.args(["allowed-ips", "0.0.0.0/0", "endpoint"])
+            .arg(format!("10.9.0.{}:{port}", 2 - side));
+        ok(&mut set)?;
+        let mut mtu = net.command(side, "ip");
+        ok(mtu.args(["link", "set", device, "mtu", "1420", "up"]))?;
+    }
+    net.address(one, two, subnet)?;
+    Ok(format!("{subnet}.2"))
+}
+
+/// A shell command with a file as its input.
+fn pipe(file: &std::path::Path, command: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!("{command} < \"$0\"")).arg(file);
+    shell
+}
+
+/// A TAP of `OpenVPN` with a static peer by fingerprint, AES-128-GCM, and buffers as large as ours.
+fn openvpn(net: &mut Net) -> Result<String> {
+    let folder = net.folder().to_path_buf();
+    let at = |name: &str| folder.join(name).to_str().unwrap_or_default().to_owned();
+    for side in ["oa", "ob"] {
+        let (key, certificate) = (at(&format!("{side}.key")), at(&format!("{side}.crt")));
+        ok(Command::new("openssl").args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-keyout",
+            &key,
+            "-out",
+            &certificate,
+            "-days",
+            "2",
+            "-subj",
+            &format!("/CN={side}"),
+        ]))?;
+    }
+    for (side, (own, peer, role)) in
+        [("oa", "ob", "client"), ("ob", "oa", "server")].into_iter().enumerate()
+    {
+        let certificate = at(&format!("{peer}.crt"));
+        let print = ok(Command::new("openssl").args([
+            "x509",
+            "-in",
+            &certificate,
+            "-noout",
+            "-fingerprint",
+            "-sha256",
+        ]))?;
+        let print = print.trim().rsplit('=').next().unwrap_or_default().to_owned();
+        let text = format!(
+            "dev {own}\ndev-type tap\nproto udp\nlocal 10.9.0.{}\nremote 10.9.0.{}\nport 5990\ntls-{role}\n\
+             {}cert {}\nkey {}\npeer-fingerprint {print}\ndata-ciphers AES-128-GCM\n\
+             sndbuf 2097152\nrcvbuf 2097152\n",
+            side + 1,
+            2 - side,
+            if role == "server" { "dh none\n" } else { "" },
+            at(&format!("{own}.crt")),
+            at(&format!("{own}.key")),
+        );
+        let file = at(&format!("{own}.conf"));
+        std::fs::write(&file, text)?;
+        let mut command = net.command(side, "openvpn");
+        command.args(["--config", &file, "--disable-dco"]);
+        net.spawn(command)?;
+    }
+    net.address("oa", "ob", "10.4.0")?;
+    Ok("10.4.0.2".into())
+}

@@ -1,0 +1,39 @@
+//! Frames that nothing protects, and a tunnel of them: what protection costs is measured against it. The
+//! program itself has no such switch (SEKA-73).
+
+use std::path::Path;
+
+use anyhow::Result;
+use mezza::testing::api::Exit;
+use mezza::testing::servers::tunnel;
+use mezza_core::Secret;
+use mezza_seka::suite::FrameKey;
+
+/// Leaves the text as it is and accepts every tag.
+struct Nothing;
+
+impl FrameKey for Nothing {
+    fn from_subkey(_: &Secret<32>) -> Self {
+        Self
+    }
+
+    fn seal(&self, _: &[u8; 12], _: &[u8], _: &mut [u8]) -> [u8; 16] {
+        [0; 16]
+    }
+
+    fn open(&self, _: &[u8; 12], _: &[u8], _: &mut [u8], _: &[u8; 16]) -> bool {
+        true
+    }
+}
+
+/// Runs the links of a state folder until the process ends.
+///
+/// # Errors
+/// What `mezza link up` refuses.
+pub fn run(state: &Path, config: &Path, frames: &str) -> Result<Exit> {
+    let frames = match frames {
+        "none" => tunnel::FrameThreads::of::<Nothing>(),
+        _ => tunnel::FrameThreads::usual(),
+    };
+    Ok(tunnel::up(state, config, frames)?)
+}

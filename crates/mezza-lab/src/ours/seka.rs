@@ -1,0 +1,216 @@
+//! Exchanges of a link, both sides in one process, and what they are compared with.
+//!
+//! ```text
+//! exchange-default  exchange-paper    KE1, KE2, KE3 through both machines, with the records they seal
+//! limit                               two key generations and two products of X25519
+//! junk-default  junk-paper            a KE1 of the right name whose tag fits neither state
+//! hmac-two  gmac-two                  two tags of 80 bytes under keys that are set up
+//! ```
+
+use std::hint::black_box;
+
+use anyhow::{Context as _, Result, bail};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use mezza::testing::backend::AwsLc;
+use mezza_core::{AeadKey as _, CryptoRng, EphemeralKey, Machine as _, Secret, Time};
+use mezza_seka::backend::LinkBackend;
+use mezza_seka::suite::LinkSuite;
+use mezza_seka::suite::default::DefaultSuite;
+use mezza_seka::suite::paper::PaperSuite;
+use mezza_seka::wire::{HandshakeFrame as _, Ke1, Ke3, kind_of};
+use mezza_seka::{
+    LinkId, LinkRole, Pairing, PairingInput, PairingOutput, PairingSettings, Peer, PeerAddress,
+    PeerInput, PeerOutput, StoreKey,
+};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+use sha2::Sha512;
+
+use crate::rate::Call;
+
+/// Bytes under a tag.
+const TAGGED_BYTES: usize = 80;
+
+/// One call of `op`.
+///
+/// # Errors
+/// An unknown name, or a pairing that does not come about.
+pub fn prepare(op: &str) -> Result<Call> {
+    match op {
+        "exchange-default" => exchange::<DefaultSuite<AwsLc>>(),
+        "exchange-paper" => exchange::<PaperSuite<AwsLc>>(),
+        "exchange-default-portable" => exchange::<DefaultSuite<mezza_core::PortableBackend>>(),
+        "limit" => Ok(limit()),
+        "junk-default" => junk::<DefaultSuite<AwsLc>>(),
+        "junk-paper" => junk::<PaperSuite<AwsLc>>(),
+        "hmac-two" => Ok(hmac_two()),
+        "gmac-two" => Ok(gmac_two()),
+        _ => bail!("no operation {op}"),
+    }
+}
+
+/// Both ends of a pairing, with disks that answer at once.
+struct Pair<S: LinkSuite> {
+    peers: [Peer<S>; 2],
+    rng: ChaCha20Rng,
+    /// Frames on their way, with the number of the receiver.
+    wire: Vec<(usize, Vec<u8>)>,
+    now: Time,
+}
+
+impl<S: LinkSuite> Pair<S> {
+    fn new() -> Result<Self> {
+        let mut rng = ChaCha20Rng::seed_from_u64(5);
+        let mut windows = [LinkRole::Initiator, LinkRole::Responder].map(|role| {
+            let byte = if role == LinkRole::Initiator { 1 } else { 2 };
+            let own = LinkId::from_bytes([2, 0, 0, 0, 0, byte])
+                .unwrap_or_else(|| LinkId::random(&mut rng));
+            let mut settings = PairingSettings::new(own, "lab", byte.into());
+            settings.role = Some(role);
+            settings.peer_settings.exchange_ms = 0;
+            let key = StoreKey::new(Secret::random(&mut rng));
+            Pairing::<S>::begin(settings, key, (Time::from_ms(0), 0), &mut rng)
+        });
+        for ms in (0..5_000).step_by(10) {
+            let now = Time::from_ms(ms);
+            let mut wire = Vec::new();
+            for (at, window) in windows.iter_mut().enumerate() {
+                window.wake(now, &mut rng);
+                drain_pairing(window, &mut wire, 1 - at, (now, &mut rng));
+            }
+            while let Some((to, frame)) = wire.pop() {
+                let input =
+                    PairingInput::Datagram { frame, from: PeerAddress([1; 20]), on_link: true };
+                let _ = windows[to].handle(input, now, &mut rng);
+                drain_pairing(&mut windows[to], &mut wire, 1 - to, (now, &mut rng));
+            }
+        }
+        let [one, two] = windows.map(Pairing::into_peer);
+        let (one, two) = (one.context("not paired")?.0, two.context("not paired")?.0);
+        let mut pair =
+            Self { peers: [one, two], rng, wire: Vec::new(), now: Time::from_ms(10_000) };
+        (0..2).for_each(|at| pair.drain(at));
+        Ok(pair)
+    }
+
+    fn give(&mut self, at: usize, input: PeerInput) {
+        let _ = self.peers[at].handle(input, self.now, &mut self.rng);
+        self.drain(at);
+    }
+
+    fn drain(&mut self, at: usize) {
+        while let Some(output) = self.peers[at].poll() {
+            match output {
+                PeerOutput::Want => {
+                    let key = EphemeralKey::random::<S::Backend>(&mut self.rng);
+                    let _ = self.peers[at].handle(PeerInput::Give(key), self.now, &mut self.rng);
+                }
+                PeerOutput::Store { seq, .. } => {
+                    let _ = self.peers[at].handle(PeerInput::Stored(seq), self.now, &mut self.rng);
+                }
+                PeerOutput::Send(frame) => self.wire.push((1 - at, frame)),
+                PeerOutput::Use(attempt) if at == 1 => {
+                    // The keep-alive of the responder, without its frame.
+                    let _ =
+                        self.peers[0].handle(PeerInput::Fresh(attempt), self.now, &mut self.rng);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// One exchange; frames that `passes` refuses are lost.
+    fn exchange(&mut self, passes: impl Fn(&[u8]) -> bool) {
+        self.now = self.now.plus_ms(5);
+        self.give(0, PeerInput::Rekey);
+        while let Some((to, frame)) = self.wire.pop() {
+            if passes(&frame) {
+                self.give(to, PeerInput::Datagram(frame));
+            }
+        }
+    }
+}
+
+fn drain_pairing<S: LinkSuite>(
+    window: &mut Pairing<S>,
+    wire: &mut Vec<(usize, Vec<u8>)>,
+    to: usize,
+    (now, rng): (Time, &mut dyn CryptoRng),
+) {
+    while let Some(output) = window.poll() {
+        match output {
+            PairingOutput::Want | PairingOutput::Peer(PeerOutput::Want) => {
+                let key = EphemeralKey::random::<S::Backend>(rng);
+                let _ = window.handle(PairingInput::Give(key), now, rng);
+            }
+            PairingOutput::Send { frame, .. } => wire.push((to, frame)),
+            PairingOutput::Peer(PeerOutput::Store { seq, .. }) => {
+                let _ = window.handle(PairingInput::Peer(PeerInput::Stored(seq)), now, rng);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn exchange<S: LinkSuite>() -> Result<Call> {
+    let mut pair = Pair::<S>::new()?;
+    let before = pair.peers[1].record().rekeys;
+    pair.exchange(|_| true);
+    if pair.peers[1].record().rekeys != before + 1 {
+        bail!("an exchange was not accepted");
+    }
+    Ok(Box::new(move |_| pair.exchange(|_| true)))
+}
+
+fn limit() -> Call {
+    let mut rng = ChaCha20Rng::seed_from_u64(6);
+    Box::new(move |_| {
+        let one = EphemeralKey::random::<AwsLc>(&mut rng);
+        let two = EphemeralKey::random::<AwsLc>(&mut rng);
+        let (first, second) = (*one.public(), *two.public());
+        let _ = black_box((one.dh::<AwsLc>(&second), two.dh::<AwsLc>(&first)));
+    })
+}
+
+/// The responder has a pending state, so that both tags are computed.
+fn junk<S: LinkSuite>() -> Result<Call> {
+    let mut pair = Pair::<S>::new()?;
+    pair.exchange(|frame| kind_of(frame) != Some(Ke3::KIND));
+    let (own, peer) = (pair.peers[0].record().own, pair.peers[1].record().own);
+    let mut frame = vec![0x21; Ke1::BYTES];
+    frame[..8].copy_from_slice(&[1, Ke1::KIND, S::NUMBER, 0, 0, 0, 1, 9]);
+    frame[8..14].copy_from_slice(own.as_bytes());
+    frame[14..20].copy_from_slice(peer.as_bytes());
+    // A number that is fresh, and that suite `paper` still counts.
+    frame[36..40].copy_from_slice(&9_u32.to_be_bytes());
+    if Ke1::decode(S::NUMBER, &frame).is_err() {
+        bail!("the frame does not reach the tags");
+    }
+    Ok(Box::new(move |_| {
+        let input = PeerInput::Datagram(frame.clone());
+        let _ = black_box(pair.peers[1].handle(input, pair.now, &mut pair.rng));
+    }))
+}
+
+fn hmac_two() -> Call {
+    let key =
+        Hmac::<Sha512>::new_from_slice(&[7; 32]).unwrap_or_else(|_| unreachable!("any length"));
+    let text = [0x21; TAGGED_BYTES];
+    Box::new(move |_| {
+        for _ in 0..2 {
+            let mut mac = key.clone();
+            mac.update(black_box(&text));
+            black_box(mac.finalize());
+        }
+    })
+}
+
+fn gmac_two() -> Call {
+    let keys = [7, 8].map(|byte| <AwsLc as LinkBackend>::Gcm128::new(&[byte; 16]));
+    let text = [0x21; TAGGED_BYTES];
+    Box::new(move |_| {
+        for key in &keys {
+            black_box(key.seal(&[9; 12], black_box(&text), &mut []));
+        }
+    })
+}

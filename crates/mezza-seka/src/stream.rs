@@ -1,0 +1,179 @@
+//! Records on a stream: what a link carries where frames arrive once and in order.
+//!
+//! ```text
+//! RECORD = 01 20 | length u16 | body       body = AEAD(type u8 | length u16 | payload | zeros)
+//! CLOSE  = 01 21
+//! ```
+//!
+//! Bodies have six sizes, so that little is seen of the payload's (SEKA-48). The packet number is
+//! counted on both sides and never sent. A session serves records or DATA, never both: they have the
+//! same keys and nonces.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Wiping, Writer};
+
+use crate::error::FrameError;
+use crate::limits::{FRAMES_PER_SUBKEY, PACKETS_MAX, TAG_BYTES};
+use crate::session::LinkSession;
+use crate::suite::FrameKey;
+use crate::wire::VERSION;
+
+/// The second byte of a record.
+pub const RECORD: u8 = 0x20;
+/// The second byte of a close.
+pub const CLOSE: u8 = 0x21;
+/// Bytes of a body, tag included.
+pub const BODY_BYTES: [usize; 6] = [256, 512, 1_024, 2_048, 4_096, 16_384];
+/// Bytes of a payload, at most.
+pub const PAYLOAD_BYTES_MAX: usize = BODY_BYTES[5] - TAG_BYTES - HEAD_BYTES;
+/// Bytes of a record before its body.
+pub const RECORD_HEADER_BYTES: usize = 4;
+/// Type and length inside the body.
+const HEAD_BYTES: usize = 3;
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordType {
+    /// Something for the other side.
+    Data,
+    /// Nothing more will come.
+    End,
+    /// Something has arrived and is kept.
+    Acknowledgement,
+    /// Of a later version: it is skipped.
+    Other(u8),
+}
+
+impl RecordType {
+    const fn number(self) -> u8 {
+        match self {
+            Self::Data => 0,
+            Self::End => 1,
+            Self::Acknowledgement => 2,
+            Self::Other(number) => number,
+        }
+    }
+
+    const fn of(number: u8) -> Self {
+        match number {
+            0 => Self::Data,
+            1 => Self::End,
+            2 => Self::Acknowledgement,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// A payload that no record has room for, or a session without packet numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no record has room for this")]
+pub struct RecordTooLong;
+
+/// One session on one stream. After an error the stream is over.
+pub struct Records<F> {
+    session: LinkSession,
+    /// The keys of the present subkeys, out and back.
+    keys: [Option<(u32, F)>; 2],
+    received: u32,
+    ended: bool,
+}
+
+impl<F: FrameKey> Records<F> {
+    /// The records of a session that no DATA is sent under.
+    pub fn new(session: LinkSession) -> Self {
+        Self { session, keys: [None, None], received: 0, ended: false }
+    }
+
+    /// The session, for its exporter.
+    pub fn session(&self) -> &LinkSession {
+        &self.session
+    }
+
+    /// A whole record with this payload, of at most 16,365 bytes.
+    ///
+    /// # Errors
+    /// A payload that is longer, or a session that has no packet numbers left.
+    pub fn seal(&mut self, kind: RecordType, payload: &[u8]) -> Result<Vec<u8>, RecordTooLong> {
+        let needed = payload.len() + HEAD_BYTES + TAG_BYTES;
+        let body = BODY_BYTES.into_iter().find(|body| *body >= needed).ok_or(RecordTooLong)?;
+        let packet = self.session.reserve(1).ok_or(RecordTooLong)?;
+        let mut w = Writer::with_capacity(RECORD_HEADER_BYTES + body);
+        w.u8(VERSION).u8(RECORD).u16(body as u16).u8(kind.number()).var16(payload);
+        w.pad_to(RECORD_HEADER_BYTES + body);
+        let mut record = w.finish();
+        let (header, rest) = record.split_at_mut(RECORD_HEADER_BYTES);
+        let (text, tag) = rest.split_at_mut(body - TAG_BYTES);
+        let iv = self.session.out.nonce(packet);
+        let key = key_of(&mut self.keys[0], packet, |subkey| self.session.out.subkey(subkey));
+        tag.copy_from_slice(&key.seal(&iv, header, text));
+        Ok(record)
+    }
+
+    /// Opens the next record of the stream: what it is, and its payload.
+    ///
+    /// # Errors
+    /// Anything that is not the next record; the stream is over then.
+    pub fn open(&mut self, record: &[u8]) -> Result<(RecordType, Wiping<Vec<u8>>), FrameError> {
+        let body = body_bytes(record).map_err(|_| FrameError::Forged)?;
+        if self.ended || self.received >= PACKETS_MAX || record.len() != RECORD_HEADER_BYTES + body
+        {
+            return Err(FrameError::Forged);
+        }
+        let (header, body) = record.split_at(RECORD_HEADER_BYTES);
+        let (text, tag) = body.split_at(body.len() - TAG_BYTES);
+        let tag = tag.first_chunk().ok_or(FrameError::Forged)?;
+        let mut text = Wiping::new(text.to_vec());
+        let (packet, iv) = (self.received, self.session.back.nonce(self.received));
+        let key = key_of(&mut self.keys[1], packet, |subkey| self.session.back.subkey(subkey));
+        if !key.open(&iv, header, &mut text, tag) {
+            return Err(FrameError::Forged);
+        }
+        let (kind, payload) = payload_of(&text).map_err(|_| FrameError::Forged)?;
+        let payload = Wiping::new(payload.to_vec());
+        self.received += 1;
+        self.ended = kind == RecordType::End;
+        Ok((kind, payload))
+    }
+
+    /// The frame behind the last record.
+    pub fn close() -> [u8; 2] {
+        [VERSION, CLOSE]
+    }
+
+    /// Whether the stream, which is over now, was cut before its `end` (SEKA-47).
+    pub fn was_cut(&self) -> bool {
+        !self.ended
+    }
+}
+
+/// Bytes of the body of a record, as its header says.
+///
+/// # Errors
+/// A header that is none, or a size that no body has.
+pub fn body_bytes(record: &[u8]) -> Result<usize, DecodeError> {
+    let mut reader = Reader::new(record);
+    if reader.u8()? != VERSION || reader.u8()? != RECORD {
+        return Err(DecodeError::Value);
+    }
+    let bytes = usize::from(reader.u16()?);
+    BODY_BYTES.contains(&bytes).then_some(bytes).ok_or(DecodeError::Value)
+}
+
+/// Type and payload of a text; what fills it up is zeros.
+fn payload_of(text: &[u8]) -> Result<(RecordType, &[u8]), DecodeError> {
+    let mut reader = Reader::new(text);
+    let kind = RecordType::of(reader.u8()?);
+    let payload = reader.var16()?;
+    let is_filled = reader.rest().iter().all(|byte| *byte == 0);
+    is_filled.then_some((kind, payload)).ok_or(DecodeError::Value)
+}
+
+/// The key of a packet number, from the place where the last one lies.
+fn key_of<F>(place: &mut Option<(u32, F)>, packet: u32, derive: impl FnOnce(u32) -> F) -> &F {
+    let subkey = packet / FRAMES_PER_SUBKEY;
+    if place.as_ref().is_some_and(|(of, _)| *of != subkey) {
+        *place = None;
+    }
+    &place.get_or_insert_with(|| (subkey, derive(subkey))).1
+}

@@ -1,0 +1,313 @@
+//! Namespaces, and the program in them.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sched::{CloneFlags, setns};
+
+/// How long a link may take to come up on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Three namespaces: two machines, and what is between them.
+pub struct Net {
+    names: [String; 3],
+    folder: tempfile::TempDir,
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+fn ip(args: &[&str]) -> bool {
+    let done = Command::new("ip").args(args).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    done.is_ok_and(|status| status.success())
+}
+
+/// Waits until something is so.
+pub fn until(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + patience;
+    loop {
+        if is_so() {
+            return true;
+        }
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+impl Net {
+    /// Both machines on one bridge.
+    pub fn bridged(test: &str) -> Option<Self> {
+        let net = Self::split(test)?;
+        net.join();
+        Some(net)
+    }
+
+    /// Each machine on its own cable to M.
+    pub fn split(test: &str) -> Option<Self> {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let process = std::process::id();
+        let names = ["a", "b", "m"].map(|side| format!("mz{process}{number}{side}"));
+        let folder = tempfile::tempdir().unwrap();
+        let net = Self { names, folder };
+        if !nix::unistd::geteuid().is_root()
+            || !net.names.iter().all(|name| ip(&["netns", "add", name]))
+        {
+            println!(
+                "SKIPPED link {test}: no network namespaces; apt install iproute2, run as root"
+            );
+            return None;
+        }
+        let [a, b, m] = net.names.each_ref().map(String::as_str);
+        for (side, ns) in [("a", a), ("b", b)] {
+            let (own, their) = (format!("{side}0"), format!("m{side}"));
+            assert!(ip(&[
+                "link", "add", &own, "netns", ns, "type", "veth", "peer", "name", &their, "netns",
+                m
+            ]));
+            assert!(ip(&["-n", ns, "link", "set", "dev", &own, "up"]));
+            assert!(ip(&["-n", m, "link", "set", "dev", &their, "up"]));
+            assert!(ip(&["-n", ns, "link", "set", "lo", "up"]));
+        }
+        Some(net)
+    }
+
+    /// M becomes a bridge between both machines.
+    pub fn join(&self) {
+        let m = &self.names[2];
+        assert!(ip(&["-n", m, "link", "add", "br", "type", "bridge"]));
+        for port in ["ma", "mb"] {
+            assert!(ip(&["-n", m, "link", "set", "dev", port, "master", "br"]));
+        }
+        assert!(ip(&["-n", m, "link", "set", "br", "up"]));
+    }
+
+    pub fn state(&self, side: usize) -> PathBuf {
+        self.folder.path().join(["a", "b", "m"][side])
+    }
+
+    /// The record of the one pairing of a machine.
+    pub fn record(&self, side: usize) -> PathBuf {
+        let files = std::fs::read_dir(self.state(side).join("peers")).unwrap();
+        let mut paths = files.map(|file| file.unwrap().path());
+        paths.find(|path| path.extension().is_some_and(|ending| ending == "st")).unwrap()
+    }
+
+    /// Gives a machine this name on links.
+    pub fn name(&self, side: usize, byte: u8) {
+        write_id(&self.state(side), byte);
+    }
+
+    /// An attacker in M with this name.
+    pub fn intruder(&self, byte: u8) -> Intruder {
+        let state = self.folder.path().join(format!("m{byte}"));
+        write_id(&state, byte);
+        Intruder { state }
+    }
+
+    fn command(&self, side: usize, state: &PathBuf, args: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.names[side], env!("CARGO_BIN_EXE_mezza"), "link"]);
+        command.arg("--state").arg(state).args(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a command on a machine to its end: its code and all that it printed.
+    pub fn run(&self, side: usize, args: &[&str]) -> (i32, String) {
+        end(self.command(side, &self.state(side), args).spawn().unwrap())
+    }
+
+    /// Begins to pair on a machine; `answer` is what its user types.
+    pub fn begin_pair(&self, side: usize, args: &[&str], answer: &[u8]) -> Child {
+        let on = ["a0", "b0"][side];
+        let all = [&["pair", on, "--name", "cam1", "--window", "30"], args].concat();
+        let mut child = self.command(side, &self.state(side), &all).spawn().unwrap();
+        child.stdin.as_mut().unwrap().write_all(answer).unwrap();
+        child
+    }
+
+    /// Pairs both machines; how both ended.
+    pub fn pair(&self, args: [&[&str]; 2], answers: [&[u8]; 2]) -> [(i32, String); 2] {
+        let both = [0, 1].map(|side| self.begin_pair(side, args[side], answers[side]));
+        both.map(end)
+    }
+
+    /// Waits until frames pass.
+    pub fn wait_echo(&self, a: &Tunnel, b: &Tunnel) {
+        for (side, address) in [(0, "10.7.0.1/24"), (1, "10.7.0.2/24")] {
+            ip(&["-n", &self.names[side], "addr", "add", address, "dev", "cam1"]);
+        }
+        assert!(until(PATIENCE, || self.udp_echo(0, 1, 10)), "{} {}", a.show(), b.show());
+    }
+
+    /// Runs `work` on a thread inside a namespace.
+    fn within<T: Send + 'static>(
+        &self,
+        side: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let file = File::open(format!("/var/run/netns/{}", self.names[side])).unwrap();
+        let thread = std::thread::spawn(move || {
+            setns(file, CloneFlags::CLONE_NEWNET).unwrap();
+            work()
+        });
+        thread.join().unwrap()
+    }
+
+    /// Sends datagrams and hears each of them come back; true if none was lost.
+    pub fn udp_echo(&self, from: usize, count: u32, bytes: usize) -> bool {
+        let address = ["10.7.0.1", "10.7.0.2"];
+        let echo = self.within(1 - from, move || UdpSocket::bind((address[1 - from], 0)));
+        let Ok(echo) = echo else { return false };
+        echo.set_read_timeout(Some(Duration::from_millis(1_500))).unwrap();
+        let to = echo.local_addr().unwrap();
+        let echoing = std::thread::spawn(move || {
+            let mut buffer = vec![0; 65_536];
+            while let Ok((bytes, from)) = echo.recv_from(&mut buffer) {
+                let _ = echo.send_to(&buffer[..bytes], from);
+            }
+        });
+        let came_back = self.within(from, move || {
+            let Ok(socket) = UdpSocket::bind((address[from], 0)) else { return 0 };
+            socket.set_read_timeout(Some(Duration::from_millis(1_000))).unwrap();
+            let mut buffer = vec![0; 65_536];
+            (0..count)
+                .filter(|number| {
+                    let mut sent = vec![*number as u8; bytes];
+                    sent[..4].copy_from_slice(&number.to_be_bytes());
+                    let _ = socket.send_to(&sent, to);
+                    socket.recv(&mut buffer).is_ok_and(|got| buffer[..got] == sent)
+                })
+                .count()
+        });
+        echoing.join().unwrap();
+        came_back == count as usize
+    }
+
+    /// Sends bytes over TCP and reads them back.
+    pub fn tcp_echo(&self, from: usize, bytes: usize) -> bool {
+        let address = ["10.7.0.1", "10.7.0.2"];
+        let listener =
+            self.within(1 - from, move || TcpListener::bind((address[1 - from], 0))).unwrap();
+        let to = listener.local_addr().unwrap();
+        let echoing = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut reader = stream.try_clone().unwrap();
+            let _ = std::io::copy(&mut reader, &mut stream);
+        });
+        let equal = self.within(from, move || {
+            let mut stream = TcpStream::connect(to).unwrap();
+            let sent: Vec<u8> = (0..bytes).map(|at| (at * 31) as u8).collect();
+            let (mut writer, all) = (stream.try_clone().unwrap(), sent.clone());
+            let writing = std::thread::spawn(move || {
+                writer.write_all(&all).unwrap();
+                writer.shutdown(std::net::Shutdown::Write).unwrap();
+            });
+            let mut got = Vec::new();
+            stream.read_to_end(&mut got).unwrap();
+            writing.join().unwrap();
+            got == sent
+        });
+        echoing.join().unwrap();
+        equal
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for name in &self.names {
+            ip(&["netns", "del", name]);
+        }
+    }
+}
+
+fn write_id(state: &PathBuf, byte: u8) {
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+    std::fs::DirBuilder::new().mode(0o700).recursive(true).create(state).unwrap();
+    let mut options = File::options();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(state.join("id"));
+    file.unwrap().write_all(&[2, 0, 0, 0, 0, byte]).unwrap();
+}
+
+/// An attacker with a state folder of its own.
+pub struct Intruder {
+    state: PathBuf,
+}
+
+impl Intruder {
+    /// Pairs with a machine.
+    pub fn begin_pair(&self, net: &Net, side: usize) -> Child {
+        let on = ["ma", "mb"][side];
+        let args = ["pair", on, "--name", "evil", "--window", "30"];
+        net.command(2, &self.state, &args).spawn().unwrap()
+    }
+}
+
+/// The end of a command: its code and all that it printed.
+pub fn end(mut child: Child) -> (i32, String) {
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Pairs both machines, which must succeed.
+pub fn pair_both(net: &Net, args: &[&str], answer: &[u8]) {
+    for (code, text) in net.pair([args, args], [answer, answer]) {
+        assert_eq!(code, 0, "{text}");
+        assert!(text.contains("paired"), "{text}");
+    }
+}
+
+/// A daemon that runs.
+pub struct Tunnel<'a> {
+    net: &'a Net,
+    side: usize,
+    child: Child,
+}
+
+impl<'a> Tunnel<'a> {
+    /// Starts it and waits until it answers.
+    pub fn up(net: &'a Net, side: usize) -> Self {
+        let mut command = net.command(side, &net.state(side), &["up"]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let tunnel = Self { net, side, child };
+        assert!(until(PATIENCE, || tunnel.run(&["show"]).0 == 0), "the daemon does not answer");
+        tunnel
+    }
+
+    /// Runs a command beside it.
+    pub fn run(&self, args: &[&str]) -> (i32, String) {
+        self.net.run(self.side, args)
+    }
+
+    /// Runs a command that has to succeed.
+    pub fn ok(&self, args: &[&str]) {
+        let (code, text) = self.run(args);
+        assert_eq!(code, 0, "{args:?}: {text}");
+    }
+
+    /// What `show --json` says of the link.
+    pub fn show(&self) -> serde_json::Value {
+        let (_, text) = self.run(&["show", "--json"]);
+        serde_json::from_str(text.lines().next().unwrap_or("null")).unwrap_or_default()
+    }
+
+    /// Kill -9.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Tunnel<'_> {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
