@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod attacker;
+mod checker;
 mod offload;
 mod pair;
 mod rules;

@@ -76,7 +76,7 @@ impl Case {
         }
         if self.is_tcp {
             frame[transport + 4..transport + 8].copy_from_slice(&0xffff_f000_u32.to_be_bytes());
-            frame[transport + 12] = ((20 + 4 * self.options) / 4 << 4) as u8;
+            frame[transport + 12] = (((20 + 4 * self.options) / 4) << 4) as u8;
             // CWR, PSH, FIN, ACK.
             frame[transport + 13] = 0x80 | 0x08 | 0x01 | 0x10;
         } else {
@@ -270,7 +270,7 @@ fn seka_46_unknown_flags_drop_the_frame() {
 
 #[test]
 fn fragments_are_put_together_and_a_gap_drops_them() {
-    let frame: Vec<u8> = (0..1_514).map(|at| at as u8).collect();
+    let frame: Vec<u8> = (0..1_514_u16).map(|at| at as u8).collect();
     let (virtio, room) = (VirtioHeader::default(), 500);
     let SegmentShape::Fragments { count, bytes, flags } =
         SegmentShape::of(&virtio, &mut frame.clone(), room)

@@ -267,7 +267,9 @@ fn a_crash_after_every_single_effect_is_healed() {
             for cached in [false, true] {
                 let (mut world, ids) = world::<DefaultSuite<Toy>>(effects);
                 if cached {
-                    ids.iter().for_each(|place| world.cache_writes(*place));
+                    for place in ids {
+                        world.cache_writes(place);
+                    }
                 }
                 world.crash_after(ids[crashes], effects);
                 world.command(ids[0], 100, Order::Rekey);
@@ -323,7 +325,9 @@ fn no_attempt_leaves_in_two_forms() {
                         })
                         .collect()
                 });
-                frames.iter().for_each(|frame| watch.see(place, frame));
+                for frame in &frames {
+                    watch.see(place, frame);
+                }
             }
             if world.step_until(end).is_none() {
                 break;

@@ -95,7 +95,7 @@ pub struct FrameThreads {
 }
 
 impl FrameThreads {
-    /// FrameThreads that protect frames with `F`.
+    /// Threads that protect frames with `F`.
     pub fn of<F: FrameKey>() -> Self {
         Self { transmit: transmit::run::<F>, receive: receive::run::<F> }
     }
