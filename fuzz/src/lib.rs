@@ -14,11 +14,15 @@ mod frames;
 mod guard;
 mod keyed_peer;
 mod mesh;
+#[path = "../../crates/mezza-seka/tests/it/stage.rs"]
+#[expect(dead_code, reason = "the link's own tests use the rest")]
+mod link_stage;
 mod mixnet;
 mod mixnet_decoders;
 #[path = "../../crates/mezza-messenger/tests/it/model.rs"]
 mod model;
 mod mutate;
+mod seka;
 #[path = "../../crates/mezza-messenger/tests/it/stage.rs"]
 #[expect(dead_code, reason = "the device's own tests use the rest")]
 mod stage;
@@ -50,6 +54,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "frames", run: frames::frames, seeds: frames::frame_seeds },
     Target { name: "guard_decoders", run: guard::decoders, seeds: guard::decoder_seeds },
     Target { name: "guard_machine", run: guard::machine, seeds: operations::seeds },
+    Target { name: "link_frames", run: seka::frames, seeds: seka::frame_seeds },
+    Target { name: "link_offload", run: seka::offload, seeds: operations::seeds },
+    Target { name: "link_pairing", run: seka::pairing, seeds: operations::seeds },
+    Target { name: "link_peers", run: seka::peers, seeds: operations::seeds },
+    Target { name: "link_record", run: seka::record, seeds: seka::record_seeds },
+    Target { name: "link_stream", run: seka::stream, seeds: operations::seeds },
     Target {
         name: "mix_frames",
         run: mixnet_decoders::frames,

@@ -14,7 +14,7 @@ const USAGE: &str = "usage: mezza-fuzz all|TARGET [SECONDS | FILE]   (MEZZA_SEED
 const SECONDS_DEFAULT: f64 = 20.0;
 
 /// Seconds of targets that many runs have found nothing with, as `cargo xtask test` runs them.
-const SECONDS: [(&str, f64); 22] = [
+const SECONDS: [(&str, f64); 28] = [
     ("card", 2.0),
     ("uri", 2.0),
     ("note", 2.0),
@@ -22,6 +22,12 @@ const SECONDS: [(&str, f64); 22] = [
     ("window", 2.0),
     ("list", 2.0),
     ("frames", 2.0),
+    ("link_frames", 2.0),
+    ("link_offload", 2.0),
+    ("link_pairing", 2.0),
+    ("link_peers", 2.0),
+    ("link_record", 2.0),
+    ("link_stream", 2.0),
     ("mix_frames", 2.0),
     ("mix_config", 2.0),
     ("mix_objects", 2.0),

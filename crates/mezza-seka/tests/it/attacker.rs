@@ -1,7 +1,7 @@
 //! What somebody who holds a state can send: frames with right tags and wrong contents.
 
 use hmac::{Hmac, KeyInit, Mac};
-use mezza_core::{Machine, PublicKey, Time};
+use mezza_core::{EphemeralKey, Machine, PortableBackend, PublicKey, Secret, Time};
 use mezza_seka::keys::CanonicalPoint;
 use mezza_seka::suite::LinkSuite;
 use mezza_seka::wire::{HandshakeFrame, Ke1};
@@ -91,4 +91,40 @@ pub fn skip_attempts<S: LinkSuite>(side: &mut Side<S>, attempts: i64) {
         }
         side.writes.clear();
     }
+}
+
+/// HKDF-SHA-512 with 64 bytes of output (RFC 5869), written a second time.
+fn hkdf(ikm: &[u8], salt: &[&[u8]], info: &[&[u8]]) -> [u8; 64] {
+    let prk = hmac(&salt.concat(), &[ikm]);
+    hmac(&prk, &[&info.concat(), &[1]])
+}
+
+/// What somebody computes of an exchange of suite `default` who has its state and one of the two private
+/// keys: the next state and the session key.
+pub fn secrets(
+    state: &[u8; 32],
+    scalar: &[u8; 32],
+    ke1: &[u8],
+    ke2: &[u8],
+) -> ([u8; 32], [u8; 32]) {
+    let (m1, m2) = (&ke1[40..72], &ke2[40..72]);
+    let own = EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(scalar));
+    let their = if own.public().as_bytes()[..] == *m1 { m2 } else { m1 };
+    let their = PublicKey(*their.first_chunk().expect("a point"));
+    let shared = own.dh::<PortableBackend>(&their).expect("a secret");
+    let info: [&[u8]; 6] = [b"seka1 ke", &[2], &ke1[8..20], state, m1, m2];
+    let out = hkdf(shared.expose(), &[&ke1[20..36], state], &info);
+    (*out.first_chunk().expect("32"), *out.last_chunk().expect("32"))
+}
+
+/// KE2 to this KE1 by somebody who has the state, with a key of his own.
+pub fn ke2(state: &[u8; 32], ke1: &[u8], scalar: &[u8; 32]) -> Vec<u8> {
+    let own = EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(scalar));
+    let mut frame =
+        [&[1, 0x16, 2, 0, 0, 2, 0, ke1[39]], &ke1[14..20], &ke1[8..14], &ke1[20..40]].concat();
+    frame.extend_from_slice(own.public().as_bytes());
+    let key = hmac(state, &[b"seka1 mac"]);
+    let tag = hmac(&key[..32], &[b"seka1-t2", &frame, &ke1[..72]]);
+    frame.extend_from_slice(&tag[..16]);
+    frame
 }

@@ -3,11 +3,13 @@
 
 mod attacker;
 mod checker;
+mod forgery;
 mod offload;
 mod pair;
 mod rules;
 mod stage;
 mod stream;
+mod thief;
 mod toy;
 mod vectors;
 mod worlds;

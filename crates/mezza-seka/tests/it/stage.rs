@@ -141,14 +141,25 @@ pub struct Side<S: LinkSuite> {
     pub writes: Vec<(u64, Vec<u8>)>,
     /// Writes are answered by the test.
     pub slow_disk: bool,
+    /// The private keys that were drawn: what a reader of its chance has.
+    pub tapes: Vec<[u8; 32]>,
 }
 
 impl<S: LinkSuite> Side<S> {
     pub fn new(peer: Peer<S>, seed: u64) -> Self {
         let (sent, sessions, events, writes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let dice = SimRng::new(seed, 9);
-        let mut side =
-            Self { peer, dice, sent, sessions, using: None, events, writes, slow_disk: false };
+        let mut side = Self {
+            peer,
+            dice,
+            sent,
+            sessions,
+            using: None,
+            events,
+            writes,
+            slow_disk: false,
+            tapes: Vec::new(),
+        };
         side.drain(Time::from_ms(2_000));
         side
     }
@@ -190,7 +201,9 @@ impl<S: LinkSuite> Side<S> {
         while let Some(output) = self.peer.poll() {
             match output {
                 PeerOutput::Want => {
-                    let key = EphemeralKey::random::<S::Backend>(self.dice.rng());
+                    let scalar = Secret::random(self.dice.rng());
+                    self.tapes.push(*scalar.expose());
+                    let key = EphemeralKey::from_scalar::<S::Backend>(scalar);
                     let _ = self.peer.handle(PeerInput::Give(key), now, self.dice.rng());
                 }
                 PeerOutput::Store { seq, sealed } => {

@@ -15,6 +15,7 @@ pub(crate) mod config;
 pub(crate) mod control;
 pub(crate) mod daemon;
 pub(crate) mod link;
+pub(crate) mod metrics;
 pub(crate) mod netlink;
 pub(crate) mod pair;
 pub(crate) mod shared;

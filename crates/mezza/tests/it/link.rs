@@ -1,10 +1,13 @@
 //! Tunnels as processes, in network namespaces:
 //!
 //! ```text
-//!  namespace A                namespace M                    namespace B
-//!  mezza link up --+          (bridge br, or an attacker)          +-- mezza link up
-//!  TAP cam1        |                                               |        TAP cam1
-//!  10.7.0.1        a0 ------- ma ------------------------ mb ----- b0       10.7.0.2
+//!  namespace A                                                namespace B
+//!  mezza link up --+                                   +-- mezza link up
+//!  TAP cam1        |                                   |   TAP cam1
+//!  10.7.0.1        a0 -------------- veth ------------ b0  10.7.0.2
+//!
+//!  namespace A        namespace M, an attacker         namespace B
+//!                  a0 ------ ma      mb -------------- b0
 //! ```
 
 mod net;
@@ -18,7 +21,7 @@ const KILLS: &str = "20";
 
 #[test]
 fn two_machines_pair_come_up_and_carry_everything_both_ways() {
-    let Some(net) = Net::bridged("all") else { return };
+    let Some(net) = Net::joined("all") else { return };
     pair_both(&net, &[], &[]);
     let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
     net.wait_echo(&a, &b);
@@ -44,7 +47,7 @@ fn two_machines_pair_come_up_and_carry_everything_both_ways() {
 
 #[test]
 fn bare_ethernet_carries_a_link_as_well() {
-    let Some(net) = Net::bridged("ether") else { return };
+    let Some(net) = Net::joined("ether") else { return };
     pair_both(&net, &["--carrier", "ether"], &[]);
     let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
     net.wait_echo(&a, &b);
@@ -54,13 +57,13 @@ fn bare_ethernet_carries_a_link_as_well() {
 
 #[test]
 fn six_digits_pair_two_people_who_say_yes_and_nobody_else() {
-    let Some(net) = Net::bridged("digits") else { return };
+    let Some(net) = Net::joined("digits") else { return };
     pair_both(&net, &["--sas"], b"y\n");
     let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
     net.wait_echo(&a, &b);
     assert_eq!(a.show()["pairing"], "digits");
     drop((a, b));
-    let Some(net) = Net::bridged("no") else { return };
+    let Some(net) = Net::joined("no") else { return };
     let ends = net.pair([&["--sas"], &["--sas"]], [b"y\n", b"n\n"]);
     assert!(ends[1].0 == 1 && ends[1].1.contains("the digits differ"), "{ends:?}");
     assert_ne!(ends[0].0, 0);
@@ -96,7 +99,7 @@ fn a_man_in_the_middle_of_a_pairing_is_found_when_he_leaves() {
 /// Whichever side is killed, at whatever moment: the next exchange succeeds.
 #[test]
 fn a_side_that_is_killed_comes_back_into_the_link() {
-    let Some(net) = Net::bridged("kill") else { return };
+    let Some(net) = Net::joined("kill") else { return };
     pair_both(&net, &[], &[]);
     let kills: u32 = option_env!("MEZZA_TEST_KILLS").unwrap_or(KILLS).parse().unwrap();
     let mut sides = [Tunnel::up(&net, 0), Tunnel::up(&net, 1)];
@@ -122,8 +125,8 @@ fn a_side_that_is_killed_comes_back_into_the_link() {
 }
 
 #[test]
-fn two_daemons_on_one_state_folder_are_one_too_many() {
-    let Some(net) = Net::bridged("two") else { return };
+fn seka_51_two_daemons_on_one_state_folder_are_one_too_many() {
+    let Some(net) = Net::joined("two") else { return };
     pair_both(&net, &[], &[]);
     let _a = Tunnel::up(&net, 0);
     let (code, text) = net.run(0, &["up", "--check"]);
@@ -133,7 +136,7 @@ fn two_daemons_on_one_state_folder_are_one_too_many() {
 
 #[test]
 fn what_cannot_be_gets_its_text_and_its_code() {
-    let Some(net) = Net::bridged("texts") else { return };
+    let Some(net) = Net::joined("texts") else { return };
     for (args, code, said) in [
         (&["pair", "nosuch0"][..], 78, "there is no interface nosuch0"),
         (&["pair", "a0", "--to", "192.0.2.7"], 2, "pairing across a network needs --sas"),
@@ -154,7 +157,7 @@ fn what_cannot_be_gets_its_text_and_its_code() {
 /// A record that is damaged in both slots is set aside with the next step; the other links go on.
 #[test]
 fn a_damaged_record_is_set_aside() {
-    let Some(net) = Net::bridged("damaged") else { return };
+    let Some(net) = Net::joined("damaged") else { return };
     pair_both(&net, &[], &[]);
     let file = net.record(0);
     std::fs::write(&file, vec![0x55; 8_192]).unwrap();

@@ -6,6 +6,7 @@ mod show;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use nix::sys::prctl::set_no_new_privs;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -20,6 +21,7 @@ use crate::process::stop::until_stopped;
 use crate::servers::tunnel::config::{LinkSettings, state_of};
 use crate::servers::tunnel::control::LinkAsk;
 use crate::servers::tunnel::daemon::{FrameThreads, Started, TunnelOptions};
+use crate::servers::tunnel::metrics;
 
 /// The usual settings file.
 const SETTINGS: &str = "/etc/mezza/link.toml";
@@ -80,6 +82,8 @@ pub(super) fn ask(place: &LinkPlace, asked: &LinkAsk) -> Result<ControlLines, Fa
 
 fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
     memory::require_closed()?;
+    // Nothing that this process starts, ever, has more rights than it.
+    set_no_new_privs().map_err(|error| Fault::bug(format!("no_new_privs: {error}")))?;
     let options = Found::of(place)?.options(&asked.names, true);
     block_on(two_threads(), async {
         memory::say();
@@ -99,6 +103,9 @@ fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
         }
         if asked.check {
             return Ok(Exit::Done);
+        }
+        if let Some(address) = asked.metrics {
+            metrics::serve(address, started.asks.clone()).await?;
         }
         let (stop, stopped) = watch::channel(false);
         let running = started.run(stopped);

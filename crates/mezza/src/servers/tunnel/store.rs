@@ -290,3 +290,45 @@ impl StoreThread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::rng::OsRng;
+    use std::io::Read;
+
+    #[test]
+    fn seka_53_a_record_that_is_forgotten_is_overwritten_before_its_file_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = StateFolder::open(&folder.path().join("link"), &mut OsRng).expect("open");
+        let peer = LinkId::random(&mut OsRng);
+        let mut file = state.fresh(peer);
+        for byte in [1, 2, 3] {
+            file.write(&[byte; SEALED_BYTES]).expect("written");
+        }
+        let path = state.path(peer, "st");
+        let mut held = File::open(&path).expect("there");
+        let mut before = Vec::new();
+        held.read_to_end(&mut before).expect("read");
+        assert!(before.contains(&3) && before.contains(&2) && !before.contains(&1));
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        state.forget(&name).expect("forgotten");
+        assert!(!path.exists());
+        let mut after = vec![9; FILE_BYTES];
+        held.read_exact_at(&mut after, 0).expect("the content is still held");
+        assert!(after.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_folder_is_opened_by_one_process_and_keeps_key_and_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("link");
+        let state = StateFolder::open(&path, &mut OsRng).expect("open");
+        let (id, key) = (state.id(), fs::read(path.join("store.key")).expect("a key"));
+        let refused = StateFolder::open(&path, &mut OsRng).expect_err("locked");
+        assert_eq!(refused.code, Exit::Busy);
+        drop(state);
+        let again = StateFolder::open(&path, &mut OsRng).expect("open");
+        assert_eq!((again.id(), fs::read(path.join("store.key")).expect("a key")), (id, key));
+    }
+}

@@ -41,8 +41,8 @@ pub fn until(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
 }
 
 impl Net {
-    /// Both machines on one bridge.
-    pub fn bridged(test: &str) -> Option<Self> {
+    /// Both machines on one cable.
+    pub fn joined(test: &str) -> Option<Self> {
         let net = Self::split(test)?;
         net.join();
         Some(net)
@@ -77,14 +77,17 @@ impl Net {
         Some(net)
     }
 
-    /// M becomes a bridge between both machines.
+    /// M is gone: both machines are on one cable, with the interfaces of before.
     pub fn join(&self) {
-        let m = &self.names[2];
-        assert!(ip(&["-n", m, "link", "add", "br", "type", "bridge"]));
-        for port in ["ma", "mb"] {
-            assert!(ip(&["-n", m, "link", "set", "dev", port, "master", "br"]));
+        let [a, b, _] = self.names.each_ref().map(String::as_str);
+        for (side, ns) in [("a0", a), ("b0", b)] {
+            assert!(ip(&["-n", ns, "link", "del", "dev", side]));
         }
-        assert!(ip(&["-n", m, "link", "set", "br", "up"]));
+        let cable = ["netns", a, "type", "veth", "peer", "name", "b0", "netns", b];
+        assert!(ip(&[&["link", "add", "a0"], &cable[..]].concat()));
+        for (side, ns) in [("a0", a), ("b0", b)] {
+            assert!(ip(&["-n", ns, "link", "set", "dev", side, "up"]));
+        }
     }
 
     pub fn state(&self, side: usize) -> PathBuf {
