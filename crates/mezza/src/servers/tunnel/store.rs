@@ -6,6 +6,7 @@
 //!   store.key    0600   32 bytes: opens the records
 //!   id           0600   6 bytes: our name on links
 //!   peers/ID.st  0600   two slots, at 0 and 4,096: 256 sealed bytes each
+//!   peers/ID.next       the same of a pairing that replaces it, until that one stands
 //!   peers/ID.toml       interface and carrier of the pairing, for people
 //! ```
 
@@ -79,15 +80,28 @@ impl StateFolder {
     /// All pairings.
     ///
     /// # Errors
-    /// If the folder cannot be read.
+    /// If the folder cannot be read, or a pairing that was replaced cannot be put in its place.
     pub(crate) fn peers(&self) -> Result<Vec<StoredPeer>, Fault> {
+        for path in self.files("next")? {
+            let sealed = private::read(&path, FILE_BYTES).unwrap_or_default();
+            let stands =
+                self.newest(&path, &sealed).is_some_and(|((_, record), _)| record.accepted);
+            // A crash came before the place was taken, or the pairing never stood.
+            let done = if stands { put_in_place(&path) } else { fs::remove_file(&path) };
+            done.map_err(|error| private::cannot_write(&path, &error))?;
+        }
+        Ok(self.files("st")?.iter().map(|path| self.peer(path)).collect())
+    }
+
+    /// The files with this ending, in order.
+    fn files(&self, ending: &str) -> Result<Vec<PathBuf>, Fault> {
         let folder = self.root.join("peers");
         let entries =
             fs::read_dir(&folder).map_err(|error| private::cannot_read(&folder, &error))?;
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.retain(|path| path.extension().is_some_and(|ending| ending == "st"));
+        paths.retain(|path| path.extension().is_some_and(|found| found == ending));
         paths.sort();
-        Ok(paths.iter().map(|path| self.peer(path)).collect())
+        Ok(paths)
     }
 
     fn peer(&self, path: &Path) -> StoredPeer {
@@ -107,9 +121,24 @@ impl StateFolder {
         Some(((seq, record), file))
     }
 
-    /// The file of a pairing that has none yet; a left-over of one that never stood is replaced.
+    /// The file of a pairing under way. Where there is one of this device already, that one stays as it
+    /// is until [`StateFolder::stands`] says that the new pairing does (SEKA-31).
     pub(crate) fn fresh(&self, peer: LinkId) -> PeerFile {
-        PeerFile { file: None, path: self.path(peer, "st"), newest: 1 }
+        let path = self.path(peer, "st");
+        let path = if path.exists() { self.path(peer, "next") } else { path };
+        PeerFile { file: None, path, newest: 1 }
+    }
+
+    /// The new pairing with this device stands: its file takes the place of an older one.
+    ///
+    /// # Errors
+    /// 73 if it cannot be written.
+    pub(crate) fn stands(&self, peer: LinkId) -> Result<(), Fault> {
+        let path = self.path(peer, "next");
+        if !path.exists() {
+            return Ok(());
+        }
+        put_in_place(&path).map_err(|error| private::cannot_write(&path, &error))
     }
 
     /// What a person reads of a pairing beside its record.
@@ -172,6 +201,17 @@ fn load_id(path: &Path, rng: &mut dyn CryptoRng) -> Result<LinkId, Fault> {
 fn damaged(path: &Path) -> Fault {
     let text = format!("{} is damaged", path.display());
     Fault::new(Exit::Malformed, text, "restore it, or move the whole folder away and pair again")
+}
+
+/// Overwrites the record that is replaced, and renames the new one to its name.
+fn put_in_place(next: &Path) -> io::Result<()> {
+    let path = next.with_extension("st");
+    if let Ok(old) = OpenOptions::new().write(true).open(&path) {
+        old.write_all_at(&[0; FILE_BYTES], 0)?;
+        old.sync_all()?;
+    }
+    fs::rename(next, &path)?;
+    sync_folder(&path)
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {
@@ -317,6 +357,30 @@ mod tests {
         let mut after = vec![9; FILE_BYTES];
         held.read_exact_at(&mut after, 0).expect("the content is still held");
         assert!(after.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_pairing_that_is_replaced_stays_until_the_new_one_stands() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = StateFolder::open(&folder.path().join("link"), &mut OsRng).expect("open");
+        let peer = LinkId::random(&mut OsRng);
+        state.fresh(peer).write(&[1; SEALED_BYTES]).expect("written");
+        let old = fs::read(state.path(peer, "st")).expect("there");
+        state.fresh(peer).write(&[2; SEALED_BYTES]).expect("written");
+        assert_eq!(fs::read(state.path(peer, "st")).expect("there"), old);
+        state.stands(peer).expect("in its place");
+        assert_eq!(
+            fs::read(state.path(peer, "st")).expect("there")[..SEALED_BYTES],
+            [2; SEALED_BYTES]
+        );
+        // One that never stood goes at the next start; what is there stays.
+        state.fresh(peer).write(&[3; SEALED_BYTES]).expect("written");
+        assert_eq!(state.peers().expect("read").len(), 1);
+        assert!(!state.path(peer, "next").exists());
+        assert_eq!(
+            fs::read(state.path(peer, "st")).expect("there")[..SEALED_BYTES],
+            [2; SEALED_BYTES]
+        );
     }
 
     #[test]

@@ -30,7 +30,8 @@ impl Daemon {
         }
         let replaced = same.map(|(number, (_, id))| (*number, *id));
         let free = (0..=u16::MAX).find(|number| !known.contains_key(number)).unwrap_or(u16::MAX);
-        let link = replaced.map_or(free, |(number, _)| number);
+        // A number of its own: the link that is replaced runs on until the new pairing stands.
+        let link = free;
         let own = self.folder.id();
         let mut settings = PairingSettings::new(own, &ask.name, link);
         settings.sas = ask.sas;
@@ -88,16 +89,8 @@ impl Daemon {
         let mut note = PairNote::new(&ask.name, &ask.on, ask.carrier);
         note.listen = self.options.settings.plan(&note)?.listen;
         note.keep(&self.folder.notes(id))?;
-        let old = self.links.remove(&link).map(|old| {
-            old.shared.send_under(None);
-            let _ = netlink::delete(old.shared.tap.name());
-            old.peer.record().peer
-        });
-        let old = old.or_else(|| self.idle.remove(&link).map(|(_, id)| id));
-        if let Some(old) = old.filter(|old| *old != id) {
-            let file = data_encoding::HEXLOWER.encode(old.as_bytes());
-            self.folder.forget(&format!("{file}.st"))?;
-        }
+        self.end_replaced(&ask.name, link, id)?;
+        self.folder.stands(id)?;
         let _ = peer.handle(PeerInput::Heard(endpoint.stored()), now, &mut OsRng);
         let value = json!({
             "event": "paired", "name": ask.name, "peer": id.to_string(),
@@ -112,6 +105,25 @@ impl Daemon {
         }
         answer.line(&value);
         Ok(())
+    }
+
+    /// The link of this name that a new pairing replaces goes, with its record unless the new one is of
+    /// the same device and takes its place.
+    fn end_replaced(&mut self, name: &str, link: u16, id: LinkId) -> Result<(), Fault> {
+        let known = self.known();
+        let old = known.iter().find(|(number, (known, _))| **number != link && known == name);
+        let Some((number, (_, old))) = old else { return Ok(()) };
+        if let Some(running) = self.links.remove(number) {
+            running.shared.send_under(None);
+            netlink::delete(running.shared.tap.name())?;
+        }
+        self.idle.remove(number);
+        self.store.close(*number);
+        if *old == id {
+            return Ok(());
+        }
+        let file = data_encoding::HEXLOWER.encode(old.as_bytes());
+        self.folder.forget(&format!("{file}.st"))
     }
 }
 
