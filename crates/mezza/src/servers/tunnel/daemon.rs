@@ -71,6 +71,8 @@ pub(crate) struct Daemon {
     idle: BTreeMap<u16, (String, LinkId)>,
     carriers: BTreeMap<CarrierPlace, CarrierEntry>,
     pairing: Option<PairingRun>,
+    /// Whether a pairing stands that was made by this process.
+    paired: bool,
     events: mpsc::Sender<TunnelEvent>,
     followers: Vec<(Option<String>, ControlAnswer)>,
     used_due: Time,
@@ -140,6 +142,7 @@ impl Started {
             idle: BTreeMap::new(),
             carriers: BTreeMap::new(),
             pairing: None,
+            paired: false,
             events: events.clone(),
             followers: Vec::new(),
             used_due: now,
@@ -476,7 +479,7 @@ impl Shell for Daemon {
 
     fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
         // `pair` alone ends with its pairing.
-        let over = !self.options.serve && self.pairing.is_none() && !self.idle.is_empty();
+        let over = !self.options.serve && self.paired;
         over.then_some(Ok(Exit::Done))
     }
 

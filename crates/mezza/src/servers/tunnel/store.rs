@@ -141,6 +141,18 @@ impl StateFolder {
         put_in_place(&path).map_err(|error| private::cannot_write(&path, &error))
     }
 
+    /// A pairing with this device came to nothing: nothing of it is kept.
+    pub(crate) fn discard(&self, peer: LinkId) {
+        let (next, path) = (self.path(peer, "next"), self.path(peer, "st"));
+        if next.exists() {
+            let _ = fs::remove_file(&next);
+        } else if let StoredPeer::Sound(stored, _) = self.peer(&path)
+            && !stored.1.accepted
+        {
+            let _ = fs::remove_file(&path);
+        }
+    }
+
     /// What a person reads of a pairing beside its record.
     pub(crate) fn notes(&self, peer: LinkId) -> PathBuf {
         self.path(peer, "toml")

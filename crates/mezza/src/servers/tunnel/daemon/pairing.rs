@@ -70,6 +70,10 @@ impl Daemon {
         }
         if let Some(fault) = failed {
             run.tell(&fault);
+            if let Some(found) = run.found {
+                self.store.close(run.link);
+                self.folder.discard(found);
+            }
             self.pairing = None;
             return if self.options.serve { Ok(()) } else { Err(fault) };
         }
@@ -103,6 +107,7 @@ impl Daemon {
         } else {
             self.idle.insert(link, (ask.name.clone(), id));
         }
+        self.paired = true;
         answer.line(&value);
         Ok(())
     }
