@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_core::Time;
+use mezza_seka::session::index_of;
 use mezza_seka::suite::{FrameKey, LinkSuite};
 use mezza_seka::wire::{DATA_OVERHEAD_BYTES, names_of};
 use mezza_seka::{LinkId, PairingInput, Peer, PeerEvent, PeerInput};
@@ -20,7 +21,7 @@ use super::config::{CarrierKind, LinkPlan, LinkSettings, PairNote};
 use super::control::{LinkAsk, LinkJson, show};
 use super::link::Link;
 use super::pair::PairingRun;
-use super::shared::{LinkShared, OpenEntry, SessionTable};
+use super::shared::{LinkShared, SessionTable, Welcome};
 use super::store::{StateFolder, StoreThread, StoredPeer};
 use super::tap::Tap;
 use super::{Suite, TunnelEvent, netlink, receive, transmit};
@@ -254,6 +255,7 @@ impl Daemon {
         link.input(PeerInput::Wall(self.moment().wall.ms()), now);
         link.input(PeerInput::Carrier(true), now);
         self.links.insert(number, link);
+        self.publish();
         Ok(())
     }
 
@@ -275,19 +277,26 @@ impl Daemon {
         Ok(carrier)
     }
 
-    /// Publishes the open sessions of all links to the threads of their carriers.
+    /// Publishes to the threads of all carriers what may arrive over them.
     fn publish(&self) {
         for entry in self.carriers.values() {
             let of = |link: &&Link| Arc::ptr_eq(&link.shared.carrier, &entry.carrier);
-            let open: Vec<OpenEntry> =
-                self.links.values().filter(of).flat_map(|link| link.open.iter().cloned()).collect();
-            entry.table.store(Arc::new(open));
+            let links = || self.links.values().filter(of);
+            let pairing = self.pairing.as_ref();
+            entry.table.store(Arc::new(Welcome {
+                open: links().flat_map(|link| link.open.iter().cloned()).collect(),
+                peers: links().map(|link| link.peer.record().peer).collect(),
+                pairs: pairing.is_some_and(|run| Arc::ptr_eq(&run.carrier, &entry.carrier)),
+            }));
         }
     }
 
     /// A frame of pairing or exchange: by its names to the link, or to the pairing.
     fn frame(&mut self, interface: u32, from: Endpoint, frame: Vec<u8>) {
         let now = self.moment().boot;
+        if let (Some(_), Some(run)) = (index_of(&frame), &mut self.pairing) {
+            return run.frame(frame, from, now);
+        }
         let Some((sender, _)) = names_of(&frame) else { return };
         let of = |link: &&mut Link| {
             link.peer.record().peer == sender && link.shared.carrier.interface() == interface

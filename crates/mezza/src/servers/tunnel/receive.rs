@@ -8,14 +8,14 @@ use std::sync::Arc;
 use mezza_seka::offload::{Assembler, JOINED_MAX, JoinedRun, Joiner, TextPlace};
 use mezza_seka::session::index_of;
 use mezza_seka::suite::FrameKey;
-use mezza_seka::wire::{DATA_HEADER_BYTES, HANDSHAKE_BYTES_MAX, kind_of};
+use mezza_seka::wire::{DATA_HEADER_BYTES, DATA_OVERHEAD_BYTES, HANDSHAKE_BYTES_MAX, kind_of};
 use mezza_seka::{FrameError, LinkSession, Opener};
 use tokio::sync::mpsc;
 
 use super::TunnelEvent;
 use super::address::Endpoint;
 use super::carrier::{Batch, Carrier, READ_BYTES};
-use super::shared::{Drop, LinkShared, OpenEntry, SessionTable};
+use super::shared::{Drop, LinkShared, SessionTable, Welcome};
 use super::tap::may_pass;
 
 /// A session of this thread.
@@ -35,7 +35,7 @@ struct Receiver<F> {
     carrier: Arc<Carrier>,
     table: Arc<SessionTable>,
     /// The table that `open` was made from.
-    seen: Arc<Vec<OpenEntry>>,
+    seen: Arc<Welcome>,
     /// By the index that stands in frames.
     open: BTreeMap<u32, Opening<F>>,
     events: mpsc::Sender<TunnelEvent>,
@@ -90,13 +90,20 @@ impl<F: FrameKey> Receiver<F> {
         for range in &batch.frames {
             let frame = &mut buffer[range.clone()];
             if kind_of(frame).is_some() && frame.len() <= HANDSHAKE_BYTES_MAX {
-                let frame = frame.to_vec();
-                // A full queue drops it (SEKA-72): who has something to say repeats it.
-                let interface = self.carrier.interface();
-                let _ = self.events.try_send(TunnelEvent::Frame { interface, from, frame });
+                if self.seen.hears(frame) {
+                    self.tell(frame.to_vec(), from);
+                }
                 continue;
             }
             let Some(index) = index_of(frame) else { continue };
+            // The first frame under the session of a pairing, which has no link yet.
+            if self.seen.pairs
+                && frame.len() == DATA_OVERHEAD_BYTES
+                && !self.open.contains_key(&index)
+            {
+                self.tell(frame.to_vec(), from);
+                continue;
+            }
             if last != Some(index) {
                 self.finish(buffer, last);
                 last = Some(index);
@@ -106,15 +113,23 @@ impl<F: FrameKey> Receiver<F> {
         self.finish(buffer, last);
     }
 
+    /// Hands a frame to the control task. A full queue drops it (SEKA-72): who has something to say
+    /// repeats it.
+    fn tell(&self, frame: Vec<u8>, from: Endpoint) {
+        let interface = self.carrier.interface();
+        let _ = self.events.try_send(TunnelEvent::Frame { interface, from, frame });
+    }
+
     /// Sessions that are gone are forgotten with their keys, new ones are opened.
     fn refresh(&mut self) {
         let table = self.table.load_full();
         if Arc::ptr_eq(&table, &self.seen) {
             return;
         }
-        self.open
-            .retain(|_, open| table.iter().any(|entry| Arc::ptr_eq(&entry.session, &open.session)));
-        for entry in table.iter() {
+        self.open.retain(|_, open| {
+            table.open.iter().any(|entry| Arc::ptr_eq(&entry.session, &open.session))
+        });
+        for entry in &table.open {
             self.open.entry(entry.session.own_index()).or_insert_with(|| Opening {
                 link: Arc::clone(&entry.link),
                 session: Arc::clone(&entry.session),

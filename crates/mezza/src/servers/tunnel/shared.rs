@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Thread;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use mezza_seka::LinkSession;
+use mezza_seka::wire::names_of;
+use mezza_seka::{LinkId, LinkSession};
 
 use super::address::Endpoint;
 use super::carrier::Carrier;
@@ -132,5 +133,24 @@ pub(crate) struct OpenEntry {
     pub session: Arc<LinkSession>,
 }
 
-/// All sessions that frames of one carrier may arrive under; replaced as a whole.
-pub(crate) type SessionTable = ArcSwap<Vec<OpenEntry>>;
+/// What may arrive over one carrier.
+#[derive(Debug, Default)]
+pub(crate) struct Welcome {
+    /// Sessions that frames may arrive under.
+    pub open: Vec<OpenEntry>,
+    /// The peers whose exchange frames are heard.
+    pub peers: Vec<LinkId>,
+    /// A pairing is under way: frames of anybody are heard.
+    pub pairs: bool,
+}
+
+impl Welcome {
+    /// Whether a handshake frame is for the control task; all others never reach its queue (SEKA-72).
+    pub(super) fn hears(&self, frame: &[u8]) -> bool {
+        let sender = names_of(frame).map(|(sender, _)| sender);
+        self.pairs || sender.is_some_and(|sender| self.peers.contains(&sender))
+    }
+}
+
+/// What may arrive over one carrier; replaced as a whole.
+pub(crate) type SessionTable = ArcSwap<Welcome>;

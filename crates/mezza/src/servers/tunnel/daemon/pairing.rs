@@ -51,6 +51,7 @@ impl Daemon {
         let begin = (ask, carrier, answer.clone());
         let keys = (self.folder.key(), to);
         self.pairing = Some(PairingRun::begin(begin, settings, keys, (boot, wall)));
+        self.publish();
         Ok(())
     }
 
@@ -75,6 +76,7 @@ impl Daemon {
                 self.folder.discard(found);
             }
             self.pairing = None;
+            self.publish();
             return if self.options.serve { Ok(()) } else { Err(fault) };
         }
         if run.is_over(now)
@@ -103,11 +105,11 @@ impl Daemon {
         if self.options.serve {
             let plan = self.options.settings.plan(&note)?;
             self.bring_up(*peer, plan, now)?;
-            self.publish();
         } else {
             self.idle.insert(link, (ask.name.clone(), id));
         }
         self.paired = true;
+        self.publish();
         answer.line(&value);
         Ok(())
     }
