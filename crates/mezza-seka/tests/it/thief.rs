@@ -2,7 +2,7 @@
 //! document, carried out. The thief computes with code of his own (`attacker.rs`).
 
 use mezza_core::Time;
-use mezza_seka::wire::{HandshakeFrame, Ke1, Ke2, kind_of};
+use mezza_seka::wire::{Ke1, Ke2, kind_of};
 use mezza_seka::{PeerEvent, PeerInput};
 
 use crate::attacker::{ke2, secrets};
@@ -30,6 +30,9 @@ fn state(side: &Side<Default>) -> [u8; 32] {
 #[test]
 fn one_watched_exchange_with_good_dice_locks_the_thief_out() {
     let (mut sides, now) = paired::<Default>();
+    // The key that lay ready since the pairing is used up.
+    assert!(exchange(&mut sides, now));
+    let now = now.plus_ms(10_000);
     let stolen = state(&sides[0]);
     let (ke1, answer) = watched(&mut sides, now);
     let tapes = sides[0].tapes.clone();
