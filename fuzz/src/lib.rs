@@ -13,10 +13,10 @@ mod device;
 mod frames;
 mod guard;
 mod keyed_peer;
-mod mesh;
 #[path = "../../crates/mezza-seka/tests/it/stage.rs"]
 #[expect(dead_code, reason = "the link's own tests use the rest")]
 mod link_stage;
+mod mesh;
 mod mixnet;
 mod mixnet_decoders;
 #[path = "../../crates/mezza-messenger/tests/it/model.rs"]
