@@ -11,6 +11,7 @@ mod conversation;
 mod decoders;
 mod device;
 mod frames;
+mod hibe;
 mod keyed_peer;
 mod mixnet;
 mod mixnet_decoders;
@@ -45,6 +46,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "envelope", run: decoders::envelope, seeds: decoders::envelope_seeds },
     Target { name: "window", run: decoders::window, seeds: decoders::window_seeds },
     Target { name: "list", run: decoders::list, seeds: decoders::list_seeds },
+    Target { name: "hibe_card", run: hibe::card, seeds: hibe::card_seeds },
+    Target { name: "hibe_envelope", run: hibe::envelope, seeds: hibe::envelope_seeds },
+    Target { name: "hibe_detect", run: hibe::detect, seeds: hibe::detect_seeds },
+    Target { name: "hibe_store", run: hibe::store, seeds: hibe::store_seeds },
+    Target { name: "hibe_tree", run: hibe::operations, seeds: operations::seeds },
     Target { name: "frames", run: frames::frames, seeds: frames::frame_seeds },
     Target {
         name: "mix_frames",

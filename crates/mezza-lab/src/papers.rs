@@ -9,6 +9,9 @@ const SIGNAL: &str = include_str!("../papers/signal.toml");
 /// Values of "Vuvuzela Reproduction", and of SOSP 2015 as context.
 const VUVUZELA: &str = include_str!("../papers/vuvuzela.toml");
 
+/// Values of "FoSAM".
+const FOSAM: &str = include_str!("../papers/fosam.toml");
+
 /// The largest difference that rounding to a nanosecond explains.
 const ROUNDING: f64 = 0.51;
 
@@ -68,6 +71,30 @@ impl Column {
 /// If the file is damaged.
 pub fn signal() -> Result<Vec<Column>> {
     Ok(toml::from_str::<Paper>(SIGNAL)?.column)
+}
+
+/// One row of FoSAM's table 1, in milliseconds.
+#[derive(Clone, Debug, Deserialize)]
+pub struct MicroRow {
+    /// The operation.
+    pub name: String,
+    /// The column of the laptop.
+    pub thinkpad: f64,
+    /// The column of the telephone.
+    pub pixel6: f64,
+}
+
+#[derive(Deserialize)]
+struct MicroTable {
+    row: Vec<MicroRow>,
+}
+
+/// All rows of FoSAM's table 1.
+///
+/// # Errors
+/// If the file is damaged.
+pub fn fosam() -> Result<Vec<MicroRow>> {
+    Ok(toml::from_str::<MicroTable>(FOSAM)?.row)
 }
 
 /// One value that the reproduction of Vuvuzela prints.

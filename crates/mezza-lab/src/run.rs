@@ -2,6 +2,8 @@
 
 mod asa;
 mod experiment;
+mod fosam;
+mod hibe;
 mod leak;
 mod options;
 mod signal;
@@ -42,12 +44,14 @@ pub struct Order {
 }
 
 /// The papers and their experiments.
-const PAPERS: [(&str, &[Experiment]); 5] = [
+const PAPERS: [(&str, &[Experiment]); 7] = [
     ("signal", signal::ALL),
     ("vuvuzela", vuvuzela::ALL),
     ("sosp15", vuvuzela::SOSP15),
     ("wires", leak::ALL),
     ("attacks", asa::ALL),
+    ("fosam", fosam::ALL),
+    ("hibe", hibe::ALL),
 ];
 
 /// All experiments.
@@ -200,7 +204,9 @@ mod tests {
     fn what_only_calculates_is_declared() {
         let calculated = all().filter(|experiment| !experiment.exclusive);
         let ids: Vec<_> = calculated.map(|experiment| experiment.id).collect();
-        assert_eq!(ids, ["signal-f5", "signal-f6", "vuvuzela-noise", "wire", "leak", "asa"]);
+        let (ours, attacks) = ids.split_at(6);
+        assert_eq!(ours, ["signal-f5", "signal-f6", "vuvuzela-noise", "wire", "leak", "asa"]);
+        assert!(attacks.iter().all(|id| id.starts_with("hibe-")) && attacks.len() == 12);
     }
 
     #[test]
