@@ -12,6 +12,7 @@ mod decoders;
 mod device;
 mod frames;
 mod guard;
+mod hibe;
 mod keyed_peer;
 #[path = "../../crates/mezza-seka/tests/it/stage.rs"]
 #[expect(dead_code, reason = "the link's own tests use the rest")]
@@ -51,6 +52,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "envelope", run: decoders::envelope, seeds: decoders::envelope_seeds },
     Target { name: "window", run: decoders::window, seeds: decoders::window_seeds },
     Target { name: "list", run: decoders::list, seeds: decoders::list_seeds },
+    Target { name: "hibe_card", run: hibe::card, seeds: hibe::card_seeds },
+    Target { name: "hibe_envelope", run: hibe::envelope, seeds: hibe::envelope_seeds },
+    Target { name: "hibe_detect", run: hibe::detect, seeds: hibe::detect_seeds },
+    Target { name: "hibe_store", run: hibe::store, seeds: hibe::store_seeds },
+    Target { name: "hibe_tree", run: hibe::operations, seeds: operations::seeds },
     Target { name: "frames", run: frames::frames, seeds: frames::frame_seeds },
     Target { name: "guard_decoders", run: guard::decoders, seeds: guard::decoder_seeds },
     Target { name: "guard_machine", run: guard::machine, seeds: operations::seeds },

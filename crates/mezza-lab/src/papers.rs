@@ -75,6 +75,30 @@ pub fn signal() -> Result<Vec<Column>> {
     Ok(toml::from_str::<Paper>(SIGNAL)?.column)
 }
 
+/// One row of FoSAM's table 1, in milliseconds.
+#[derive(Clone, Debug, Deserialize)]
+pub struct MicroRow {
+    /// The operation.
+    pub name: String,
+    /// The column of the laptop.
+    pub thinkpad: f64,
+    /// The column of the telephone.
+    pub pixel6: f64,
+}
+
+#[derive(Deserialize)]
+struct MicroTable {
+    row: Vec<MicroRow>,
+}
+
+/// All rows of FoSAM's table 1.
+///
+/// # Errors
+/// If the file is damaged.
+pub fn fosam_microbenchmark() -> Result<Vec<MicroRow>> {
+    Ok(toml::from_str::<MicroTable>(FOSAM)?.row)
+}
+
 /// One value that the reproduction of Vuvuzela prints.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Value {

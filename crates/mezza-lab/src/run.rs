@@ -3,6 +3,7 @@
 mod asa;
 mod experiment;
 mod fosam;
+mod hibe;
 mod leak;
 mod options;
 mod signal;
@@ -44,8 +45,9 @@ pub struct Order {
 }
 
 /// The papers and their experiments.
-const PAPERS: [(&str, &[Experiment]); 7] = [
+const PAPERS: [(&str, &[Experiment]); 8] = [
     ("fosam", fosam::ALL),
+    ("hibe", hibe::ALL),
     ("signal", signal::ALL),
     ("vuvuzela", vuvuzela::ALL),
     ("sosp15", vuvuzela::SOSP15),
@@ -204,9 +206,14 @@ mod tests {
     fn what_only_calculates_is_declared() {
         let calculated = all().filter(|experiment| !experiment.exclusive);
         let ids: Vec<_> = calculated.map(|experiment| experiment.id).collect();
-        let fosam: &[_] = &fosam::ALL.iter().map(|experiment| experiment.id).collect::<Vec<_>>();
+        let calculated = |all: &[Experiment]| {
+            let all = all.iter().filter(|experiment| !experiment.exclusive);
+            all.map(|experiment| experiment.id).collect::<Vec<_>>()
+        };
         let others = ["signal-f5", "signal-f6", "vuvuzela-noise", "wire", "leak", "asa"];
-        assert_eq!(ids, [fosam, &others].concat());
+        let attacks = calculated(hibe::ALL);
+        assert!(attacks.iter().all(|id| id.starts_with("hibe-")) && attacks.len() == 12);
+        assert_eq!(ids, [calculated(fosam::ALL), attacks, others.to_vec()].concat());
     }
 
     #[test]

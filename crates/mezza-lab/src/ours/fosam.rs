@@ -15,11 +15,13 @@
 //! keygen  ratchet  encrypt  encrypt-0  decrypt
 //! ```
 
+use std::cell::RefCell;
 use std::hint::black_box;
+use std::rc::Rc;
 
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt as _, KeyInit as _};
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use bls12_381::{G1Affine, G1Projective, G2Affine, G2Projective, Gt, Scalar, pairing};
 use mezza_core::labelled_hash;
 use rand_chacha::ChaCha20Rng;
@@ -142,7 +144,7 @@ impl NodeKey {
     fn child(&self, bit: bool, rng: &mut ChaCha20Rng) -> Self {
         let (m, s, big_s) = (component(bit), draw(rng), draw(rng));
         let [d, big_d, e, big_e] = &self.levels[0];
-        let plus = |a: &G2Affine, b: &G2Affine, k: &Scalar| G2Affine::from(a + (b * k));
+        let plus = |a: &G2Affine, b: &G2Affine, k: &Scalar| G2Affine::from(a + b * k);
         let (u, v) = (plus(&self.user.u, d, &m), plus(&self.user.v, e, &m));
         let (big_u, big_v) = (plus(&self.big_u, big_d, &m), plus(&self.big_v, big_e, &m));
         let user = User {
@@ -246,6 +248,34 @@ fn key_at(root: NodeKey, path: &Path, rng: &mut ChaCha20Rng) -> User {
     path.0.iter().fold(root, |node, bit| node.child(*bit, rng)).user
 }
 
+/// What a receiver reads of a text in whose ciphertext the byte `at` was changed by `mask`.
+///
+/// # Errors
+/// A place behind the text.
+pub fn altered(text: &[u8], at: usize, mask: u8) -> Result<Vec<u8>> {
+    let mut rng = ChaCha20Rng::seed_from_u64(13);
+    let (public, root) = keygen(&mut rng);
+    let mut ciphertext = encrypt(&public, &Path::of(0), text, &mut rng);
+    *ciphertext.text.get_mut(at).context("a byte of the text")? ^= mask;
+    Ok(decrypt(&root.user, &ciphertext))
+}
+
+thread_local! {
+    /// The stack at a real epoch, which takes seconds to reach: each batch goes on where the last ended.
+    static AGED: RefCell<Option<Rc<RefCell<KeyStack>>>> = const { RefCell::new(None) };
+}
+
+fn aged() -> Rc<RefCell<KeyStack>> {
+    AGED.with_borrow_mut(|aged| {
+        let made = || {
+            let mut stack = KeyStack::fresh(12);
+            stack.forward(REAL, &mut ChaCha20Rng::seed_from_u64(12));
+            Rc::new(RefCell::new(stack))
+        };
+        Rc::clone(aged.get_or_insert_with(made))
+    })
+}
+
 /// One call of `op` on a text of `size` bytes.
 ///
 /// # Errors
@@ -256,9 +286,8 @@ pub fn prepare(op: &str, size: usize) -> Result<Call> {
     Ok(match op {
         "keygen" => Box::new(move |_| drop(black_box(keygen(&mut rng)))),
         "ratchet" => {
-            let mut stack = KeyStack::fresh(12);
-            stack.forward(REAL, &mut rng);
-            Box::new(move |_| stack.step(&mut rng))
+            let stack = aged();
+            Box::new(move |_| stack.borrow_mut().step(&mut rng))
         }
         "encrypt" | "encrypt-0" => {
             let (public, _) = keygen(&mut rng);

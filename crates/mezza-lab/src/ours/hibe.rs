@@ -12,9 +12,12 @@
 //! fp                            a thousand multiplications in Fp
 //! ```
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::rc::Rc;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use mezza_hibe::bkp::MasterSecret;
 use mezza_hibe::curve::fp_multiplications;
 use mezza_hibe::{
@@ -132,34 +135,65 @@ fn trial(by: u64, from: u64, body: &[u8]) -> Result<Call> {
 
 /// Epoch by epoch: whatever is derived on the way is in the mean.
 fn ratchet() -> Result<Call> {
-    let Receiver { mut tree, mut rng, .. } = Receiver::new(7)?.at(REAL)?;
+    let receiver = aged("ratchet")?;
     Ok(Box::new(move |_| {
+        let Receiver { tree, rng, .. } = &mut *receiver.borrow_mut();
         let floor = tree.floor().plus(1);
-        let prepared = tree.prepare(floor.plus(1), u32::MAX, &mut rng);
-        black_box((prepared.is_ok(), tree.erase_below(floor, &mut rng).is_ok()));
+        let prepared = tree.prepare(floor.plus(1), u32::MAX, rng);
+        black_box((prepared.is_ok(), tree.erase_below(floor, rng).is_ok()));
     }))
 }
 
 /// One step to an epoch that was prepared: a drop. The preparing is not in it.
 fn boundary() -> Result<Call> {
-    let Receiver { mut tree, mut rng, .. } = Receiver::new(8)?.at(REAL)?;
-    tree.prepare(REAL.plus(64), u32::MAX, &mut rng)?;
+    let receiver = aged("boundary")?;
+    {
+        let Receiver { tree, rng, .. } = &mut *receiver.borrow_mut();
+        tree.prepare(tree.floor().plus(64), u32::MAX, rng)?;
+    }
     Ok(Box::new(move |_| {
+        let Receiver { tree, rng, .. } = &mut *receiver.borrow_mut();
         let floor = tree.floor().plus(1);
-        black_box(tree.erase_below(floor, &mut rng).is_ok());
+        black_box(tree.erase_below(floor, rng).is_ok());
     }))
 }
 
 /// A stack that is as full as a tree gets while it ages.
 fn import() -> Result<Call> {
-    let Receiver { mut tree, mut rng, .. } = Receiver::new(9)?;
-    tree.prepare(Epoch(64), u32::MAX, &mut rng)?;
-    let delta = tree.pending().context("a new tree")?;
+    let receiver = kept("import", || {
+        let mut receiver = Receiver::new(9)?;
+        receiver.tree.prepare(Epoch(64), u32::MAX, &mut receiver.rng)?;
+        Ok(receiver)
+    })?;
+    let delta = receiver.borrow_mut().tree.export();
     let records = delta.put.into_iter().collect();
-    let card = CardBlock::decode(tree.card().as_bytes(), BlockPolicy::Product)?;
+    let card = CardBlock::decode(receiver.borrow().tree.card().as_bytes(), BlockPolicy::Product)?;
     Ok(Box::new(move |_| {
         black_box(KeyTree::import(&card, &delta.keyring, &records, 0).is_ok());
     }))
+}
+
+thread_local! {
+    /// Receivers that are dear to make, by their operation: each batch goes on where the last one ended.
+    static KEPT: RefCell<BTreeMap<&'static str, Rc<RefCell<Receiver>>>> = RefCell::default();
+}
+
+/// The receiver of an operation, made at its first batch.
+fn kept(
+    op: &'static str,
+    make: impl FnOnce() -> Result<Receiver>,
+) -> Result<Rc<RefCell<Receiver>>> {
+    if let Some(found) = KEPT.with_borrow(|kept| kept.get(op).cloned()) {
+        return Ok(found);
+    }
+    let made = Rc::new(RefCell::new(make()?));
+    KEPT.with_borrow_mut(|kept| kept.insert(op, Rc::clone(&made)));
+    Ok(made)
+}
+
+/// One at a real epoch.
+fn aged(op: &'static str) -> Result<Rc<RefCell<Receiver>>> {
+    kept(op, || Receiver::new(7)?.at(REAL))
 }
 
 /// The way of a fresh tree so many epochs forward, in one step.

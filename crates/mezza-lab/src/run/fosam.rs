@@ -1,4 +1,4 @@
-//! "FoSAM": its figures 3 to 8 and its table 2 with the engine that the program runs, and what colluders do
+//! "FoSAM": its table 1 beside another HIBE, its figures 3 to 8 and its table 2 with the engine that the program runs, and what colluders do
 //! to its clock.
 //!
 //! Each experiment prints its parameters, since the paper does not give the interval of its vote, its
@@ -8,6 +8,7 @@
 mod clocks;
 mod colluders;
 mod delivery;
+mod microbenchmark;
 mod table;
 
 use anyhow::Result;
@@ -78,6 +79,13 @@ pub const ALL: &[Experiment] = &[
         [2, 20, 900],
         delivery::festival,
     ),
+    Experiment::timed(
+        "fosam-t1",
+        "Table 1: encryption microbenchmark",
+        [10, 60, 150],
+        microbenchmark::run,
+    )
+    .beside(&["hohibe"]),
     Experiment::calculated(
         "fosam-t2",
         "Table 2: four devices, one far away",

@@ -13,6 +13,7 @@ use anyhow::Result;
 use super::experiment::{Experiment, Report};
 use crate::bench::Bench;
 use figures::{figure_5, figure_6};
+pub use poly::common_block;
 use tables::{file, hashes, short_text};
 
 /// All of them.

@@ -191,3 +191,6 @@ fn too_large(path: &Path) -> Fault {
     let text = format!("{} holds more than this program ever writes", path.display());
     Fault::new(Exit::Malformed, text, "see who else writes there")
 }
+
+#[cfg(test)]
+mod tests;

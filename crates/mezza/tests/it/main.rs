@@ -13,6 +13,7 @@ mod config;
 mod cpu;
 mod crowd;
 mod damaged;
+mod hibe;
 mod home;
 mod idle;
 mod kill;

@@ -108,10 +108,44 @@ impl PolyKey {
         None
     }
 
+    /// A one-time key as it comes out of ChaCha20 (RFC 8439, section 2.6).
+    fn of_bytes(key: &[u8; 32]) -> Self {
+        let half = |at: usize| u128::from_le_bytes(core::array::from_fn(|i| key[at + i]));
+        Self { r: half(0) & CLAMP, s: half(16) }
+    }
+
     /// The tag of any text under this key.
     pub fn tag(&self, aad: &[u8], text: &[u8]) -> [u8; 16] {
         polynomial(self.r, aad, text).wrapping_add(self.s).to_le_bytes()
     }
+}
+
+/// A block behind `text`, whole blocks without additional data, with which both one-time keys give the
+/// same tag, and that tag; `None` if no such block has 16 bytes. The tag is linear in the block.
+pub fn common_block(keys: [[u8; 32]; 2], text: &[u8]) -> Option<([u8; 16], [u8; 16])> {
+    let mut lengths = [0; 16];
+    lengths[8..].copy_from_slice(&(text.len() as u64 + 16).to_le_bytes());
+    let keys = keys.map(|key| PolyKey::of_bytes(&key));
+    let lines = keys.map(|PolyKey { r, s }| {
+        let r = Fe::of(r);
+        let sum = text.chunks(16).fold(Fe::ZERO, |sum, bytes| sum.add(block(bytes)).mul(r));
+        let constant = sum.add(Fe::TOP).mul(r).add(block(&lengths)).mul(r).add(Fe::of(s));
+        (constant, r.mul(r))
+    });
+    let [(c1, r1), (c2, r2)] = lines;
+    let inverse = r1.add(r2.neg()).power(Fe::INVERT);
+    let mut difference = c2.add(c1.neg()).add(Fe::TOP.mul(Fe::of(5)).neg());
+    for _ in -5..=5 {
+        let x = difference.mul(inverse);
+        let free = x.low.to_le_bytes();
+        let whole = [text, &free].concat();
+        let tags = keys.map(|key| key.tag(&[], &whole));
+        if x.high == 0 && tags[0] == tags[1] {
+            return Some((free, tags[0]));
+        }
+        difference = difference.add(Fe::TOP);
+    }
+    None
 }
 
 /// Up to 16 bytes as Poly1305 reads a padded block.

@@ -1,0 +1,185 @@
+//! Exhibits of FoSAM's cryptography: attacks that succeed on a weak variant, each beside the same attack
+//! on ours. `run hibe` is all of them.
+
+mod envelopes;
+mod receivers;
+mod tree;
+
+use anyhow::{Context as _, Result};
+use mezza_hibe::bkp::{MasterSecret, base, header};
+use mezza_hibe::curve::{Fr, G1Affine, G2, G2Affine};
+use mezza_hibe::pairing::{HEADER_BYTES, PairingEngine as _, PairingKernel};
+use mezza_hibe::shape::Path;
+use mezza_hibe::{
+    Bucket, CardBlock, EnvelopeKey, Epoch, HeldKeys, KeyTree, Shape, System, Tick, TreeProfile,
+};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+
+use super::experiment::{Experiment, Report};
+use crate::shape::Claim;
+
+/// All of them.
+pub const ALL: &[Experiment] = &[
+    Experiment::calculated(
+        "hibe-who-is-it",
+        "a public test names the receiver",
+        [2, 15, 30],
+        receivers::who_is_it,
+    )
+    .beside(&["hohibe"]),
+    Experiment::calculated(
+        "hibe-siblings",
+        "two keys give back their parent's",
+        [1; 3],
+        tree::siblings,
+    ),
+    Experiment::calculated(
+        "hibe-shared-t",
+        "two keys recognise their parent's envelopes",
+        [1; 3],
+        tree::shared_t,
+    ),
+    Experiment::calculated(
+        "hibe-sleeper",
+        "a device is seized after a pause",
+        [2, 3, 3],
+        tree::sleeper,
+    ),
+    Experiment::calculated(
+        "hibe-flip",
+        "bits of a ciphertext are changed",
+        [1, 2, 4],
+        envelopes::flip,
+    ),
+    Experiment::calculated(
+        "hibe-salamander",
+        "one body opens as two texts",
+        [1; 3],
+        envelopes::salamander,
+    ),
+    Experiment::calculated(
+        "hibe-infinity",
+        "a header of infinite points",
+        [1; 3],
+        envelopes::infinity,
+    ),
+    Experiment::calculated(
+        "hibe-second-form",
+        "the same text in other bytes",
+        [1; 3],
+        envelopes::second_form,
+    ),
+    Experiment::calculated("hibe-label", "a label sorts receivers", [1; 3], receivers::label),
+    Experiment::calculated(
+        "hibe-clocks",
+        "clocks that freeze keys or burn them",
+        [1; 3],
+        tree::clocks,
+    ),
+    Experiment::calculated(
+        "hibe-forward",
+        "a message is passed on as if meant for another",
+        [1; 3],
+        envelopes::forward,
+    ),
+    Experiment::calculated("hibe-lent", "what a gateway's key tells", [2, 15, 60], receivers::lent),
+];
+
+/// The tick at which everything here happens.
+const NOW: Tick = Tick(59_500_803);
+
+/// Somebody with a tree.
+struct Person {
+    tree: KeyTree,
+    rng: ChaCha20Rng,
+}
+
+impl Person {
+    fn new(system: &System, seed: u64) -> Result<Self> {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let tree = KeyTree::create(system, Shape::Wide, TreeProfile::Minute, NOW, &mut rng)?;
+        Ok(Self { tree, rng })
+    }
+
+    fn card(&self) -> &CardBlock {
+        self.tree.card()
+    }
+
+    fn epoch(&self) -> Result<Epoch> {
+        Ok(self.card().epoch_of(NOW)?)
+    }
+
+    fn held(&mut self, epoch: Epoch, system: &System) -> Result<HeldKeys> {
+        let mut held = HeldKeys::new();
+        held.insert(self.tree.open_key(system, epoch, &mut self.rng)?);
+        Ok(held)
+    }
+}
+
+/// An envelope for a card.
+fn seal(
+    system: &System,
+    card: &CardBlock,
+    tick: Tick,
+    text: &[u8],
+    rng: &mut ChaCha20Rng,
+) -> Result<Vec<u8>> {
+    let key = EnvelopeKey::new(system, &card.at(tick)?, tick, rng)?;
+    Ok(key.seal(text, Bucket::SMALLEST, tick)?.into_bytes())
+}
+
+/// C of an identity with its coins, and K.
+fn encapsulated(
+    system: &System,
+    master: &MasterSecret,
+    path: &Path,
+    r: &Fr,
+) -> ([u8; HEADER_BYTES], Vec<u8>) {
+    let parameters = master.parameters(system);
+    let points = header(system, &parameters.identity(path), r);
+    let bytes: Vec<u8> = points.iter().flat_map(|point| point.to_affine().compress()).collect();
+    let k = base(&parameters).pow(r).to_bytes();
+    (core::array::from_fn(|i| bytes[i]), k.to_vec())
+}
+
+/// Points of a stored key: pieces of 96 bytes.
+fn points(stored: &[u8]) -> Result<Vec<G2>> {
+    let (points, _) = stored.as_chunks::<96>();
+    points.iter().map(|bytes| Ok(G2Affine::uncompress(bytes)?.to_point())).collect()
+}
+
+/// e(c0[0], v) e(c0[1], u) e(c1[0], -t0) e(c1[1], -t1) of a key t0 t1 u v.
+fn product(key: [&G2; 4], c: &[u8; HEADER_BYTES]) -> Result<Vec<u8>> {
+    let [t0, t1, u, v] = key;
+    let q = [v.to_affine(), u.to_affine(), t0.neg().to_affine(), t1.neg().to_affine()];
+    let prepared = PairingKernel::Lines.prepare(&q);
+    let products = PairingKernel::Lines.multi_pair(&prepared, &[c]);
+    Ok(products.into_iter().next().context("one product")??.to_vec())
+}
+
+/// A point of G1 plus (0, 2), which has order 3 and lies on the curve, outside of the subgroup.
+fn plus_order_3(bytes: &[u8; 48]) -> Result<[u8; 48]> {
+    let order_3 = [&[0x80], [0; 47].as_slice()].concat();
+    let order_3: &[u8; 48] = order_3.as_slice().try_into()?;
+    let sum = G1Affine::uncompress(bytes)?.to_point().add_affine(&G1Affine::uncompress(order_3)?);
+    Ok(sum.to_affine().compress())
+}
+
+/// Both columns of an exhibit: on the weak variant the attack has to succeed, on ours to fail.
+fn both(report: &mut Report, weak: (&str, String, bool), ours: (&str, String, bool)) {
+    let (weak_text, weak_found, succeeds) = weak;
+    let (ours_text, ours_found, fails) = ours;
+    report.say(format!("weak   {weak_text}: {weak_found}"));
+    report.say(format!("ours   {ours_text}: {ours_found}"));
+    report.shapes.push(Claim::is(
+        format!("the attack succeeds on: {weak_text}"),
+        weak_found,
+        succeeds,
+    ));
+    report.shapes.push(Claim::is(
+        format!("the attack fails on ours: {ours_text}"),
+        ours_found,
+        fails,
+    ));
+}

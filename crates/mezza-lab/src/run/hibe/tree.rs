@@ -1,0 +1,188 @@
+//! Keys that give back more than they are: siblings, clones, clocks.
+
+use anyhow::{Context as _, Result};
+use mezza_hibe::bkp::{DerivedKeys, MasterSecret, NodeKey};
+use mezza_hibe::curve::gt::Gt;
+use mezza_hibe::curve::{Fr, G2};
+use mezza_hibe::floor::ClockTrust;
+use mezza_hibe::shape::Path;
+use mezza_hibe::{
+    BlockPolicy, CardBlock, Epoch, FloorRule, HeldKeys, KeyTree, System, TreeProfile, Trial,
+    trial_open,
+};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+
+use super::{Person, both, encapsulated, points, product, seal};
+use crate::bench::Bench;
+use crate::run::experiment::Report;
+use crate::shape::Claim;
+
+/// Epochs of the pause.
+const PAUSE: u32 = 100;
+const HOUR_MS: u64 = 3_600_000;
+
+/// A node, its first two children as ours derives them, and the master key behind them.
+struct Family {
+    system: System,
+    master: MasterSecret,
+    parent: NodeKey,
+    children: [NodeKey; 2],
+}
+
+impl Family {
+    fn new() -> Result<Self> {
+        let (system, mut rng) = (System::new(), ChaCha20Rng::seed_from_u64(1));
+        let master = MasterSecret::random(5, &mut rng);
+        let parent = master.user_key(&system, &Path::root(), &mut rng);
+        let mut child = |m| match parent.derive(&parent.descend(&parent.sums(), m), &mut rng) {
+            DerivedKeys::Node(child) => Some(*child),
+            DerivedKeys::User(_) => None,
+        };
+        let children = [child(1).context("a node")?, child(2).context("a node")?];
+        Ok(Self { system, master, parent, children })
+    }
+
+    /// An envelope's header for the parent's epoch, and K.
+    fn target(&self) -> ([u8; 192], Vec<u8>) {
+        encapsulated(&self.system, &self.master, &Path::root(), &Fr::small(9))
+    }
+}
+
+/// 2 a - b.
+fn extrapolated(a: &G2, b: &G2) -> G2 {
+    a.small_mul(2).add(&b.neg())
+}
+
+/// The points `at`, `at` + 1 of a child as they are, and the two behind them extrapolated to the parent.
+fn parent_of(children: [&[G2]; 2], at: usize, c: &[u8; 192]) -> Result<Vec<u8>> {
+    let [first, second] = children;
+    let (u, v) = (
+        extrapolated(&first[at + 2], &second[at + 2]),
+        extrapolated(&first[at + 3], &second[at + 3]),
+    );
+    product([&first[at], &first[at + 1], &u, &v], c)
+}
+
+/// A child without fresh factors: t and T are the parent's.
+fn weak_child(parent: &[G2], m: u8) -> Vec<G2> {
+    let plus = |at: usize, level: usize| parent[at].add(&parent[level].small_mul(m));
+    let same = |at: usize| parent[at].small_mul(1);
+    // Stored order: t0 t1 u v T0 T1 uh V, then d D e E of the first level.
+    vec![same(0), same(1), plus(2, 8), plus(3, 10), same(4), same(5), plus(6, 9), plus(7, 11)]
+}
+
+/// A2: `u = 2 u_1 - u_2` is the parent's if both children have its t.
+pub fn siblings(_: &mut Bench) -> Result<Report> {
+    reconstruct(0, "delegation without s'", "two derived siblings")
+}
+
+/// A3: `uh = 2 uh_1 - uh_2` recognises the parent's envelopes if both children have its T.
+pub fn shared_t(_: &mut Bench) -> Result<Report> {
+    reconstruct(4, "delegation without S'", "two derived siblings")
+}
+
+/// The parent's user key (`at` 0) or detect key (`at` 4) from two children.
+fn reconstruct(at: usize, weak: &str, ours: &str) -> Result<Report> {
+    let (family, mut report) = (Family::new()?, Report::default());
+    let (c, k) = family.target();
+    let wanted = if at == 0 { k } else { Gt::one().to_bytes().to_vec() };
+    let parent = points(&family.parent.encode())?;
+    let weak_children = [1, 2].map(|m| weak_child(&parent, m));
+    let weak_found = parent_of([&weak_children[0], &weak_children[1]], at, &c)? == wanted;
+    let derived = [points(&family.children[0].encode())?, points(&family.children[1].encode())?];
+    let ours_found = parent_of([&derived[0], &derived[1]], at, &c)? == wanted;
+    let verb = if at == 0 { "opens" } else { "recognises" };
+    let told =
+        |found: bool| format!("{verb} the parent's epoch: {}", if found { "yes" } else { "no" });
+    both(&mut report, (weak, told(weak_found), weak_found), (ours, told(ours_found), !ours_found));
+    Ok(report)
+}
+
+/// A4: the whole key is cloned before it is moved past a pause.
+pub fn sleeper(_: &mut Bench) -> Result<Report> {
+    let (system, mut report) = (System::new(), Report::default());
+    let mut bob = Person::new(&system, 2)?;
+    let start = bob.epoch()?;
+    let copy = bob.tree.export();
+    let records = copy.put.into_iter().collect();
+    let card = CardBlock::decode(bob.card().as_bytes(), BlockPolicy::Product)?;
+    let clone = KeyTree::import(&card, &copy.keyring, &records, 0)?;
+    let now = start.plus(PAUSE);
+    bob.tree.erase_below(now.minus(1), &mut bob.rng)?;
+    let read = |tree: &KeyTree| -> Result<u32> {
+        let mut rng = ChaCha20Rng::seed_from_u64(3);
+        let mut count = 0;
+        for epoch in (start.0..now.0).map(Epoch) {
+            let tick = card.first_tick(epoch);
+            let envelope = seal(&system, &card, tick, b"of the pause", &mut rng)?;
+            let Ok(key) = tree.open_key(&system, epoch, &mut rng) else { continue };
+            let mut held = HeldKeys::new();
+            held.insert(key);
+            count += u32::from(matches!(trial_open(&system, &held, &envelope), Trial::Opened(_)));
+        }
+        Ok(count)
+    };
+    let (weak, ours) = (read(&clone)?, read(&bob.tree)?);
+    both(
+        &mut report,
+        ("the key before is cloned whole", format!("{weak} of {PAUSE} epochs read"), weak == PAUSE),
+        ("the user key of one epoch is kept", format!("{ours} of {PAUSE} epochs read"), ours == 1),
+    );
+    Ok(report)
+}
+
+/// A10: a clock that stands, and one that jumps, before a stack that follows it and before ours.
+pub fn clocks(_: &mut Bench) -> Result<Report> {
+    let mut report = Report::default();
+    let profile = TreeProfile::Minute;
+    let (start, day) = (Epoch(1_000), 24 * HOUR_MS);
+    let epochs = |ms: u64| u32::try_from(ms / profile.epoch_ms());
+    let rule = || FloorRule::new(profile, start, ClockTrust::GOOD, 0);
+
+    // The weak variant is the paper's algorithm: the key moves to the epoch of the clock.
+    let follows = |clock: Epoch| clock.minus(1).max(start);
+
+    // Freeze: the clock stands for a day.
+    let erased = |floor: Epoch| floor.0 - start.0;
+    let (frozen, _) = rule().floor(Some(start), day);
+    let least = epochs(day - ClockTrust::GOOD.slack_ms)?;
+    let told = |floor| format!("{} epochs of a day erased", erased(floor));
+    both(
+        &mut report,
+        ("freeze: the stack follows the clock", told(follows(start)), erased(follows(start)) == 0),
+        ("freeze: boot time counts too", told(frozen), erased(frozen) >= least),
+    );
+
+    // Burn: the clock jumps ten years ahead, in no time.
+    let jump = start.plus(10 * 365 * epochs(day)?);
+    let (burnt, held) = rule().floor(Some(jump), 0);
+    let told = |floor| format!("{} epochs burnt at once", erased(floor));
+    both(
+        &mut report,
+        (
+            "burn: the stack follows the clock",
+            told(follows(jump)),
+            erased(follows(jump)) > epochs(day)?,
+        ),
+        (
+            "burn: a person is asked",
+            format!("{}, {held:?}", told(burnt)),
+            burnt == start && held.is_some(),
+        ),
+    );
+
+    // Liars who drive it on minute by minute, for an hour.
+    let mut slow = rule();
+    let mut floor = start;
+    for minute in 0..60 {
+        let asked = Epoch(start.0 + 60 * (minute + 1));
+        floor = slow.floor(Some(asked), u64::from(minute) * 60_000).0;
+    }
+    let most = epochs(HOUR_MS + HOUR_MS / 2)? + epochs(HOUR_MS)? + 2;
+    let burnt = floor.0 - start.0;
+    report.say(format!("ours   burn by steps: {burnt} epochs in an hour, at most {most}"));
+    let text = "liars burn at most 1.5 times the time that passes, and an hour";
+    report.shapes.push(Claim::is(text, format!("{burnt} of {most}"), burnt <= most));
+    Ok(report)
+}

@@ -1,0 +1,216 @@
+//! `mezza hibe` from a shell: every command, every text of a wrong input, its exit code.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use mezza::testing::api::Exit;
+
+/// A folder with a passphrase, and what the commands of one test share.
+struct Shell {
+    folder: tempfile::TempDir,
+}
+
+/// What a command printed, and how it ended.
+struct Ended {
+    code: Option<i32>,
+    out: Vec<u8>,
+    err: String,
+}
+
+impl Ended {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.out).into_owned()
+    }
+
+    /// It ended so, and its error says that.
+    #[track_caller]
+    fn is(&self, code: Exit, part: &str) {
+        let found = (self.code, self.err.contains(part) || self.text().contains(part));
+        assert_eq!(found, (Some(code.number().into()), true), "{} {}", self.err, self.text());
+    }
+}
+
+impl Shell {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let pass = folder.path().join("pass");
+        fs::write(&pass, "correct horse battery").unwrap();
+        fs::set_permissions(&pass, fs::Permissions::from_mode(0o600)).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mezza"));
+        command.arg("hibe").args(words).current_dir(self.folder.path());
+        command.env("MEZZA_PASSPHRASE_FILE", self.path("pass"));
+        command.env("XDG_STATE_HOME", self.path("state")).env("MEZZA_HOME", self.path("home"));
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Ended {
+        self.feed(words, b"")
+    }
+
+    fn feed(&self, words: &[&str], input: &[u8]) -> Ended {
+        use std::io::Write as _;
+        let mut command = self.command(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A command that ends before it reads breaks the pipe.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        let ended = child.wait_with_output().unwrap();
+        let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+        Ended { code: ended.status.code(), out: ended.stdout, err }
+    }
+
+    /// A tree in `bob`, made at this tick.
+    fn keygen(&self, at: u32) {
+        let made = self.run(&["keygen", "--dir", "bob", "--at", &format!("tick:{at}")]);
+        made.is(Exit::Done, "erasure  E");
+    }
+
+    /// Seals for `bob` into a file.
+    fn seal(&self, text: &[u8], at: u32, file: &str) -> Ended {
+        let at = format!("tick:{at}");
+        self.feed(&["seal", "--card", "bob/card", "--at", &at, "--out", file], text)
+    }
+
+    fn open(&self, at: u32, files: &[&str]) -> Ended {
+        let at = format!("tick:{at}");
+        self.run(&[&["open", "--dir", "bob", "--at", &at], files].concat())
+    }
+}
+
+/// A tick in the year 2026.
+const NOW: u32 = 59_500_803;
+
+#[test]
+fn a_message_opens_in_its_minute_and_never_again() {
+    let shell = Shell::new();
+    shell.keygen(NOW);
+    let card = shell.run(&["card", "bob/card", "--out", "bob.png"]);
+    card.is(Exit::Done, "630 bytes, 624 of them public key; QR version 18");
+    // From a picture too.
+    shell.run(&["card", "bob.png"]).is(Exit::Done, "630 bytes");
+    let text = b"at the fountain\n";
+    let sealed = shell
+        .feed(&["seal", "--card", "bob.png", "--at", &format!("tick:{NOW}"), "--out", "e"], text);
+    sealed.is(Exit::Done, "506 bytes");
+    assert_eq!(fs::read(shell.path("e")).unwrap().len(), 506);
+    let opened = shell.open(NOW, &["e"]);
+    assert_eq!((opened.code, opened.out.as_slice()), (Some(0), &text[..]));
+    // The next minute is another key; the one before is kept for it.
+    shell.open(NOW + 1, &["e"]).is(Exit::Done, "opened");
+    let to = format!("tick:{}", NOW + 2);
+    let dry = shell.run(&["advance", "--dir", "bob", "--to", &to, "--dry-run"]);
+    dry.is(Exit::Done, "2 epochs would be erased");
+    shell.open(NOW + 1, &["e"]).is(Exit::Done, "opened");
+    shell.run(&["advance", "--dir", "bob", "--to", &to]).is(Exit::Done, "2 epochs erased");
+    shell.open(NOW, &["e"]).is(Exit::No, "are erased; ask the sender to send again");
+    let status = shell.run(&["status", "--dir", "bob", "--at", &to]);
+    status.is(Exit::Done, "next     nothing to derive");
+    let wiped = shell.run(&["wipe", "--dir", "bob"]);
+    wiped.is(Exit::Usage, "say it again with `--yes`");
+    shell.run(&["wipe", "--dir", "bob", "--yes"]).is(Exit::Done, "opens for nobody");
+    assert!(!shell.path("bob").exists());
+}
+
+#[test]
+fn wrong_input_gets_a_text_with_the_next_step() {
+    let shell = Shell::new();
+    shell.open(NOW, &["e"]).is(Exit::NotFound, "there is no tree in bob; make one");
+    shell.keygen(NOW);
+    let again = shell.run(&["keygen", "--dir", "bob"]);
+    again.is(Exit::CannotWrite, "there is a tree in bob already");
+    let card = fs::read(shell.path("bob/card")).unwrap();
+    fs::write(shell.path("short"), &card[..612]).unwrap();
+    let short = shell.run(&["card", "short"]);
+    short.is(Exit::Malformed, "card has 612 bytes, suite 1 needs 630; ask for the card again");
+    let long = shell.seal(&[7; 5_120], NOW, "e");
+    long.is(Exit::Malformed, "payload has 5120 bytes, an envelope holds 3830");
+    let early = shell.seal(b"x", NOW / 2_880 * 2_880 - 8, "e");
+    early.is(Exit::Config, "card starts 4 min in the future; your clock is behind");
+    let late =
+        shell.run(&["seal", "--card", "bob/card", "--at", "2099-01-01T00:00:00Z", "--out", "e"]);
+    late.is(Exit::No, "the life of this card ended on");
+    let far = shell.run(&["advance", "--dir", "bob", "--to", &format!("tick:{}", NOW + 2_882)]);
+    far.is(Exit::Usage, "this would erase 2882 epochs; repeat with --yes if the clock is right");
+    shell.seal(b"", NOW, "empty").is(Exit::Done, "506 bytes");
+    fs::write(shell.path("noise"), [7; 506]).unwrap();
+    let many = shell.open(NOW, &["noise", "none", "empty"]);
+    many.is(Exit::Done, "noise: malformed");
+    assert!(
+        many.err.contains("none: missing") && many.err.contains("empty: opened"),
+        "{}",
+        many.err
+    );
+    shell.open(NOW, &["none"]).is(Exit::NotFound, "missing");
+    let at = shell.run(&["status", "--dir", "bob", "--at", "10:41"]);
+    at.is(Exit::Usage, "write a time like 2026-11-25T10:41:00Z, or tick:N");
+}
+
+#[test]
+fn a_folder_that_was_touched_says_what_is_wrong() {
+    let shell = Shell::new();
+    shell.keygen(NOW);
+    let mode = |mode| {
+        fs::set_permissions(shell.path("bob/keyring"), fs::Permissions::from_mode(mode)).unwrap()
+    };
+    mode(0o644);
+    shell.open(NOW, &["e"]).is(Exit::Denied, "chmod 600");
+    mode(0o600);
+    let old = fs::read(shell.path("bob/keyring")).unwrap();
+    let record = first_record(&shell.path("bob/rec"));
+    let bytes = fs::read(&record).unwrap();
+    fs::remove_file(&record).unwrap();
+    let missing = shell.open(NOW, &["e"]);
+    missing.is(Exit::Malformed, "is missing; restore nothing from backups, make a new card");
+    fs::write(&record, bytes).unwrap();
+    fs::set_permissions(&record, fs::Permissions::from_mode(0o600)).unwrap();
+    shell.run(&["status", "--dir", "bob", "--at", &format!("tick:{NOW}")]).is(Exit::Done, "floor");
+    // A keyring that was put back is noticed.
+    let to = format!("tick:{}", NOW + 3);
+    shell.run(&["advance", "--dir", "bob", "--to", &to]).is(Exit::Done, "3 epochs erased");
+    let new = fs::read(shell.path("bob/keyring")).unwrap();
+    fs::write(shell.path("bob/keyring"), old).unwrap();
+    shell.open(NOW, &["e"]).is(Exit::Malformed, "make a new card with `mezza hibe keygen`");
+    fs::write(shell.path("bob/keyring"), &new[..100]).unwrap();
+    shell.open(NOW, &["e"]).is(Exit::Malformed, "its keyring is damaged");
+    fs::write(shell.path("bob/keyring"), new).unwrap();
+    fs::write(shell.path("pass"), "another passphrase").unwrap();
+    shell.open(NOW, &["e"]).is(Exit::Denied, "the passphrase is wrong");
+}
+
+#[test]
+fn a_lent_key_tells_and_does_not_open() {
+    let shell = Shell::new();
+    shell.keygen(NOW);
+    let at = format!("tick:{NOW}");
+    let long =
+        shell.run(&["detect-key", "--dir", "bob", "--at", &at, "--for", "23d", "--out", "k"]);
+    long.is(Exit::Usage, "say it again with `--yes`");
+    let lent = shell.run(&["detect-key", "--dir", "bob", "--at", &at, "--for", "2h", "--out", "k"]);
+    lent.is(Exit::Done, "covered");
+    let then = NOW + 150;
+    shell.seal(b"x", then, "e").is(Exit::Done, "506 bytes");
+    let then = format!("tick:{then}");
+    shell.run(&["detect", "--key", "k", "--at", &then, "e"]).is(Exit::Done, "e: match");
+    fs::write(shell.path("other"), [&[0x10, 0][..], &[7; 504]].concat()).unwrap();
+    shell.run(&["detect", "--key", "k", "--at", &then, "other"]).is(Exit::No, "other: ");
+    shell
+        .run(&["detect", "--key", "bob/card", "--at", &then, "e"])
+        .is(Exit::Malformed, "no file of detect keys");
+}
+
+fn first_record(folder: &Path) -> PathBuf {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files.swap_remove(0)
+}

@@ -1,0 +1,188 @@
+//! Card blocks, envelopes, detect keys, stored trees, and a tree that is driven by operations with crashes
+//! between them.
+
+use mezza_hibe::{
+    BlockPolicy, Bucket, CardBlock, Delta, DetectKey, EnvelopeKey, Epoch, HeldKeys, KeyTree,
+    RecordName, Shape, System, Tick, TreeProfile, Trial, trial_open,
+};
+use mezza_sim::operations::Operations;
+use rand_chacha::ChaCha8Rng;
+use rand_core::SeedableRng;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// A multiple of a day's ticks.
+const START: Tick = Tick(59_500_800);
+/// Epochs of the small tree.
+const EPOCHS: usize = 34;
+
+fn chance(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+fn tree(shape: Shape) -> KeyTree {
+    let tree = KeyTree::create(&System::new(), shape, TreeProfile::Minute, START, &mut chance(1));
+    tree.expect("a tree")
+}
+
+/// A receiver with held keys, and what was sealed for it.
+struct World {
+    system: System,
+    held: HeldKeys,
+    sealed: Vec<u8>,
+    lent: Vec<u8>,
+}
+
+fn world() -> &'static World {
+    static WORLD: OnceLock<World> = OnceLock::new();
+    WORLD.get_or_init(|| {
+        let (system, tree, mut rng) = (System::new(), tree(Shape::Wide), chance(2));
+        let mut held = HeldKeys::new();
+        for epoch in [0, 1, 2] {
+            held.insert(tree.open_key(&system, Epoch(epoch), &mut rng).expect("a key"));
+        }
+        let key = tree.card().at(START).expect("a key");
+        let key = EnvelopeKey::new(&system, &key, START, &mut rng).expect("a key");
+        let sealed = key.seal(b"hello", Bucket::SMALLEST, START).expect("an envelope").into_bytes();
+        let lent = tree.detect_key(Epoch(70), 4, &mut rng).expect("a key").encode().to_vec();
+        World { system, held, sealed, lent }
+    })
+}
+
+/// A card block that decodes has the bytes it came from.
+pub fn card(data: &[u8]) {
+    for policy in [BlockPolicy::Product, BlockPolicy::TestTree] {
+        if let Ok(card) = CardBlock::decode(data, policy) {
+            assert_eq!(card.as_bytes(), data);
+            assert!(card.end() > card.origin());
+        }
+    }
+}
+
+/// Both shapes.
+pub fn card_seeds() -> Vec<Vec<u8>> {
+    [Shape::Wide, Shape::Test].map(|shape| tree(shape).card().as_bytes().to_vec()).into()
+}
+
+/// Nothing opens but what was sealed.
+pub fn envelope(data: &[u8]) {
+    let world = world();
+    if let Trial::Opened(opened) = trial_open(&world.system, &world.held, data) {
+        assert_eq!((data, opened.payload.as_slice()), (world.sealed.as_slice(), &b"hello"[..]));
+    }
+}
+
+/// One of ours.
+pub fn envelope_seeds() -> Vec<Vec<u8>> {
+    vec![world().sealed.clone()]
+}
+
+/// A detect key that decodes encodes to the same bytes.
+pub fn detect(data: &[u8]) {
+    if let Ok(key) = DetectKey::decode(data) {
+        assert_eq!(key.encode().as_slice(), data);
+    }
+}
+
+/// One of ours.
+pub fn detect_seeds() -> Vec<Vec<u8>> {
+    vec![world().lent.clone()]
+}
+
+/// What a host has on its disk.
+#[derive(Clone, Default)]
+struct Disk {
+    keyring: Vec<u8>,
+    records: BTreeMap<RecordName, Vec<u8>>,
+}
+
+impl Disk {
+    /// The first `steps` file operations of a delta.
+    fn carry_out(&mut self, delta: &Delta, steps: usize) {
+        self.records.extend(delta.put.iter().take(steps).cloned());
+        if steps > delta.put.len() {
+            self.keyring.clone_from(&delta.keyring);
+        }
+        for name in delta.drop.iter().take(steps.saturating_sub(delta.put.len() + 1)) {
+            self.records.remove(name);
+        }
+    }
+
+    fn load(&self, card: &CardBlock) -> KeyTree {
+        KeyTree::import(card, &self.keyring, &self.records, 0).expect("whatever a crash left loads")
+    }
+}
+
+/// A small tree with its disk, stored once.
+fn stored() -> (CardBlock, Disk) {
+    let mut tree = tree(Shape::Test);
+    let delta = tree.pending().expect("a new tree");
+    let mut disk = Disk::default();
+    disk.carry_out(&delta, usize::MAX);
+    let card = CardBlock::decode(tree.card().as_bytes(), BlockPolicy::TestTree);
+    (card.expect("a card"), disk)
+}
+
+/// A keyring, then the bytes of its one record: what loads stores the same floor again.
+pub fn store(data: &[u8]) {
+    static STORED: OnceLock<(CardBlock, Disk)> = OnceLock::new();
+    let (card, disk) = STORED.get_or_init(stored);
+    let (keyring, record) = data.split_at_checked(disk.keyring.len()).unwrap_or((data, &[]));
+    let mut records = disk.records.clone();
+    if let (false, Some(first)) = (record.is_empty(), records.values_mut().next()) {
+        *first = record.to_vec();
+    }
+    if let Ok(mut tree) = KeyTree::import(card, keyring, &records, 0) {
+        let mut again = Disk::default();
+        again.carry_out(&tree.export(), usize::MAX);
+        assert_eq!(again.load(card).floor(), tree.floor());
+    }
+}
+
+/// A keyring alone, and one with its record.
+pub fn store_seeds() -> Vec<Vec<u8>> {
+    let (_, disk) = stored();
+    let record = disk.records.values().next().cloned().unwrap_or_default();
+    vec![disk.keyring.clone(), [disk.keyring, record].concat()]
+}
+
+/// Erase, expand, store with a crash or a failure anywhere, load again: the floor never goes back, what
+/// loads covers all that is not erased, and what is refused changes nothing.
+pub fn operations(data: &[u8]) {
+    let (card, mut disk) = stored();
+    let mut rng = chance(3);
+    let mut tree = disk.load(&card);
+    let mut ops = Operations::new(data);
+    for _ in 0..24 {
+        let Some(op) = ops.next(5) else { break };
+        let (floor, size) = (tree.floor(), tree.size());
+        let epoch = Epoch(ops.below(EPOCHS + 3) as u32);
+        match op {
+            0 => {
+                let done = tree.erase_below(epoch, &mut rng);
+                assert!(done.is_ok() || (tree.floor(), tree.size()) == (floor, size));
+            }
+            1 => drop(tree.prepare(epoch, ops.below(60) as u32, &mut rng)),
+            2 => {
+                if let Some(delta) = tree.pending() {
+                    disk.carry_out(&delta, usize::MAX);
+                    tree.confirm(delta.generation);
+                }
+            }
+            3 => {
+                // A write that fails half way; nobody confirms.
+                if let Some(delta) = tree.pending() {
+                    disk.carry_out(&delta, ops.below(40));
+                }
+            }
+            _ => {
+                let before = disk.load(&card).floor();
+                tree = disk.load(&card);
+                assert!(tree.floor() == before && before.0 as usize <= EPOCHS);
+                continue;
+            }
+        }
+        assert!(tree.floor() >= floor);
+        assert!(tree.size().0 <= 320);
+    }
+}
