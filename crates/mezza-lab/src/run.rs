@@ -133,7 +133,26 @@ fn keep(out: &Path, experiment: &Experiment, report: &Report, value: &Value) -> 
     if let Some(plot) = &report.plot {
         write("plots", "svg", plot.svg())?;
     }
+    if experiment.is_page {
+        write("pages", "md", page(experiment, report, value))?;
+    }
     Ok(())
+}
+
+/// The experiment as a page of `docs/lab`: its table, its claims, and its figure beside it.
+fn page(experiment: &Experiment, report: &Report, value: &Value) -> String {
+    let (id, about) = (experiment.id, experiment.about);
+    let table = report.lines.join("\n");
+    let claims: Vec<String> =
+        report.shapes.iter().map(|claim| format!("    {}", claim.line())).collect();
+    let absent: Vec<String> = report.absent.iter().map(|why| format!("Not here: {why}.")).collect();
+    let plot = report.plot.as_ref().map_or(String::new(), |_| format!("\n![{about}]({id}.svg)\n"));
+    let (machine, profile) = (Hardware::this().id(), value["profile"].as_str().unwrap_or(""));
+    format!(
+        "# {about}\n\nMade by `mezza-lab run {id} --profile {profile}` on machine {machine}.\n\n```\n{table}\n```\n\n{}\n\n{}\n{plot}",
+        claims.join("\n"),
+        absent.join("\n")
+    )
 }
 
 fn print(experiment: &Experiment, report: &Report, profile: Profile) -> Result<()> {

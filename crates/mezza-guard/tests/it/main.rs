@@ -4,6 +4,7 @@
 mod coin;
 mod control;
 mod gkx;
+mod liar;
 mod link;
 mod machine;
 mod rules;

@@ -27,6 +27,8 @@ pub struct Experiment {
     /// Whether it measures time. If not, it calculates, simulates or compares, and may run beside
     /// others of that kind on all cores.
     pub exclusive: bool,
+    /// Whether it is also written as a page of `docs/lab`.
+    pub is_page: bool,
     /// Runs it.
     pub run: Run,
 }
@@ -34,12 +36,17 @@ pub struct Experiment {
 impl Experiment {
     /// An experiment that measures time.
     pub const fn timed(id: Text, about: Text, seconds: [u32; 3], run: Run) -> Self {
-        Self { id, about, rev: 1, peers: &[], seconds, exclusive: true, run }
+        Self { id, about, rev: 1, peers: &[], seconds, exclusive: true, is_page: false, run }
     }
 
     /// An experiment that measures no time.
     pub const fn calculated(id: Text, about: Text, seconds: [u32; 3], run: Run) -> Self {
         Self { exclusive: false, ..Self::timed(id, about, seconds, run) }
+    }
+
+    /// The experiment with a page of its own.
+    pub const fn on_page(self) -> Self {
+        Self { is_page: true, ..self }
     }
 
     /// The experiment with its peers.

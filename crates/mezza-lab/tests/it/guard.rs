@@ -54,13 +54,88 @@ fn the_attack_matrix_is_as_expected() {
     assert!(text.contains("10 open cells read every symbol, 15 closed ones chance"), "{text}");
 }
 
+/// Every row prints and none breaks; whether speeds hold is no question of a test.
+#[test]
+fn lab_1_the_rows_of_reverse_firewalls() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["goals", "guard", "--profile", "smoke", "--json"];
+    let output = lab(&args, folder.path());
+    let rows = super::values(&output);
+    assert_eq!(output.status.code(), Some(0), "{rows:#?}");
+    for id in ["T1", "T2", "T4", "T5", "T8"] {
+        assert!(rows.iter().any(|row| row["id"] == id), "{id}: {rows:#?}");
+    }
+    for row in &rows {
+        let measured = row["measured"].as_f64().is_some_and(f64::is_finite);
+        let goal = row["goal"].as_str().unwrap();
+        assert!(measured || (row["verdict"] == "PEER ABSENT" && goal.contains("OpenSSL")), "{row}");
+    }
+    let primes = rows.iter().find(|row| row["id"] == "T8").unwrap();
+    assert_eq!(primes["verdict"], "holds", "no clock decides it: {primes}");
+}
+
+/// Thesis, Sage, uniform and fast stand side by side, with the errors of the print beside them.
+#[test]
+fn guard_42_the_tables_show_the_thesis_beside_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let what = ["run", "thesis-t55", "thesis-t56", "thesis-f54", "--profile", "smoke"];
+    let output = lab(&what, folder.path());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for words in [
+        "thesis PC",
+        "EC_DH_Comm_FW         137.1    +63 %",
+        "printed: EC_EG            PC 35.5",
+        "   text: EC_EG            PC 35.3",
+        "erratum 17: both columns repeat table 5.5",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let page = std::fs::read_to_string(folder.path().join("pages/thesis-f54.md")).unwrap();
+    assert!(page.contains("![Figure 5.4: table 5.5](thesis-f54.svg)"), "{page}");
+    assert!(folder.path().join("plots/thesis-f54.svg").exists());
+}
+
+/// A search gives what its seed decides, writes it, and the check of the file says so.
+#[test]
+fn a_safe_prime_is_found_kept_and_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("prime");
+    let program = || std::process::Command::new(env!("CARGO_BIN_EXE_mezza-lab"));
+    let args = ["safe-prime", "--bits", "128", "--seed", "6f6e65", "--jobs", "2", "--out"];
+    let output = program().args(args).arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let vector = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/guard/safe-prime-128-one.txt");
+    let wanted = std::fs::read_to_string(vector).unwrap();
+    let found = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(found, wanted.trim_start_matches("kind: safe-prime\n"));
+    let check = |file: &std::path::Path| {
+        program().arg("check-prime").arg(file).output().unwrap().status.code()
+    };
+    assert_eq!(check(&file), Some(0));
+    for (text, code) in [
+        (found.replace("seed: 6f6e65", "seed: 6f6e66"), 1),
+        ("p: ffffffffffffffff\n".to_owned(), 1),
+        ("p: xyz\n".to_owned(), 65),
+        ("nothing\n".to_owned(), 65),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        assert_eq!(check(&file), Some(code));
+    }
+    assert_eq!(check(&folder.path().join("none")), Some(66));
+    for bits in ["60", "8200", "100"] {
+        let output = program().args(["safe-prime", "--bits", bits]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{bits}");
+    }
+}
+
 #[test]
 fn what_does_not_exist_is_answered_with_what_does() {
     for (args, says) in [
         (&["leak", "--variant", "rsa"][..], "there are: dh, dh-comm, eg"),
         (&["leak", "--firewall", "full"], "there are: none, fw"),
         (&["leak", "--element", "B"], "there are: A"),
-        (&["leak", "--group", "p256"], "there are: ristretto255"),
+        (&["leak", "--group", "p256"], "there are: ristretto255, modp3072"),
         (&["signal-f6", "--firewall", "fw"], "give them to wire, leak or asa alone"),
         (&["leak", "--lambda", "17"], "17 is not in 1..=16"),
     ] {
