@@ -6,3 +6,4 @@ mod oracle;
 mod pairs;
 mod regressions;
 mod town;
+mod vectors;
