@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod crowd;
+mod operations;
 mod oracle;
 mod pairs;
 mod regressions;
