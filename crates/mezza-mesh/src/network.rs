@@ -56,7 +56,7 @@ impl MeshNetwork {
     }
 
     /// Follows the clock: `mesh` is network time, µs since 1970.
-    pub(crate) fn follow(&mut self, mesh: u64) {
+    pub fn follow(&mut self, mesh: u64) {
         let day = (mesh / SECOND / DAY_S) as u32;
         if self.days[1].day != day {
             let day_keys = |day| DayKeys::new(&self.name, self.key.as_ref(), day);
@@ -65,17 +65,17 @@ impl MeshNetwork {
     }
 
     /// The network as beacons of today name it.
-    pub(crate) fn net(&self) -> [u8; 4] {
+    pub fn net(&self) -> [u8; 4] {
         self.days[1].net
     }
 
     /// Whether a beacon's network is this one: today's, and within an hour of midnight the other day's.
-    pub(crate) fn is_ours(&self, net: [u8; 4], mesh: u64) -> bool {
+    pub fn is_ours(&self, net: [u8; 4], mesh: u64) -> bool {
         self.near(mesh).any(|day| day.net == net)
     }
 
     /// Adds the check to a frame.
-    pub(crate) fn close(&self, frame: &mut Vec<u8>) {
+    pub fn close(&self, frame: &mut Vec<u8>) {
         if let Some(mac) = &self.days[1].mac {
             let check = check(mac, frame);
             frame.extend_from_slice(check.expose());
@@ -83,7 +83,7 @@ impl MeshNetwork {
     }
 
     /// The frame without its check; `None` if that is wrong.
-    pub(crate) fn open<'a>(&self, frame: &'a [u8], mesh: u64) -> Option<&'a [u8]> {
+    pub fn open<'a>(&self, frame: &'a [u8], mesh: u64) -> Option<&'a [u8]> {
         if !self.is_closed() {
             return Some(frame);
         }

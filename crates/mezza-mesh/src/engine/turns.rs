@@ -37,6 +37,9 @@ impl Engine {
     /// A person decided that the neighbours' clocks are right. Whether there was something to decide.
     pub fn trust_neighbours(&mut self, now: u64, table: &mut impl CellTable) -> bool {
         let moved = self.clock.trust_neighbours();
+        if !moved {
+            return false;
+        }
         self.expire_at = now;
         self.tick(now, table);
         moved

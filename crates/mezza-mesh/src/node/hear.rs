@@ -120,17 +120,27 @@ impl Node {
         let Self { links, engine, ids, .. } = self;
         let link = links.get_mut(&link).ok_or(Error::NoLink)?;
         // Who is gone in the engine is gone here.
-        link.names.retain(|name, (id, _)| engine.neighbour(*id).is_some_and(|n| n.name == *name));
-        let from = match link.names.get(&name).copied() {
+        let is_there = |name: &Name, id: NeighbourId| {
+            engine.neighbour(id).is_some_and(|neighbour| neighbour.name == *name)
+        };
+        let there = link.names.iter().filter(|(name, (id, _))| is_there(name, *id));
+        let (mut all, mut of_source) = (0, 0);
+        for (_, (_, bound)) in there {
+            all += 1;
+            of_source += usize::from(*bound == source);
+        }
+        let known = link.names.get(&name).copied().filter(|(id, _)| is_there(&name, *id));
+        let from = match known {
             Some((_, bound)) if bound != source => return Err(Error::Stranger),
             Some((from, _)) => from,
             None => {
-                let of_source = link.names.values().filter(|(_, bound)| *bound == source).count();
-                if of_source >= NAMES_PER_SOURCE {
+                if of_source >= NAMES_PER_SOURCE || (all >= NEIGHBOURS_MAX && now < link.replace_at)
+                {
                     return Err(Error::Full);
                 }
-                if link.names.len() >= NEIGHBOURS_MAX {
-                    give_place_away(link, engine, ids, now, rng)?;
+                link.names.retain(|name, (id, _)| is_there(name, *id));
+                if all >= NEIGHBOURS_MAX {
+                    give_place_away(link, engine, ids, now, rng);
                 }
                 let from = engine.meet(link.engine, name, now, ids);
                 link.names.insert(name, (from, source));
@@ -259,15 +269,11 @@ fn give_place_away(
     ids: &mut crate::table::ids::Ids,
     now: u64,
     rng: &mut dyn CryptoRng,
-) -> Result<(), Error> {
-    if now < link.replace_at {
-        return Err(Error::Full);
-    }
+) {
     link.replace_at = now + REPLACE;
     let at = (rng.next_u64() % link.names.len().max(1) as u64) as usize;
     if let Some((name, (id, _))) = link.names.iter().nth(at).map(|(name, place)| (*name, *place)) {
         link.names.remove(&name);
         engine.part(id, ids);
     }
-    Ok(())
 }

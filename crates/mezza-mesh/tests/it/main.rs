@@ -1,8 +1,10 @@
 //! The tests of the crate that need more than one of its modules.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod crowd;
+mod operations;
 mod oracle;
 mod pairs;
 mod regressions;
 mod town;
+mod vectors;

@@ -1,0 +1,110 @@
+//! A node beside peers that say anything: no panic, and what is refused changes nothing.
+
+use mezza_core::Machine;
+use mezza_mesh::node::{Input, LinkKind, NodeSettings, Output};
+use mezza_mesh::{Grade, Life, MeshCell, MeshNetwork, Node};
+use mezza_sim::{Operations, SimRng, Time, handle_checked, operations};
+use proptest::prelude::*;
+
+use crate::town::{START_MS, payload};
+
+/// Drives a node with what the bytes spell; how many frames were taken.
+fn drive(data: &[u8]) -> u32 {
+    let settings = NodeSettings { store_bytes: 16 * 512, ..NodeSettings::default() };
+    let mut node = Node::new(settings, MeshNetwork::new("open", None), Time::from_ms(1));
+    let (mut rng, mut now, mut taken) = (SimRng::new(1, 0), 1_000_u64, 0);
+    let mut operations = Operations::new(data);
+    let mut seen: Vec<Vec<u8>> = Vec::new();
+    for input in [up(0, LinkKind::Cast), rtc(0, Grade::Good)] {
+        node.handle(input, Time::from_ms(now), rng.rng()).unwrap();
+    }
+    while let Some(kind) = operations.next(12) {
+        let tick = node.status(Time::from_ms(now)).cur;
+        let is_frame = kind > 6;
+        let input = input(kind, tick, now, &mut operations, &seen);
+        let done = handle_checked(&mut node, input, Time::from_ms(now), rng.rng());
+        taken += u32::from(is_frame && done.is_ok());
+        now += [0, 1, 60, 1_500, 31_000][operations.below(5)];
+        node.wake(Time::from_ms(now), rng.rng());
+        while let Some(output) = node.poll() {
+            if let Output::Send { frame, .. } = output
+                && seen.len() < 64
+            {
+                seen.push(frame);
+            }
+        }
+    }
+    taken
+}
+
+fn up(link: u32, kind: LinkKind) -> Input {
+    Input::LinkUp { link, kind, frame_bytes_max: 1_200, delay_us: 0, room: 100 }
+}
+
+fn rtc(off_ms: u64, grade: Grade) -> Input {
+    Input::Rtc { time: Time::from_ms(START_MS + off_ms), grade }
+}
+
+fn input(
+    kind: usize,
+    tick: u32,
+    now: u64,
+    operations: &mut Operations<'_>,
+    seen: &[Vec<u8>],
+) -> Input {
+    let link = operations.below(3) as u32;
+    match kind {
+        0 => up(link, [LinkKind::Cast, LinkKind::CastAll, LinkKind::Stream][operations.below(3)]),
+        1 if operations.below(4) == 0 => Input::LinkDown { link },
+        2 => {
+            let off_ms = now + 1_000 * operations.below(200) as u64;
+            rtc(off_ms, [Grade::None, Grade::Poor, Grade::Fair, Grade::Good][operations.below(4)])
+        }
+        3 => {
+            let life = Life::ALL[operations.below(3)];
+            let tick = tick + operations.below(3) as u32;
+            let payload = payload(operations.below(2) as u8, tick, operations.byte());
+            Input::Originate { ticket: 1, life, tick, payload }
+        }
+        4 => {
+            let payload = payload(0, tick, operations.byte());
+            let cell = MeshCell::new(Life::Minute, tick, &payload).unwrap();
+            Input::Import { cell: cell.bytes().to_vec() }
+        }
+        5 => Input::Room { link, frames: operations.below(50) },
+        6 => [Input::TrustNeighbours, Input::Leave][operations.below(40) / 39].clone(),
+        _ => {
+            let source = operations.below(3) as u64;
+            Input::Frame { link: 0, source, bytes: frame(operations, seen) }
+        }
+    }
+}
+
+/// A frame that the node sent, under another name or damaged, or bytes.
+fn frame(operations: &mut Operations<'_>, seen: &[Vec<u8>]) -> Vec<u8> {
+    let known = seen.get(operations.below(seen.len())).filter(|_| operations.below(4) > 0);
+    let Some(known) = known else { return operations.bytes(40) };
+    let mut frame = known.clone();
+    let at = if frame[0] == 1 { 5 } else { 1 };
+    frame[at..at + 6].fill(operations.below(3) as u8);
+    if operations.below(4) == 0 {
+        let last = operations.below(frame.len());
+        frame[last] ^= operations.byte();
+    }
+    frame
+}
+
+#[test]
+fn long_lists_of_operations() {
+    let taken: u32 = operations::seeds().iter().map(|bytes| drive(bytes)).sum();
+    assert!(taken > 16, "{taken} frames were taken: the peers get somewhere");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_list_of_operations(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        drive(&bytes);
+    }
+}
