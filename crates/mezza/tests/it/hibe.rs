@@ -160,7 +160,7 @@ fn a_folder_that_was_touched_says_what_is_wrong() {
     let shell = Shell::new();
     shell.keygen(NOW);
     let mode = |mode| {
-        fs::set_permissions(shell.path("bob/keyring"), fs::Permissions::from_mode(mode)).unwrap()
+        fs::set_permissions(shell.path("bob/keyring"), fs::Permissions::from_mode(mode)).unwrap();
     };
     mode(0o644);
     shell.open(NOW, &["e"]).is(Exit::Denied, "chmod 600");
