@@ -95,6 +95,9 @@ pub struct EngineSettings {
     pub burst: u32,
     /// Whether it votes on the time.
     pub votes: bool,
+    /// Whether a neighbour has to hear a beacon before it takes anything else, as it does where names
+    /// are bound to addresses.
+    pub introduces: bool,
 }
 
 impl EngineSettings {
@@ -119,6 +122,7 @@ impl Default for EngineSettings {
             budgets: true,
             burst: 1,
             votes: true,
+            introduces: false,
         }
     }
 }
@@ -147,6 +151,10 @@ struct Link {
     /// Usual delay of a frame, µs.
     delay: u64,
     beacon_at: u64,
+    /// Nothing goes out before the first beacon of a name.
+    mute: bool,
+    /// When the last beacon went out.
+    beaconed_at: Option<u64>,
     have_at: u64,
     /// When something may have been announced last.
     had_at: u64,
@@ -163,6 +171,9 @@ struct Link {
 impl Link {
     /// When it has something to send at the latest.
     fn due(&self) -> u64 {
+        if self.mute {
+            return self.beacon_at;
+        }
         let others = self.want_at.min(self.sync_at).min(self.give_at);
         self.beacon_at.min(self.have_at).min(others)
     }
@@ -243,6 +254,8 @@ impl Engine {
             classes,
             delay,
             beacon_at: at,
+            mute: self.settings.introduces,
+            beaconed_at: None,
             have_at: NEVER,
             had_at: 0,
             want_at: NEVER,
@@ -393,6 +406,9 @@ impl Engine {
         if link.beacon_at <= now {
             return Some(self.beacon(id, now, (table, rng)));
         }
+        if link.mute {
+            return None;
+        }
         if link.have_at <= now {
             return Some(self.have(id, now, table));
         }
@@ -431,6 +447,7 @@ impl Engine {
             self.settings.beacon
         };
         link.news = false;
+        (link.mute, link.beaconed_at) = (false, Some(now));
         link.beacon_at = now + every - every / 10 + below(rng, every as usize / 5 + 1) as u64;
         let shown = now >= self.shy_until;
         let (live, sum) = self.live_on(&self.links[usize::from(id)]);

@@ -22,7 +22,7 @@ pub use io::{Error, Input, LinkKind, LinkNumber, NodeSettings, Output, Source};
 pub use status::{NeighbourStatus, NodeStatus};
 
 use crate::clock::{ClockState, Grade, MeshClock};
-use crate::engine::{Engine, MeshLinkId, NeighbourId};
+use crate::engine::{Engine, EngineSettings, MeshLinkId, NeighbourId};
 use crate::frame::Name;
 use crate::limits::{LINKS_MAX, MS, NEVER, SECOND};
 use crate::network::MeshNetwork;
@@ -79,7 +79,8 @@ impl Node {
         let now = micros(now);
         let mut ids = Ids::new(settings.store_bytes);
         let clock = MeshClock::new(settings.mode, Grade::None, 0);
-        let engine = Engine::new(0, settings.engine.clone(), clock, (&mut ids, LINKS_MAX), now);
+        let rules = EngineSettings { introduces: true, ..settings.engine.clone() };
+        let engine = Engine::new(0, rules, clock, (&mut ids, LINKS_MAX), now);
         Self {
             settings,
             network,

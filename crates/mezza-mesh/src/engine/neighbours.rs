@@ -3,7 +3,7 @@
 use super::{Engine, MeshLinkId};
 use crate::frame::{Beacon, Name};
 use crate::limits::{
-    GONE, IGNORED, NEVER, NEW_AT_ONCE, NEW_PER_SECOND, SECOND, SILENT, SYNC_ALWAYS,
+    BEACON, GONE, IGNORED, NEVER, NEW_AT_ONCE, NEW_PER_SECOND, SECOND, SILENT, SYNC_ALWAYS,
 };
 use crate::table::CellTable;
 
@@ -122,10 +122,16 @@ impl Engine {
             Some(place) => *place = neighbour,
             None => self.neighbours.push(neighbour),
         }
-        // A contact begins with a comparison.
-        let at = &mut self.links[usize::from(link)].sync_at;
-        *at = (*at).min(now);
-        self.due = self.due.min(now);
+        // A contact begins with a comparison; where names are bound by beacons, with a beacon before it.
+        let link = &mut self.links[usize::from(link)];
+        if self.settings.introduces {
+            let soon = link.beaconed_at.map_or(now, |at| now.max(at + BEACON));
+            link.beacon_at = link.beacon_at.min(soon);
+            link.sync_at = link.sync_at.min(link.beacon_at);
+        } else {
+            link.sync_at = link.sync_at.min(now);
+        }
+        self.due = self.due.min(link.due());
         self.names.resize(self.neighbours.len(), NEVER);
         self.names[id] = name;
         if id >= table.rows().neighbours() {
@@ -181,8 +187,10 @@ impl Engine {
             neighbour.sync_due = true;
         }
         if neighbour.sync_due {
-            link.sync_at = link.sync_at.min(now);
-            self.due = self.due.min(now);
+            // Not before the neighbour has heard this device, too.
+            let first = self.settings.introduces && neighbour.synced_at == 0;
+            link.sync_at = link.sync_at.min(if first { link.beacon_at } else { now });
+            self.due = self.due.min(link.sync_at);
         }
     }
 

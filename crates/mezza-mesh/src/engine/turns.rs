@@ -84,6 +84,7 @@ impl Engine {
             let link = &mut self.links[usize::from(id)];
             let fresh = if link.fresh.is_empty() { NEVER } else { silent_until };
             (link.beacon_at, link.have_at) = (silent_until, fresh);
+            (link.mute, link.beaconed_at) = (self.settings.introduces, None);
             (link.want_at, link.give_at, link.sync_at) = (NEVER, NEVER, NEVER);
             link.owed = Marks::new();
         }

@@ -349,7 +349,16 @@ fn keys_are_erased_on_time() {
     };
     let tick = nodes[0].status().unwrap()["cur"].as_u64().unwrap();
     let at = format!("tick:{tick}");
-    sealed(&["hibe", "seal", card.to_str().unwrap(), "--at", &at, "--out", copy.to_str().unwrap()]);
+    sealed(&[
+        "hibe",
+        "seal",
+        "--card",
+        card.to_str().unwrap(),
+        "--at",
+        &at,
+        "--out",
+        copy.to_str().unwrap(),
+    ]);
     let pass = nodes[1].home.join("pass");
     let open = || {
         let words = [
