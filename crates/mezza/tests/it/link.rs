@@ -78,15 +78,9 @@ fn a_man_in_the_middle_of_a_pairing_is_found_when_he_leaves() {
     net.name(0, 1);
     net.name(1, 2);
     let him = [net.intruder(2), net.intruder(1)];
-<<<<<<< ours
     for (side, intruder) in him.iter().enumerate() {
         let theirs = net.begin_pair(side, &[], b"");
         let his = intruder.begin_pair(&net, side);
-=======
-    for side in 0..2 {
-        let theirs = net.begin_pair(side, &[], b"");
-        let his = him[side].begin_pair(&net, side);
->>>>>>> theirs
         assert_eq!(net::end(his).0, 0);
         assert_eq!(net::end(theirs).0, 0);
     }

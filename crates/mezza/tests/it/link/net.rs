@@ -178,11 +178,7 @@ impl Net {
         });
         let came_back = self.within(from, move || {
             let Ok(socket) = UdpSocket::bind((address[from], 0)) else { return 0 };
-<<<<<<< ours
             socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-=======
-            socket.set_read_timeout(Some(Duration::from_millis(1_000))).unwrap();
->>>>>>> theirs
             let mut buffer = vec![0; 65_536];
             (0..count)
                 .filter(|number| {
