@@ -62,6 +62,7 @@ pub fn uri(data: &[u8]) {
     let Ok(found) = address::decode(&text) else { return };
     let again = match &found {
         address::Uri::Card(card) => address::card(card, true),
+        address::Uri::Block(bytes) => address::block(bytes, true),
         address::Uri::Relay { key, port, host } => {
             address::relay(key, *port, host, true).expect("what was read can be written")
         }
