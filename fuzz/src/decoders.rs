@@ -65,6 +65,7 @@ pub fn uri(data: &[u8]) {
         address::Uri::Relay { key, port, host } => {
             address::relay(key, *port, host, true).expect("what was read can be written")
         }
+        address::Uri::Block(bytes) => address::block(bytes, true),
     };
     assert_eq!(address::decode(&again), Ok(found));
 }
@@ -78,6 +79,7 @@ pub fn uri_seeds() -> Vec<Vec<u8>> {
         Ok(address::card(&card, false)),
         relay(true),
         relay(false),
+        Ok(address::block(&[0x11; 630], true)),
     ];
     texts.into_iter().flatten().map(String::into_bytes).collect()
 }
