@@ -6,8 +6,9 @@ mod receivers;
 mod tree;
 
 use anyhow::{Context as _, Result};
+use bls12_381::G1Affine as Zk;
 use mezza_hibe::bkp::{MasterSecret, base, header};
-use mezza_hibe::curve::{Fr, G1Affine, G2, G2Affine};
+use mezza_hibe::curve::{Fr, G2, G2Affine};
 use mezza_hibe::pairing::{HEADER_BYTES, PairingEngine as _, PairingKernel};
 use mezza_hibe::shape::Path;
 use mezza_hibe::{
@@ -158,12 +159,14 @@ fn product(key: [&G2; 4], c: &[u8; HEADER_BYTES]) -> Result<Vec<u8>> {
     Ok(products.into_iter().next().context("one product")??.to_vec())
 }
 
-/// A point of G1 plus (0, 2), which has order 3 and lies on the curve, outside of the subgroup.
+/// A point of G1 plus (0, 2), which has order 3 and lies on the curve, outside of the subgroup. It is
+/// added by zkcrypto, since blst refuses a point with x = 0.
 fn plus_order_3(bytes: &[u8; 48]) -> Result<[u8; 48]> {
-    let order_3 = [&[0x80], [0; 47].as_slice()].concat();
-    let order_3: &[u8; 48] = order_3.as_slice().try_into()?;
-    let sum = G1Affine::uncompress(bytes)?.to_point().add_affine(&G1Affine::uncompress(order_3)?);
-    Ok(sum.to_affine().compress())
+    let mut order_3 = [0; 48];
+    order_3[0] = 0x80;
+    let point = |bytes| Option::<Zk>::from(Zk::from_compressed_unchecked(bytes));
+    let (a, b) = (point(bytes).context("a point")?, point(&order_3).context("(0, 2)")?);
+    Ok(Zk::from(bls12_381::G1Projective::from(a) + b).to_compressed())
 }
 
 /// Both columns of an exhibit: on the weak variant the attack has to succeed, on ours to fail.
