@@ -190,14 +190,14 @@ fn fetch<P: Port>(
     by.iter().fold(None, |later, by| earlier(later, carriers.fetch(*by, &to, purpose, pin, at)))
 }
 
-/// How each carrier may serve a contact: not at all where it is blocked, or the conversation does not
-/// take it (MSG-21, MSG-26).
+/// How each carrier may serve a contact: not at all where it is blocked (MSG-26), and by a carrier of the
+/// list at the lowest level of the conversation. By another one nothing leaves, but who writes is heard.
 pub(super) fn allow<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     for carrier in parts.carriers.ids() {
-        let takes = !contact.blocked && contact.policy.candidates().contains(&carrier);
-        let level_min = takes.then_some(contact.policy.level_min);
-        parts.carriers.allow(carrier, id, level_min, at);
+        let listed = contact.policy.candidates().contains(&carrier);
+        let level_min = if listed { contact.policy.level_min } else { 1 };
+        parts.carriers.allow(carrier, id, (!contact.blocked).then_some(level_min), at);
     }
 }
 
