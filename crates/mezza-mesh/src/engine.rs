@@ -14,6 +14,7 @@ mod ask;
 mod compare;
 mod give;
 mod neighbours;
+mod settings;
 mod turns;
 
 use alloc::collections::VecDeque;
@@ -24,13 +25,14 @@ use crate::chance::below;
 use crate::clock::MeshClock;
 use crate::epoch::Age;
 use crate::frame::{Beacon, MeshFrame, Name};
-use crate::limits::{BEACON, BEACON_QUIET, HAVE, MS, NEVER, SECOND, SHORTS_PER_FRAME};
+use crate::limits::{BEACON_QUIET, MS, NEVER, SECOND, SHORTS_PER_FRAME};
 use crate::set::{Marks, Set, Slot, bits, highest};
 use crate::table::rows::Seat;
 use crate::table::{CellFacts, CellTable};
 use ask::{Hold, Request};
 use give::Given;
 pub use neighbours::{MeshNeighbour, NeighbourId};
+pub use settings::{EngineCounts, EngineSettings};
 
 /// The columns of a word.
 pub(crate) mod column {
@@ -71,76 +73,6 @@ pub(crate) const fn cold_columns(links: usize) -> usize {
 
 /// The number of a link of an engine.
 pub type MeshLinkId = u8;
-
-/// What an engine may do; the defaults are those of the specification.
-#[derive(Clone, Debug)]
-pub struct EngineSettings {
-    /// Time between beacons, µs.
-    pub beacon: u64,
-    /// Least time between announcements, µs.
-    pub have: u64,
-    /// Longest wait before asking, µs.
-    pub ask: u64,
-    /// How long requests are gathered, µs.
-    pub gather: u64,
-    /// How long somebody else's request delays one's own, µs.
-    pub hold: u64,
-    /// A cell goes out on a link at most once in this time, µs.
-    pub repeat: u64,
-    /// Least time between comparisons with a neighbour whose sum differs, µs.
-    pub sync: u64,
-    /// Whether each neighbour has a budget of new cells, and SYNC one of answers.
-    pub budgets: bool,
-    /// Most cells in one frame of cells: a burst that a receiver hears as a whole.
-    pub burst: u32,
-    /// Whether it votes on the time.
-    pub votes: bool,
-    /// Whether a neighbour has to hear a beacon before it takes anything else, as it does where names
-    /// are bound to addresses.
-    pub introduces: bool,
-}
-
-impl EngineSettings {
-    /// Without any wait or budget: what can be reached at all, and how soon.
-    pub fn without_waits() -> Self {
-        let (have, ask, gather, hold, repeat, sync) = (0, 0, 0, 0, 0, 0);
-        let budgets = false;
-        Self { have, ask, gather, hold, repeat, sync, budgets, ..Self::default() }
-    }
-}
-
-impl Default for EngineSettings {
-    fn default() -> Self {
-        Self {
-            beacon: BEACON,
-            have: HAVE,
-            ask: crate::limits::ASK,
-            gather: crate::limits::GATHER,
-            hold: crate::limits::HOLD,
-            repeat: crate::limits::REPEAT,
-            sync: crate::limits::SYNC_DIFFERS,
-            budgets: true,
-            burst: 1,
-            votes: true,
-            introduces: false,
-        }
-    }
-}
-
-/// What an engine counts. Nothing in it decides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EngineCounts {
-    /// New cells taken from neighbours.
-    pub taken: u64,
-    /// Cells that nobody asked for.
-    pub unsolicited: u64,
-    /// Cells refused because they were stale or ahead.
-    pub refused: u64,
-    /// Cells sent.
-    pub given: u64,
-    /// Requests that were not answered in time.
-    pub failed: u64,
-}
 
 /// One link of the engine.
 #[derive(Clone, Debug)]

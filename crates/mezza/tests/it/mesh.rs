@@ -227,10 +227,10 @@ fn arrives(from: &MeshNode, to: &MeshNode, card: &Path, text: &str) {
 
 /// ```text
 /// n1 ── n2 ── n3 ── n4 ── n5 ── n6 ── n7 ── n8        cables; no switch, no server, no route
-///        from n1 to n4: three hops                     then n3 is killed and starts again, empty
+///        from n1 to n4: three hops                     from n1 to n8: seven
 /// ```
 #[test]
-fn a_chain_of_eight_delivers_and_survives_a_crash() {
+fn a_chain_of_eight_delivers_over_three_and_over_seven_hops() {
     let Some(mut net) = Net::new("c") else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut nodes: Vec<_> = (1..=8)
@@ -248,11 +248,6 @@ fn a_chain_of_eight_delivers_and_survives_a_crash() {
     let (_, far) = nodes[7].keygen();
     arrives(&nodes[0], &nodes[3], &near, "three hops");
     arrives(&nodes[0], &nodes[7], &far, "seven hops");
-    nodes[2].kill();
-    assert!(nodes[2].status().is_none());
-    nodes[2].start();
-    until("the node that was killed is heard", || nodes[2].around() == 2);
-    arrives(&nodes[0], &nodes[3], &near, "after a crash");
     // Messages wait for nobody's server: there is none.
     let nobody =
         nodes[0].run(&["mesh", "bundle", "export", folder.path().join("b").to_str().unwrap()]);
