@@ -117,7 +117,7 @@ fn a_message_opens_in_its_minute_and_never_again() {
     status.is(Exit::Done, "next     nothing to derive");
     let wiped = shell.run(&["wipe", "--dir", "bob"]);
     wiped.is(Exit::Usage, "say it again with `--yes`");
-    shell.run(&["wipe", "--dir", "bob", "--yes"]).is(Exit::Done, "opens for nobody");
+    shell.run(&["wipe", "--dir", "bob", "--yes"]).is(Exit::Done, "open for nobody");
     assert!(!shell.path("bob").exists());
 }
 
