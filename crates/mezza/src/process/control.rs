@@ -72,6 +72,11 @@ impl ControlAnswer {
         let _ = self.0.try_send(line);
     }
 
+    /// The fault as the whole answer: whoever asked waits for nothing more.
+    fn end(self, fault: &Fault) {
+        self.fault(fault);
+    }
+
     /// Whether nobody reads any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.is_closed()
@@ -155,7 +160,7 @@ where
     let mut reader = AsyncBufReader::new(reader.take(LINE_BYTES_MAX));
     let read = timeout(REQUEST_WAIT, reader.read_line(&mut line)).await;
     match serde_json::from_str(&line) {
-        _ if !known => answer.fault(&Fault::new(
+        _ if !known => answer.end(&Fault::new(
             Exit::Denied,
             "this server answers root and its own user alone",
             "ask it as the user it runs as",
@@ -166,7 +171,7 @@ where
                 return;
             }
         }
-        _ => answer.fault(&Fault::new(
+        _ => answer.end(&Fault::new(
             Exit::Malformed,
             "the request is not one JSON object of this version",
             "use the `mezza` of the version that runs",
