@@ -39,7 +39,7 @@ pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
         context.out.line(line);
     }
     let health = client.get::<Health>("/v1/health")?;
-    for line in health.lines.iter().filter(|line| line.name == "mixnet") {
+    for line in health.lines.iter().filter(|line| line.name == "mixnet" && !line.ok) {
         let next = line.next.as_deref().unwrap_or_default();
         context.out.line(format!("WAITS     {}; {next}", line.text));
     }
