@@ -227,13 +227,15 @@ async fn relay_12_at_most_64_mails_in_flight_and_the_newest_watch_owns() {
             assert_eq!(bob.mail().await.2, letter(nr));
         }
         assert!(bob.is_silent().await);
-        // A newer WATCH gets all that is left and all that comes; the older one nothing.
+        // A newer WATCH gets all that is left and all that comes; the older one is told so (MSG-90).
         let mut newer = relay.connect().await;
         assert_eq!(newer.watch(3, 1).await, DONE);
         for nr in 4..68 {
             assert_eq!(newer.mail().await.2, letter(nr));
         }
         assert_eq!(alice.put(1, letter(70)).await, DONE);
+        let displaced = RelayFrame::Displaced { number: 1, over: false };
+        assert_eq!(bob.recv().await.unwrap(), displaced);
         assert!(bob.is_silent().await);
         relay.stop().await;
     }

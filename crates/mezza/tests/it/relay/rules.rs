@@ -164,6 +164,8 @@ async fn relay_5_mail_numbers_hold_on_their_connection_only() {
         assert_eq!(bob.mail().await.2, letter(2));
         // Bob owns box 2 now: what Mallory was given before is not hers to remove any more.
         mallory.taken(2, &[of_mallory]).await;
+        let displaced = RelayFrame::Displaced { number: 2, over: false };
+        assert_eq!(mallory.recv().await.unwrap(), displaced);
         assert!(mallory.is_silent().await);
         let mut fresh = relay.connect().await;
         for token in [1, 2] {
