@@ -45,7 +45,7 @@ impl Parameters {
     }
 }
 
-/// C of 4 points of G1: c0[0] c0[1] c1[0] c1[1], the same number at every depth.
+/// C of 4 points of G1: `c0[0] c0[1] c1[0] c1[1]`, the same number at every depth.
 pub const HEADER_POINTS: usize = 4;
 
 /// c0 = (r P1, r `H_a`), c1 = r Z(id).
@@ -253,7 +253,7 @@ pub fn generate(system: &System, levels: usize, rng: &mut dyn CryptoRng) -> (Par
 }
 
 impl MasterSecret {
-    /// Draws b0, b1; `x_i`[0], `x_i`[1], `Y_i`[0], `Y_i`[1] for i = 0 to L; x'_0, y'_0.
+    /// Draws b0, b1; `x_i`\[0\], `x_i`\[1\], `Y_i`\[0\], `Y_i`\[1\] for i = 0 to L; x'_0, y'_0.
     pub fn random(levels: usize, rng: &mut dyn CryptoRng) -> Self {
         debug_assert!(levels <= DEPTH);
         let mut draw = || Fr::random(rng);
@@ -262,7 +262,7 @@ impl MasterSecret {
         Self { b, levels, x_prime: draw(), y_prime: draw() }
     }
 
-    /// `Z_i`[j] = `Y_i`[j] P1 + `x_i`[j] `H_a`, z' = y'_0 P1 + x'_0 `H_a`.
+    /// `Z_i`\[j\] = `Y_i`\[j\] P1 + `x_i`\[j\] `H_a`, z' = y'_0 P1 + x'_0 `H_a`.
     pub fn parameters(&self, system: &System) -> Parameters {
         let commit = |y: &Fr, x: &Fr| system.p1(y).add(&system.h_a(x)).to_affine();
         let z = self.levels.iter().map(|[x, y]| [0, 1].map(|j| commit(&y[j], &x[j])));

@@ -1,7 +1,7 @@
 //! BLS12-381 as this crate sees it: scalars, points and elements of Gt as types that wipe
 //! themselves, print nothing and cannot be copied by accident.
 //!
-//! Groups are written additively, Gt multiplicatively. Only [`raw`] holds `unsafe` code (HIBE-5).
+//! Groups are written additively, Gt multiplicatively. Only `raw` holds `unsafe` code (HIBE-5).
 
 pub(crate) mod comb;
 pub mod gt;

@@ -17,7 +17,7 @@ pub const HEADER_BYTES: usize = HEADER_POINTS * G1_BYTES;
 /// The four points of a key, 192 bytes each, in the order of the points of a header.
 pub type KeyPoints = [[u8; G2_AFFINE_BYTES]; HEADER_POINTS];
 
-/// Computes e(c[0], q[0]) .. e(c[3], q[3]) for many c. It is a function of bytes: the results are the
+/// Computes e(c\[0\], q\[0\]) .. e(c\[3\], q\[3\]) for many c. It is a function of bytes: the results are the
 /// 576 canonical bytes of each product, or that an encoding of one of the four was refused or
 /// infinite.
 pub trait PairingEngine {

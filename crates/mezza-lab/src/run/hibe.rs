@@ -150,7 +150,7 @@ fn points(stored: &[u8]) -> Result<Vec<G2>> {
     points.iter().map(|bytes| Ok(G2Affine::uncompress(bytes)?.to_point())).collect()
 }
 
-/// e(c0[0], v) e(c0[1], u) e(c1[0], -t0) e(c1[1], -t1) of a key t0 t1 u v.
+/// e(c0\[0\], v) e(c0\[1\], u) e(c1\[0\], -t0) e(c1\[1\], -t1) of a key t0 t1 u v.
 fn product(key: [&G2; 4], c: &[u8; HEADER_BYTES]) -> Result<Vec<u8>> {
     let [t0, t1, u, v] = key;
     let q = [v.to_affine(), u.to_affine(), t0.neg().to_affine(), t1.neg().to_affine()];

@@ -158,7 +158,7 @@ pub fn infinity(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A8: c0[0] plus a point of order 3 has the same K.
+/// A8: c0\[0\] plus a point of order 3 has the same K.
 pub fn second_form(_: &mut Bench) -> Result<Report> {
     let (system, mut report) = (System::new(), Report::default());
     let mut rng = ChaCha20Rng::seed_from_u64(5);
