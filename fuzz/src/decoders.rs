@@ -66,7 +66,6 @@ pub fn uri(data: &[u8]) {
         address::Uri::Relay { key, port, host } => {
             address::relay(key, *port, host, true).expect("what was read can be written")
         }
-        address::Uri::Block(bytes) => address::block(bytes, true),
     };
     assert_eq!(address::decode(&again), Ok(found));
 }
