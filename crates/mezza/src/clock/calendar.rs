@@ -17,10 +17,10 @@ use super::Moment;
 const STEP_MS: u64 = Time::DAY_MS;
 
 /// What is believed about the date, and since when it is doubted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Calendar {
     /// A moment whose date is believed.
-    anchor: Option<Moment>,
+    anchor: Moment,
     doubt: Option<Step>,
 }
 
@@ -44,11 +44,10 @@ pub(crate) struct Doubt {
 
 impl Calendar {
     /// A calendar that believes the newest date that was written down, if there is one; without, the
-    /// first date that it is shown. Boot time does not go on across a start of the system, so `at` is
-    /// the moment of reading.
+    /// date of `at`, the moment of reading. Boot time does not go on across a start of the system.
     pub(crate) fn since(written: Option<Time>, at: Moment) -> Self {
-        let anchor = written.map(|wall| Moment { wall, boot: at.boot });
-        Self { anchor, doubt: None }
+        let wall = written.unwrap_or(at.wall);
+        Self { anchor: Moment { wall, boot: at.boot }, doubt: None }
     }
 
     /// Looks at the clocks; `Err` if the date is doubted.
@@ -71,13 +70,15 @@ impl Calendar {
 
     /// Believes the wall clock from now on.
     pub(crate) fn agree(&mut self, at: Moment) {
-        self.anchor = Some(at);
+        self.anchor = at;
         self.doubt = None;
     }
 
-    /// The date by which something may be erased or held back.
+    /// The date by which something may be erased or held back; a step is not believed before a look
+    /// at the clocks has seen it either.
     pub(crate) fn believed(&self, at: Moment) -> Time {
-        if self.doubt.is_some() { self.expected(at) } else { at.wall }
+        let expected = self.expected(at);
+        if apart_ms(expected, at.wall) > STEP_MS { expected } else { at.wall }
     }
 
     /// The date from which a time to live counts: the later one, should either be right.
@@ -87,16 +88,15 @@ impl Calendar {
 
     /// What the wall clock would say had nobody set it.
     fn expected(&self, at: Moment) -> Time {
-        self.anchor.map_or(at.wall, |anchor| anchor.wall.plus_ms(at.boot.since_ms(anchor.boot)))
+        self.anchor.wall.plus_ms(at.boot.since_ms(self.anchor.boot))
     }
 
     /// A small step is believed. The anchor follows once a day at most: many small steps in a row are
     /// a large one.
     fn believe(&mut self, at: Moment) {
         self.doubt = None;
-        let age_ms = self.anchor.map(|anchor| at.boot.since_ms(anchor.boot));
-        if age_ms.is_none_or(|ms| ms >= STEP_MS) {
-            self.anchor = Some(at);
+        if at.boot.since_ms(self.anchor.boot) >= STEP_MS {
+            self.anchor = at;
         }
     }
 }
@@ -130,6 +130,7 @@ mod tests {
         let mut calendar = Calendar::since(None, at(0, 0));
         assert_eq!(calendar.look(at(0, 0)), Ok(()));
         let odd = at(60 * DAY, HOUR);
+        assert_eq!(calendar.believed(odd), at(HOUR, 0).wall, "before anybody looked");
         let doubt = calendar.look(odd).unwrap_err();
         assert_eq!((doubt.expected, doubt.wall), (at(HOUR, 0).wall, odd.wall));
         assert_eq!(doubt.left_ms, DAY);
@@ -138,6 +139,12 @@ mod tests {
         let right = at(2 * HOUR, 2 * HOUR);
         assert_eq!(calendar.look(right), Ok(()));
         assert_eq!((calendar.believed(right), calendar.latest(right)), (right.wall, right.wall));
+    }
+
+    #[test]
+    fn a_step_before_the_first_look_is_doubted_too() {
+        let mut calendar = Calendar::since(None, at(0, 0));
+        assert!(calendar.look(at(60 * DAY, 1)).is_err());
     }
 
     #[test]
