@@ -54,6 +54,13 @@ pub struct Note {
 }
 
 impl Note {
+    /// The same with some of its items alone.
+    #[must_use]
+    pub fn with_only(&self, keep: impl Fn(&Item) -> bool) -> Self {
+        let items = self.items.iter().filter(|item| keep(item)).cloned().collect();
+        Self { items, ..*self }
+    }
+
     /// The plaintext. It is built in one piece of memory, so that wiping it wipes all of it.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(self.wire_bytes());

@@ -4,13 +4,13 @@
 mod held;
 mod peer;
 mod replay;
+mod stock;
 mod undecrypted;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use mezza_core::{Backend, Machine as _, StaticKey, Time, Wiping, Writer};
-use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
     Bundle, BundleError, Change, CheckedBundle, Conversation, Exporter, IdentityKey,
     IdentityKeyPair, OneTimePrekey, OpenError, Opened, Padding, Prekeys, SealError, SessionSummary,
@@ -19,7 +19,7 @@ use mezza_ratchet::{
 
 use crate::card::Card;
 use crate::io::{
-    At, By, ContactId, Due, Event, Publication, RecordChange, RecordKind, Retention, SessionFacts,
+    At, By, ContactId, Due, Pace, Publication, RecordChange, RecordKind, Retention, SessionFacts,
     Step, key32, key64,
 };
 
@@ -35,6 +35,10 @@ const UNDECRYPTED_EACH_MAX: usize = 8;
 const RETRIED_MAX: usize = 4;
 /// The highest level that there is.
 const LEVEL_MAX: u8 = 4;
+/// First messages of strangers without a card that are opened at once, and then one in so many
+/// milliseconds (MSG-92).
+const NAMELESS_BURST: u32 = 64;
+const NAMELESS_EVERY_MS: u64 = Time::MINUTE_MS;
 /// Between two sessions started on our own for one contact (MSG-31).
 const RESET_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
@@ -70,6 +74,8 @@ pub(crate) struct Sessions<B: Backend> {
     last_undecrypted: u64,
     bundles: BTreeMap<ContactId, HeldBundle>,
     unopened: u64,
+    /// What may be opened for strangers who say nothing.
+    nameless: Pace,
     /// What others shall be able to fetch, until somebody takes it.
     publication: Option<Publication>,
 }
@@ -85,6 +91,7 @@ impl<B: Backend> Sessions<B> {
             last_undecrypted: 0,
             bundles: BTreeMap::new(),
             unopened: 0,
+            nameless: Pace::new(NAMELESS_BURST, NAMELESS_EVERY_MS),
             publication: None,
         }
     }
@@ -156,7 +163,7 @@ impl<B: Backend> Sessions<B> {
             return Err(Unopened::Repeated);
         }
         let (identity, prekeys) = (&self.identity, &mut self.prekeys);
-        let opened = peer.conversation.open(message, &[], identity, prekeys, at.now);
+        let opened = peer.open(message, identity, prekeys, at.now);
         let mut opened = opened.map_err(|error| {
             self.unopened += 1;
             Unopened::Failed(error)
@@ -182,6 +189,17 @@ impl<B: Backend> Sessions<B> {
         let place = peer.replays.push(message);
         let value = peer.replays.write(place);
         step.put(RecordKind::Seen, key_replays(id, place), Retention::Permanent, value);
+    }
+
+    /// Whether a message of somebody new may be opened now.
+    pub fn hears_strangers(&self, now: Time) -> bool {
+        self.nameless.clone().take(now).is_ok()
+    }
+
+    /// A stranger's message opened and held no card. It cost what a request costs.
+    pub fn nameless(&mut self, now: Time) {
+        // Whether there was room was asked before the message was opened.
+        let _ = self.nameless.take(now);
     }
 
     /// Opens the first message of somebody new. The prekeys that it uses are used up whatever
@@ -232,7 +250,7 @@ impl<B: Backend> Sessions<B> {
                 continue;
             };
             let (identity, prekeys) = (&self.identity, &mut self.prekeys);
-            let opened = peer.conversation.open(&kept.bytes, &[], identity, prekeys, at.now);
+            let opened = peer.open(&kept.bytes, identity, prekeys, at.now);
             let by = kept.by.unwrap_or(By { level: LEVEL_MAX, ..by });
             if let Ok(mut opened) = opened {
                 self.drop_undecrypted(key, at.step);
@@ -387,75 +405,12 @@ impl<B: Backend> Sessions<B> {
         }
     }
 
-    /// Others can get so many one-time keys still.
-    pub fn stocked(&mut self, left: u32, at: &mut At<'_>) {
-        self.tell(Input::Stock(left), at);
-    }
-
-    /// The person wants fresh signed prekeys.
-    pub fn rotate(&mut self, at: &mut At<'_>) {
-        self.tell(Input::Rotate, at);
-    }
-
-    /// The person wants the stock filled up.
-    pub fn refill(&mut self, left: u32, at: &mut At<'_>) {
-        self.tell(Input::Refill(left), at);
-    }
-
-    fn tell(&mut self, input: Input, at: &mut At<'_>) {
-        // A stock is a claim of others: the worst that a lie brings about is a refill. A wish is
-        // never refused.
-        let _ = self.prekeys.handle(input, at.now, at.rng);
-        self.drain(at);
-    }
-
-    /// The prekeys do what is due.
-    pub fn wake_prekeys(&mut self, at: &mut At<'_>) {
-        self.prekeys.wake(at.now, at.rng);
-        self.drain(at);
-    }
-
     /// A session does what is due.
     pub fn wake(&mut self, id: ContactId, at: &mut At<'_>) {
         if let Some(peer) = self.peers.get_mut(&id) {
             let changes = peer.conversation.sweep(at.now);
             self.store(id, changes, at.step);
         }
-    }
-
-    /// Carries out what the prekeys want.
-    fn drain(&mut self, at: &mut At<'_>) {
-        while let Some(output) = self.prekeys.poll() {
-            match output {
-                Output::Need { spk, opk } => {
-                    let spk = (0..spk).map(|_| StaticKey::random::<B>(at.rng)).collect();
-                    let opk = (0..opk).map(|_| StaticKey::random::<B>(at.rng)).collect();
-                    // Exactly what was asked for is never refused.
-                    let _ = self.prekeys.handle(Input::Fresh { spk, opk }, at.now, at.rng);
-                }
-                Output::Store(changes) => self.store(ContactId(0), changes, at.step),
-                Output::Publish { bundle, one_time, replace } => {
-                    let newer = Publication { bundle, one_time, replace };
-                    match &mut self.publication {
-                        Some(publication) => publication.join(newer),
-                        None => self.publication = Some(newer),
-                    }
-                }
-                Output::Low => at.step.show(Event::Low),
-            }
-        }
-        at.step.timer(Due::Prekeys, self.prekeys.deadline());
-    }
-
-    /// What others shall be able to fetch, if that has changed.
-    pub fn publication(&mut self) -> Option<Publication> {
-        self.publication.take()
-    }
-
-    /// What others could fetch, once more.
-    pub fn offer(&self) -> Option<Publication> {
-        let (bundle, one_time) = self.prekeys.current_bundle()?;
-        Some(Publication { bundle, one_time, replace: false })
     }
 
     /// A contact is deleted, or whoever invites is forgotten.
@@ -558,6 +513,8 @@ impl<B: Backend> Sessions<B> {
     pub fn snapshot(&self, w: &mut Writer) {
         w.bytes(&self.prekeys.snapshot()).u64(self.last_undecrypted).u64(self.unopened);
         w.u8(u8::from(self.publication.is_some()));
+        self.nameless.write(w);
+        self.peers.values().for_each(|peer| peer.begins.write(w));
     }
 }
 

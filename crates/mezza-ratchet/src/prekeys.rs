@@ -46,8 +46,10 @@ pub const OPK_REFILL: usize = 20;
 /// Most one-time keys held here; the oldest go first.
 pub const OPK_HELD_MAX: usize = 1_000;
 /// Most base keys remembered under one signed prekey. Beyond, first messages without a one-time
-/// key are refused until the next rotation.
+/// key are refused.
 pub const SEEN_MAX: usize = 10_000;
+/// Base keys remembered under a current signed prekey at which it is replaced early.
+pub const SEEN_ROTATE: usize = SEEN_MAX / 2;
 
 /// The private prekeys of this device and their timers. It holds a copy of the identity, because
 /// rotation signs.
@@ -223,9 +225,14 @@ impl Prekeys {
         let fresh = |spk: &StoredSignedPrekey| {
             // A key from the future was made by a wrong clock.
             let future = spk.made() > now.plus_ms(Time::DAY_MS);
-            !future && now < spk.made().plus_ms(ROTATE_D * Time::DAY_MS)
+            !future && now < spk.made().plus_ms(ROTATE_D * Time::DAY_MS) && !self.is_crowded(spk.id)
         };
         self.current().count() < self.suites.len() || !self.current().all(fresh)
+    }
+
+    /// Whether the memory of base keys under this signed prekey is half full.
+    fn is_crowded(&self, spk: u32) -> bool {
+        self.seen.get(&spk).is_some_and(|seen| seen.len() >= SEEN_ROTATE)
     }
 
     fn rotates(&self) -> bool {
@@ -304,6 +311,9 @@ impl Prekeys {
         }
         if self.drain.count(first.opk_id != 0, now) {
             self.outputs.push_back(Output::Low);
+        }
+        if self.rotation_due(now) && !self.rotates() {
+            self.need(self.suites.len(), OPK_STOCK);
         }
     }
 }

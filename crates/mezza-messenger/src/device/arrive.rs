@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use mezza_core::Time;
 use mezza_ratchet::{Exporter, IdentityKey, OpenError, Opened, SuiteList, wire};
 
 use super::{Parts, admit, leave, person};
@@ -85,9 +86,16 @@ fn inviter_by<P: Port>(parts: &Parts<P>, ik: &IdentityKey) -> Option<ContactId> 
 
 /// Whether another stranger may wait for the person. Whose contact was set aside is no stranger:
 /// the mail waits for a version that reads it.
-fn has_room<P: Port>(parts: &Parts<P>, ik: &IdentityKey) -> bool {
+fn has_room<P: Port>(parts: &Parts<P>, ik: &IdentityKey, now: Time) -> bool {
     let waiting = parts.contacts.requests() + parts.carriers.inviters().len();
-    !parts.aside.knows(ik) && waiting < REQUESTS_MAX
+    !parts.aside.knows(ik) && waiting < REQUESTS_MAX && parts.sessions.hears_strangers(now)
+}
+
+/// A message of a stranger opened that says nothing of what it should. The prekeys are used up all
+/// the same; the session is nobody's.
+fn nameless<P: Port>(parts: &mut Parts<P>, now: Time) {
+    parts.sessions.nameless(now);
+    parts.threads.malformed();
 }
 
 /// A message from where strangers write; `false`: there is no room for another stranger.
@@ -103,13 +111,12 @@ fn stranger<P: Port>(parts: &mut Parts<P>, message: &[u8], by: By, at: &mut At<'
         inviter(parts, id, message, by, at);
         return true;
     }
-    if !has_room(parts, &ik) {
+    if !has_room(parts, &ik, at.now) {
         return false;
     }
     let Some(stranger) = parts.sessions.open_stranger(ik, message, at) else { return true };
     let Some((note, card)) = greeting(&stranger.body, &ik) else {
-        // The prekeys are used up all the same; the session is nobody's.
-        parts.threads.malformed();
+        nameless(parts, at.now);
         return true;
     };
     let id = parts.profile.contact_number(at.step);
@@ -134,7 +141,7 @@ fn invitation<P: Port>(
         return true;
     }
     let known = inviter_by(parts, &ik);
-    if known.is_none() && !has_room(parts, &ik) {
+    if known.is_none() && !has_room(parts, &ik, at.now) {
         return true;
     }
     // The same invitation comes again, until it is answered: the first one has used its keys.
@@ -154,7 +161,7 @@ fn invitation<P: Port>(
         parts.sessions.adopt(id, stranger, at.step);
         at.step.show(Event::Request(id));
     } else {
-        parts.threads.malformed();
+        nameless(parts, at.now);
     }
     true
 }

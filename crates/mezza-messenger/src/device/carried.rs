@@ -42,6 +42,12 @@ fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
                 parts.contacts.asked(parcel.contact, at.step);
             }
         }
+        // Sealed once more, it fits, or waits unsealed (MSG-25).
+        News::Refused { parcel, why: WaitReason::TooBig, .. } => {
+            if let Some(contact) = parts.outbox.parcel(parcel).map(|parcel| parcel.contact) {
+                leave::requeue(parts, contact, at);
+            }
+        }
         News::Refused { parcel, why, after } => {
             parts.outbox.refused(parcel, after, at.now, at.step);
             if let Some(note) = parts.outbox.parcel(parcel).and_then(|parcel| parcel.note) {

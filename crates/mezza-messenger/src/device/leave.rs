@@ -276,9 +276,7 @@ fn seal<P: Port>(
     let level = if note.is_none() { owed } else { 0 };
     let written = note.and_then(|note| parts.threads.get(note));
     let pin = written.map_or(contact.policy.level_min.max(level), |note| note.level_min);
-    let Some(wire) = compose(parts, id, note, (&reach.place, pin), items.clone(), at.now) else {
-        return;
-    };
+    let Some(wire) = fitting(parts, id, note, (&reach, pin), &items, at) else { return };
     let Ok(message) = parts.sessions.seal(id, &wire.encode(), reach.paddings, at) else { return };
     let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
     if let Some(note) = note {
@@ -288,9 +286,45 @@ fn seal<P: Port>(
     let route = reach.route;
     let sealed = Sealed { contact: id, note, wire: &wire, route, pin, level, bytes };
     parts.outbox.sealed(sealed, at.now, at.step);
+    let said: Vec<Item> = items.into_iter().filter(|item| wire.items.contains(item)).collect();
     if let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
-        parts.carriers.said(&to, &items, None, at);
+        parts.carriers.said(&to, &said, None, at);
     }
+}
+
+/// The fullest note that the carrier takes: with all that is owed, else with the text alone (MSG-25).
+/// `None`: in a session that nobody has answered not even that fits beside what begins it, so that the
+/// greeting goes ahead alone.
+fn fitting<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    note: Option<NoteId>,
+    (reach, pin): (&Reach, u8),
+    items: &[Item],
+    at: &mut At<'_>,
+) -> Option<Note> {
+    let carrier = parts.carriers.state(reach.route.carrier, None, at.now);
+    let bytes_max = carrier.map_or(usize::MAX, |state| state.caps.parcel_bytes_max);
+    let fits = |wire: &Note| {
+        let message = parts.sessions.message_bytes(id, wire.encode().len());
+        message.is_some_and(|bytes| bytes + size_of_val(&RATCHET_MESSAGE) <= bytes_max)
+    };
+    let full = compose(parts, id, note, (&reach.place, pin), items.to_vec(), at.now)?;
+    let Some(note) = note.filter(|_| !fits(&full)) else { return Some(full) };
+    let answered = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
+    let bare = full.with_only(|item| match item {
+        Item::Text(_) => true,
+        // Without it nobody knows who writes.
+        Item::Hello { .. } => !answered,
+        _ => false,
+    });
+    if fits(&bare) {
+        return Some(bare);
+    }
+    let pending = parts.sessions.facts(id).pending;
+    let why = if pending { WaitReason::Answer } else { WaitReason::TooBig };
+    parts.threads.wait(note, why, at.step);
+    None
 }
 
 /// The note on the wire: the person's text, if any, and whatever is owed to the contact.

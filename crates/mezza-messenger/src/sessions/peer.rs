@@ -3,13 +3,16 @@
 use alloc::vec::Vec;
 
 use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
-use mezza_ratchet::Conversation;
+use mezza_ratchet::{Conversation, IdentityKeyPair, OpenError, Opened, Prekeys};
 
 use super::ReplayCache;
-use crate::io::flag;
+use crate::io::{Pace, flag};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
+/// Sessions that one contact begins at once, and then one in so many milliseconds (MSG-92).
+const BEGINS_BURST: u32 = 8;
+const BEGINS_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
 /// The sessions with one contact, and what was opened in them.
 pub(crate) struct SessionPeer<B: Backend> {
@@ -18,6 +21,8 @@ pub(crate) struct SessionPeer<B: Backend> {
     /// comes again would look forged; it must not end a session.
     pub replays: ReplayCache,
     pub renewal: Renewal,
+    /// How often the contact may begin a session.
+    pub begins: Pace,
 }
 
 /// Whether and why a session gives way to a new one.
@@ -56,6 +61,31 @@ impl Renewal {
 impl<B: Backend> SessionPeer<B> {
     /// Nothing was opened yet.
     pub fn new(conversation: Conversation<B>) -> Self {
-        Self { conversation, replays: ReplayCache::default(), renewal: Renewal::default() }
+        Self {
+            conversation,
+            replays: ReplayCache::default(),
+            renewal: Renewal::default(),
+            begins: Pace::new(BEGINS_BURST, BEGINS_EVERY_MS),
+        }
+    }
+
+    /// Opens a message. A first message beyond the contact's pace is refused before anything is
+    /// multiplied: the memory of base keys is one for all contacts (MSG-92).
+    pub fn open(
+        &mut self,
+        message: &[u8],
+        identity: &IdentityKeyPair,
+        prekeys: &mut Prekeys,
+        now: Time,
+    ) -> Result<Opened, OpenError> {
+        let mut begins = self.begins.clone();
+        if self.conversation.begins(message) && begins.take(now).is_err() {
+            return Err(OpenError::NoSession);
+        }
+        let opened = self.conversation.open(message, &[], identity, prekeys, now)?;
+        if opened.first {
+            self.begins = begins;
+        }
+        Ok(opened)
     }
 }

@@ -43,6 +43,15 @@ impl<B: Backend> Conversation<B> {
         }
     }
 
+    /// Whether this message would begin a session here if it opened. Unauthenticated; it costs no
+    /// multiplication.
+    pub fn begins(&self, message: &[u8]) -> bool {
+        let Ok((suite, true)) = wire::peek_suite(message) else { return false };
+        let Ok(envelope) = wire::decode_as(suite, message) else { return false };
+        let Some(first) = envelope.first else { return false };
+        !self.sessions.iter().any(|session| session.accepted().is_some_and(|a| a.same_base(&first)))
+    }
+
     fn speaks(&self, suite: SuiteId) -> bool {
         self.sessions.iter().any(|session| session.suite() == suite)
     }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::PortableBackend;
+use mezza_core::{PortableBackend, PublicKey};
 use mezza_sim::{SimRng, handle_checked, variants};
 use proptest::prelude::*;
 
@@ -81,4 +81,45 @@ proptest! {
             let _ = handle_checked(&mut prekeys, input, now, rng.rng());
         }
     }
+}
+
+/// A first message without a one-time key under this signed prekey.
+fn first(spk_id: u32, suite: SuiteId) -> FirstMessageHeader {
+    let key = || PublicKey([9; 32]);
+    let (identity, base) = (key(), key());
+    FirstMessageHeader {
+        suite,
+        identity,
+        base,
+        spk_id,
+        opk_id: 0,
+        list: None,
+        registration: 0,
+        kem: None,
+    }
+}
+
+#[test]
+fn ratchet_74_a_half_full_memory_replaces_the_prekeys() {
+    let rng = &mut SimRng::new(3, 0);
+    let mut prekeys = prekeys(rng);
+    prekeys.wake(NOW, rng.rng());
+    let all = (prekeys.suites.len(), OPK_STOCK);
+    prekeys.handle(fresh(all, rng), NOW, rng.rng()).expect("asked for");
+    while prekeys.poll().is_some() {}
+    let (suite, id) = (prekeys.spks[0].suite, prekeys.spks[0].id);
+    let filled = (2..SEEN_ROTATE as u128).map(u128::to_be_bytes).collect();
+    prekeys.seen.insert(id, filled);
+    let mut consume = |base: u8| {
+        let first = FirstMessageHeader { base: PublicKey([base; 32]), ..first(id, suite) };
+        prekeys.consume(&first, NOW, &mut Changes::new());
+        let outputs: Vec<_> = core::iter::from_fn(|| prekeys.poll()).collect();
+        outputs.iter().any(|output| matches!(output, Output::Need { spk, .. } if *spk == all.0))
+    };
+    assert!(!consume(1), "one below the half");
+    assert!(consume(2), "the half");
+    assert!(!consume(3), "asked once");
+    prekeys.handle(fresh(all, rng), NOW, rng.rng()).expect("asked for");
+    assert!(prekeys.current().all(|spk| spk.id != id));
+    assert!(!prekeys.rotation_due(NOW));
 }

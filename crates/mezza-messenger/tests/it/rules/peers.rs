@@ -13,7 +13,7 @@ use mezza_messenger::view::ContactState;
 use mezza_messenger::{
     CarrierId, CarrierOutput, Command, Event, Input, Output, RecordKind, RelayInput, RelayOutput,
 };
-use mezza_ratchet::{BundleError, Prekeys, SuiteList, prekeys};
+use mezza_ratchet::{BundleError, Prekeys, SuiteList, Table, prekeys};
 
 use crate::model::Ask;
 use crate::peer::{ERA, Peer, identity, note, receipt, text};
@@ -403,4 +403,58 @@ fn nothing_runs_further_ahead_than_the_readers_window() {
     let mail = peer.mail(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 1)]));
     assert_eq!(runs(&mut stage, mail), 1);
     assert_eq!(stage.state(0, waits), NoteState::Handed(CarrierId::RELAY));
+}
+
+/// Base keys of first messages that alice remembers.
+fn remembered(stage: &Stage) -> usize {
+    let keys = stage.parties[0].disk.keys();
+    let seen = [Table::Seen.number()];
+    keys.filter(|(kind, key)| *kind == RecordKind::Prekey && key.starts_with(&seen)).count()
+}
+
+/// Somebody with a session that no one-time key began.
+fn beginner(stage: &mut Stage, scalar: u8) -> Peer {
+    let intro = stage.card(0).relays()[0].address;
+    stage.relay.store.bundles.get_mut(&intro).expect("published").1.clear();
+    Peer::new(stage, scalar)
+}
+
+#[test]
+fn msg_92_a_contact_begins_eight_sessions_at_once_and_then_one_in_ten_minutes() {
+    let mut stage = Stage::new(&["alice"]);
+    let (peer, _) = Peer::open(&mut stage, 11);
+    let before = remembered(&stage);
+    let begins = |stage: &mut Stage, times: u32| {
+        for _ in 0..times {
+            let mut again = beginner(stage, 11);
+            again.writes_where(&peer);
+            again.put(stage, &note(0, 0, vec![]));
+        }
+        remembered(stage) - before
+    };
+    assert_eq!(begins(&mut stage, 20), 8);
+    stage.pass(10 * Time::MINUTE_MS);
+    assert_eq!(begins(&mut stage, 3), 9);
+    // Another contact has a pace of its own.
+    let mut bob = beginner(&mut stage, 12);
+    let hello = bob.hello(&mut stage, relay());
+    bob.put(&mut stage, &note(1, 0, vec![hello, text("I am new here")]));
+    assert_eq!(remembered(&stage) - before, 10);
+    assert_eq!(stage.standing(0, bob.contact(&stage)), ContactState::Request);
+}
+
+#[test]
+fn msg_92_strangers_who_show_no_card_cost_places_of_strangers() {
+    let mut stage = Stage::new(&["alice"]);
+    for scalar in 20..90 {
+        let mut stranger = beginner(&mut stage, scalar);
+        stranger.put(&mut stage, &note(1, 0, vec![text("nobody")]));
+    }
+    assert_eq!(remembered(&stage), 64);
+    assert_eq!(stage.parties[0].device.contacts().len(), 0);
+    stage.pass(Time::HOUR_MS);
+    let mut bob = beginner(&mut stage, 12);
+    let hello = bob.hello(&mut stage, relay());
+    bob.put(&mut stage, &note(1, 0, vec![hello, text("I am new here")]));
+    assert_eq!(stage.standing(0, bob.contact(&stage)), ContactState::Request);
 }

@@ -2,7 +2,7 @@
 
 use mezza_core::Time;
 use mezza_messenger::evidence::NoteState;
-use mezza_messenger::policy::Policy;
+use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{CarrierId, Command, ContactId, NoteId, RecordKind, RelayInput};
 
 use crate::peer::{Peer, note, text};
@@ -179,4 +179,34 @@ fn msg_21_a_conversation_in_cells_alone_dials_no_relay_of_the_contact() {
     let hosts =
         dialled.into_iter().filter_map(|connection| connection.relay).map(|relay| relay.host);
     assert!(hosts.into_iter().all(|host| host != "mallory.example"));
+}
+
+/// A note of 8,192 bytes was accepted in the session of that moment; then what is owed beside it, or a
+/// session that begins anew, takes the room.
+#[test]
+fn msg_25_an_accepted_note_fits_whatever_comes_before_it() {
+    let begin_anew = |town: &mut Town, ben| {
+        // Keys for a new session come over the relay alone.
+        let carriers = vec![CarrierId::MIXNET, CarrierId::RELAY];
+        let policy = Policy { carriers, fallback: Fallback::Listed, ..Policy::default() };
+        town.command(0, Command::Policy { contact: ben, policy }).expect("sound");
+        town.command(0, Command::Reset { contact: ben }).expect("a new session");
+    };
+    let another_card = |town: &mut Town, _| {
+        let relays = vec![crate::stage::relay()];
+        town.command(0, Command::Publish { name: "ann of the long notes".into(), relays })
+            .expect("a card");
+    };
+    for act in [begin_anew as fn(&mut Town, ContactId), another_card] {
+        let (mut town, ben, ann) = met();
+        town.members[0].net = false;
+        town.hang_up(0);
+        town.pass(2 * ROUND_MS);
+        let note = town.say(0, ben, &"x".repeat(8_192));
+        act(&mut town, ben);
+        town.members[0].net = true;
+        let rounds = rounds_until_delivered(&mut town, 0, note);
+        assert!(rounds < 150, "{rounds}");
+        assert!(town.texts(1, ann).iter().any(|text| text.len() == 8_192));
+    }
 }

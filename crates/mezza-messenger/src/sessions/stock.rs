@@ -1,0 +1,72 @@
+//! The own prekeys: what they need, what others can fetch of them.
+
+use mezza_core::{Backend, Machine as _, StaticKey};
+use mezza_ratchet::prekeys::{Input, Output};
+
+use super::Sessions;
+use crate::io::{At, ContactId, Due, Event, Publication};
+
+impl<B: Backend> Sessions<B> {
+    /// Others can get so many one-time keys still.
+    pub fn stocked(&mut self, left: u32, at: &mut At<'_>) {
+        self.tell(Input::Stock(left), at);
+    }
+
+    /// The person wants fresh signed prekeys.
+    pub fn rotate(&mut self, at: &mut At<'_>) {
+        self.tell(Input::Rotate, at);
+    }
+
+    /// The person wants the stock filled up.
+    pub fn refill(&mut self, left: u32, at: &mut At<'_>) {
+        self.tell(Input::Refill(left), at);
+    }
+
+    fn tell(&mut self, input: Input, at: &mut At<'_>) {
+        // A stock is a claim of others: the worst that a lie brings about is a refill. A wish is
+        // never refused.
+        let _ = self.prekeys.handle(input, at.now, at.rng);
+        self.drain(at);
+    }
+
+    /// The prekeys do what is due.
+    pub fn wake_prekeys(&mut self, at: &mut At<'_>) {
+        self.prekeys.wake(at.now, at.rng);
+        self.drain(at);
+    }
+
+    /// Carries out what the prekeys want.
+    pub(super) fn drain(&mut self, at: &mut At<'_>) {
+        while let Some(output) = self.prekeys.poll() {
+            match output {
+                Output::Need { spk, opk } => {
+                    let spk = (0..spk).map(|_| StaticKey::random::<B>(at.rng)).collect();
+                    let opk = (0..opk).map(|_| StaticKey::random::<B>(at.rng)).collect();
+                    // Exactly what was asked for is never refused.
+                    let _ = self.prekeys.handle(Input::Fresh { spk, opk }, at.now, at.rng);
+                }
+                Output::Store(changes) => self.store(ContactId(0), changes, at.step),
+                Output::Publish { bundle, one_time, replace } => {
+                    let newer = Publication { bundle, one_time, replace };
+                    match &mut self.publication {
+                        Some(publication) => publication.join(newer),
+                        None => self.publication = Some(newer),
+                    }
+                }
+                Output::Low => at.step.show(Event::Low),
+            }
+        }
+        at.step.timer(Due::Prekeys, self.prekeys.deadline());
+    }
+
+    /// What others shall be able to fetch, if that has changed.
+    pub fn publication(&mut self) -> Option<Publication> {
+        self.publication.take()
+    }
+
+    /// What others could fetch, once more.
+    pub fn offer(&self) -> Option<Publication> {
+        let (bundle, one_time) = self.prekeys.current_bundle()?;
+        Some(Publication { bundle, one_time, replace: false })
+    }
+}
