@@ -55,8 +55,8 @@ unverified-short = Number not compared yet
 log = Conversation with { $name }
 earlier = Earlier notes
 missing = { $count ->
-    [one] One note is on its way
-   *[other] { $count } notes are on their way
+    [one] One note did not arrive here
+   *[other] { $count } notes did not arrive here
 }
 namesake = Another contact has the same name. This is a different person.
 welcome = This is echo

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: all checks, one line each, then the skipped ones with their reasons.
 
 mod count;
+mod peers;
 mod steps;
 
 use crate::run::Logs;

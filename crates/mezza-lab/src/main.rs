@@ -33,7 +33,6 @@ mod plot;
 mod prime;
 mod process;
 mod profile;
-mod rate;
 mod raw;
 mod row;
 mod run;

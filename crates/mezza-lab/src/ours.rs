@@ -19,12 +19,9 @@ pub mod firewalls;
 pub mod fosam;
 pub mod hibe;
 mod lanes;
-mod messages;
 pub mod mixes;
 mod own;
 pub mod plain;
-mod primitive;
-mod rustcrypto;
 mod seka;
 pub mod talk;
 mod variants;
@@ -35,9 +32,10 @@ use mezza_core::PortableBackend;
 use mezza_ratchet::suite::paper::Paper;
 use mezza_ratchet::suite::{B2c20, B2c20Pq, V3};
 
-use crate::rate::{self, Call};
 use bare::Bare;
-use primitive::Implementation;
+use mezza_lab_measuring::primitive::{self, Implementation};
+use mezza_lab_measuring::rate::{self, Call};
+use mezza_lab_measuring::rustcrypto;
 use talk::MeasuredConversation;
 use variants::{OnlyAead, OnlyKdf, OnlySig};
 
@@ -48,7 +46,7 @@ use variants::{OnlyAead, OnlyKdf, OnlySig};
 pub fn serve() -> Result<()> {
     let version = concat!("mezzavoce ", env!("CARGO_PKG_VERSION"));
     let prepare = |op: &str, size, calls| prepare(op, size, calls).map_err(|e| format!("{e:#}"));
-    Ok(rate::serve(version, &prepare)?)
+    Ok(rate::serve(version, &[], &prepare)?)
 }
 
 /// A batch of `calls` calls of `WHO:OPERATION` on `size` bytes.

@@ -250,6 +250,8 @@ pub enum DeliveryProblem {
     Share(u32),
     /// Two lives of one vault wrote under the same numbers, this device's or the contact's.
     Twice,
+    /// Messages come that no session opens: another copy of the contact's vault may write them.
+    Unopened,
     /// The contact kept the mixnet busy for its part of the year's rounds.
     Talk,
 }

@@ -2,6 +2,7 @@
 //! carrier.
 
 mod lane;
+mod missing;
 mod owed;
 mod parcel;
 
@@ -18,6 +19,7 @@ use crate::note::{Era, Note};
 use crate::receipt::{REACH, Receipt};
 
 pub(crate) use lane::{AgainWish, Lane};
+use missing::Repeats;
 pub(crate) use owed::Owed;
 pub(crate) use parcel::Parcel;
 
@@ -95,6 +97,8 @@ pub(crate) struct Outbox {
     /// Which of the parcels are invitations.
     invitations: BTreeSet<(ContactId, ParcelId)>,
     last_parcel: u64,
+    /// Missing notes that were sealed once more.
+    repeats: Repeats,
 }
 
 impl Outbox {
@@ -387,6 +391,7 @@ impl Outbox {
             self.unreceipted[1].insert((contact, seq), (note, voided));
         }
         self.waiting.remove(&(contact, note));
+        self.repeats.forget(note);
         let out = |parcel: &Parcel| parcel.note == Some(note) && parcel.out && !parcel.confirmed;
         let own = self.parcels_of(contact).filter(|(_, parcel)| out(parcel)).map(|(id, _)| id);
         for id in own.collect::<Vec<_>>() {
@@ -544,6 +549,7 @@ impl Outbox {
         for ((contact, seq), (note, voided)) in self.unreceipted.iter().flatten() {
             w.u32(contact.0).u32(*seq).u64(note.0).u8(u8::from(*voided));
         }
+        self.repeats.write(w);
         for parcel in self.parcels.values() {
             w.u8(u8::from(parcel.out) | u8::from(parcel.confirmed) << 1);
             w.u64(parcel.after.ms()).u8(parcel.times).u8(parcel.left_at);

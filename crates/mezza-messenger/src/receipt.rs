@@ -75,8 +75,13 @@ impl Receipt {
     /// Whether this stands for a seq from `next` on, none of which was given yet: then somebody else
     /// writes in this era, another life of the same vault.
     pub fn is_ahead(&self, next: u32) -> bool {
+        self.highest() >= next
+    }
+
+    /// The highest seq that this stands for; 0 for none.
+    pub fn highest(&self) -> u32 {
         let highest = self.bits.checked_ilog2().map(|bit| self.base.saturating_add(bit));
-        self.floor.max(highest.unwrap_or(0)) >= next
+        self.floor.max(highest.unwrap_or(0))
     }
 
     /// Whether a bit stands for `seq`. A bit above the end of all seqs stands for nothing.

@@ -37,6 +37,21 @@ impl SimRng {
         choices.get(usize::try_from(self.between(0, last as u64)).ok()?)
     }
 
+    /// A pause as people make them, ms: log-normal around `median_ms`, kept within `bounds`. `sigma` is the
+    /// standard deviation of its logarithm.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "milliseconds of days, and what is negative or too large is cut to the bounds"
+    )]
+    pub fn pause_ms(&mut self, median_ms: u32, sigma: f64, bounds: (u64, u64)) -> u64 {
+        // The sum of twelve even numbers is nearly normal.
+        let sum: u64 = (0..12).map(|_| self.between(0, 1_000)).sum();
+        let normal = sum as f64 / 1_000.0 - 6.0;
+        let ms = f64::from(median_ms) * (sigma * normal).exp();
+        (ms as u64).clamp(bounds.0, bounds.1)
+    }
+
     /// The source itself, as machines take it.
     pub fn rng(&mut self) -> &mut dyn CryptoRng {
         &mut self.0
@@ -58,6 +73,15 @@ mod tests {
         assert!((10..=19).all(|n| first.contains(&n)), "all ten values in 64 throws: {first:?}");
         assert_eq!((one.between(5, 5), one.between(9, 2)), (5, 9));
         let _ = one.between(0, u64::MAX);
+    }
+
+    #[test]
+    fn pauses_lie_around_their_median() {
+        let mut dice = SimRng::new(5, 0);
+        let mut all: Vec<u64> = (0..1_001).map(|_| dice.pause_ms(600, 2.0, (1, 9_000))).collect();
+        all.sort_unstable();
+        assert!((500..720).contains(&all[500]), "{}", all[500]);
+        assert!(all[50] < 60 && all[1_000] == 9_000, "{} {}", all[50], all[1_000]);
     }
 
     #[test]

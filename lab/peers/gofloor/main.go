@@ -1,5 +1,5 @@
 // The Go floor: the least that a message costs in three mixes written in Go, without links, noise,
-// permutation and dead drops. It answers the lines of crates/mezza-lab/src/rate.rs; its times are
+// permutation and dead drops. It answers the lines of crates/mezza-lab/measuring/src/rate.rs; its times are
 // wall (`floor`) or CPU (`floor-cpu`) nanoseconds a message, all cores at work.
 package main
 

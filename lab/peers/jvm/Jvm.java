@@ -1,5 +1,5 @@
 // Primitives of a JVM behind the line protocol of the lab: `jdk` is what the JDK brings, `bc` is
-// BouncyCastle. It measures as crates/mezza-lab/src/rate.rs does.
+// BouncyCastle. It measures as crates/mezza-lab/measuring/src/rate.rs does.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;

@@ -1,6 +1,6 @@
 //! The steps, in the order they run.
 
-use super::{Context, Verdict};
+use super::{Context, Verdict, peers};
 use crate::run::{Ended, find, run, run_tests};
 use crate::{interop, machine, page, tidy};
 use std::fs;
@@ -127,14 +127,18 @@ fn browser(context: &Context) -> Result<Verdict, String> {
     quietly(context, "browser", &mut [cargo(context, &["build", "-p", "mezza"]), npm])
 }
 
-/// The lab's quick experiments: every row is measured, and the rows that must hold do.
+/// The lab's quick experiments: every row is measured, and the rows that must hold do. Its peer programs
+/// build, and do each of their operations.
 fn lab(context: &Context) -> Result<Verdict, String> {
     let smoke = |words: &[&str]| {
         let mut command = cargo(context, &["run", "--quiet", "-p", "mezza-lab", "--"]);
         command.args(words).args(["--profile", "smoke"]);
         command
     };
-    quietly(context, "lab", &mut LAB_SMOKE.map(smoke))
+    let ended = quietly(context, "lab", &mut LAB_SMOKE.map(smoke))?;
+    let Verdict::Passed(mut skipped) = ended else { return Ok(ended) };
+    skipped.extend(peers::check(context.root, &context.target, &mut context.logs.open("peers")?)?);
+    Ok(Verdict::Passed(skipped))
 }
 
 /// Every fuzz target for a moment, on the stable compiler: they build, run and find nothing.

@@ -23,6 +23,10 @@ pub const FLOORS: [(&str, u8); 13] = [
 /// The crate that all others may use in their tests.
 const TEST_WORLD: &str = "mezza-sim";
 
+/// The end of the name of the package in a crate's folder that its peer programs use, too: these have
+/// workspaces of their own, and no file is shared by its path.
+const PEERS_PART: &str = "-measuring";
+
 /// Crates that floors 0-2 may neither depend on nor name outside their tests: they use sockets, files
 /// or the random source of the system.
 pub const WORLDLY_CRATES: [&str; 3] = ["tokio", "rusqlite", "getrandom"];
@@ -84,7 +88,7 @@ fn wrong((name, own): (&str, u8), Edge { to, kind }: &Edge<'_>) -> Option<String
         return None;
     }
     let tested = to.strip_suffix("-testing").filter(|_| dev);
-    if tested == Some(name) {
+    if tested == Some(name) || to.strip_suffix(PEERS_PART) == Some(name) {
         return None;
     }
     let Some(floor) = floor(tested.unwrap_or(to)) else {

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! version             ok TEXT
+//! ops                 ok OP OP ..                 what it measures
+//! once OP SIZE        ok                          one call, not measured
 //! rate OP SIZE N      ok MIN MEDIAN               ns of thread CPU per call: 25 batches of N calls
 //! cold OP SIZE        ok FIRST MEAN10 MEAN2_10    the first ten calls of this process
 //! anything else       err TEXT
 //! ```
-//! The programs in `lab/peers` are built with this file too, so that all of them measure in the same way.
 
 use std::io::{self, BufRead as _, Write as _};
 
@@ -30,9 +31,9 @@ const CALLS_MAX: usize = 1_000_000;
 ///
 /// # Errors
 /// If standard input or output breaks.
-pub fn serve(version: &str, prepare: &Prepare) -> io::Result<()> {
+pub fn serve(version: &str, ops: &[&str], prepare: &Prepare) -> io::Result<()> {
     for line in io::stdin().lock().lines() {
-        let answer = match answer(&line?, version, prepare) {
+        let answer = match answer(&line?, (version, ops), prepare) {
             Ok(answer) => format!("ok {answer}"),
             Err(error) => format!("err {}", error.replace('\n', " ")),
         };
@@ -43,9 +44,18 @@ pub fn serve(version: &str, prepare: &Prepare) -> io::Result<()> {
     Ok(())
 }
 
-fn answer(line: &str, version: &str, prepare: &Prepare) -> Result<String, String> {
+fn answer(
+    line: &str,
+    (version, ops): (&str, &[&str]),
+    prepare: &Prepare,
+) -> Result<String, String> {
     match *line.split(' ').collect::<Vec<_>>() {
         ["version"] => Ok(version.to_owned()),
+        ["ops"] => Ok(ops.join(" ")),
+        ["once", op, size] => {
+            prepare(op, number(size)?, 1)?(0);
+            Ok(String::new())
+        }
         ["rate", op, size, calls] => {
             let (min, median) = rate(op, number(size)?, number(calls)?, prepare)?;
             Ok(format!("{min:.1} {median:.1}"))
@@ -120,13 +130,17 @@ mod tests {
     }
 
     fn ask(line: &str) -> Result<Vec<f64>, String> {
-        let answer = answer(line, "x", &prepare)?;
+        let answer = answer(line, ("x", &["add"]), &prepare)?;
         Ok(answer.split(' ').map(|word| word.parse().expect("a number")).collect())
     }
 
     #[test]
     fn a_line_each_way() {
-        assert_eq!(answer("version", "adder 1", &prepare).as_deref(), Ok("adder 1"));
+        let say = |line: &str| answer(line, ("adder 1", &["add"]), &prepare);
+        assert_eq!(say("version").as_deref(), Ok("adder 1"));
+        assert_eq!(say("ops").as_deref(), Ok("add"));
+        assert_eq!(say("once add 4").as_deref(), Ok(""));
+        assert!(say("once sub 4").is_err());
         let rate = ask("rate add 10000 20").unwrap();
         assert!(rate.len() == 2 && 0.0 < rate[0] && rate[0] <= rate[1], "{rate:?}");
         assert_eq!(ask("cold add 10000").unwrap().len(), 3);

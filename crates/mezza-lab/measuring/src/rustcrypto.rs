@@ -10,7 +10,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use mezza_core::{AeadKey as _, Backend, Hash512 as _, PortableBackend, Sha512};
 use sha2::Sha256;
 
-use super::primitive::{CipherKeys, Implementation};
+use crate::primitive::{CipherKeys, Implementation};
 
 /// Bytes of a block of AES.
 const BLOCK_BYTES: usize = 16;

@@ -9,8 +9,8 @@ use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::{digest, hmac};
 use mezza::testing::backend::AwsLc;
 
-use super::primitive::{CipherKeys, Implementation};
-use super::rustcrypto::{MAC_BYTES, chacha};
+use mezza_lab_measuring::primitive::{CipherKeys, Implementation};
+use mezza_lab_measuring::rustcrypto::{MAC_BYTES, chacha};
 
 /// The implementation of an operation, if aws-lc-rs has one.
 pub fn code(op: &str) -> Option<Implementation> {

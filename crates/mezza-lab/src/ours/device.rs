@@ -12,7 +12,7 @@ use std::hint::black_box;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::rate::Call;
+use mezza_lab_measuring::rate::Call;
 
 /// A device with one contact.
 pub trait MeasuredDevice: Sized + 'static {

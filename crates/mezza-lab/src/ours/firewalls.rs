@@ -25,11 +25,11 @@ use crate::asa::session::handshake;
 use crate::bench::Bench;
 use crate::clock::{BenchRound, cost_ns, deciding_value};
 use crate::modp::{Modp, Profile};
-use crate::rate::Call;
 use crate::raw::RawFigure;
 use crate::thesis::listing::{DrawKey, Listing};
 use crate::thesis::uniform::UniformGroup;
 use crate::variant::{self, Variant};
+use mezza_lab_measuring::rate::Call;
 
 /// The names of listings.
 pub const LISTINGS: [(&str, Listing); 11] = [

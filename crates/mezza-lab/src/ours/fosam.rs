@@ -27,7 +27,7 @@ use mezza_core::labelled_hash;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-use crate::rate::Call;
+use mezza_lab_measuring::rate::Call;
 
 /// Levels of the tree.
 const DEPTH: u32 = 32;

@@ -27,7 +27,7 @@ use mezza_hibe::{
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use crate::rate::Call;
+use mezza_lab_measuring::rate::Call;
 
 /// The epoch at which real operations are measured: a leaf.
 pub const REAL: Epoch = Epoch(5_900_000);

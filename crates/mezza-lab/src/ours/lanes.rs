@@ -16,8 +16,8 @@ use curve25519_dalek::montgomery::MontgomeryPoint;
 use mezza::testing::backend::kernel;
 use mezza_lanes::{BASE, Kernel, Scalar, Strided};
 
-use super::messages::{BODY, STRIDE, seal, words};
-use crate::rate::Call;
+use mezza_lab_measuring::messages::{BODY, STRIDE, seal, words};
+use mezza_lab_measuring::rate::Call;
 
 /// One call of `op` on `count` inputs.
 ///

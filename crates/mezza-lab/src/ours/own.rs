@@ -2,7 +2,7 @@
 
 use mezza_core::{Blake2b512, Hash512 as _};
 
-use super::primitive::Implementation;
+use mezza_lab_measuring::primitive::Implementation;
 
 /// The implementation of an operation, if it is our own.
 pub fn code(op: &str) -> Option<Implementation> {
@@ -11,8 +11,8 @@ pub fn code(op: &str) -> Option<Implementation> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rustcrypto;
     use super::*;
+    use mezza_lab_measuring::rustcrypto;
 
     fn hash_of(code: Option<Implementation>) -> fn(&[u8]) -> [u8; 64] {
         let Some(Implementation::Hash(hash)) = code else { panic!("no hash") };

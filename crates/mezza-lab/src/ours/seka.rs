@@ -26,7 +26,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 use sha2::Sha512;
 
-use crate::rate::Call;
+use mezza_lab_measuring::rate::Call;
 
 /// Bytes under a tag.
 const TAGGED_BYTES: usize = 80;

@@ -241,6 +241,10 @@ fn opened<P: Port>(parts: &mut Parts<P>, id: ContactId, message: Opened, by: By,
     }
     let suite = |trouble: &DeliveryProblem| matches!(trouble, DeliveryProblem::Suite(_));
     parts.contacts.clear_trouble(id, suite, at.step);
+    if message.first {
+        let unopened = |trouble: &DeliveryProblem| *trouble == DeliveryProblem::Unopened;
+        parts.contacts.clear_trouble(id, unopened, at.step);
+    }
     at.step.touch(id);
     let Ok(note) = Note::decode(&message.body) else { return parts.threads.malformed() };
     let invites = message.exporter.is_some() && parts.carriers.invites(&note.items);
@@ -281,6 +285,9 @@ fn unopened<P: Port>(
         parts.contacts.trouble(id, DeliveryProblem::Suite(error), at.step);
     }
     let request = |contact: &crate::contacts::Contact| contact.phase == ContactPhase::Request;
+    if lost && parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open) {
+        parts.contacts.trouble(id, DeliveryProblem::Unopened, at.step);
+    }
     if lost
         && !parts.contacts.get(id).is_none_or(request)
         && parts.sessions.keep(id, message, by, at)
@@ -402,6 +409,27 @@ fn prove<P: Port>(parts: &mut Parts<P>, id: ContactId, receipt: &Receipt, by: By
         let dropped = parts.outbox.confirmed(id, (seq, note), read, at.step);
         parts.carriers.retract(&dropped, at);
     }
+    if !read {
+        repeat_left_out(parts, id, receipt, at);
+    }
+}
+
+/// The reader lacks notes that a carrier took, and has later ones: they leave once more (MSG-93).
+fn repeat_left_out<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    receipt: &Receipt,
+    at: &mut At<'_>,
+) {
+    for note in parts.outbox.left_out(id, receipt) {
+        let facts = parts.threads.get(note).map_or(&[][..], |note| &note.facts);
+        let handed = facts.iter().filter(|fact| fact.what == FactKind::Handed).map(|fact| fact.at);
+        if let Some(left) = handed.max()
+            && parts.outbox.repeat(id, note, left, at.now)
+        {
+            parts.threads.again(note, at.step);
+        }
+    }
 }
 
 /// A note with a number: shown once, and receipted as often as it comes.
@@ -434,7 +462,7 @@ fn keep<P: Port>(
         Keeping::Known => {}
         Keeping::Twice => {
             parts.outbox.owe(id, Owe::Answer(note.era, u32::MAX, u32::MAX), at.step);
-            return at.step.show(Event::Trouble(id, DeliveryProblem::Twice));
+            return parts.contacts.trouble(id, DeliveryProblem::Twice, at.step);
         }
         Keeping::Leave => return,
         Keeping::Refuse => return parts.threads.malformed(),

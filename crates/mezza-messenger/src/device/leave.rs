@@ -12,8 +12,8 @@ use crate::carriers::Port;
 use crate::contacts::{ContactPhase, Contacts};
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierId, ContactFacts, ContactId, DeliveryProblem, Dropped, Due, Event, FetchPurpose,
-    Forget, Handover, HelloPlace, Leaving, Missing, NoteId, ParcelId, RATCHET_MESSAGE, Reach,
+    At, CarrierId, ContactFacts, ContactId, DeliveryProblem, Dropped, Due, FetchPurpose, Forget,
+    Handover, HelloPlace, Leaving, Missing, NoteId, ParcelId, RATCHET_MESSAGE, Reach,
 };
 use crate::note::{Era, Item, Note};
 use crate::outbox::{Outbox, Owe, Owed, Parcel, Reached, Sealed, UNANSWERED_MAX};
@@ -457,7 +457,7 @@ pub(super) fn begin_era<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut A
     parts.carriers.forget(id, Forget::Chains, at);
     parts.sessions.renew(id, at.step);
     owe_again(parts, id, at);
-    at.step.show(Event::Trouble(id, DeliveryProblem::Twice));
+    parts.contacts.trouble(id, DeliveryProblem::Twice, at.step);
 }
 
 /// What was in parcels that are gone is owed once more.

@@ -9,6 +9,9 @@ use mezza_messenger::{
 };
 use mezza_ratchet::OneTimePrekey;
 
+/// The answer of a relay that wants patience.
+const SLOW_DOWN: u8 = 4;
+
 /// Who is connected.
 pub type Who = usize;
 /// Something for somebody.
@@ -51,6 +54,21 @@ impl Ask {
     }
 }
 
+impl Ask {
+    /// A number for each kind of request that has an answer, and its ticket.
+    fn kind(&self) -> Option<(u64, RequestId)> {
+        Some(match self {
+            Self::Open(ticket, _) => (0, *ticket),
+            Self::Close(ticket, _) => (1, *ticket),
+            Self::Watch(ticket, ..) => (2, *ticket),
+            Self::Put(ticket, ..) => (3, *ticket),
+            Self::Set(ticket, ..) => (4, *ticket),
+            Self::Get(ticket, _) => (5, *ticket),
+            Self::Hello | Self::Taken(..) => return None,
+        })
+    }
+}
+
 /// What the relay tells a device.
 #[derive(Clone, Debug)]
 pub enum Tell {
@@ -67,6 +85,9 @@ impl Tell {
         let input = match self {
             Self::Up => RelayInput::Up { connection, level: 1, demo: false },
             Self::Done(ticket, 0) => RelayInput::Done { ticket },
+            Self::Done(ticket, SLOW_DOWN) => {
+                RelayInput::Refused { ticket, code: SLOW_DOWN, retry_s: 30 }
+            }
             Self::Done(ticket, code) => RelayInput::Refused { ticket, code, retry_s: 1 },
             Self::Mail(mailbox, mail, envelope) => RelayInput::Mail { mailbox, mail, envelope },
             Self::Bundle(ticket, bytes, one_time) => RelayInput::Bundle { ticket, bytes, one_time },
@@ -92,6 +113,8 @@ pub struct Model {
     pub watchers: BTreeMap<MailboxAddress, (Who, MailboxId)>,
     /// A relay that says DONE and forgets.
     pub liar: bool,
+    /// Kinds of requests that are refused once, for 30 s: by [`Ask::kind`].
+    pub refuses: BTreeSet<u64>,
     /// Mail per box.
     pub capacity: usize,
     /// Drawn at each start: a number given out before a crash may name other mail afterwards.
@@ -100,12 +123,18 @@ pub struct Model {
 
 impl Model {
     pub fn new(store: Store) -> Self {
-        Self { store, watchers: BTreeMap::new(), liar: false, capacity: 1_000, life: 0 }
+        let (watchers, refuses) = (BTreeMap::new(), BTreeSet::new());
+        Self { store, watchers, liar: false, refuses, capacity: 1_000, life: 0 }
     }
 
     /// Answers that may leave before the store is durable, and those that may not.
     pub fn ask(&mut self, who: Who, ask: Ask) -> (Vec<Told>, Vec<Told>) {
         let mut early = Vec::new();
+        if let Some((kind, ticket)) = ask.kind()
+            && self.refuses.remove(&kind)
+        {
+            return (early, vec![(who, Tell::Done(ticket, SLOW_DOWN))]);
+        }
         let done = match ask {
             Ask::Hello => vec![Tell::Up],
             Ask::Open(ticket, token) => {

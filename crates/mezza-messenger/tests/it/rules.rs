@@ -4,6 +4,7 @@ mod answers;
 mod arrivals;
 mod cells;
 mod connections;
+mod in_time;
 mod peers;
 mod policy;
 mod recalled;

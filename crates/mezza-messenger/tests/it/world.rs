@@ -1,6 +1,7 @@
 //! Worlds: people whose network, relay and devices fail at any moment, and a judge who sees all.
 
 pub mod hosts;
+mod punctual;
 
 use std::collections::BTreeMap;
 

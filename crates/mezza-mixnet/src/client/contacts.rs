@@ -26,6 +26,9 @@ const YOUNGER_MAX: usize = 3;
 const ELDER_EVERY: u64 = 8;
 /// How many cells tell the partner that a contact leaves.
 const LEAVING_CELLS: u8 = 3;
+/// Who comes back calls so many partners at most, whom it met in so many milliseconds (MIX-68).
+const GREETED_MAX: usize = 4;
+const GREETED_MS: u64 = 7 * Time::DAY_MS;
 /// When to look again for a partner who was not there, hours.
 const RETRY_HOURS: [u64; 3] = [1, 4, 12];
 
@@ -116,10 +119,13 @@ pub(super) struct Partner {
     /// When to look for the partner again, and how often that was done.
     retry: Option<Time>,
     tries: u8,
+    /// When it was met last, or served, where that stands in a row. Not stored by itself.
+    met_at: Option<Time>,
 }
 
 snapshot!(struct Partner {
     bucket, line, younger, muted, suspended, active, leaving, called, ring, absent, retry, tries,
+    met_at,
 });
 
 impl Partner {
@@ -137,6 +143,7 @@ impl Partner {
             absent: 0,
             retry: None,
             tries: 0,
+            met_at: None,
         }
     }
 
@@ -191,9 +198,20 @@ impl Partner {
     /// The clock was put back by so much: what waits for a time waits as long as before. No time is 0,
     /// which stands for none in what is stored.
     pub fn put_back(&mut self, ms: u64) {
-        for at in [&mut self.active, &mut self.retry].into_iter().flatten() {
+        for at in [&mut self.active, &mut self.retry, &mut self.met_at].into_iter().flatten() {
             *at = at.minus_ms(ms).max(Time::from_ms(1));
         }
+    }
+
+    /// The clock was put forward by so much, or nothing ran for so long: who was served still is.
+    pub fn put_forward(&mut self, ms: u64) {
+        self.active = self.active.map(|end| end.plus_ms(ms));
+    }
+
+    /// A row says that it was served then.
+    pub fn was_served(&mut self, at: Time) {
+        self.touch(at);
+        self.met_at = Some(at);
     }
 
     /// It was read from a disk: whatever the clock was then, it is served for no longer than one
@@ -225,8 +243,9 @@ impl Partner {
 
     /// The partner was there. The last round before a rest comes back when nobody is served any more:
     /// whoever writes next calls.
-    pub const fn met(&mut self) {
+    pub const fn met(&mut self, now: Time) {
         (self.tries, self.absent, self.called, self.ring) = (0, 0, self.is_active(), None);
+        self.met_at = Some(now);
     }
 
     /// When something is due: the end of its activity, or the next try.
@@ -327,6 +346,18 @@ impl Partners {
             contact.stay();
         }
         !was
+    }
+
+    /// Partners who were met lately and rest, the last one first: one of them may have called while
+    /// nobody was here (MIX-68).
+    pub fn to_greet(&self, now: Time) -> Vec<PartnerId> {
+        let rests = |contact: &Partner| !contact.suspended && !contact.is_active();
+        let met = self.all.iter().filter(|(_, contact)| rests(contact));
+        let met = met.filter_map(|(id, contact)| Some((contact.met_at?, *id)));
+        let mut met: Vec<(Time, PartnerId)> =
+            met.filter(|(at, _)| now.since_ms(*at) < GREETED_MS).collect();
+        met.sort_unstable_by(|a, b| b.cmp(a));
+        met.into_iter().take(GREETED_MAX).map(|(_, id)| id).collect()
     }
 
     /// Contacts whose time is over rest; those whose next try has come, in order.

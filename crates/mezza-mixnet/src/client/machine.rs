@@ -50,6 +50,10 @@ use invites::Invites;
 use links::Link;
 use rounds::Round;
 
+/// Longest time without an input or a wake while rounds go on, ms. Beyond, the clock was put forward or the
+/// machine slept: nobody rests because of it.
+const STILL_MS: u64 = 2 * Time::MINUTE_MS;
+
 /// How a client is set up.
 pub struct ClientOptions {
     /// The hash of the genesis config, which a person pinned.
@@ -110,6 +114,9 @@ pub struct Client<B: Backend = PortableBackend> {
     aside: Vec<RowsSetAside>,
     /// What the clock said at the last wake or input that was taken.
     seen: Time,
+    /// Since when no round was taken part in, if calls may have been lost since; 0: since before the
+    /// start.
+    left: Option<Time>,
     outputs: VecDeque<Output>,
     backend: PhantomData<fn() -> B>,
 }
@@ -117,7 +124,7 @@ pub struct Client<B: Backend = PortableBackend> {
 mezza_core::snapshot!(struct Client<B> {
     setup, chain, ledger, contacts, link, rounds, last, shown, unread, pairs, wanted, calls, invites,
     allow_more, seq, snapshot, snapshot_at, awaited, unrecorded, walk_at, standing, aside, seen,
-    outputs, backend,
+    left, outputs, backend,
 });
 
 /// Where the stream of one root of a contact is, for whoever compares two clients.
@@ -264,11 +271,14 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// A clock that was put back: whatever waits for a time waits as long as before. Else a client
+    /// A clock that was put forward takes nobody's turn away. One that was put back: whatever waits for a time waits as long as before. Else a client
     /// would not dial, or would serve a contact, until the clock is where it was. The time is no part
     /// of an input: a clock that was put back is followed even if the input is refused, as at a wake.
-    fn follow_back(&mut self, now: Time) {
-        let back = self.seen.since_ms(now);
+    fn follow(&mut self, now: Time) {
+        let (back, ahead) = (self.seen.since_ms(now), now.since_ms(self.seen));
+        if ahead > STILL_MS && self.link.is_up() {
+            self.contacts.all.values_mut().for_each(|contact| contact.put_forward(ahead));
+        }
         if back == 0 {
             return;
         }
@@ -360,7 +370,7 @@ impl<B: Backend> Machine for Client<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
-        self.follow_back(now);
+        self.follow(now);
         self.input(input, now, rng)?;
         self.seen = now;
         self.tell(now);
@@ -368,7 +378,7 @@ impl<B: Backend> Machine for Client<B> {
     }
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        self.follow_back(now);
+        self.follow(now);
         self.seen = now;
         self.dial(now);
         if self.snapshot_at <= now {

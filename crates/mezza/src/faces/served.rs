@@ -19,6 +19,7 @@ use crate::api::Fault;
 use crate::faces::web::local_auth::LocalAuth;
 use crate::faces::web::{Sockets, Web};
 use crate::node::{self, NodeHandle, NodeOptions, RunningNode};
+use crate::process::files;
 use crate::process::home::{Home, private};
 use crate::process::lock::Lock;
 use crate::process::memory;
@@ -65,6 +66,9 @@ impl ServedNode {
         options: NodeOptions,
     ) -> Result<Self, Fault> {
         memory::say();
+        if let Err(error) = files::room() {
+            tracing::warn!(%error, "the limit of open files is not raised");
+        }
         let sockets = Sockets::bind(port).await?;
         let observer = options.observer.clone();
         let running = node::start(options);

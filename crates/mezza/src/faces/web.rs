@@ -9,6 +9,7 @@ pub(crate) mod page;
 pub(crate) mod person;
 pub(crate) mod problem;
 pub(crate) mod ratchet;
+pub(crate) mod seats;
 pub(crate) mod world;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -17,7 +18,6 @@ use std::sync::Arc;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::serve::ListenerExt;
 use axum::{Json, Router, middleware};
 use mezza_messenger::Input;
 use serde::de::DeserializeOwned;
@@ -32,6 +32,7 @@ use crate::faces::ports;
 use crate::node::NodeHandle;
 use crate::node::observer::Observer;
 use local_auth::LocalAuth;
+use seats::{SeatHandle, SeatedListener, Seats};
 
 /// Largest body of a request but a picture, in bytes.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -157,11 +158,11 @@ impl Sockets {
     pub(crate) async fn serve(self, web: Web) {
         let mut stop = web.stop.subscribe();
         // Made once: a bare router is laid out anew for each connection, which costs more than a call.
-        let service = router(web).into_make_service();
+        let service = router(web).into_make_service_with_connect_info::<SeatHandle>();
+        let seats = Seats::default();
         let mut tasks = tokio::task::JoinSet::new();
         for listener in self.listeners {
-            // Small frames wait for nothing; where the system refuses this, only speed is lost.
-            let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+            let listener = SeatedListener::new(listener, seats.clone());
             tasks.spawn(axum::serve(listener, service.clone()).into_future());
         }
         // Open WebSockets would hold a graceful end up; everything accepted is durable already.

@@ -31,6 +31,7 @@ mod ratchet;
 mod relay;
 mod silence;
 mod stall;
+mod troubled;
 mod two_homes;
 mod vault;
 mod web;

@@ -12,7 +12,7 @@
 //! there, and every note of both comes to the other side in cells, once. Twenty stalls take three
 //! minutes, so that a run has four unless `MEZZA_TEST_STALLS=n` says otherwise.
 
-mod clock;
+pub mod clock;
 mod liar;
 
 use std::path::Path;

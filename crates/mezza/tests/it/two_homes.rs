@@ -18,7 +18,8 @@ pub struct World {
     port: u16,
     /// Where the relay keeps mail: the setting of that name.
     store: String,
-    relay: Program,
+    /// `None` while the test runs it.
+    relay: Option<Program>,
 }
 
 impl World {
@@ -39,7 +40,24 @@ impl World {
         let pass = pass.to_str().unwrap().to_owned();
         let port = free_port();
         let relay = run_relay(&folder.path().join("r"), port, &store);
-        Self { folder, pass, port, store, relay }
+        Self { folder, pass, port, store, relay: Some(relay) }
+    }
+
+    /// A world whose relay the test runs itself.
+    pub fn start_stopped() -> Self {
+        let mut world = Self::start();
+        world.relay = None;
+        world
+    }
+
+    /// Where its relay listens at first.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Runs the relay on this port, with something in its environment.
+    pub fn run_relay(&self, port: u16, env: &[(&str, &str)]) -> Program {
+        Program::relay(&self.home("r"), port, env)
     }
 
     /// The folder of all homes.
@@ -239,10 +257,10 @@ fn relay_and_node_die(mut world: World) {
     let mine = ok(&ann, &["card"]);
     ok(&ben, &["add", mine.trim()]);
     ok(&ann, &["send", "Ben", "first", "--wait", "delivered"]);
-    world.relay.stop(Signal::SIGKILL);
+    world.relay.as_mut().unwrap().stop(Signal::SIGKILL);
     ok(&ann, &["send", "Ben", "second"]);
     ann_node.stop(Signal::SIGKILL);
-    world.relay = run_relay(&world.home("r"), world.port, &world.store);
+    world.relay = Some(run_relay(&world.home("r"), world.port, &world.store));
     let _ann_node = world.node(&ann);
     until("the second note", || thread(&ben, "Ann").len() == 2);
     until("its receipt", || thread(&ann, "Ben").iter().all(|(_, _, state)| state == "delivered"));

@@ -6,22 +6,23 @@
 //! tls-p256       the same with ECDSA P-256
 //! ```
 
-#[path = "../../../../crates/mezza-lab/src/rate.rs"]
-mod rate;
 
 use std::sync::Arc;
 
 use boringtun::noise::rate_limiter::RateLimiter;
 use boringtun::noise::{Tunn, TunnResult};
 use boringtun::x25519::{PublicKey, StaticSecret};
-use rate::Call;
+use mezza_lab_measuring::rate::{self, Call};
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
+/// What it measures.
+const OPS: &[&str] = &["wireguard", "tls-ed25519", "tls-p256"];
+
 fn main() -> std::io::Result<()> {
-    rate::serve("boringtun 0.7.1, rustls 0.23", &prepare)
+    rate::serve("boringtun 0.7.1, rustls 0.23", OPS, &prepare)
 }
 
 fn prepare(op: &str, _: usize, calls: usize) -> Result<Call, String> {

@@ -1,8 +1,6 @@
 //! hohibe behind the line protocol of the lab: the HIBE of Boneh, Boyen and Goh with five levels, AES-CTR
 //! without a tag behind it.
 
-#[path = "../../../../crates/mezza-lab/src/rate.rs"]
-mod rate;
 
 use std::hint::black_box;
 use std::io;
@@ -11,15 +9,18 @@ use bls12_381_plus::{G2Projective, Scalar, pairing};
 use hohibe::hibe::{BonehBoyenGoh, Hibe as _, HibeKem as _};
 use hohibe::kem::{HashMapper, HybridKem, MasterKey, PrivateKey, PublicKey};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
-use rate::Call;
+use mezza_lab_measuring::rate::{self, Call};
 
 /// The levels of our tree.
 const LEVELS: usize = 5;
 /// The path of an epoch at the bottom.
 const PATH: [&str; LEVELS] = ["6", "9", "20", "4", "31"];
 
+/// What it measures.
+const OPS: &[&str] = &["keygen", "seal", "open", "who-is-it"];
+
 fn main() -> io::Result<()> {
-    rate::serve("hohibe 0.1.0", &prepare)
+    rate::serve("hohibe 0.1.0", OPS, &prepare)
 }
 
 struct World {

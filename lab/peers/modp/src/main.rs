@@ -5,18 +5,19 @@
 //!      x25519             four operations: two public keys, two secrets
 //! ```
 
-#[path = "../../../../crates/mezza-lab/src/rate.rs"]
-mod rate;
 
 use openssl::bn::{BigNum, BigNumContext, MsbOption};
 use openssl::derive::Deriver;
 use openssl::error::ErrorStack;
 use openssl::pkey::{Id, PKey};
-use rate::Call;
+use mezza_lab_measuring::rate::{self, Call};
+
+/// What it measures.
+const OPS: &[&str] = &["powers-2", "x25519"];
 
 fn main() -> std::io::Result<()> {
     let version = format!("{} BN_mod_exp, constant time", openssl::version::version());
-    rate::serve(&version, &|op, size, _| prepare(op, size).map_err(|error| error.to_string()))
+    rate::serve(&version, OPS, &|op, size, _| prepare(op, size).map_err(|error| error.to_string()))
 }
 
 fn prepare(op: &str, bits: usize) -> Result<Call, Box<dyn std::error::Error>> {

@@ -1,24 +1,49 @@
 //! Primitives of ring, OpenSSL and RustCrypto behind the line protocol of the lab.
 
-#[path = "../../../../crates/mezza-lab/src/ours/messages.rs"]
-mod messages;
-#[path = "../../../../crates/mezza-lab/src/ours/primitive.rs"]
-mod primitive;
-#[path = "../../../../crates/mezza-lab/src/rate.rs"]
-mod rate;
 mod ring_code;
-#[path = "../../../../crates/mezza-lab/src/ours/rustcrypto.rs"]
-mod rustcrypto;
 #[cfg(feature = "openssl")]
 mod openssl_code;
 
 use std::io;
 
-use primitive::Code;
-use rate::Call;
+use mezza_lab_measuring::primitive::{self, Implementation};
+use mezza_lab_measuring::rate::{self, Call};
+use mezza_lab_measuring::{messages, rustcrypto};
+
+/// What it measures.
+const OPS: &[&str] = &[
+    "ring:sha512",
+    "ring:chacha-seal",
+    "ring:chacha-open",
+    "ring:gcm-seal",
+    "ring:gcm-open",
+    "ring:messages",
+    "rustcrypto:sha512",
+    "rustcrypto:blake2b",
+    "rustcrypto:chacha-seal",
+    "rustcrypto:chacha-open",
+    "rustcrypto:cbc-hmac-seal",
+    "rustcrypto:cbc-hmac-open",
+    #[cfg(feature = "openssl")]
+    "openssl:sha512",
+    #[cfg(feature = "openssl")]
+    "openssl:blake2b",
+    #[cfg(feature = "openssl")]
+    "openssl:cbc-hmac-seal",
+    #[cfg(feature = "openssl")]
+    "openssl:cbc-hmac-open",
+    #[cfg(feature = "openssl")]
+    "openssl:chacha-seal",
+    #[cfg(feature = "openssl")]
+    "openssl:chacha-open",
+    #[cfg(feature = "openssl")]
+    "openssl:gcm-seal",
+    #[cfg(feature = "openssl")]
+    "openssl:gcm-open",
+];
 
 fn main() -> io::Result<()> {
-    rate::serve(&version(), &prepare)
+    rate::serve(&version(), OPS, &prepare)
 }
 
 /// `OP` is `PROVIDER:OPERATION`, or `ring:messages`: SIZE of them in a call.
@@ -27,7 +52,7 @@ fn prepare(op: &str, size: usize, calls: usize) -> Result<Call, String> {
         return Ok(messages::seal(size, ring_code::message));
     }
     let (provider, primitive) = op.split_once(':').ok_or_else(|| format!("no provider in {op}"))?;
-    let code: fn(&str) -> Option<Code> = match provider {
+    let code: fn(&str) -> Option<Implementation> = match provider {
         "ring" => ring_code::code,
         "rustcrypto" => rustcrypto::code,
         #[cfg(feature = "openssl")]

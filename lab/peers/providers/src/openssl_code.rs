@@ -9,26 +9,26 @@ use openssl::hash::MessageDigest;
 use openssl::pkey::PKey;
 use openssl::sign::Signer;
 
-use crate::primitive::{Code, Keys};
+use mezza_lab_measuring::primitive::{CipherKeys, Implementation};
 
 const BLOCK_BYTES: usize = 16;
 const MAC_BYTES: usize = 8;
 const TAG_BYTES: usize = 16;
 
 /// What it has.
-pub fn code(op: &str) -> Option<Code> {
+pub fn code(op: &str) -> Option<Implementation> {
     Some(match op {
-        "sha512" => Code::Hash(openssl::sha::sha512),
-        "blake2b" => Code::Hash(blake2b),
-        "cbc-hmac" => Code::Aead {
+        "sha512" => Implementation::Hash(openssl::sha::sha512),
+        "blake2b" => Implementation::Hash(blake2b),
+        "cbc-hmac" => Implementation::Aead {
             seal: |keys, text| cbc_seal(keys, text).expect("sealed"),
             open: |keys, text| cbc_open(keys, text).unwrap_or(false),
         },
-        "chacha" => Code::Aead {
+        "chacha" => Implementation::Aead {
             seal: |keys, text| seal(Cipher::chacha20_poly1305(), keys, text).expect("sealed"),
             open: |keys, text| open(Cipher::chacha20_poly1305(), keys, text).is_ok(),
         },
-        "gcm" => Code::Aead {
+        "gcm" => Implementation::Aead {
             seal: |keys, text| seal(Cipher::aes_256_gcm(), keys, text).expect("sealed"),
             open: |keys, text| open(Cipher::aes_256_gcm(), keys, text).is_ok(),
         },
@@ -42,7 +42,7 @@ fn blake2b(text: &[u8]) -> [u8; 64] {
     std::array::from_fn(|at| hash[at])
 }
 
-fn cbc_seal(keys: &Keys, text: &mut Vec<u8>) -> Result<(), ErrorStack> {
+fn cbc_seal(keys: &CipherKeys, text: &mut Vec<u8>) -> Result<(), ErrorStack> {
     let mut cipher = CipherCtx::new()?;
     cipher.encrypt_init(Some(Cipher::aes_256_cbc()), Some(&keys.cipher), Some(&keys.iv))?;
     let bytes = text.len();
@@ -59,7 +59,7 @@ fn cbc_seal(keys: &Keys, text: &mut Vec<u8>) -> Result<(), ErrorStack> {
     Ok(())
 }
 
-fn cbc_open(keys: &Keys, text: &[u8]) -> Result<bool, ErrorStack> {
+fn cbc_open(keys: &CipherKeys, text: &[u8]) -> Result<bool, ErrorStack> {
     let sealed = text.len() - MAC_BYTES;
     if mac(keys, &text[..sealed])?[..MAC_BYTES] != text[sealed..] {
         return Ok(false);
@@ -74,7 +74,7 @@ fn cbc_open(keys: &Keys, text: &[u8]) -> Result<bool, ErrorStack> {
     Ok(true)
 }
 
-fn mac(keys: &Keys, sealed: &[u8]) -> Result<Vec<u8>, ErrorStack> {
+fn mac(keys: &CipherKeys, sealed: &[u8]) -> Result<Vec<u8>, ErrorStack> {
     let key = PKey::hmac(&keys.mac)?;
     let mut signer = Signer::new(MessageDigest::sha256(), &key)?;
     signer.update(&keys.aad)?;
@@ -82,7 +82,7 @@ fn mac(keys: &Keys, sealed: &[u8]) -> Result<Vec<u8>, ErrorStack> {
     signer.sign_to_vec()
 }
 
-fn seal(kind: &CipherRef, keys: &Keys, text: &mut Vec<u8>) -> Result<(), ErrorStack> {
+fn seal(kind: &CipherRef, keys: &CipherKeys, text: &mut Vec<u8>) -> Result<(), ErrorStack> {
     let mut cipher = CipherCtx::new()?;
     cipher.encrypt_init(Some(kind), Some(&keys.cipher), Some(&keys.nonce()))?;
     cipher.cipher_update(&keys.aad, None)?;
@@ -95,7 +95,7 @@ fn seal(kind: &CipherRef, keys: &Keys, text: &mut Vec<u8>) -> Result<(), ErrorSt
     Ok(())
 }
 
-fn open(kind: &CipherRef, keys: &Keys, text: &mut [u8]) -> Result<(), ErrorStack> {
+fn open(kind: &CipherRef, keys: &CipherKeys, text: &mut [u8]) -> Result<(), ErrorStack> {
     let (sealed, tag) = text.split_last_chunk_mut::<TAG_BYTES>().expect("a tag");
     let mut cipher = CipherCtx::new()?;
     cipher.decrypt_init(Some(kind), Some(&keys.cipher), Some(&keys.nonce()))?;

@@ -3,20 +3,20 @@
 use ring::aead::{AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::digest;
 
-use crate::primitive::{Code, Keys};
+use mezza_lab_measuring::primitive::{CipherKeys, Implementation};
 
 /// What it has.
-pub fn code(op: &str) -> Option<Code> {
+pub fn code(op: &str) -> Option<Implementation> {
     Some(match op {
-        "sha512" => Code::Hash(|text| {
+        "sha512" => Implementation::Hash(|text| {
             let hash = digest::digest(&digest::SHA512, text);
             std::array::from_fn(|at| hash.as_ref()[at])
         }),
-        "chacha" => Code::Aead {
+        "chacha" => Implementation::Aead {
             seal: |keys, text| seal(&CHACHA20_POLY1305, keys, text),
             open: |keys, text| open(&CHACHA20_POLY1305, keys, text),
         },
-        "gcm" => Code::Aead {
+        "gcm" => Implementation::Aead {
             seal: |keys, text| seal(&AES_256_GCM, keys, text),
             open: |keys, text| open(&AES_256_GCM, keys, text),
         },
@@ -24,16 +24,16 @@ pub fn code(op: &str) -> Option<Code> {
     })
 }
 
-fn key(algorithm: &'static Algorithm, keys: &Keys) -> LessSafeKey {
+fn key(algorithm: &'static Algorithm, keys: &CipherKeys) -> LessSafeKey {
     LessSafeKey::new(UnboundKey::new(algorithm, &keys.cipher).expect("32 bytes"))
 }
 
-fn seal(algorithm: &'static Algorithm, keys: &Keys, text: &mut Vec<u8>) {
+fn seal(algorithm: &'static Algorithm, keys: &CipherKeys, text: &mut Vec<u8>) {
     let nonce = Nonce::assume_unique_for_key(keys.nonce());
     key(algorithm, keys).seal_in_place_append_tag(nonce, Aad::from(&keys.aad), text).expect("short");
 }
 
-fn open(algorithm: &'static Algorithm, keys: &Keys, text: &mut [u8]) -> bool {
+fn open(algorithm: &'static Algorithm, keys: &CipherKeys, text: &mut [u8]) -> bool {
     let nonce = Nonce::assume_unique_for_key(keys.nonce());
     key(algorithm, keys).open_in_place(nonce, Aad::from(&keys.aad), text).is_ok()
 }

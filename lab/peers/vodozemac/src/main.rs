@@ -1,17 +1,18 @@
 //! vodozemac behind the line protocol of the lab: sessions of Olm, version 1, as Matrix has them.
 
-#[path = "../../../../crates/mezza-lab/src/rate.rs"]
-mod rate;
 
 use std::hint::black_box;
 use std::io;
 
-use rate::Call;
+use mezza_lab_measuring::rate::{self, Call};
 use vodozemac::olm::{Account, OlmMessage, PreKeyMessage, Session, SessionConfig};
 use vodozemac::Curve25519PublicKey;
 
+/// What it measures.
+const OPS: &[&str] = &["seal", "open", "turn", "init", "resp"];
+
 fn main() -> io::Result<()> {
-    rate::serve("vodozemac 0.11.1", &prepare)
+    rate::serve("vodozemac 0.11.1", OPS, &prepare)
 }
 
 /// Two devices; the second one has one-time keys out.

@@ -1,14 +1,12 @@
 //! wacore-libsignal (Signal's protocol, version 3) behind the line protocol of the lab.
 
-#[path = "../../../../crates/mezza-lab/src/rate.rs"]
-mod rate;
 mod store;
 
 use std::hint::black_box;
 use std::io;
 
 use pollster::block_on;
-use rate::Call;
+use mezza_lab_measuring::rate::{self, Call};
 use store::Store;
 use wacore_libsignal::protocol::{
     CiphertextMessage, KeyPair, PreKeyBundle, PreKeyRecord, ProtocolAddress, SignedPreKeyRecord,
@@ -19,8 +17,11 @@ use wacore_libsignal::protocol::{
 const SPK_ID: u32 = 9;
 const OPK_ID: u32 = 7;
 
+/// What it measures.
+const OPS: &[&str] = &["seal", "open", "turn", "init", "resp"];
+
 fn main() -> io::Result<()> {
-    rate::serve("wacore-libsignal 0.7.0", &prepare)
+    rate::serve("wacore-libsignal 0.7.0", OPS, &prepare)
 }
 
 /// A device with one contact.

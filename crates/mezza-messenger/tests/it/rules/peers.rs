@@ -458,3 +458,30 @@ fn msg_92_strangers_who_show_no_card_cost_places_of_strangers() {
     bob.put(&mut stage, &note(1, 0, vec![hello, text("I am new here")]));
     assert_eq!(stage.standing(0, bob.contact(&stage)), ContactState::Request);
 }
+
+/// The relay lost the second of three notes: the reader's receipt says so.
+#[test]
+fn msg_93_a_note_that_a_receipt_leaves_out_goes_again() {
+    let mut stage = Stage::new(&["alice"]);
+    let (mut peer, contact) = Peer::open(&mut stage, 11);
+    for text in ["one", "two", "three"] {
+        stage.say(0, contact, text);
+    }
+    let notes = peer.read(&mut stage);
+    let seqs = |notes: &[Note]| -> Vec<u32> {
+        notes.iter().map(|note| note.seq).filter(|seq| *seq > 0).collect()
+    };
+    assert_eq!(seqs(&notes), [1, 2, 3]);
+    let gap = Receipt { what: Receipt::DELIVERED, era: notes[0].era, floor: 1, base: 3, bits: 1 };
+    let mut tell = |stage: &mut Stage| {
+        peer.put(stage, &note(0, 0, vec![Item::Receipt(gap)]));
+        stage.pass(2_000);
+        seqs(&peer.read(stage))
+    };
+    assert_eq!(tell(&mut stage), [0; 0], "it may still be under way");
+    for (again, minutes) in [(true, 10), (false, 5), (true, 5), (true, 10), (false, 60)] {
+        stage.pass(minutes * Time::MINUTE_MS);
+        let expected: &[u32] = if again { &[2] } else { &[] };
+        assert_eq!(tell(&mut stage), expected, "{minutes} minutes later");
+    }
+}

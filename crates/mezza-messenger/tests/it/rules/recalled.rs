@@ -4,10 +4,11 @@ use mezza_core::Time;
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{CarrierId, Command, ContactId, NoteId, RecordKind, RelayInput};
+use mezza_mixnet::config::Config;
 
 use crate::peer::{Peer, note, text};
 use crate::stage::{Stage, carries, connection};
-use crate::town::{ROUND_MS, Town, cells};
+use crate::town::{ROUND_MS, Town, cells, config};
 
 /// Rounds until a note of this member is on the other device.
 fn rounds_until_delivered(town: &mut Town, who: usize, note: NoteId) -> u32 {
@@ -22,7 +23,12 @@ fn rounds_until_delivered(town: &mut Town, who: usize, note: NoteId) -> u32 {
 
 /// Ann and Ben, who talk in cells alone: the town, Ben's number at Ann's and hers at his.
 fn met() -> (Town, ContactId, ContactId) {
-    let mut town = Town::new(&["ann", "ben"]);
+    met_in(config())
+}
+
+/// The same in a network of this config.
+pub fn met_in(config: Config) -> (Town, ContactId, ContactId) {
+    let mut town = Town::with(config, &["ann", "ben"]);
     let (ben, ann) = (town.add(0, 1, cells(1)), town.add(1, 0, cells(1)));
     for (who, contact) in [(0, ben), (1, ann)] {
         let note = town.say(who, contact, "hello");

@@ -97,7 +97,7 @@ impl<B: Backend> Client<B> {
             }
             return;
         };
-        contact.met();
+        contact.met(now);
         let younger = contact.take_over(line);
         let theirs = !contact.muted && cell.as_ref().is_ok_and(|cell| cell.piece.is_some());
         let data = seq.is_some() || theirs;

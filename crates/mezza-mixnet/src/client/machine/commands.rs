@@ -192,6 +192,19 @@ impl<B: Backend> Client<B> {
         }
     }
 
+    /// Rounds can be taken part in again. A call reaches only who takes part in its round, so that
+    /// partners of the last days who rest are called: one of them may have something (MIX-68).
+    pub(super) fn come_back(&mut self, now: Time) {
+        let Some(left) = self.left.take() else { return };
+        let interval_ms = self.policy(Service::Call, now).map_or(0, |policy| policy.interval_ms);
+        let missed = left.ms() == 0 || now.since_ms(left) >= u64::from(interval_ms);
+        if missed && self.may_repeat(Service::Conversation, now) {
+            for id in self.contacts.to_greet(now) {
+                self.look_again(id, now);
+            }
+        }
+    }
+
     /// Those who are to be called again in this call round.
     pub(super) fn ring(&mut self, round: u64, now: Time) {
         if !self.may_repeat(Service::Call, now) {

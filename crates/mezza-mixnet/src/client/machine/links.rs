@@ -113,7 +113,10 @@ impl<B: Backend> Client<B> {
     pub(super) fn down(&mut self, now: Time, rng: &mut dyn CryptoRng) -> Result<(), ClientError> {
         let (at, failed) = match self.link {
             Link::Down { .. } => return Err(ClientError::Unasked),
-            Link::Joined { trusted: true, .. } => (self.first_try(now, rng), 0),
+            Link::Joined { trusted: true, .. } => {
+                self.left = Some(now);
+                (self.first_try(now, rng), 0)
+            }
             Link::Dialling { failed }
             | Link::Greeted { failed, .. }
             | Link::Joined { failed, .. } => {
@@ -149,6 +152,7 @@ impl<B: Backend> Client<B> {
                 self.link = Link::Joined { trusted, failed, asked: None, fetching: false, until };
                 if trusted {
                     self.outputs.push_back(Output::Joined);
+                    self.come_back(now);
                 }
                 if head != self.head() {
                     self.ask(now);

@@ -128,6 +128,7 @@ impl<B: Backend> Client<B> {
             standing: ProtectionState::default(),
             aside: Vec::new(),
             seen: now,
+            left: Some(Time::from_ms(0)),
             outputs: VecDeque::new(),
             backend: PhantomData,
         }
@@ -161,7 +162,7 @@ impl<B: Backend> Client<B> {
         let mut outcome = Ok(());
         for slot in &record.sealed {
             let Some((id, contact)) = self.contacts.by_line(slot.line) else { continue };
-            contact.touch(record.at);
+            contact.was_served(record.at);
             let goes_on = contact.line_mut(slot.line).is_none_or(|line| line.replay(slot).is_ok());
             if !goes_on {
                 self.contacts.all.remove(&id);

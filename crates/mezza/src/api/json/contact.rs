@@ -37,7 +37,7 @@ pub struct ContactJson {
     pub absent_parts: Vec<u8>,
     /// Notes that came and were not seen.
     pub unread: usize,
-    /// Notes known to be on their way to us.
+    /// Notes that were written before others that arrived, and did not arrive here.
     pub missing: usize,
     /// What needs the person, in words.
     pub trouble: Option<String>,

@@ -27,6 +27,10 @@ pub(crate) fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
              notes were used twice, so that a new session begins and what has no receipt goes again. \
              Let one copy run and never start the other one again"
         ),
+        DeliveryProblem::Unopened => format!(
+            "notes came in the name of {name} that do not open here; a new session begins, and what is \
+             missing goes again. If this comes back, {name} may run two copies of one vault: ask"
+        ),
         DeliveryProblem::Talk => format!(
             "{name} has talked in the mixnet for its whole part of this year's privacy budget, and \
              is heard there only while you write to them; write to {name}, or block {name}"

@@ -72,7 +72,7 @@ fn describe(context: &CliContext, contact: &json::ContactJson) {
     }
     out.line(format!("suites        {}", contact.suites.join(" ")));
     if contact.missing > 0 {
-        out.line(format!("{} notes are on their way to you", contact.missing));
+        out.line(show::missing(contact.missing));
     }
 }
 

@@ -89,6 +89,14 @@ pub(crate) fn handle(contact: &ContactJson) -> String {
     format!("'#{}'", contact.id)
 }
 
+/// Notes of a contact that later ones have overtaken.
+pub(crate) fn missing(count: usize) -> String {
+    match count {
+        1 => "1 note did not arrive here".into(),
+        count => format!("{count} notes did not arrive here"),
+    }
+}
+
 /// One note as a line of a log.
 pub(crate) fn note(note: &NoteJson, name: &str) -> String {
     let who = if note.incoming { clean(name) } else { "you".into() };

@@ -168,7 +168,7 @@ pub(crate) fn log(context: &CliContext, name: &str, n: u16, follow: bool) -> Res
         context.out.either(note, show::note(note, &contact.name));
     }
     if contact.missing > 0 {
-        context.out.line(format!("({} notes are on their way to you)", contact.missing));
+        context.out.line(format!("({})", show::missing(contact.missing)));
     }
     let Some(follower) = follower else { return Ok(()) };
     follower

@@ -7,13 +7,14 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
+use axum::extract::{ConnectInfo, State};
 use axum::response::Response;
 use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Web;
+use super::seats::SeatHandle;
 use crate::api::json::{EventJson, EventKind};
 use crate::node::event_log::{Listener, plain};
 
@@ -36,12 +37,16 @@ struct Hello {
 }
 
 /// The handler.
-pub(crate) async fn listen(State(web): State<Web>, upgrade: WebSocketUpgrade) -> Response {
+pub(crate) async fn listen(
+    State(web): State<Web>,
+    ConnectInfo(seat): ConnectInfo<SeatHandle>,
+    upgrade: WebSocketUpgrade,
+) -> Response {
     let upgrade = upgrade.max_message_size(FRAME_BYTES_MAX).max_frame_size(FRAME_BYTES_MAX);
-    upgrade.on_upgrade(move |socket| talk(web, socket))
+    upgrade.on_upgrade(move |socket| talk(web, seat, socket))
 }
 
-async fn talk(web: Web, mut socket: WebSocket) {
+async fn talk(web: Web, seat: SeatHandle, mut socket: WebSocket) {
     let first = tokio::time::timeout(PATIENCE, socket.recv()).await;
     let hello = match first {
         Ok(Some(Ok(Message::Text(text)))) => serde_json::from_str::<Hello>(&text).ok(),
@@ -50,6 +55,7 @@ async fn talk(web: Web, mut socket: WebSocket) {
     let Some(hello) = hello.filter(|hello| web.auth.knows(&hello.bearer)) else {
         return close(socket, UNKNOWN, "bearer").await;
     };
+    seat.keep();
     let listener = web.node.events().listen(hello.since);
     let mut stop = web.stop.subscribe();
     let stopped = tokio::select! {

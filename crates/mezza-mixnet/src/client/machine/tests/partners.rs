@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::client::DropResult;
-use crate::wire::Cell;
+use crate::wire::{Cell, Frame};
 
 fn rng() -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(1)
@@ -73,4 +73,41 @@ fn mix_67_roots_that_cross_are_both_kept() {
         partner.add_younger(line(id));
     }
     assert_eq!(partner.lines().map(|root| root.id).collect::<Vec<_>>(), [1, 4, 5, 6]);
+}
+
+/// Calls that came meanwhile reached nobody: whoever is back calls the partners of the last days.
+#[test]
+fn mix_68_who_comes_back_calls() {
+    let mut client = with_partner();
+    let cell = || Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
+    client.answered(0, None, DropResult::Met(Ok(cell())), NOW);
+    let back = |client: &mut Client, away_ms: u64, now: Time| {
+        client.handle(Input::Down, now, &mut rng()).unwrap();
+        let now = now.plus_ms(away_ms);
+        client.link = Link::Greeted { trusted: true, failed: 0, until: None };
+        let head = client.chain.as_ref().unwrap().head_hash();
+        let welcome = Frame::Welcome { head, now };
+        client.handle(Input::Frame(welcome), now, &mut rng()).unwrap();
+        client.calls.len()
+    };
+    assert_eq!(back(&mut client, 1_000, NOW), 0, "no round of calls was missed");
+    assert_eq!(back(&mut client, Time::HOUR_MS, NOW), 1);
+    assert!(client.is_active(0));
+    client.calls.clear();
+    assert_eq!(back(&mut client, Time::HOUR_MS, NOW.plus_ms(8 * Time::DAY_MS)), 0, "long ago");
+}
+
+/// The machine slept, or its clock was set: who was served still is.
+#[test]
+fn mix_68_a_clock_put_forward_makes_nobody_rest() {
+    let mut client = with_partner();
+    client.wake(NOW, &mut rng());
+    send(&mut client, NOW);
+    let late = NOW.plus_ms(3 * Time::HOUR_MS);
+    client.wake(late, &mut rng());
+    assert!(client.is_active(0));
+    for minutes in 1..=11 {
+        client.wake(late.plus_ms(minutes * Time::MINUTE_MS), &mut rng());
+    }
+    assert!(!client.is_active(0), "ten minutes of rounds are over");
 }

@@ -1,0 +1,68 @@
+//! Notes that the reader lacks although it has later ones (MSG-93).
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use mezza_core::Time;
+
+use super::Outbox;
+use crate::io::{ContactId, NoteId};
+use crate::receipt::Receipt;
+
+/// How long a note may be under way, by another carrier than a later one, before it counts as missing.
+const UNDER_WAY_MS: u64 = 10 * Time::MINUTE_MS;
+/// How often a missing note is sealed once more; a restart begins anew.
+const REPEATS_MAX: u8 = 3;
+
+/// When missing notes were last sealed once more, and how often.
+#[derive(Default)]
+pub(super) struct Repeats(BTreeMap<NoteId, (u8, Time)>);
+
+impl Repeats {
+    /// Whether a note that is missing may be sealed once more; if so, it is counted.
+    fn take(&mut self, note: NoteId, now: Time) -> bool {
+        let (times, last) = self.0.entry(note).or_insert((0, Time::from_ms(0)));
+        // A clock that was put back holds nothing up for longer than that.
+        let rests = now >= *last && now.since_ms(*last) < UNDER_WAY_MS;
+        if *times >= REPEATS_MAX || rests {
+            return false;
+        }
+        (*times, *last) = (*times + 1, now);
+        true
+    }
+
+    /// A note has arrived, or is given up.
+    pub(super) fn forget(&mut self, note: NoteId) {
+        self.0.remove(&note);
+    }
+
+    /// What it would do next, as bytes.
+    pub(super) fn write(&self, w: &mut mezza_core::Writer) {
+        for (note, (times, last)) in &self.0 {
+            w.u64(note.0).u8(*times).u64(last.ms());
+        }
+    }
+}
+
+impl Outbox {
+    /// Own notes that a receipt leaves out though it stands for a later one, and that no parcel holds.
+    pub fn left_out(&self, contact: ContactId, receipt: &Receipt) -> Vec<NoteId> {
+        let range = (contact, 0)..(contact, receipt.highest());
+        let open = self.unreceipted[0].range(range).filter(|(_, (_, voided))| !voided);
+        let open = open.map(|(_, (note, _))| *note);
+        let held = |note: &NoteId| {
+            let of = |(_, parcel): (_, &super::Parcel)| parcel.note == Some(*note);
+            self.waiting.contains(&(contact, *note)) || self.parcels_of(contact).any(of)
+        };
+        open.filter(|note| !held(note)).collect()
+    }
+
+    /// Has a missing note sealed once more, if it left long enough ago; whether it is.
+    pub fn repeat(&mut self, contact: ContactId, note: NoteId, left: Time, now: Time) -> bool {
+        let under_way = now >= left && now.since_ms(left) < UNDER_WAY_MS;
+        if under_way || !self.repeats.take(note, now) {
+            return false;
+        }
+        self.waiting.insert((contact, note))
+    }
+}
