@@ -202,7 +202,7 @@ impl EnvelopeKey {
     }
 }
 
-/// What opens the envelopes of one epoch: 78 kB of line functions, wiped when it goes.
+/// What opens the envelopes of one epoch: 52 kB of line functions, wiped when it goes.
 pub struct EpochKey {
     card: CardBlockHash,
     epoch: Epoch,

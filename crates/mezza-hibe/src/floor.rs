@@ -6,12 +6,12 @@
 //!
 //! - at least what boot time says: one epoch for each that passed since the start, after the slack;
 //! - at most 1.5 times that, and then a jump: up to an hour at once, up to a day once the clock has
-//!   said so for ten minutes, more after a person confirmed the date. These bounds hold for all jumps
-//!   since the start together.
+//!   asked for no less for ten minutes, more after a person confirmed the date. These bounds hold for
+//!   all jumps since the start together.
 
 use mezza_core::Time;
 
-use crate::shape::{Epoch, TreeProfile};
+use crate::shape::{Epoch, Tick, TreeProfile};
 
 /// Unexplained time that is believed at once, in milliseconds.
 pub const JUMP_AT_ONCE_MS: u64 = Time::HOUR_MS;
@@ -36,6 +36,12 @@ impl ClockTrust {
     pub const FAIR: Self = Self { slack_ms: 150_000, uncertainty_ticks: 5 };
     /// A clock nobody vouches for.
     pub const POOR: Self = Self { slack_ms: 600_000, uncertainty_ticks: 20 };
+
+    /// The earliest tick that it may be if the clock shows `now`: until it is settled it may be ahead.
+    #[must_use]
+    pub const fn earliest(self, now: Tick, settled: bool) -> Tick {
+        if settled { now } else { Tick(now.0.saturating_sub(self.uncertainty_ticks)) }
+    }
 }
 
 /// Why the floor stays behind the clock.
@@ -52,41 +58,45 @@ pub enum FloorHeld {
 pub struct FloorRule {
     epoch_ms: u64,
     slack_ms: u64,
-    /// The floor and the boot time at the start, or when a person confirmed a date.
-    base: (Epoch, u64),
-    /// The floor and the boot time at the start; `lower` counts from here and nothing resets it.
-    started: (Epoch, u64),
+    /// The floor at the start, or when a person confirmed a date.
+    base: Since,
+    /// The floor at the start; `lower` counts from here and nothing resets it.
+    started: Since,
     floor: Epoch,
-    /// Since when the clock asks for more than an hour, in boot time.
-    jumped_ms: Option<u64>,
+    /// What a clock that jumped by more than an hour has asked for since, and no less.
+    standing: Option<Since>,
 }
+
+/// An epoch, and the boot time in milliseconds at which it was the floor or was asked for.
+type Since = (Epoch, u64);
 
 impl FloorRule {
     /// The rule of a tree whose stored floor is `floor`, at a start with this boot time.
     pub fn new(profile: TreeProfile, floor: Epoch, trust: ClockTrust, boot_ms: u64) -> Self {
         let (epoch_ms, slack_ms) = (profile.epoch_ms(), trust.slack_ms);
         let started = (floor, boot_ms);
-        Self { epoch_ms, slack_ms, base: started, started, floor, jumped_ms: None }
+        Self { epoch_ms, slack_ms, base: started, started, floor, standing: None }
     }
 
-    /// The floor at a boot time, given the epoch that the clock shows less its uncertainty; no clock
-    /// gives `None`. It never goes back (HIBE-22).
+    /// The floor at a boot time, given the epoch of [`ClockTrust::earliest`]; no clock gives `None`. It
+    /// never goes back (HIBE-22).
     pub fn floor(&mut self, current: Option<Epoch>, boot_ms: u64) -> (Epoch, Option<FloorHeld>) {
         let mut held = None;
-        let mut floor = self.floor.max(self.lower(boot_ms));
+        self.floor = self.floor.max(self.lower(boot_ms));
         if let Some(current) = current {
-            let (believed, why) = self.believed(current.minus(1), boot_ms);
-            floor = floor.max(believed);
-            held = why;
+            let asked = current.minus(1);
+            held = self.doubt(asked, boot_ms);
+            if held.is_none() {
+                self.floor = self.floor.max(asked);
+            }
         }
-        self.floor = floor;
-        (floor, held)
+        (self.floor, held)
     }
 
     /// A person confirmed that this is the epoch.
     pub fn confirm(&mut self, current: Epoch, boot_ms: u64) {
         self.base = (current.minus(1).max(self.floor), boot_ms);
-        self.jumped_ms = None;
+        self.standing = None;
     }
 
     /// What boot time alone erases: time cannot be frozen for longer than the slack.
@@ -96,35 +106,33 @@ impl FloorRule {
         floor.plus(epochs(elapsed_ms / self.epoch_ms))
     }
 
-    /// How much of the floor that a clock asks for is believed.
-    fn believed(&mut self, asked: Epoch, boot_ms: u64) -> (Epoch, Option<FloorHeld>) {
-        let explained = self.explained(boot_ms);
-        let at_once = explained.plus(epochs(JUMP_AT_ONCE_MS / self.epoch_ms));
-        if asked <= at_once {
-            self.jumped_ms = None;
-            return (asked, None);
+    /// Why the floor that a clock asks for is not believed yet.
+    fn doubt(&mut self, asked: Epoch, boot_ms: u64) -> Option<FloorHeld> {
+        let explained = self.reach(self.base, boot_ms);
+        let within = |ms: u64| asked <= explained.plus(epochs(ms / self.epoch_ms));
+        if within(JUMP_AT_ONCE_MS) || !within(JUMP_MS_MAX) {
+            self.standing = None;
+            return (!within(JUMP_MS_MAX)).then_some(FloorHeld::Confirm);
         }
-        if asked > explained.plus(epochs(JUMP_MS_MAX / self.epoch_ms)) {
-            self.jumped_ms = None;
-            return (self.floor, Some(FloorHeld::Confirm));
-        }
-        let until_ms = *self.jumped_ms.get_or_insert(boot_ms) + JUMP_STANDS_MS;
-        if boot_ms < until_ms {
-            (self.floor, Some(FloorHeld::Stands(until_ms)))
-        } else {
-            (asked, None)
-        }
+        // A clock that jumps on while it stands begins anew.
+        let standing = self.standing.filter(|since| asked <= self.reach(*since, boot_ms));
+        let (least, since_ms) = standing.unwrap_or((asked, boot_ms));
+        self.standing = Some((least.min(asked), since_ms));
+        let until_ms = since_ms.saturating_add(JUMP_STANDS_MS);
+        (boot_ms < until_ms).then_some(FloorHeld::Stands(until_ms))
     }
 
     /// What boot time explains, at one and a half times its pace: a device that began behind catches
     /// up, and liars burn keys little faster than time passes.
-    fn explained(&self, boot_ms: u64) -> Epoch {
-        let (floor, since_ms) = self.base;
+    fn reach(&self, (epoch, since_ms): Since, boot_ms: u64) -> Epoch {
         let elapsed_ms = boot_ms.saturating_sub(since_ms);
-        floor.plus(epochs((elapsed_ms + elapsed_ms / 2).div_ceil(self.epoch_ms))).plus(1)
+        epoch.plus(epochs((elapsed_ms + elapsed_ms / 2).div_ceil(self.epoch_ms))).plus(1)
     }
 }
 
 fn epochs(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests;

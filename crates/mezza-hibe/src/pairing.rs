@@ -59,10 +59,13 @@ impl PairingEngine for PairingKernel {
     type Prepared = PreparedKey;
 
     fn prepare(&self, q: &[G2Affine; HEADER_POINTS]) -> PreparedKey {
-        match self {
-            Self::Lines => PreparedKey::Lines(Lines::new(&q.each_ref())),
-            Self::Plain => PreparedKey::Plain(Box::new(q.each_ref().map(G2Affine::duplicate))),
-        }
+        let lines = match self {
+            Self::Lines => Lines::new(&q.each_ref()),
+            Self::Plain => None,
+        };
+        // Points whose lines cannot be divided are left to the twin.
+        let plain = || PreparedKey::Plain(Box::new(q.each_ref().map(G2Affine::duplicate)));
+        lines.map_or_else(plain, PreparedKey::Lines)
     }
 
     fn multi_pair(

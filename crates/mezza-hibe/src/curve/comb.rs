@@ -2,12 +2,14 @@
 //!
 //! The table has (k + 1) 2^(6 w) P in entry k of row w, 132,096 bytes for G1 and 264,192 for G2.
 //! A row is read in full and its entry selected by mask; the digits are made without branches
-//! (HIBE-4).
+//! (HIBE-4). A table is wiped when it goes, since a fixed point may be secret too.
 
 use alloc::vec::Vec;
 use core::hint::black_box;
 
-use super::{Fr, G1, G1Affine, G2, G2Affine, raw};
+use zeroize::Zeroize;
+
+use super::{Fr, G1, G1Affine, G2, G2Affine, Limbs, raw};
 
 /// Bits of a window.
 const WINDOW_BITS: usize = 6;
@@ -15,6 +17,8 @@ const WINDOW_BITS: usize = 6;
 const WINDOWS: usize = 43;
 /// Entries of a row: the digits 1 to 32.
 const ENTRIES: usize = 1 << (WINDOW_BITS - 1);
+/// Products in G2 that take as long as a table and the same products with it.
+const TABLE_PRODUCTS_MIN: u32 = 32;
 
 /// A group whose points can be the base of a comb; an affine point is `[u64; WORDS]` in its table,
 /// of which zeros are the infinite one.
@@ -36,7 +40,7 @@ pub(crate) trait Base: Sized {
 pub(crate) struct Comb<B: Base>(Vec<B::Words>);
 
 impl<B: Base> Comb<B> {
-    /// The table of a public point.
+    /// The table of a point.
     pub fn new(base: B) -> Self {
         let mut table = Vec::with_capacity(WINDOWS * ENTRIES);
         let mut base = base;
@@ -51,7 +55,9 @@ impl<B: Base> Comb<B> {
                 });
             }
             base = row[ENTRIES - 1].doubled();
-            table.extend(B::words_of(&row));
+            let mut words = B::words_of(&row);
+            table.extend_from_slice(&words);
+            wipe::<B>(&mut words);
         }
         Self(table)
     }
@@ -63,11 +69,53 @@ impl<B: Base> Comb<B> {
         let product = rows.zip(&digits).fold(B::infinity(), |sum, (row, digit)| {
             let mut words = selected::<B>(row, u64::from(digit.unsigned_abs()));
             let sum = sum.plus_words(&words, *digit < 0);
-            zeroize::Zeroize::zeroize(words.as_mut());
+            words.as_mut().zeroize();
             sum
         });
-        zeroize::Zeroize::zeroize(&mut digits);
+        digits.zeroize();
         product
+    }
+}
+
+impl<B: Base> Drop for Comb<B> {
+    fn drop(&mut self) {
+        wipe::<B>(&mut self.0);
+    }
+}
+
+fn wipe<B: Base>(table: &mut [B::Words]) {
+    for words in table {
+        words.as_mut().zeroize();
+    }
+}
+
+/// A secret point of G2 that is multiplied, often enough for a table or not.
+pub(crate) struct Factor {
+    point: G2,
+    table: Option<Comb<G2>>,
+}
+
+impl Factor {
+    /// Without a table.
+    pub const fn new(point: G2) -> Self {
+        Self { point, table: None }
+    }
+
+    /// Makes a table, if that pays for so many products.
+    pub fn expect(&mut self, products: u32) {
+        if products >= TABLE_PRODUCTS_MIN && self.table.is_none() {
+            self.table = Some(Comb::new(self.point.add(&G2::infinity())));
+        }
+    }
+
+    /// The point.
+    pub const fn point(&self) -> &G2 {
+        &self.point
+    }
+
+    /// The product with a secret scalar, in constant time.
+    pub fn mul(&self, scalar: &Fr) -> G2 {
+        self.table.as_ref().map_or_else(|| self.point.mul(scalar), |table| table.mul(scalar))
     }
 }
 
@@ -124,14 +172,19 @@ macro_rules! base {
             }
 
             fn words_of(points: &[Self]) -> Vec<Self::Words> {
-                let affine = raw::$all(points.iter().map(|point| &point.0));
+                let mut affine = raw::$all(points.iter().map(|point| &point.0));
                 let words = affine.iter().map(|$p| {
                     let mut words = Self::ZERO;
                     let limbs = $write;
                     words.iter_mut().zip(limbs).for_each(|(word, limb)| *word = limb);
                     words
                 });
-                words.collect()
+                let words = words.collect();
+                for point in &mut affine {
+                    point.x.wipe_limbs();
+                    point.y.wipe_limbs();
+                }
+                words
             }
         }
     };
@@ -194,6 +247,20 @@ mod tests {
             assert_eq!(one.compress(), g1.mul(&s).to_affine().compress());
             assert_eq!(two.compress(), g2.mul(&s).to_affine().compress());
         }
+    }
+
+    #[test]
+    fn a_factor_with_a_table_gives_what_it_gives_without() {
+        let mut factor = Factor::new(G2Affine::generator().to_point().small_mul(7));
+        let s = scalar([0x3f; 32]);
+        let without = factor.mul(&s).to_affine().compress();
+        factor.expect(TABLE_PRODUCTS_MIN - 1);
+        assert!(factor.table.is_none());
+        factor.expect(TABLE_PRODUCTS_MIN);
+        assert_eq!(factor.mul(&s).to_affine().compress(), without);
+        let mut table = factor.table.take().expect("a table");
+        wipe::<G2>(&mut table.0);
+        assert!(table.0.as_flattened().iter().all(|word| *word == 0));
     }
 
     /// A group whose points are numbers, which counts what is done in it.

@@ -49,13 +49,17 @@ into_new! {
     p2_from_affine(a: P2Affine) -> P2 = blst_p2_from_affine;
     p2_to_affine(a: P2) -> P2Affine = blst_p2_to_affine;
     fp_add(a: Fp, b: Fp) -> Fp = blst_fp_add;
+    fp_sub(a: Fp, b: Fp) -> Fp = blst_fp_sub;
     fp_mul(a: Fp, b: Fp) -> Fp = blst_fp_mul;
+    fp2_add(a: Fp2, b: Fp2) -> Fp2 = blst_fp2_add;
+    fp2_sub(a: Fp2, b: Fp2) -> Fp2 = blst_fp2_sub;
+    fp2_mul(a: Fp2, b: Fp2) -> Fp2 = blst_fp2_mul;
+    /// The inverse in constant time; zero of zero.
+    fp2_inverse(a: Fp2) -> Fp2 = blst_fp2_inverse;
     fp12_mul(a: Fp12, b: Fp12) -> Fp12 = blst_fp12_mul;
     fp12_sqr(a: Fp12) -> Fp12 = blst_fp12_sqr;
     /// The square of an element of the cyclotomic subgroup.
     fp12_cyclotomic_sqr(a: Fp12) -> Fp12 = blst_fp12_cyclotomic_sqr;
-    /// The product with a sparse element (x, y, 0), (0, z, 0).
-    fp12_mul_line(a: Fp12, line: Fp6) -> Fp12 = blst_fp12_mul_by_xy00z0;
     final_exp(f: Fp12) -> Fp12 = blst_final_exp;
     miller_loop(q: P2Affine, p: P1Affine) -> Fp12 = blst_miller_loop;
 }

@@ -7,7 +7,7 @@ use mezza_core::CryptoRng;
 use super::{Cost, Entry, KeyTree};
 use crate::bkp::{DerivedKeys, NodeKey, Sums};
 use crate::error::TreeError;
-use crate::shape::{Epoch, Shape};
+use crate::shape::{Epoch, Path, Shape};
 use crate::wire::ring::EntryKind;
 
 impl Entry {
@@ -30,6 +30,12 @@ impl Entry {
 pub(super) fn derivation_cost(shape: Shape, depth: usize) -> u32 {
     let below = (shape.depth() - depth) as u32;
     if below == 0 { 4 } else { 8 + 4 * below }
+}
+
+/// Siblings on the right of a path, on each level below `depth`.
+fn right_of_path(shape: Shape, path: &Path, depth: usize) -> impl Iterator<Item = u32> {
+    let levels = shape.arities().iter().zip(path.components()).skip(depth);
+    levels.map(|(arity, m)| u32::from(arity - m))
 }
 
 impl KeyTree {
@@ -74,9 +80,9 @@ impl KeyTree {
             cost.multiplications += derivations * derivation_cost(shape, depth);
         };
         let path = shape.path(floor);
-        for level in entry.depth(shape)..path.depth() {
-            let m = path.components()[level];
-            count(u32::from(shape.arities()[level] - m), level + 1);
+        let depth = entry.depth(shape);
+        for (level, siblings) in (depth..).zip(right_of_path(shape, &path, depth)) {
+            count(siblings, level + 1);
         }
         count(1, path.depth());
         cost
@@ -91,8 +97,10 @@ impl KeyTree {
         rng: &mut dyn CryptoRng,
     ) -> Result<Vec<Entry>, TreeError> {
         let shape = self.shape();
-        let node = entry.node_key(shape)?;
+        let mut node = entry.node_key(shape)?;
         let path = shape.path(floor);
+        let right = right_of_path(shape, &path, entry.depth(shape));
+        node.expect(&right.collect::<Vec<_>>());
         let mut entries = Vec::new();
         let mut sums = node.sums();
         // The epoch of the path so far.

@@ -171,10 +171,10 @@ fn hibe_23_nothing_below_the_floor_opens_whatever_happens() {
         let (mut floor, mut stored) = (Epoch(0), 0);
         for _ in 0..40 {
             let dice = world.dice();
-            let writes = dice.chance(200).then(|| dice.between(0, 6) as usize);
+            let writes = dice.chance(200).then(|| dice.between(0, 12) as usize);
             let sleep = if dice.chance(100) { dice.between(1, 40) } else { 1 };
             let (crash, lie) = (dice.chance(150), dice.chance(150));
-            let (effects, hours) = (dice.between(0, 8), dice.between(0, 24));
+            let (effects, hours) = (dice.between(0, 12), dice.between(0, 40));
             let sign = if dice.chance(500) { 1 } else { -1 };
             if crash {
                 world.crash_after(host, effects);

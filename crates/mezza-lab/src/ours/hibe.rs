@@ -4,7 +4,7 @@
 //! system                        the tables that every user shares
 //! keygen  keygen-comb           pk and root; with a table of P2 at hand
 //! card                          a card block is checked and its base computed
-//! ratchet                       erase and prepare, epoch by epoch, the mean
+//! ratchet                       erase and prepare, epoch by epoch, 65 of them
 //! boundary                      the step alone, when it was prepared
 //! seal  seal-0  seal-warm       at a real epoch, at epoch 0 (the root), with Z(id) at hand
 //! trial  open                   an envelope of somebody else; of our own, with every check
@@ -33,6 +33,8 @@ use mezza_lab_measuring::rate::Call;
 pub const REAL: Epoch = Epoch(5_900_000);
 /// The origin of every tree here.
 pub const ORIGIN: Tick = Tick(59_500_800);
+/// Epochs of one call of `ratchet`: one derives 64 keys and the others none, so only all of them count.
+pub const RATCHET_CALL: u32 = 65;
 /// Multiplications of one call of `fp`.
 pub const FP_CALL: u32 = 1_000;
 
@@ -138,9 +140,11 @@ fn ratchet() -> Result<Call> {
     let receiver = aged("ratchet")?;
     Ok(Box::new(move |_| {
         let Receiver { tree, rng, .. } = &mut *receiver.borrow_mut();
-        let floor = tree.floor().plus(1);
-        let prepared = tree.prepare(floor.plus(1), u32::MAX, rng);
-        black_box((prepared.is_ok(), tree.erase_below(floor, rng).is_ok()));
+        for _ in 0..RATCHET_CALL {
+            let floor = tree.floor().plus(1);
+            let prepared = tree.prepare(floor.plus(1), u32::MAX, rng);
+            black_box((prepared.is_ok(), tree.erase_below(floor, rng).is_ok()));
+        }
     }))
 }
 

@@ -85,7 +85,8 @@ pub const ALL: &[Experiment] = &[
         [10, 60, 150],
         microbenchmark::run,
     )
-    .beside(&["hohibe"]),
+    .beside(&["hohibe"])
+    .on_page(),
     Experiment::calculated(
         "fosam-t2",
         "Table 2: four devices, one far away",

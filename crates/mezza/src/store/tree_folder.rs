@@ -268,3 +268,6 @@ pub(crate) fn tree_fault(error: TreeError) -> Fault {
     };
     Fault::new(code, error.to_string(), next)
 }
+
+#[cfg(test)]
+mod tests;

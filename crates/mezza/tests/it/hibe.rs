@@ -1,5 +1,6 @@
 //! `mezza hibe` from a shell: every command, every text of a wrong input, its exit code.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -112,7 +113,12 @@ fn a_message_opens_in_its_minute_and_never_again() {
     dry.is(Exit::Done, "2 epochs would be erased");
     shell.open(NOW + 1, &["e"]).is(Exit::Done, "opened");
     shell.run(&["advance", "--dir", "bob", "--to", &to]).is(Exit::Done, "2 epochs erased");
-    shell.open(NOW, &["e"]).is(Exit::No, "are erased; ask the sender to send again");
+    let gone = shell.open(NOW, &["e"]);
+    gone.is(
+        Exit::No,
+        "e: no key: this envelope is for 2026-07-26 00:01Z+30s, the keys for that minute were erased, \
+         due at 2026-07-26 00:02Z+30s; ask the sender to send again",
+    );
     let status = shell.run(&["status", "--dir", "bob", "--at", &to]);
     status.is(Exit::Done, "next     nothing to derive");
     let wiped = shell.run(&["wipe", "--dir", "bob"]);
@@ -130,17 +136,27 @@ fn wrong_input_gets_a_text_with_the_next_step() {
     again.is(Exit::CannotWrite, "there is a tree in bob already");
     let card = fs::read(shell.path("bob/card")).unwrap();
     fs::write(shell.path("short"), &card[..612]).unwrap();
+    fs::write(shell.path("long"), [&card[..], &[0]].concat()).unwrap();
+    let long = shell.run(&["card", "long"]);
+    long.is(Exit::Malformed, "card has 631 bytes, suite 1 needs 630; ask for the card again");
+    shell.run(&["card", "none"]).is(Exit::NotFound, "none");
+    fs::write(shell.path("suite"), [&[0x21], &card[1..]].concat()).unwrap();
+    shell.run(&["card", "suite"]).is(Exit::Malformed, "; ");
     let short = shell.run(&["card", "short"]);
     short.is(Exit::Malformed, "card has 612 bytes, suite 1 needs 630; ask for the card again");
     let long = shell.seal(&[7; 5_120], NOW, "e");
-    long.is(Exit::Malformed, "payload has 5120 bytes, an envelope holds 3830");
+    let text = "payload has 5,120 bytes, an envelope holds 3,830; split it into several";
+    long.is(Exit::Malformed, text);
     let early = shell.seal(b"x", NOW / 2_880 * 2_880 - 8, "e");
-    early.is(Exit::Config, "card starts 4 min in the future; your clock is behind");
+    let text = "card starts 4 min in the future; your clock is behind, run `mezza mesh status`";
+    early.is(Exit::Config, text);
     let late =
         shell.run(&["seal", "--card", "bob/card", "--at", "2099-01-01T00:00:00Z", "--out", "e"]);
     late.is(Exit::No, "the life of this card ended on");
-    let far = shell.run(&["advance", "--dir", "bob", "--to", &format!("tick:{}", NOW + 2_882)]);
-    far.is(Exit::Usage, "this would erase 2882 epochs; repeat with --yes if the clock is right");
+    let far = shell.run(&["advance", "--dir", "bob", "--to", &format!("tick:{}", NOW + 2_880)]);
+    far.is(Exit::Usage, "this would erase 2,880 epochs; repeat with --yes if the clock is right");
+    let held = shell.run(&["status", "--dir", "bob", "--at", &format!("tick:{NOW}")]);
+    held.is(Exit::Done, "floor    epoch 2, ");
     shell.seal(b"", NOW, "empty").is(Exit::Done, "506 bytes");
     fs::write(shell.path("noise"), [7; 506]).unwrap();
     let many = shell.open(NOW, &["noise", "none", "empty"]);
@@ -163,14 +179,21 @@ fn a_folder_that_was_touched_says_what_is_wrong() {
         fs::set_permissions(shell.path("bob/keyring"), fs::Permissions::from_mode(mode)).unwrap();
     };
     mode(0o644);
-    shell.open(NOW, &["e"]).is(Exit::Denied, "chmod 600");
+    let text = "bob/keyring has mode 0644 instead of 0600; see who could get at it, then run \
+                `chmod 600 bob/keyring`";
+    shell.open(NOW, &["e"]).is(Exit::Denied, text);
     mode(0o600);
     let old = fs::read(shell.path("bob/keyring")).unwrap();
     let record = first_record(&shell.path("bob/rec"));
     let bytes = fs::read(&record).unwrap();
     fs::remove_file(&record).unwrap();
     let missing = shell.open(NOW, &["e"]);
-    missing.is(Exit::Malformed, "is missing; restore nothing from backups, make a new card");
+    let start = record.file_name().unwrap().to_str().unwrap().split('-').nth(1).unwrap().to_owned();
+    let text = format!(
+        "record {start} is missing; restore nothing from backups, make a new card with \
+         `mezza hibe keygen`"
+    );
+    missing.is(Exit::Malformed, &text);
     fs::write(&record, bytes).unwrap();
     fs::set_permissions(&record, fs::Permissions::from_mode(0o600)).unwrap();
     shell.run(&["status", "--dir", "bob", "--at", &format!("tick:{NOW}")]).is(Exit::Done, "floor");
@@ -179,12 +202,54 @@ fn a_folder_that_was_touched_says_what_is_wrong() {
     shell.run(&["advance", "--dir", "bob", "--to", &to]).is(Exit::Done, "3 epochs erased");
     let new = fs::read(shell.path("bob/keyring")).unwrap();
     fs::write(shell.path("bob/keyring"), old).unwrap();
-    shell.open(NOW, &["e"]).is(Exit::Malformed, "make a new card with `mezza hibe keygen`");
+    let text =
+        "this tree is older than it was; somebody put a copy back; restore nothing from backups";
+    shell.open(NOW, &["e"]).is(Exit::Malformed, text);
     fs::write(shell.path("bob/keyring"), &new[..100]).unwrap();
     shell.open(NOW, &["e"]).is(Exit::Malformed, "its keyring is damaged");
     fs::write(shell.path("bob/keyring"), new).unwrap();
     fs::write(shell.path("pass"), "another passphrase").unwrap();
     shell.open(NOW, &["e"]).is(Exit::Denied, "the passphrase is wrong");
+}
+
+/// The step is the last thing that happens in an `advance`; wherever it is killed, the tree is as it was
+/// or as it will be.
+#[test]
+fn an_advance_that_is_killed_leaves_the_old_state_or_the_new_one() {
+    let shell = Shell::new();
+    shell.keygen(NOW);
+    let mut floor = 2;
+    for wait_ms in [1, 40, 160, 320, 640, 900] {
+        let to = format!("tick:{}", NOW + floor - 1);
+        let mut child = shell.command(&["advance", "--dir", "bob", "--to", &to]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(wait_ms));
+        let _ = child.kill();
+        child.wait().unwrap();
+        let at = format!("tick:{}", NOW + 1);
+        let status = shell.run(&["--json", "status", "--dir", "bob", "--at", &at]);
+        let found: serde_json::Value = serde_json::from_slice(&status.out).unwrap();
+        let found = u32::try_from(found["floor"].as_u64().unwrap()).unwrap();
+        assert!(found == floor || found == floor + 1, "{found} after {wait_ms} ms");
+        floor = found;
+    }
+}
+
+#[test]
+fn a_tree_in_use_is_busy_and_a_folder_that_refuses_says_so() {
+    let shell = Shell::new();
+    shell.keygen(NOW);
+    let lock = fs::File::open(shell.path("bob/lock")).unwrap();
+    lock.lock().unwrap();
+    let busy = shell.open(NOW, &["e"]);
+    busy.is(Exit::Busy, "mezza: bob is in use by process ");
+    busy.is(Exit::Busy, "; wait until that ends, or stop it");
+    drop(lock);
+    shell.seal(b"x", NOW, "none/e").is(Exit::CannotWrite, "choose another folder");
+    // Which profiles there are, and that a time is one.
+    shell.run(&["keygen", "--dir", "eve", "--profile", "2m"]).is(Exit::Usage, "1m, 5m, 1h");
+    let made = shell.run(&["keygen", "--dir", "eve", "--profile", "1h", "--at", "tick:59500803"]);
+    made.is(Exit::Done, "life     2026-07-26 to ");
+    shell.run(&["card", "eve/card"]).is(Exit::Done, "erased   what is older than 3600 s");
 }
 
 #[test]
@@ -206,6 +271,40 @@ fn a_lent_key_tells_and_does_not_open() {
     shell
         .run(&["detect", "--key", "bob/card", "--at", &then, "e"])
         .is(Exit::Malformed, "no file of detect keys");
+}
+
+/// Whoever has the card seals what he likes: bytes of every kind change nothing of what is stored.
+#[test]
+fn hostile_envelopes_do_not_change_what_loads() {
+    let shell = Shell::new();
+    shell.keygen(NOW);
+    let stored = || {
+        let files = [shell.path("bob"), shell.path("bob/rec")].map(|folder| {
+            let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+            let files = files.filter(|path| path.is_file() && !path.ends_with("lock"));
+            files.map(|path| (fs::read(&path).unwrap(), path)).collect::<BTreeSet<_>>()
+        });
+        files.into_iter().flatten().collect::<BTreeSet<_>>()
+    };
+    let before = stored();
+    assert!(before.len() > 30, "{} files", before.len());
+    shell.seal(b"x", NOW, "good").is(Exit::Done, "506 bytes");
+    let good = fs::read(shell.path("good")).unwrap();
+    let mut names = vec!["good".to_owned()];
+    for (n, at) in [0, 1, 2, 100, 194, 226, 228, 473, 505].into_iter().enumerate() {
+        for (m, byte) in [0, 0xc0, 0xff].into_iter().enumerate() {
+            let mut bytes = good.clone();
+            bytes[at] ^= byte;
+            bytes.truncate(if m == 2 { at + 1 } else { 506 });
+            let name = format!("bad-{n}-{m}");
+            fs::write(shell.path(&name), bytes).unwrap();
+            names.push(name);
+        }
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    shell.open(NOW, &names).is(Exit::Done, "good: opened");
+    assert_eq!(stored(), before);
+    shell.open(NOW, &["good"]).is(Exit::Done, "good: opened");
 }
 
 fn first_record(folder: &Path) -> PathBuf {

@@ -13,9 +13,8 @@ use std::path::Path;
 
 use mezza_hibe::Tick;
 
-use super::CliContext;
 use super::args::{AtArgs, HibeCommand, TreeArgs};
-use super::show::{self, Out};
+use super::{CliContext, mesh, show};
 use crate::api::{Exit, Fault};
 use crate::clock;
 use crate::faces::passphrase;
@@ -29,27 +28,29 @@ pub(crate) fn hibe(context: &CliContext, what: &HibeCommand) -> Result<Exit, Fau
     match what {
         HibeCommand::Keygen(asked) => tree::keygen(context, asked),
         HibeCommand::Card(asked) => card::card(context.out, asked),
-        HibeCommand::Seal(asked) => seal::seal(context.out, asked),
+        HibeCommand::Seal(asked) => seal::seal(context, asked),
         HibeCommand::Open(asked) => open::open(context, asked),
         HibeCommand::Advance(asked) => tree::advance(context, asked),
         HibeCommand::Status(asked) => tree::status(context, asked),
         HibeCommand::DetectKey(asked) => detect::lend(context, asked),
-        HibeCommand::Detect(asked) => detect::detect(context.out, asked),
+        HibeCommand::Detect(asked) => detect::detect(context, asked),
         HibeCommand::Wipe { dir, yes } => tree::wipe(context.out, dir, *yes),
     }
 }
 
 impl AtArgs {
-    /// The tick that was named, else that of this system's clock, with a note.
-    fn tick(&self, out: Out) -> Tick {
-        tick_or_now(self.at, out)
+    /// See [`tick_or_now`].
+    fn tick(&self, context: &CliContext) -> Tick {
+        tick_or_now(self.at, context)
     }
 }
 
-fn tick_or_now(named: Option<Tick>, out: Out) -> Tick {
-    named.unwrap_or_else(|| {
+/// The tick that was named, else that of the mesh node of this home, else that of this system's clock,
+/// with a note.
+fn tick_or_now(named: Option<Tick>, context: &CliContext) -> Tick {
+    named.or_else(|| mesh::network_tick(context)).unwrap_or_else(|| {
         let tick = Tick::at(clock::now());
-        out.aside(&format!("it is {}, says the clock of this system", minute(tick)));
+        context.out.aside(&format!("it is {}, says the clock of this system", minute(tick)));
         tick
     })
 }

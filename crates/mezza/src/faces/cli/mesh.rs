@@ -6,6 +6,7 @@ mod net;
 mod send;
 mod show;
 
+use mezza_hibe::Tick;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -82,6 +83,12 @@ fn run(context: &CliContext, asked: &MeshRunArgs) -> Result<Exit, Fault> {
 fn ask(context: &CliContext, asked: &MeshAsk) -> Result<Value, Fault> {
     let mut lines = lines(context, asked)?;
     lines.next().unwrap_or_else(|| Err(gone()))
+}
+
+/// The tick of the network, if a node of this home runs.
+pub(super) fn network_tick(context: &CliContext) -> Option<Tick> {
+    let status = ask(context, &MeshAsk::Status).ok()?;
+    status["cur"].as_u64().and_then(|cur| u32::try_from(cur).ok()).map(Tick)
 }
 
 /// All lines that the node of this home answers.

@@ -9,7 +9,7 @@ use super::{minute, read_envelope};
 use crate::api::{Exit, Fault};
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::{DetectArgs, DetectKeyArgs};
-use crate::faces::cli::show::{Out, clean};
+use crate::faces::cli::show::clean;
 use crate::process::home::private;
 use crate::process::rng::OsRng;
 use crate::store::tree_folder::tree_fault;
@@ -20,7 +20,7 @@ const KEYS_BYTES_MAX: usize = 1 << 20;
 /// `mezza hibe detect-key`
 pub(super) fn lend(context: &CliContext, asked: &DetectKeyArgs) -> Result<Exit, Fault> {
     let out = context.out;
-    let now = asked.tree.at.tick(out);
+    let now = asked.tree.at.tick(context);
     let folder = asked.tree.open(context)?;
     let tree = folder.tree();
     let epochs = asked.span_ms.div_ceil(tree.card().profile().epoch_ms());
@@ -83,8 +83,9 @@ fn largest(tree: &KeyTree, start: Epoch, end: Epoch) -> Result<DetectKey, TreeEr
 }
 
 /// `mezza hibe detect`
-pub(super) fn detect(out: Out, asked: &DetectArgs) -> Result<Exit, Fault> {
-    let near = asked.at.tick(out);
+pub(super) fn detect(context: &CliContext, asked: &DetectArgs) -> Result<Exit, Fault> {
+    let out = context.out;
+    let near = asked.at.tick(context);
     let keys = read_keys(&private::read(&asked.key, KEYS_BYTES_MAX + 1)?)?;
     let system = System::new();
     let mut matches = 0;

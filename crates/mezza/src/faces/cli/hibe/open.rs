@@ -33,7 +33,7 @@ impl Outcome {
 /// `mezza hibe open`
 pub(super) fn open(context: &CliContext, asked: &OpenArgs) -> Result<Exit, Fault> {
     let out = context.out;
-    let now = asked.tree.at.tick(out);
+    let now = asked.tree.at.tick(context);
     let folder = asked.tree.open(context)?;
     let tree = folder.tree();
     if let Some(dir) = &asked.out {
@@ -124,9 +124,17 @@ fn no_key(tree: &KeyTree, low: u8, now: Tick) -> Outcome {
         Ok(epoch) if epoch >= tree.floor() => {
             format!("this envelope is for {at}; open it with `--at tick:{}`", tick.0)
         }
-        _ => format!(
-            "this envelope is for {at}, the keys for that time are erased; ask the sender to send again"
-        ),
+        // The folder does not say when they were erased; this is when they were due.
+        outside => {
+            let due = outside.map_or(String::new(), |epoch| {
+                let due = minute(tree.card().first_tick(epoch.plus(2)));
+                format!(", due at {due}")
+            });
+            format!(
+                "this envelope is for {at}, the keys for that minute were erased{due}; ask the \
+                 sender to send again"
+            )
+        }
     };
     Outcome { word: "no key", text, tick: Some(tick) }
 }

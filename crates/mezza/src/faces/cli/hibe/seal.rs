@@ -11,22 +11,24 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{card, minute};
+use crate::api::words::grouped;
 use crate::api::{Exit, Fault};
+use crate::faces::cli::CliContext;
 use crate::faces::cli::args::SealArgs;
-use crate::faces::cli::show::Out;
 use crate::process::rng::OsRng;
 
 /// Bytes of standard input that are read, to say how long a payload is that does not fit.
 const INPUT_BYTES_MAX: u64 = 16 << 20;
 
 /// `mezza hibe seal`
-pub(super) fn seal(out: Out, asked: &SealArgs) -> Result<Exit, Fault> {
+pub(super) fn seal(context: &CliContext, asked: &SealArgs) -> Result<Exit, Fault> {
+    let out = context.out;
     if asked.out.is_none() && !out.json && io::stdout().is_terminal() {
         let text = "an envelope is binary, and standard output is a terminal";
         return Err(Fault::new(Exit::Usage, text, "write it into a file with `--out FILE`"));
     }
     let card = card::read(&asked.card)?;
-    let tick = asked.at.tick(out);
+    let tick = asked.at.tick(context);
     let payload = payload()?;
     let envelope = envelope(&card, tick, &payload, asked.bucket)?;
     match &asked.out {
@@ -58,7 +60,8 @@ pub(crate) fn payload() -> Result<Zeroizing<Vec<u8>>, Fault> {
         Fault::new(Exit::NotFound, text, "check what is piped in")
     })?;
     if payload.len() > PAYLOAD_BYTES_MAX {
-        let text = format!("payload has {} bytes, an envelope holds 3830", payload.len());
+        let (bytes, most) = (grouped(payload.len()), grouped(PAYLOAD_BYTES_MAX));
+        let text = format!("payload has {bytes} bytes, an envelope holds {most}");
         return Err(Fault::new(Exit::Malformed, text, "split it into several"));
     }
     Ok(payload)
@@ -82,11 +85,8 @@ fn fault(error: EncapsulateError, card: &CardBlock, tick: Tick) -> Fault {
         EncapsulateError::NotYet => {
             let minutes = (card.origin().0 - tick.0).div_ceil(2);
             let text = format!("card starts {minutes} min in the future");
-            Fault::new(
-                Exit::Config,
-                text,
-                "your clock is behind, set it or name a time with `--at`",
-            )
+            let next = "your clock is behind, run `mezza mesh status`, or name a time with `--at`";
+            Fault::new(Exit::Config, text, next)
         }
         EncapsulateError::Over => {
             let text = format!("the life of this card ended on {}", super::day(card.end()));

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
-use mezza_core::Time;
+use mezza_hibe::floor::JUMP_MS_MAX;
 use mezza_hibe::{CardBlock, Epoch, KeyTree, Tick, TreeError};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use serde_json::json;
 
 use super::{day, minute, open_tree, tick_or_now};
+use crate::api::words::grouped;
 use crate::api::{Exit, Fault};
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::{AdvanceArgs, KeygenArgs, TreeArgs};
@@ -27,7 +28,7 @@ pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, F
     if TreeFolder::exists(dir) {
         return Err(TreeFolder::occupied(dir));
     }
-    let now = asked.tree.at.tick(out);
+    let now = asked.tree.at.tick(context);
     let pass = passphrase::ask_new(asked.tree.key.passphrase_file.as_deref())?;
     let new =
         NewTree { profile: asked.profile.into(), earliest: now, cost: Argon2Params::measured()? };
@@ -61,15 +62,15 @@ fn erasure(dir: &Path) -> (&'static str, &'static str) {
 /// `mezza hibe advance`
 pub(super) fn advance(context: &CliContext, asked: &AdvanceArgs) -> Result<Exit, Fault> {
     let out = context.out;
-    let to = tick_or_now(asked.to, out);
+    let to = tick_or_now(asked.to, context);
     let mut folder = open_tree(context, &asked.dir, asked.key.passphrase_file.as_deref())?;
     let tree = folder.tree();
     let current = current(tree, to)?;
     let floor = current.minus(1).max(tree.floor());
     let (erased, cost) = (floor.0 - tree.floor().0, tree.erasure_cost(floor));
-    let days = u64::from(erased) * tree.card().profile().epoch_ms() / Time::DAY_MS;
-    if days > 0 && !asked.yes && !asked.dry_run {
-        let text = format!("this would erase {erased} epochs");
+    let far = u64::from(erased) * tree.card().profile().epoch_ms() >= JUMP_MS_MAX;
+    if far && !asked.yes && !asked.dry_run {
+        let text = format!("this would erase {} epochs", grouped(erased as usize));
         return Err(Fault::new(Exit::Usage, text, "repeat with --yes if the clock is right"));
     }
     if !asked.dry_run {
@@ -102,7 +103,7 @@ fn current(tree: &KeyTree, tick: Tick) -> Result<Epoch, Fault> {
 /// `mezza hibe status`
 pub(super) fn status(context: &CliContext, asked: &TreeArgs) -> Result<Exit, Fault> {
     let out = context.out;
-    let now = asked.at.tick(out);
+    let now = asked.at.tick(context);
     let folder = asked.open(context)?;
     let tree = folder.tree();
     let card = tree.card();

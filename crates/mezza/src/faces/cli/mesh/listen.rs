@@ -135,15 +135,13 @@ impl Listener {
         let card = self.folder.tree().card();
         let (floor, profile) = (self.folder.tree().floor(), card.profile());
         let rule = self.rule.get_or_insert_with(|| FloorRule::new(profile, floor, trust, boot_ms));
-        // Until the clock is settled it may be ahead by its uncertainty.
         let settled = line["grade"] == "good" || line["state"] == "agreed";
-        let behind = if settled { 0 } else { trust.uncertainty_ticks };
-        let believed = card.epoch_of(Tick(cur.saturating_sub(behind))).ok();
-        let (floor, held) = rule.floor(believed, boot_ms);
+        let earliest = card.epoch_of(trust.earliest(Tick(cur), settled)).ok();
+        let (floor, held) = rule.floor(earliest, boot_ms);
         if held != self.told && held == Some(FloorHeld::Confirm) {
             context.out.aside(
-                "the clock jumped by more than a day: no key is erased on its word; set the clock, \
-                 then start `listen` again",
+                "the clock is more than a day ahead of the keys: none is erased on its word; if the date \
+                 is right, stop `listen` and run `mezza hibe advance --yes`",
             );
         }
         self.told = held;

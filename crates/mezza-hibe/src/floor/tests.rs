@@ -1,0 +1,76 @@
+use super::*;
+
+const MINUTE_MS: u64 = Time::MINUTE_MS;
+const HOUR: u32 = 120;
+const START: Epoch = Epoch(1_000_000);
+
+/// A rule that starts at boot time 0, with epochs of half a minute.
+fn rule() -> FloorRule {
+    FloorRule::new(TreeProfile::Minute, START, ClockTrust::GOOD, 0)
+}
+
+/// The floor that it gives to a clock which shows so many epochs after the start.
+fn asked(rule: &mut FloorRule, epochs: u32, boot_ms: u64) -> (u32, Option<FloorHeld>) {
+    let (floor, held) = rule.floor(Some(START.plus(epochs + 1)), boot_ms);
+    (floor.0 - START.0, held)
+}
+
+#[test]
+fn a_clock_that_stands_holds_erasure_for_the_slack_alone() {
+    let mut rule = rule();
+    assert_eq!(asked(&mut rule, 0, MINUTE_MS), (0, None));
+    assert_eq!(asked(&mut rule, 0, 11 * MINUTE_MS), (20, None));
+    // No clock is no better than one that stands, and one that goes back no worse.
+    assert_eq!(rule.floor(None, 12 * MINUTE_MS), (START.plus(22), None));
+    assert_eq!(rule.floor(Some(Epoch(0)), 13 * MINUTE_MS), (START.plus(24), None));
+}
+
+#[test]
+fn an_hour_is_believed_at_once_and_all_jumps_count_together() {
+    let mut rule = rule();
+    assert_eq!(asked(&mut rule, HOUR + 1, 0), (HOUR + 1, None));
+    // The second jump is one of two hours since the start.
+    let until = FloorHeld::Stands(JUMP_STANDS_MS);
+    assert_eq!(asked(&mut rule, 2 * HOUR, 0), (HOUR + 1, Some(until)));
+}
+
+#[test]
+fn a_jump_of_hours_is_believed_after_it_stood_ten_minutes() {
+    let mut rule = rule();
+    let until = Some(FloorHeld::Stands(JUMP_STANDS_MS));
+    for minute in 0..10 {
+        let shown = 5 * HOUR + 2 * minute;
+        assert_eq!(asked(&mut rule, shown, u64::from(minute) * MINUTE_MS).1, until);
+    }
+    assert_eq!(asked(&mut rule, 5 * HOUR + 20, JUMP_STANDS_MS), (5 * HOUR + 20, None));
+}
+
+#[test]
+fn a_jump_that_grows_while_it_stands_stands_anew() {
+    let mut rule = rule();
+    assert!(asked(&mut rule, 2 * HOUR, 0).1.is_some());
+    let until = Some(FloorHeld::Stands(9 * MINUTE_MS + JUMP_STANDS_MS));
+    assert_eq!(asked(&mut rule, 20 * HOUR, 9 * MINUTE_MS).1, until);
+    assert_eq!(asked(&mut rule, 20 * HOUR, JUMP_STANDS_MS).1, until);
+    // Back to what stood since then, it is believed, and no further.
+    assert_eq!(asked(&mut rule, 20 * HOUR, 19 * MINUTE_MS), (20 * HOUR, None));
+}
+
+#[test]
+fn a_jump_of_more_than_a_day_needs_a_person() {
+    let mut rule = rule();
+    for hour in 0..3 {
+        let held = asked(&mut rule, 200 * HOUR, hour * Time::HOUR_MS);
+        assert_eq!(held.1, Some(FloorHeld::Confirm));
+    }
+    let (boot_ms, shown) = (3 * Time::HOUR_MS, START.plus(200 * HOUR + 1));
+    rule.confirm(shown, boot_ms);
+    assert_eq!(rule.floor(Some(shown), boot_ms), (START.plus(200 * HOUR), None));
+}
+
+#[test]
+fn a_clock_that_is_not_settled_may_be_ahead() {
+    assert_eq!(ClockTrust::POOR.earliest(Tick(100), false), Tick(80));
+    assert_eq!(ClockTrust::POOR.earliest(Tick(100), true), Tick(100));
+    assert_eq!(ClockTrust::FAIR.earliest(Tick(3), false), Tick(0));
+}

@@ -1,0 +1,98 @@
+use super::*;
+use crate::process::home::failing::{Failing, WriteStep};
+use crate::process::rng::OsRng;
+
+const PASS: &[u8] = b"correct horse battery";
+/// Midnight of a day in 2026.
+const START: Tick = Tick(59_500_800);
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn create(&self) -> Result<TreeFolder, Fault> {
+        let new =
+            NewTree { profile: TreeProfile::Minute, earliest: START, cost: Argon2Params::DEMO };
+        TreeFolder::create(&self.dir(), &self.state(), PASS, new, &mut OsRng)
+    }
+
+    fn open(&self) -> Result<TreeFolder, Fault> {
+        TreeFolder::open(&self.dir(), &self.state(), PASS)
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.0.path().join("bob")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.0.path().join("state")
+    }
+}
+
+/// One step of time, as `mezza hibe advance` makes it.
+fn advance(folder: &mut TreeFolder) -> Epoch {
+    let floor = folder.tree().floor().plus(1);
+    let tree = folder.tree_mut();
+    tree.erase_below(floor, &mut OsRng).unwrap();
+    tree.prepare(floor.plus(2), u32::MAX, &mut OsRng).unwrap();
+    floor
+}
+
+#[test]
+fn a_write_that_fails_anywhere_leaves_a_tree_that_loads() {
+    let place = Place::new();
+    let mut folder = place.create().unwrap();
+    let mut failed = 0;
+    for (n, step) in WriteStep::REPLACE.into_iter().enumerate() {
+        for after in [0, 1, 2, 5] {
+            let old = folder.tree().floor();
+            let new = advance(&mut folder);
+            let failing = Failing::after(after, step, step.errors()[0]);
+            let done = folder.store(&mut OsRng);
+            drop(failing);
+            failed += u32::from(done.is_err());
+            if n % 2 == 0 {
+                // The process goes on: its next step makes up for this one.
+                let next = advance(&mut folder);
+                folder.store(&mut OsRng).unwrap();
+                drop(folder);
+                folder = place.open().unwrap();
+                assert_eq!(folder.tree().floor(), next, "{step:?} after {after}");
+            } else {
+                drop(folder);
+                folder = place.open().unwrap();
+                let floor = folder.tree().floor();
+                assert!(floor == new || done.is_err() && floor == old, "{step:?} after {after}");
+            }
+            // What the failure left is gone with the next step that succeeds.
+            advance(&mut folder);
+            folder.store(&mut OsRng).unwrap();
+            assert_eq!(folder.folder.records().unwrap().len(), folder.tree().size().0);
+        }
+    }
+    assert!(failed >= 7, "{failed} writes failed");
+}
+
+#[test]
+fn a_creation_that_fails_leaves_no_tree_and_can_be_tried_again() {
+    let place = Place::new();
+    for step in WriteStep::REPLACE {
+        for after in [0, 2] {
+            let failing = Failing::after(after, step, step.errors()[0]);
+            let made = place.create();
+            drop(failing);
+            match made {
+                Err(_) => assert!(!TreeFolder::exists(&place.dir()), "{step:?} after {after}"),
+                Ok(made) => {
+                    drop(made);
+                    TreeFolder::wipe(&place.dir()).unwrap();
+                }
+            }
+        }
+    }
+    place.create().unwrap();
+    assert_eq!(place.open().unwrap().tree().floor(), Epoch(0));
+}
