@@ -4,6 +4,8 @@
 mod comb;
 mod group;
 mod montgomery;
+#[cfg(test)]
+mod vectors;
 
 pub use group::{Modp, Profile};
 

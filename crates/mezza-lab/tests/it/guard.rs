@@ -91,6 +91,8 @@ fn guard_42_the_tables_show_the_thesis_beside_ours() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    // Where Sage is not installed its column says so, with the next step.
+    assert_eq!(text.contains("not here"), text.contains("column Sage: "), "{text}");
     let page = std::fs::read_to_string(folder.path().join("pages/thesis-f54.md")).unwrap();
     assert!(page.contains("![Figure 5.4: table 5.5](thesis-f54.svg)"), "{page}");
     assert!(folder.path().join("plots/thesis-f54.svg").exists());
