@@ -1,9 +1,9 @@
 //! Whether time depends on a secret: [`mezza_sim::timing`] on what parties and guards do with coins and
-//! secret scalars (GUARD-4), on both comparisons (GUARD-16, GUARD-25), and on a leaky twin that the test
+//! secret scalars (GUARD-4), on both comparisons (GUARD-16, GUARD-25), and on leaky twins that the test
 //! must catch.
 //!
 //! `cargo run --release -p mezza-guard --example guard_timing -- 100000` takes so many measurements each,
-//! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for the twin. Class 0 has scalars of a few
+//! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for a twin. Class 0 has scalars of a few
 //! bits, class 1 random ones; of a comparison class 0 differs in the first byte, class 1 in the last.
 #![allow(
     clippy::expect_used,
@@ -72,18 +72,32 @@ fn clocked<R>(operation: impl FnOnce() -> R) -> f64 {
     start.elapsed().as_secs_f64() * 1e9
 }
 
-/// t of a comparison: both classes differ from what is right in one byte, the first or the last.
-fn compared<T, R>(
+/// What is right with one bit changed, in its first and in its last byte.
+fn wrong<const N: usize>(right: [u8; N], first: usize) -> [[u8; N]; 2] {
+    [first, N - 1].map(|at| {
+        let mut wrong = right;
+        wrong[at] ^= 1;
+        wrong
+    })
+}
+
+/// t of a comparison with either of both. They are made ahead: a byte that is written just before would be
+/// slower to read where it stands alone in its word.
+fn compared<T, R, const N: usize>(
     count: usize,
-    bytes: usize,
-    mut make: impl FnMut(usize) -> T,
+    wrong: &[[u8; N]; 2],
+    mut make: impl FnMut([u8; N]) -> T,
     mut operation: impl FnMut(T) -> R,
 ) -> f64 {
     welch(count, |class, _| {
-        let at = black_box(usize::from(class) * (bytes - 1));
-        let input = make(at);
+        let input = make(black_box(wrong)[usize::from(class)]);
         clocked(|| operation(black_box(input)))
     })
+}
+
+/// Ends at the first byte that differs: what the test must catch.
+fn leaky_comparison(a: &[u8; 32], b: &[u8; 32]) -> bool {
+    a.iter().zip(b).all(|(a, b)| black_box(a) == black_box(b))
 }
 
 /// Doubles, and adds where a bit is set: what the test must catch.
@@ -199,17 +213,12 @@ fn begun(group: &Ristretto, dice: &mut SimRng) -> (GkxInitiator, Vec<u8>) {
 
 fn comparisons(group: &Ristretto, count: usize) -> Vec<(&'static str, f64)> {
     let (secret, coin) = (secret(Scalar::from(6_u8)), rho(&Scalar::from(5_u8)));
-    let flipped = |right: &[u8], at: usize| {
-        let mut wrong = right.to_vec();
-        wrong[at] ^= 1;
-        wrong
-    };
     let h = coin.commitment(&SLOT);
     let commitments = compared(
         count,
-        h.len(),
-        |at| flipped(&h, at).try_into().expect("32 bytes"),
-        |wrong: [u8; 32]| secret.with_coin(&SLOT, &wrong, &coin).is_err(),
+        &wrong(h, 0),
+        |wrong| wrong,
+        |wrong| secret.with_coin(&SLOT, &wrong, &coin).is_err(),
     );
     let (mut dice, [alice, bob]) = (SimRng::new(8, 0), identities());
     let (_, g1) = begun(group, &mut dice);
@@ -218,10 +227,11 @@ fn comparisons(group: &Ristretto, count: usize) -> Vec<(&'static str, f64)> {
     let candidates =
         [GkxCandidate::new::<PortableBackend>(&bob, *alice.public()).expect("a candidate")];
     let g4 = responder.finish(group, &g3, bob.public(), &candidates).expect("accepted").frame;
+    let g4: [u8; 18] = g4.try_into().expect("18 bytes");
     let tags = compared(
         count / 4,
-        g4.len() - 2,
-        |at| (opened(group, &g2, &mut dice).0, flipped(&g4, 2 + at)),
+        &wrong(g4, 2),
+        |wrong| (opened(group, &g2, &mut dice).0, wrong),
         |(opened, g4)| opened.finish(&g4).is_err(),
     );
     vec![("commitment to a coin", commitments), ("tag of G4", tags)]
@@ -230,8 +240,17 @@ fn comparisons(group: &Ristretto, count: usize) -> Vec<(&'static str, f64)> {
 fn main() -> ExitCode {
     let count = std::env::args().nth(1).map_or(20_000, |n| n.parse().expect("a number"));
     let (group, scalars) = (Ristretto::new(), Scalars::new(&mut SimRng::new(3, 0)));
-    let twin = scalars.test(count / 10, |s| leaky(&group.h(), &s));
-    println!("{:<28} t = {twin:9.1}   must be beyond {LIMIT}", "leaky twin");
+    let right = [7; 32];
+    let twins = [
+        ("leaky twin of a power", scalars.test(count / 10, |s| leaky(&group.h(), &s))),
+        (
+            "leaky twin of a comparison",
+            compared(count, &wrong(right, 0), |it| it, |it| leaky_comparison(&it, &right)),
+        ),
+    ];
+    for (name, t) in twins {
+        println!("{name:<28} t = {t:9.1}   must be beyond {LIMIT}");
+    }
     let rows = [
         arithmetic(&group, &scalars, count),
         walls(&group, &scalars, count),
@@ -242,6 +261,7 @@ fn main() -> ExitCode {
     for (name, t) in &rows {
         println!("{name:<28} t = {t:9.1}   must be below {LIMIT}");
     }
-    let holds = twin.abs() > LIMIT && rows.iter().all(|(_, t)| t.abs() < LIMIT);
+    let is_caught = twins.iter().all(|(_, t)| t.abs() > LIMIT);
+    let holds = is_caught && rows.iter().all(|(_, t)| t.abs() < LIMIT);
     if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,6 +1,7 @@
 //! A guard beside its client and a peer that nobody has touched: one session at a time, by hand.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use mezza_core::{Machine as _, PortableBackend, Time};
 use mezza_guard::client::{self, GuardClient};
@@ -111,7 +112,7 @@ impl Bench {
     }
 
     fn of_guard(&mut self, output: Output) {
-        self.shown += &format!("{output:?}\n");
+        writeln!(self.shown, "{output:?}").expect("a string takes it");
         if let Output::Send(conn, GuardSide::Wire, frame) = &output {
             self.leaves(*conn, frame);
         }

@@ -95,7 +95,8 @@ fn guard_34_no_secret_is_stored_or_shown() {
     let conn = bench.fresh();
     bench.dial(conn, GuardMode::Blind);
     bench.gkx(conn);
-    bench.shown += &format!("{:?} {:?} {:?}", bench.guard, bench.guard.ledger(), bench.events);
+    let all = format!("{:?} {:?} {:?}", bench.guard, bench.guard.ledger(), bench.events);
+    bench.shown.push_str(&all);
     for (name, secret) in secrets {
         assert!(!shows(&bench.ledger, &secret), "the ledger holds the {name}");
         assert!(!shows(bench.shown.as_bytes(), &secret), "a log would show the {name}");

@@ -12,7 +12,7 @@ use mezza_guard::firewall::{
     AnsweringFirewall, AnyFirewall, CommittingFirewall, DhFirewall, KeyMaulFirewall,
     ReMaulFirewall, RerandFirewall, Stack,
 };
-use mezza_guard::{Firewall as _, Group as _, Message};
+use mezza_guard::{Firewall as _, Group as _, Message, ViewDependent};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
@@ -121,7 +121,7 @@ impl<'a> Case<'a> {
         let opening = self.there(opening);
         self.same(&["r_seen", "s_seen"], &opening);
         let Message::Opening(both) = opening else { panic!("an opening") };
-        let key = answerer.finish(self.group, both.each_ref().map(|part| part.seen()));
+        let key = answerer.finish(self.group, both.each_ref().map(ViewDependent::seen));
         self.same_bytes("key", key.unwrap().expose());
     }
 
@@ -144,7 +144,7 @@ impl<'a> Case<'a> {
         let ciphertext = self.there(ciphertext);
         self.same(&["c0", "c1"], &ciphertext);
         let Message::Ciphertext(both) = ciphertext else { panic!("a ciphertext") };
-        assert!(owner.decrypt(self.group, both.each_ref().map(|part| part.seen())) == text);
+        assert!(owner.decrypt(self.group, both.each_ref().map(ViewDependent::seen)) == text);
     }
 }
 
