@@ -176,75 +176,145 @@ def clamped(data):
     return int.from_bytes(k, "little")
 
 
+# Groups -------------------------------------------------------------------------------------
+
+class Ristretto:
+    """ristretto255, written additively as everything here is."""
+    prefix, order, g, h = "", L, G, H
+    plus, minus, times, encode = map(staticmethod, (plus, minus, times, encode))
+    number, scalar = staticmethod(le), staticmethod(scalar)
+
+
+def pi_bits(bits):
+    """floor(2^bits pi), by Machin's formula."""
+    one = 1 << bits + 64
+
+    def arctan(n):
+        total, power, k = 0, one // n, 0
+        while power:
+            total += (-1) ** k * (power // (2 * k + 1))
+            power, k = power // (n * n), k + 1
+        return total
+
+    return 4 * (4 * arctan(5) - arctan(239)) >> 64
+
+
+class Modp:
+    """RFC 3526, group 15: each element is the lesser of x and p - x."""
+    p = 2**3072 - 2**3008 - 1 + 2**64 * (pi_bits(2942) + 1690314)
+    prefix, order, g = "modp-", (p - 1) // 2, 2
+
+    @classmethod
+    def lesser(cls, x):
+        return min(x % cls.p, -x % cls.p)
+
+    @classmethod
+    def plus(cls, a, b):
+        return cls.lesser(a * b)
+
+    @classmethod
+    def minus(cls, a):
+        return cls.lesser(pow(a, -1, cls.p))
+
+    @classmethod
+    def times(cls, k, a):
+        return cls.lesser(pow(a, k, cls.p))
+
+    @staticmethod
+    def number(k):
+        return k.to_bytes(384, "big")
+
+    encode = number
+
+    @classmethod
+    def decode(cls, data):
+        x = int.from_bytes(data, "big")
+        return x if len(data) == 384 and 2 <= x <= cls.order else None
+
+    @classmethod
+    def scalar(cls, label):
+        return int.from_bytes(expand(label.encode(), 400), "big") % cls.order
+
+
+Modp.h = Modp.lesser(int.from_bytes(expand(b"GUARD1-PEDERSEN-H-MODP", 400), "big"))
+
+
 # Variants -----------------------------------------------------------------------------------
 
-def commit(x, r, s):
-    return plus(times(r, G), times(s, H)), plus(times(s, H), x)
+def commit(group, x, r, s):
+    blind = group.times(s, group.h)
+    return group.plus(group.times(r, group.g), blind), group.plus(blind, x)
 
 
-def lab_key(shared):
-    return sha256(b"guard1 lab key", encode(shared))
+def lab_key(group, shared):
+    return sha256(b"guard1 lab key", group.encode(shared))
 
 
-def dh(walls):
-    a, b = scalar("vector dh a"), scalar("vector dh b")
-    coins = [scalar(f"vector dh w{n}") for n in range(walls)]
-    out, seen = times(a, G), times(b, G)
+def dh(group, walls):
+    encode, number = group.encode, group.number
+    a, b = group.scalar("vector dh a"), group.scalar("vector dh b")
+    coins = [group.scalar(f"vector dh w{n}") for n in range(walls)]
+    out, seen = group.times(a, group.g), group.times(b, group.g)
     for w in coins:
-        out = times(w, out)
+        out = group.times(w, out)
     for w in reversed(coins):
-        seen = times(w, seen)
-    return {"kind": "dh", "a": le(a), "b": le(b), "coins": b"".join(map(le, coins)), "A": encode(times(a, G)),
-            "A_wire": encode(out), "B_seen": encode(seen), "key": lab_key(times(a, seen))}
+        seen = group.times(w, seen)
+    return {"kind": group.prefix + "dh", "a": number(a), "b": number(b),
+            "coins": b"".join(map(number, coins)),
+            "A": encode(group.times(a, group.g)), "A_wire": encode(out), "B_seen": encode(seen), "key": lab_key(group, group.times(a, seen))}
 
 
-def comm(wall):
-    x, r, s, a = (scalar(f"vector comm {name}") for name in ("x", "r", "s", "a"))
-    alpha, u, v, beta = (scalar(f"vector comm {name}") for name in ("alpha", "u", "v", "beta"))
-    c1, c2 = commit(times(x, G), r, s)
-    case = {"kind": "comm", "wall": wall, "x": le(x), "r": le(r), "s": le(s), "a": le(a),
-            "C1": encode(c1), "C2": encode(c2)}
-    key, opening = times(a, G), (r, s)
+def comm(group, wall):
+    encode, number = group.encode, group.number
+    x, r, s, a = (group.scalar(f"vector comm {name}") for name in ("x", "r", "s", "a"))
+    alpha, u, v, beta = (group.scalar(f"vector comm {name}") for name in ("alpha", "u", "v", "beta"))
+    c1, c2 = commit(group, group.times(x, group.g), r, s)
+    case = {"kind": group.prefix + "comm", "wall": wall, "x": number(x), "r": number(r), "s": number(s),
+            "a": number(a), "C1": encode(c1), "C2": encode(c2)}
+    key, opening = group.times(a, group.g), (r, s)
     if wall in ("committing", "both"):
-        shift = plus(times(u, G), times(v, H))
-        c1, c2 = times(alpha, plus(c1, shift)), times(alpha, plus(c2, times(v, H)))
-        opening = alpha * (r + u) % L, alpha * (s + v) % L
-        case |= {"coins": le(alpha) + le(u) + le(v)}
+        shift = group.plus(group.times(u, group.g), group.times(v, group.h))
+        c1 = group.times(alpha, group.plus(c1, shift))
+        c2 = group.times(alpha, group.plus(c2, group.times(v, group.h)))
+        opening = alpha * (r + u) % group.order, alpha * (s + v) % group.order
+        case |= {"coins": number(alpha) + number(u) + number(v)}
     if wall in ("answering", "both"):
-        c1, c2 = times(beta, c1), times(beta, c2)
-        key = times(beta, key)
-        opening = tuple(beta * part % L for part in opening)
-        case |= {"beta": le(beta)}
+        c1, c2 = group.times(beta, c1), group.times(beta, c2)
+        key = group.times(beta, key)
+        opening = tuple(beta * part % group.order for part in opening)
+        case |= {"beta": number(beta)}
     if wall in ("committing", "both"):
-        key = times(alpha, key)
+        key = group.times(alpha, key)
     r, s = opening
-    assert encode(c1) == encode(plus(times(r, G), times(s, H)))
-    committed = plus(c2, minus(times(s, H)))
-    shared = times(x, key)
-    assert encode(shared) == encode(times(a, committed))
-    return case | {"C1_seen": encode(c1), "C2_seen": encode(c2), "A_seen": encode(key), "r_seen": le(r),
-                   "s_seen": le(s), "key": lab_key(shared)}
+    assert encode(c1) == encode(group.plus(group.times(r, group.g), group.times(s, group.h)))
+    committed = group.plus(c2, group.minus(group.times(s, group.h)))
+    shared = group.times(x, key)
+    assert encode(shared) == encode(group.times(a, committed))
+    return case | {"C1_seen": encode(c1), "C2_seen": encode(c2), "A_seen": encode(key), "r_seen": number(r),
+                   "s_seen": number(s), "key": lab_key(group, shared)}
 
 
-def eg(wall):
-    a, b, m = (scalar(f"vector eg {name}") for name in ("a", "b", "m"))
-    r, alpha, beta = (scalar(f"vector eg {name}") for name in ("r", "alpha", "beta"))
-    text, g, h = times(m, G), G, times(a, G)
-    case = {"kind": "eg", "wall": wall, "a": le(a), "b": le(b), "m": encode(text), "h": encode(h)}
+def eg(group, wall):
+    encode, number = group.encode, group.number
+    a, b, m = (group.scalar(f"vector eg {name}") for name in ("a", "b", "m"))
+    r, alpha, beta = (group.scalar(f"vector eg {name}") for name in ("r", "alpha", "beta"))
+    text, g, h = group.times(m, group.g), group.g, group.times(a, group.g)
+    case = {"kind": group.prefix + "eg", "wall": wall, "a": number(a), "b": number(b), "m": encode(text),
+            "h": encode(h)}
     if wall == "key-maul":
-        h = times(alpha, h)
+        h = group.times(alpha, h)
     if wall == "remaul":
-        g, h = times(alpha, g), times(beta, h)
-    c0, c1 = times(b, g), plus(times(b, h), text)
+        g, h = group.times(alpha, g), group.times(beta, h)
+    c0, c1 = group.times(b, g), group.plus(group.times(b, h), text)
     if wall in ("rerand", "remaul"):
-        c0, c1 = plus(c0, times(r, g)), plus(c1, times(r, h))
-    coins = {"none": b"", "rerand": le(r), "key-maul": le(alpha), "remaul": le(alpha) + le(beta) + le(r)}[wall]
+        c0, c1 = group.plus(c0, group.times(r, g)), group.plus(c1, group.times(r, h))
+    coins = {"none": (), "rerand": (r,), "key-maul": (alpha,), "remaul": (alpha, beta, r)}[wall]
     if wall == "remaul":
-        c0 = times(beta * pow(alpha, -1, L) % L, c0)
+        c0 = group.times(beta * pow(alpha, -1, group.order) % group.order, c0)
     if wall == "key-maul":
-        c0 = times(alpha, c0)
-    assert encode(plus(c1, minus(times(a, c0)))) == encode(text)
-    return case | {"coins": coins, "c0": encode(c0), "c1": encode(c1)}
+        c0 = group.times(alpha, c0)
+    assert encode(group.plus(c1, group.minus(group.times(a, c0)))) == encode(text)
+    return case | {"coins": b"".join(map(number, coins)), "c0": encode(c0), "c1": encode(c1)}
 
 
 def gkx(dialling, answering):
@@ -253,7 +323,7 @@ def gkx(dialling, answering):
     identities = [ladder(key, 9) for key in keys]
     ss = ladder(keys[0], int.from_bytes(identities[1], "little"))
     x, r, s, y = (scalar(f"vector gkx {name}") for name in ("x", "r", "s", "y"))
-    c1, c2 = commit(times(x, G), r, s)
+    c1, c2 = commit(Ristretto, times(x, G), r, s)
     opening, reply = (r, s), times(y, G)
     coins = []
     for n in range(dialling):
@@ -369,6 +439,10 @@ def element(data, expect):
     return {"kind": "element", "bytes": data, "expect": expect}
 
 
+def modp_element(data):
+    return {"kind": "modp-element", "bytes": data, "expect": "refused" if Modp.decode(data) is None else "ok"}
+
+
 def scalar_case(data, expect):
     return {"kind": "scalar", "bytes": data, "expect": expect}
 
@@ -405,12 +479,24 @@ def cases():
     yield "scalar", scalar_case(le(L - 1), "ok")
     for name, number in (("q", L), ("q-plus-1", L + 1), ("most", 2**256 - 1)):
         yield f"scalar-wrong-{name}", scalar_case(le(number), "refused")
-    for walls in (0, 1, 3):
-        yield f"dh-{walls}", dh(walls)
-    for wall in ("none", "committing", "answering", "both"):
-        yield f"comm-{wall}", comm(wall)
-    for wall in ("none", "rerand", "key-maul", "remaul"):
-        yield f"eg-{wall}", eg(wall)
+    q = Modp.order
+    yield "modp-group", {"kind": "modp-group", "p": Modp.number(Modp.p), "g": Modp.encode(Modp.g),
+                         "h": Modp.encode(Modp.h)}
+    for name, x in (("g", 2), ("q", q), ("h", Modp.h), ("wrong-0", 0), ("wrong-1", 1), ("wrong-above-q", q + 1),
+                    ("wrong-minus-1", Modp.p - 1), ("wrong-p", Modp.p), ("wrong-minus-h", Modp.p - Modp.h)):
+        yield f"modp-element-{name}", modp_element(Modp.number(x))
+    for name, data in (("short", Modp.number(2)[1:]), ("long", b"\0" + Modp.number(2)), ("most", b"\xff" * 384)):
+        yield f"modp-element-wrong-{name}", modp_element(data)
+    yield "modp-scalar", scalar_case(Modp.number(q - 1), "ok") | {"kind": "modp-scalar"}
+    for name, number in (("q", q), ("q-plus-1", q + 1)):
+        yield f"modp-scalar-wrong-{name}", scalar_case(Modp.number(number), "refused") | {"kind": "modp-scalar"}
+    for group in (Ristretto, Modp):
+        for walls in (0, 1, 3):
+            yield f"{group.prefix}dh-{walls}", dh(group, walls)
+        for wall in ("none", "committing", "answering", "both"):
+            yield f"{group.prefix}comm-{wall}", comm(group, wall)
+        for wall in ("none", "rerand", "key-maul", "remaul"):
+            yield f"{group.prefix}eg-{wall}", eg(group, wall)
     for dialling, answering in ((0, 0), (1, 0), (0, 1), (1, 1), (2, 2)):
         yield f"gkx-{dialling}-{answering}", gkx(dialling, answering)
     for name in GKX_WRONG:

@@ -12,12 +12,11 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use mezza_core::snapshot::snapshot_of;
-use mezza_core::{
-    CryptoRng, DecodeError, Machine, Reader, Secret, Snapshot, Time, Timers, Wiping, Writer,
-};
+use mezza_core::{CryptoRng, DecodeError, Machine, Reader, Secret, Snapshot, Time, Wiping, Writer};
 
 use crate::coin::{CoinEncoding, CoinKeyPair, CoinPurpose, CoinSecret, Rho, SlotIndex, SlotName};
-use crate::guard::{GuardConnection, HANDSHAKE_MS_MAX, INBOUND_LANES};
+use crate::connections::{Connections, NoRoom};
+use crate::guard::{GuardConnection, LANES};
 use crate::keys::PairingKey;
 use crate::wire::control::{Control, ControlChannel, GuardMode, RefusalCode, SlotValue};
 
@@ -25,8 +24,6 @@ use crate::wire::control::{Control, ControlChannel, GuardMode, RefusalCode, Slot
 pub const STORED_COINS_MAX: usize = 64;
 /// Connections to the guard at once.
 const CONNECTIONS_MAX: usize = 64;
-/// The first lane's destination number.
-const FIRST_LANE: u16 = 0xfff0;
 
 /// What may happen to a client.
 #[derive(Debug)]
@@ -89,6 +86,15 @@ pub struct StoredCoin {
     secret: CoinSecret,
 }
 
+impl From<NoRoom> for GuardClientError {
+    fn from(none: NoRoom) -> Self {
+        match none {
+            NoRoom::Twice => Self::Twice,
+            NoRoom::Full => Self::TooMany,
+        }
+    }
+}
+
 impl StoredCoin {
     /// The guard's commitment, which is its key in a store.
     pub const fn commitment(&self) -> &[u8; 32] {
@@ -136,8 +142,7 @@ pub struct GuardClient {
     pairing: PairingKey,
     encoding: CoinEncoding,
     coins: BTreeMap<[u8; 32], StoredCoin>,
-    dialogues: BTreeMap<GuardConnection, Dialogue>,
-    timers: Timers<GuardConnection>,
+    dialogues: Connections<Dialogue>,
     out: VecDeque<Output>,
 }
 
@@ -148,8 +153,7 @@ impl GuardClient {
             pairing,
             encoding,
             coins: BTreeMap::new(),
-            dialogues: BTreeMap::new(),
-            timers: Timers::default(),
+            dialogues: Connections::new(CONNECTIONS_MAX),
             out: VecDeque::new(),
         }
     }
@@ -173,20 +177,14 @@ impl GuardClient {
         wants: Option<(GuardMode, u16)>,
         (now, rng): (Time, &mut dyn CryptoRng),
     ) -> Result<(), GuardClientError> {
-        if self.dialogues.contains_key(&conn) {
-            return Err(GuardClientError::Twice);
-        }
-        if self.dialogues.len() >= CONNECTIONS_MAX {
-            return Err(GuardClientError::TooMany);
-        }
+        self.dialogues.room(conn)?;
         let mut nonce = [0; 32];
         rng.fill_bytes(&mut nonce);
         let dialogue = Dialogue { wants, nonce, channel: None, pointed: None, in_use: None };
         if wants.is_some() {
             self.out.push_back(Output::Send(conn, self.hail(nonce)));
         }
-        self.dialogues.insert(conn, dialogue);
-        self.timers.set(conn, Some(now.plus_ms(HANDSHAKE_MS_MAX)));
+        self.dialogues.insert(conn, dialogue, now);
         Ok(())
     }
 
@@ -202,11 +200,11 @@ impl GuardClient {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), GuardClientError> {
         let mut dialogue =
-            self.dialogues.remove(&conn).ok_or(GuardClientError::UnknownConnection)?;
+            self.dialogues.take_out(conn).ok_or(GuardClientError::UnknownConnection)?;
         if self.take(conn, &mut dialogue, frame, rng).is_some() {
-            self.dialogues.insert(conn, dialogue);
+            self.dialogues.put_back(conn, dialogue);
         } else {
-            self.timers.set(conn, None);
+            self.dialogues.remove(conn);
             self.out.push_back(Output::Close(conn));
         }
         Ok(())
@@ -235,7 +233,7 @@ impl GuardClient {
             Control::Slot(slot) => self.slot(conn, dialogue, &slot, rng)?,
             Control::Coin(coin) => self.coin(conn, dialogue, &coin)?,
             Control::Ready => {
-                self.timers.set(conn, None);
+                self.dialogues.stands(conn);
                 self.out.push_back(Output::Ready(conn));
             }
             Control::Refused(code) => self.out.push_back(Output::Refused(conn, code)),
@@ -319,10 +317,9 @@ impl GuardClient {
             return None;
         }
         let rho = Rho::decode(&coin.value).ok()?;
-        let lanes = FIRST_LANE..FIRST_LANE + INBOUND_LANES;
         let dests: Vec<u16> = match dialogue.wants {
             Some((_, dest)) => alloc::vec![dest],
-            None => lanes.collect(),
+            None => LANES.collect(),
         };
         let of_dest = |dest: u16| {
             let name = SlotName { dest, ..stored.slot.name };
@@ -332,7 +329,7 @@ impl GuardClient {
         dialogue.in_use = Some(h);
         self.out.push_back(Output::Key(conn, pair));
         if dialogue.wants.is_none() {
-            self.timers.set(conn, None);
+            self.dialogues.stands(conn);
         }
         Some(())
     }
@@ -354,7 +351,7 @@ impl Machine for GuardClient {
             Input::Accepted(conn) => self.begin(conn, None, (now, rng)),
             Input::Frame(conn, frame) => self.frame(conn, &frame, rng),
             Input::Answered(conn) => {
-                let dialogue = self.dialogues.get(&conn);
+                let dialogue = self.dialogues.get(conn);
                 let dialogue = dialogue.ok_or(GuardClientError::UnknownConnection)?;
                 if let Some(h) = dialogue.in_use {
                     self.erase(h);
@@ -362,16 +359,15 @@ impl Machine for GuardClient {
                 Ok(())
             }
             Input::Closed(conn) => {
-                self.timers.set(conn, None);
-                let gone = self.dialogues.remove(&conn);
+                let gone = self.dialogues.remove(conn);
                 gone.map(|_| ()).ok_or(GuardClientError::UnknownConnection)
             }
         }
     }
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
-        for conn in self.timers.take(now) {
-            self.dialogues.remove(&conn);
+        while let Some(conn) = self.dialogues.overdue(now) {
+            self.dialogues.remove(conn);
             self.out.push_back(Output::Close(conn));
         }
     }
@@ -381,7 +377,7 @@ impl Machine for GuardClient {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.dialogues.deadline()
     }
 
     fn snapshot(&self) -> Wiping<Vec<u8>> {
@@ -394,14 +390,14 @@ impl Snapshot for GuardClient {
         for coin in self.coins.values() {
             w.bytes(&coin.encode());
         }
-        for (conn, Dialogue { wants, nonce, channel, pointed, in_use }) in &self.dialogues {
+        for (conn, Dialogue { wants, nonce, channel, pointed, in_use }) in self.dialogues.iter() {
             w.u64(conn.0).u16(wants.map_or(0, |(_, dest)| dest)).bytes(nonce);
             for counter in channel.as_ref().map_or([0; 2], ControlChannel::counters) {
                 w.u64(counter);
             }
             w.bytes(&pointed.unwrap_or_default()).bytes(&in_use.unwrap_or_default());
         }
-        w.u64(self.timers.next().map_or(0, Time::ms)).u64(self.out.len() as u64);
+        w.u64(self.dialogues.deadline().map_or(0, Time::ms)).u64(self.out.len() as u64);
     }
 }
 

@@ -14,20 +14,22 @@ mod forward;
 mod session;
 mod settings;
 
+pub(crate) use settings::LANES;
 pub use settings::{
     Destination, GuardClientSettings, GuardSettings, HANDSHAKE_MS_MAX, INBOUND_LANES, SESSIONS_MAX,
     StrictPolicy,
 };
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 
 use mezza_core::snapshot::snapshot_of;
-use mezza_core::{CryptoRng, Machine, Snapshot, Time, Timers, Wiping, Writer};
+use mezza_core::{CryptoRng, Machine, Snapshot, Time, Wiping, Writer};
 
 use crate::coin::{CoinEra, CoinKey};
 use crate::coins::Uniform;
+use crate::connections::{Connections, NoRoom};
 use crate::error::FirewallError;
 use crate::group::Ristretto;
 use crate::keys::GuardClientId;
@@ -149,6 +151,15 @@ pub enum GuardError {
     Unasked,
 }
 
+impl From<NoRoom> for GuardError {
+    fn from(none: NoRoom) -> Self {
+        match none {
+            NoRoom::Twice => Self::Twice,
+            NoRoom::Full => Self::TooMany,
+        }
+    }
+}
+
 /// The machine.
 pub struct Guard {
     settings: GuardSettings,
@@ -156,8 +167,7 @@ pub struct Guard {
     key: CoinKey,
     era: CoinEra,
     ledger: SlotLedger,
-    sessions: BTreeMap<GuardConnection, Session>,
-    timers: Timers<GuardConnection>,
+    sessions: Connections<Session>,
     out: VecDeque<Output>,
 }
 
@@ -180,8 +190,7 @@ impl Guard {
             key,
             era,
             ledger,
-            sessions: BTreeMap::new(),
-            timers: Timers::default(),
+            sessions: Connections::new(SESSIONS_MAX),
             out: VecDeque::new(),
         };
         (guard, record)
@@ -208,12 +217,7 @@ impl Guard {
         opening: Opening,
         now: Time,
     ) -> Result<(), GuardError> {
-        if self.sessions.contains_key(&conn) {
-            return Err(GuardError::Twice);
-        }
-        if self.sessions.len() >= SESSIONS_MAX {
-            return Err(GuardError::TooMany);
-        }
+        self.sessions.room(conn)?;
         let session = match opening {
             Opening::Inside => Session::dialling(),
             Opening::Pinned(client, dest) => {
@@ -228,16 +232,14 @@ impl Guard {
                 Session::answering(client, origin, lane.ok_or(GuardError::TooMany)?, mode)
             }
         };
-        self.sessions.insert(conn, session);
-        self.timers.set(conn, Some(now.plus_ms(HANDSHAKE_MS_MAX)));
+        self.sessions.insert(conn, session, now);
         Ok(())
     }
 
     /// Ends a session: coins are wiped with it, its slot is kept; a handshake whose MAC was not answered
     /// counts (GUARD-35).
     fn close(&mut self, conn: GuardConnection, reason: CloseReason, now: Time) {
-        let Some(session) = self.sessions.remove(&conn) else { return };
-        self.timers.set(conn, None);
+        let Some(session) = self.sessions.remove(conn) else { return };
         if let (true, Some((client, dest))) = (session.counts_as_refused(), session.pair()) {
             self.persist(conn, LedgerRecord::Refused(client, dest, now));
             let count = self.ledger.refusals(client, dest, now);
@@ -264,13 +266,13 @@ impl Guard {
         frame: &[u8],
         (now, rng): (Time, &mut dyn CryptoRng),
     ) -> Result<(), GuardError> {
-        let mut session = self.sessions.remove(&conn).ok_or(GuardError::UnknownConnection)?;
+        let mut session = self.sessions.take_out(conn).ok_or(GuardError::UnknownConnection)?;
         if !session.has(side) {
-            self.sessions.insert(conn, session);
+            self.sessions.put_back(conn, session);
             return Err(GuardError::Unasked);
         }
         let taken = session.take(self, conn, (side, frame), (now, rng));
-        self.sessions.insert(conn, session);
+        self.sessions.put_back(conn, session);
         if let Err(reason) = taken {
             self.close(conn, reason, now);
         }
@@ -282,14 +284,14 @@ impl Guard {
         conn: GuardConnection,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), GuardError> {
-        let mut session = self.sessions.remove(&conn).ok_or(GuardError::UnknownConnection)?;
+        let mut session = self.sessions.take_out(conn).ok_or(GuardError::UnknownConnection)?;
         let is_asked = session.dialled(conn, &mut self.out, rng);
-        self.sessions.insert(conn, session);
+        self.sessions.put_back(conn, session);
         if is_asked { Ok(()) } else { Err(GuardError::Unasked) }
     }
 
     fn known(&self, conn: GuardConnection) -> Result<(), GuardError> {
-        if self.sessions.contains_key(&conn) { Ok(()) } else { Err(GuardError::UnknownConnection) }
+        self.sessions.get(conn).map(|_| ()).ok_or(GuardError::UnknownConnection)
     }
 }
 
@@ -334,7 +336,7 @@ impl Machine for Guard {
     }
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
-        for conn in self.timers.take(now) {
+        while let Some(conn) = self.sessions.overdue(now) {
             self.close(conn, CloseReason::Timeout, now);
         }
     }
@@ -344,7 +346,7 @@ impl Machine for Guard {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.sessions.deadline()
     }
 
     fn snapshot(&self) -> Wiping<Vec<u8>> {
@@ -354,14 +356,14 @@ impl Machine for Guard {
 
 impl Snapshot for Guard {
     fn snapshot_into(&self, w: &mut Writer) {
-        let Self { settings: _, group: _, key: _, era, ledger, sessions, timers, out } = self;
+        let Self { settings: _, group: _, key: _, era, ledger, sessions, out } = self;
         w.bytes(&era.0);
         ledger.snapshot_into(w);
-        for (conn, session) in sessions {
+        for (conn, session) in sessions.iter() {
             w.u64(conn.0);
             session.snapshot_into(w);
         }
-        w.u64(timers.next().map_or(0, Time::ms)).u64(out.len() as u64);
+        w.u64(sessions.deadline().map_or(0, Time::ms)).u64(out.len() as u64);
         for output in out {
             w.var16(alloc::format!("{output:?}").as_bytes());
         }

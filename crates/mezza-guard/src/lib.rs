@@ -40,6 +40,7 @@ pub mod client;
 pub mod coin;
 pub mod coins;
 pub mod commit;
+mod connections;
 pub mod dh;
 pub mod dh_comm;
 pub mod elgamal;

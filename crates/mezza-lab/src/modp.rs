@@ -1,8 +1,11 @@
 //! Integers modulo a safe prime of 3072 bits as groups: the quotient that is safe, and the whole group as
-//! the thesis has it. The arithmetic is crypto-bigint's, the comb for fixed bases is ours.
+//! the thesis has it. Products and powers are ours, the rest of the arithmetic is crypto-bigint's.
 
 mod comb;
 mod group;
+mod montgomery;
+#[cfg(test)]
+mod vectors;
 
 pub use group::{Modp, Profile};
 

@@ -1,6 +1,7 @@
 //! One planted tree per refusal: a good one, and the same with one thing wrong.
 
-use super::refusals;
+use super::source::{has_word, is_part};
+use super::{Tree, refusals};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -71,6 +72,38 @@ fn an_edge_up() {
         format!("{CORE}\n[dependencies]\nmezza-ratchet = {{ path = \"../mezza-ratchet\" }}\n");
     let place = "crates/mezza-core/Cargo.toml: ";
     refuses_once("up", &[("crates/mezza-core/Cargo.toml", &core)], place, "points up");
+}
+
+/// The lab is above the program, and nobody else speaks of the attacks and weak variants that it has.
+#[test]
+fn guard_10_the_attacks_are_the_labs_alone() {
+    let program = manifest("mezza", "[dependencies]\nmezza-lab.workspace = true\n");
+    let files = [
+        ("crates/mezza/Cargo.toml", program.as_str()),
+        ("crates/mezza/src/main.rs", "fn main() {}\n"),
+    ];
+    refuses_once("lab", &files, "crates/mezza/Cargo.toml: ", "points up");
+    let tree = Tree::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).expect("readable");
+    let of_lab = |path: &str| {
+        ["asa", "thesis"]
+            .iter()
+            .any(|part| path.starts_with(&format!("crates/mezza-lab/src/{part}/")))
+    };
+    let declared = |code: &str| -> Vec<String> {
+        let names = code.split("pub struct ").skip(1).chain(code.split("pub enum ").skip(1));
+        names
+            .filter_map(|name| name.split(|c: char| !is_part(c)).next().map(str::to_owned))
+            .collect()
+    };
+    let weak = tree.code().filter(|(path, _)| of_lab(path)).flat_map(|(_, code)| declared(code));
+    // An element is a word of every group.
+    let weak: Vec<String> = weak.filter(|name| name != "Element").collect();
+    assert!(weak.iter().any(|name| name == "BasicFirewall") && weak.len() > 10, "{weak:?}");
+    for (path, code) in tree.code().filter(|(path, _)| path.starts_with("crates/mezza-guard/src/"))
+    {
+        let named = weak.iter().find(|name| code.lines().any(|line| has_word(line, name)));
+        assert_eq!(named, None, "{path}");
+    }
 }
 
 #[test]

@@ -225,7 +225,7 @@ impl Session {
             return Err(CloseReason::Frame(FrameRuleError::Form));
         }
         if self.mode == crate::wire::control::GuardMode::Blind {
-            self.stage = Stage::Blind(crate::gkx::GkxGuard::answering(), None);
+            self.stage = Stage::blind(crate::gkx::GkxGuard::answering());
             return self.blind(guard, conn, (GuardSide::Wire, frame), rng);
         }
         if !guard.settings.table.at(0).is_some_and(|rule| rule.fits(frame)) {

@@ -21,8 +21,8 @@ impl Session {
     /// The handshake is over. Nothing secret is left; if no answer is owed, the driver copies records.
     pub(super) fn forward(&mut self, guard: &mut Guard, conn: GuardConnection) {
         self.stage = Stage::Forward;
-        self.channel = None;
-        guard.timers.set(conn, None);
+        self.talk = None;
+        guard.sessions.stands(conn);
         if !self.owed.answer {
             guard.out.push_back(Output::Pump(conn));
         }

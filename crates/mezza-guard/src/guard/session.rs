@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use mezza_core::{CryptoRng, Snapshot, Time, Writer};
 
 use super::coins::Coined;
-use super::settings::{FIRST_LANE, INBOUND_LANES, LANES_OF_ONE};
+use super::settings::{LANES, LANES_OF_ONE};
 use super::{COINS, CloseReason, Guard, GuardConnection, GuardSide, Output};
 use crate::coin::CoinPurpose;
 use crate::gkx::GkxGuard;
@@ -29,10 +29,18 @@ pub(crate) struct Session {
     pub(super) mode: GuardMode,
     /// Whether both sides stand; else the one that came first.
     pub(super) link: Link,
-    pub(super) channel: Option<Box<ControlChannel>>,
-    nonce: Option<[u8; 32]>,
+    /// The control connection; `None` before it and after the handshake.
+    pub(super) talk: Option<Box<Talk>>,
     pub(super) stage: Stage,
     pub(super) owed: Owed,
+}
+
+/// How far client and guard know each other.
+pub(super) enum Talk {
+    /// The guard's nonce went out.
+    Greeted([u8; 32]),
+    /// Both nonces are known: frames are sealed.
+    Sealed(ControlChannel),
 }
 
 /// What counts as a refused handshake if the session ends so (GUARD-35).
@@ -61,12 +69,26 @@ pub(super) enum Link {
 pub(super) enum Stage {
     /// HAIL and OPEN are awaited; of an inbound connection the first frame.
     New,
-    /// GKX, with a frame that waits for the other side.
-    Blind(GkxGuard, Option<Vec<u8>>),
+    /// GKX.
+    Blind(Box<Blinded>),
     /// Coins: the slot is open or the coin is out.
     Coins(Box<Coined>),
     /// The handshake is over.
     Forward,
+}
+
+/// GKX through its guard.
+pub(super) struct Blinded {
+    wall: GkxGuard,
+    /// A frame that waits for the other side.
+    waiting: Option<Vec<u8>>,
+}
+
+impl Stage {
+    /// The beginning of GKX.
+    pub(super) fn blind(wall: GkxGuard) -> Self {
+        Self::Blind(Box::new(Blinded { wall, waiting: None }))
+    }
 }
 
 /// The lowest lane that a new inbound connection of a client gets. A lane is taken while a handshake
@@ -81,7 +103,7 @@ pub(super) fn free_lane<'a>(
     if of_client.clone().filter(|s| s.origin == origin).count() >= LANES_OF_ONE {
         return None;
     }
-    let mut lanes = FIRST_LANE..FIRST_LANE + INBOUND_LANES;
+    let mut lanes = LANES;
     lanes.find(|lane| !of_client.clone().any(|s| s.dest == Some(*lane)))
 }
 
@@ -94,8 +116,7 @@ impl Session {
             origin: 0,
             mode,
             link: Link::One,
-            channel: None,
-            nonce: None,
+            talk: None,
             stage: Stage::New,
             owed: Owed::default(),
         }
@@ -106,7 +127,7 @@ impl Session {
     }
 
     pub(super) fn pinned(client: GuardClientId, dest: u16) -> Self {
-        let stage = Stage::Blind(GkxGuard::dialling(), None);
+        let stage = Stage::blind(GkxGuard::dialling());
         let (client, dest) = (Some(client), Some(dest));
         Self { client, dest, stage, ..Self::new(true, GuardMode::Blind) }
     }
@@ -142,7 +163,7 @@ impl Session {
 
     /// The frame that tells a paired client why it is refused.
     pub(super) fn refusal(mut self, code: RefusalCode) -> Option<Vec<u8>> {
-        self.channel.as_mut().map(|channel| channel.seal(&Control::Refused(code)))
+        self.channel().map(|channel| channel.seal(&Control::Refused(code)))
     }
 
     pub(super) fn say(
@@ -151,8 +172,15 @@ impl Session {
         out: &mut VecDeque<Output>,
         what: &Control,
     ) {
-        if let Some(channel) = &mut self.channel {
+        if let Some(channel) = self.channel() {
             out.push_back(Output::Send(conn, GuardSide::Inside, channel.seal(what)));
+        }
+    }
+
+    fn channel(&mut self) -> Option<&mut ControlChannel> {
+        match self.talk.as_deref_mut() {
+            Some(Talk::Sealed(channel)) => Some(channel),
+            _ => None,
         }
     }
 
@@ -170,8 +198,8 @@ impl Session {
         if self.is_dialling {
             self.owed.frame = true;
             self.say(conn, out, &Control::Ready);
-            if let Stage::Blind(_, waiting) = &mut self.stage
-                && let Some(frame) = waiting.take()
+            if let Stage::Blind(blinded) = &mut self.stage
+                && let Some(frame) = blinded.waiting.take()
             {
                 self.owed.frame = false;
                 out.push_back(Output::Send(conn, GuardSide::Wire, frame));
@@ -186,7 +214,7 @@ impl Session {
     fn fresh_nonce(&mut self, rng: &mut dyn CryptoRng) -> [u8; 32] {
         let mut nonce = [0; 32];
         rng.fill_bytes(&mut nonce);
-        self.nonce = Some(nonce);
+        self.talk = Some(Box::new(Talk::Greeted(nonce)));
         nonce
     }
 
@@ -215,7 +243,7 @@ impl Session {
         frame: &[u8],
         (now, rng): (Time, &mut dyn CryptoRng),
     ) -> Result<(), CloseReason> {
-        let Some(channel) = &mut self.channel else {
+        let Some(channel) = self.channel() else {
             return self.hail(guard, conn, frame, rng);
         };
         match channel.open(frame).map_err(|_| CloseReason::Control)? {
@@ -240,18 +268,19 @@ impl Session {
         if self.client.is_some_and(|expected| expected != client) {
             return Err(CloseReason::Control);
         }
-        let own = match (self.nonce, self.is_dialling) {
+        let own = match (self.talk.as_deref(), self.is_dialling) {
             (None, true) => {
                 let nonce = self.fresh_nonce(rng);
                 let hello = Control::Hello { nonce }.clear();
                 guard.out.push_back(Output::Send(conn, GuardSide::Inside, hello));
                 nonce
             }
-            (Some(nonce), false) => nonce,
+            (Some(Talk::Greeted(nonce)), false) => *nonce,
             _ => return Err(CloseReason::Control),
         };
         let pairing = &guard.settings.client(client).ok_or(CloseReason::Control)?.key;
-        self.channel = Some(Box::new(ControlChannel::of_guard(pairing, &own, &theirs)));
+        let channel = ControlChannel::of_guard(pairing, &own, &theirs);
+        self.talk = Some(Box::new(Talk::Sealed(channel)));
         self.client = Some(client);
         if !self.is_dialling {
             self.seed(guard, conn, rng);
@@ -287,7 +316,7 @@ impl Session {
         (self.dest, self.mode) = (Some(dest), mode);
         self.seed(guard, conn, rng);
         match mode {
-            GuardMode::Blind => self.stage = Stage::Blind(GkxGuard::dialling(), None),
+            GuardMode::Blind => self.stage = Stage::blind(GkxGuard::dialling()),
             GuardMode::Coins => self.offer(guard, conn)?,
         }
         Ok(())
@@ -296,8 +325,8 @@ impl Session {
     /// The client of an inbound connection has answered: its coins, or at once the frame that waits.
     fn answered(&mut self, guard: &mut Guard, conn: GuardConnection) -> Result<(), CloseReason> {
         match (&mut self.stage, self.mode) {
-            (Stage::Blind(_, waiting), _) => {
-                let frame = waiting.take().ok_or(CloseReason::Control)?;
+            (Stage::Blind(blinded), _) => {
+                let frame = blinded.waiting.take().ok_or(CloseReason::Control)?;
                 guard.out.push_back(Output::Send(conn, GuardSide::Inside, frame));
                 Ok(())
             }
@@ -314,7 +343,8 @@ impl Session {
         (side, frame): (GuardSide, &[u8]),
         rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
-        let Stage::Blind(wall, waiting) = &mut self.stage else { return Err(CloseReason::Control) };
+        let Stage::Blind(blinded) = &mut self.stage else { return Err(CloseReason::Control) };
+        let Blinded { wall, waiting } = &mut **blinded;
         let (group, coins) = (&guard.group, &mut COINS.clone());
         let changed = match side {
             GuardSide::Inside => wall.outgoing(group, frame, coins, rng),
@@ -358,15 +388,21 @@ impl Snapshot for Session {
         for flag in [self.is_dialling, self.owed.answer, self.owed.gap, self.owed.frame] {
             w.u8(u8::from(flag));
         }
-        w.u8(self.link as u8).u8(self.mode as u8).bytes(&self.nonce.unwrap_or_default());
-        for counter in self.channel.as_ref().map_or([0; 2], |channel| channel.counters()) {
-            w.u64(counter);
-        }
+        w.u8(self.link as u8).u8(self.mode as u8);
+        match self.talk.as_deref() {
+            None => w.u8(0),
+            Some(Talk::Greeted(nonce)) => w.u8(1).bytes(nonce),
+            Some(Talk::Sealed(channel)) => {
+                let [sent, received] = channel.counters();
+                w.u8(2).u64(sent).u64(received)
+            }
+        };
         match &self.stage {
             Stage::New => {
                 w.u8(0);
             }
-            Stage::Blind(wall, waiting) => {
+            Stage::Blind(blinded) => {
+                let Blinded { wall, waiting } = &**blinded;
                 w.u8(1).var16(waiting.as_deref().unwrap_or_default());
                 wall.snapshot_into(w);
             }
@@ -378,5 +414,24 @@ impl Snapshot for Session {
                 w.u8(3);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::G3_BYTES;
+
+    /// Bytes of the longest frame of a handshake that is kept: KE1 of SEKA.
+    const FRAME_BYTES: usize = 88;
+
+    #[test]
+    fn guard_36_a_session_has_64_bytes_when_it_stands_and_512_before() {
+        let session = size_of::<Session>();
+        assert!(session <= 64, "{session}");
+        let talk = size_of::<Talk>();
+        let coined = size_of::<Coined>() + 2 * FRAME_BYTES;
+        let blinded = size_of::<Blinded>() + G3_BYTES;
+        assert!(session + talk + coined.max(blinded) <= 512, "{talk} {coined} {blinded}");
     }
 }

@@ -15,8 +15,8 @@ pub const SESSIONS_MAX: usize = 10_000;
 pub const INBOUND_LANES: u16 = 8;
 /// Lanes of one address.
 pub(crate) const LANES_OF_ONE: usize = 2;
-/// The first lane's destination number.
-pub(crate) const FIRST_LANE: u16 = 0xfff0;
+/// The lanes' destination numbers.
+pub(crate) const LANES: core::ops::Range<u16> = 0xfff0..0xfff0 + INBOUND_LANES;
 
 /// What becomes of frames that no rule covers (GUARD-31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! One binary for every test that looks from outside.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+mod bench;
 mod coin;
 mod control;
 mod gkx;
@@ -9,6 +10,7 @@ mod link;
 mod machine;
 mod rules;
 mod session;
+mod silence;
 mod toy;
 mod variants;
 mod vectors;

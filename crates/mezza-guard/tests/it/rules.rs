@@ -1,12 +1,65 @@
 //! Rule tables, the audit, and the shaper.
 
 use mezza_core::{Machine as _, Time};
+use mezza_guard::ViewDependent;
 use mezza_guard::audit::{AuditRow, ChannelBits, Surroundings, audit};
 use mezza_guard::rule::{Check, Field, FrameRule, Judge, RuleTable, TableError};
 use mezza_guard::shaper::{SHAPER_QUEUE_MAX, Shaper, ShaperFull, TICK_MS};
 use mezza_sim::{SimRng, handle_checked};
 
 use crate::link::{PINS, ke1, rules};
+
+/// All that depends on a secret takes constant time in dalek and subtle, which have names for what does
+/// not; `examples/guard_timing.rs` measures it.
+#[test]
+fn guard_4_nothing_of_variable_time_is_called() {
+    let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a source");
+            assert!(!text.contains("vartime"), "{}", path.display());
+            files += 1;
+        }
+    }
+    assert!(files > 20, "{files}");
+}
+
+/// Whether a type implements a trait: an associated constant of the type itself wins over one of a trait.
+macro_rules! implements {
+    ($type:ty, $($bound:tt)+) => {{
+        struct Probe<T>(std::marker::PhantomData<T>);
+        #[allow(dead_code, reason = "not used where the bound holds")]
+        trait Otherwise {
+            const IS: bool = false;
+        }
+        impl<T> Otherwise for Probe<T> {}
+        #[allow(dead_code, reason = "not used where the bound does not hold")]
+        impl<T: $($bound)+> Probe<T> {
+            const IS: bool = true;
+        }
+        let _ = Probe::<$type>(std::marker::PhantomData);
+        Probe::<$type>::IS
+    }};
+}
+
+/// There is no way from a value that a guard changes to bytes: not by reference, not by value, not by a
+/// hash; the documentation tests of the type show that such code does not compile.
+#[test]
+fn guard_9_what_a_guard_changes_has_no_bytes() {
+    type Seen = ViewDependent<[u8; 32]>;
+    assert!(implements!([u8; 32], AsRef<[u8]>) && implements!([u8; 32], std::hash::Hash));
+    assert!(!implements!(Seen, AsRef<[u8]>) && !implements!(Seen, std::borrow::Borrow<[u8]>));
+    assert!(!implements!(Seen, std::ops::Deref) && !implements!(Seen, Into<Vec<u8>>));
+    assert!(!implements!(Seen, std::hash::Hash) && !implements!(Seen, mezza_core::Snapshot));
+    assert!(!implements!(Seen, std::fmt::Display) && !implements!(Seen, std::fmt::LowerHex));
+    assert_eq!(format!("{:?}", ViewDependent::new([7; 32])), "ViewDependent");
+}
 
 #[test]
 fn guard_30_a_table_whose_fields_do_not_tile_is_refused() {

@@ -2,11 +2,10 @@
 //! 3072 bits takes 63 squarings and 512 products. Each look-up reads its whole table, so that it does
 //! not show in the cache which entry was wanted.
 
-use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
-use crypto_bigint::{Choice, CtSelect as _, U3072};
+use crypto_bigint::U3072;
 
-/// A value in Montgomery form.
-type Form = FixedMontyForm<{ U3072::LIMBS }>;
+use super::montgomery::{Montgomery, Residue, look_up};
+
 /// Rows: bits that one look-up takes.
 const ROWS: u32 = 6;
 /// Tables.
@@ -18,49 +17,41 @@ const BLOCK_BITS: u32 = ROW_BITS / TABLES;
 /// The tables of one base: entry i of table j is the product of base^(2^(512 row + 64 j)) over the rows
 /// whose bit is set in i.
 pub struct PowerComb {
-    tables: Vec<Vec<U3072>>,
-    params: FixedMontyParams<{ U3072::LIMBS }>,
+    tables: Vec<Vec<Residue>>,
 }
 
 impl PowerComb {
     /// Computes the tables, about as long as two powers take.
-    pub fn new(base: &Form, params: &FixedMontyParams<{ U3072::LIMBS }>) -> Self {
+    pub fn new(field: &Montgomery, base: &U3072) -> Self {
         // Powers base^(2^(64 k)) for all k.
-        let mut power = *base;
+        let mut power = field.enter(base);
         let mut of_block = Vec::new();
         for _ in 0..ROWS * TABLES {
             of_block.push(power);
-            power = (0..BLOCK_BITS).fold(power, |power, _| power.square());
+            power = (0..BLOCK_BITS).fold(power, |power, _| field.square(&power));
         }
         let row = |table: u32, row: u32| of_block[(row * TABLES + table) as usize];
         let entry = |table: u32, index: u32| {
             let rows = (0..ROWS).filter(|row| index >> row & 1 == 1);
-            rows.fold(Form::one(params), |product, at| product.mul(&row(table, at)))
+            rows.fold(field.one(), |product, at| field.multiply(&product, &row(table, at)))
         };
-        let table = |at: u32| (0..1 << ROWS).map(|n| entry(at, n).to_montgomery()).collect();
-        Self { tables: (0..TABLES).map(table).collect(), params: *params }
+        let table = |at: u32| (0..1 << ROWS).map(|n| entry(at, n)).collect();
+        Self { tables: (0..TABLES).map(table).collect() }
     }
 
     /// The base to the power of an exponent.
-    pub fn power(&self, exponent: &U3072) -> Form {
-        let mut result = Form::one(&self.params);
+    pub fn power(&self, field: &Montgomery, exponent: &U3072) -> Residue {
+        let mut result = field.one();
         for bit in (0..BLOCK_BITS).rev() {
-            result = result.square();
+            result = field.square(&result);
             for (table, entries) in (0_u32..).zip(&self.tables) {
                 let index = (0..ROWS).fold(0, |index, row| {
                     let at = row * ROW_BITS + table * BLOCK_BITS + bit;
-                    index | (u32::from(exponent.bit(at).to_u8()) << row)
+                    index | (u64::from(exponent.bit(at).to_u8()) << row)
                 });
-                result = result.mul(&self.look_up(entries, index));
+                result = field.multiply(&result, &look_up(entries, index));
             }
         }
         result
-    }
-
-    fn look_up(&self, entries: &[U3072], wanted: u32) -> Form {
-        let found = (0_u32..).zip(entries).fold(entries[0], |found, (at, entry)| {
-            found.ct_select(entry, Choice::from_u32_eq(at, wanted))
-        });
-        Form::from_montgomery(found, &self.params)
     }
 }

@@ -15,9 +15,10 @@ use mezza_guard::{Group, GroupError};
 use zeroize::Zeroize;
 
 use super::comb::PowerComb;
+use super::montgomery::{Montgomery, Residue};
 use super::{BYTES, group_15, number, order_of};
 
-/// A value in Montgomery form.
+/// A value in the library's form, for inverses and symbols.
 type Form = FixedMontyForm<{ U3072::LIMBS }>;
 /// The label that the second generator is expanded from.
 const H_LABEL: &[u8] = b"GUARD1-PEDERSEN-H-MODP";
@@ -41,6 +42,7 @@ pub struct Modp(Arc<Inner>);
 struct Inner {
     profile: Profile,
     params: FixedMontyParams<{ U3072::LIMBS }>,
+    field: Montgomery,
     q: NonZero<U3072>,
     order: NonZero<U3072>,
     g: U3072,
@@ -75,9 +77,9 @@ impl Modp {
         };
         let h = fold_wide(&expand(H_LABEL, H_BYTES), &p);
         let h = if profile == Profile::Safe { folded(h, p.as_ref()) } else { h };
-        let comb = |base: &U3072| PowerComb::new(&Form::new(base, &params), &params);
-        let combs = fast.then(|| [comb(&g), comb(&h)]);
-        Self(Arc::new(Inner { profile, params, q, order, g, h, combs }))
+        let field = Montgomery::new(&params);
+        let combs = fast.then(|| [&g, &h].map(|base| PowerComb::new(&field, base)));
+        Self(Arc::new(Inner { profile, params, field, q, order, g, h, combs }))
     }
 
     /// The modulus.
@@ -99,8 +101,8 @@ impl Modp {
         bool::from(Form::new(element, &self.0.params).jacobi_symbol_vartime().is_one())
     }
 
-    fn finish(&self, form: &Form) -> U3072 {
-        self.fold(form.retrieve())
+    fn finish(&self, residue: &Residue) -> U3072 {
+        self.fold(self.0.field.leave(residue))
     }
 
     fn fold(&self, x: U3072) -> U3072 {
@@ -114,8 +116,15 @@ impl Modp {
         ModpScalar { value, bits: U3072::BITS }
     }
 
-    fn form(&self, element: &U3072) -> Form {
-        Form::new(element, &self.0.params)
+    /// A power of g or h: by its table if there is one and the exponent has full length.
+    fn fixed(&self, at: usize, exponent: &ModpScalar) -> U3072 {
+        let Inner { field, combs, g, h, .. } = &*self.0;
+        match combs {
+            Some(combs) if exponent.bits == U3072::BITS => {
+                self.finish(&combs[at].power(field, &exponent.value))
+            }
+            _ => self.power([g, h][at], exponent),
+        }
     }
 }
 
@@ -196,31 +205,25 @@ impl Group for Modp {
     }
 
     fn multiply(&self, a: &U3072, b: &U3072) -> U3072 {
-        self.finish(&self.form(a).mul(&self.form(b)))
+        self.fold(self.0.field.product(a, b))
     }
 
     fn invert(&self, element: &U3072) -> U3072 {
-        let inverse = self.form(element).invert_vartime();
-        inverse.into_option().map_or(U3072::ZERO, |inverse| self.finish(&inverse))
+        let inverse = Form::new(element, &self.0.params).invert_vartime();
+        inverse.into_option().map_or(U3072::ZERO, |inverse| self.fold(inverse.retrieve()))
     }
 
     fn power(&self, base: &U3072, exponent: &ModpScalar) -> U3072 {
-        let ModpScalar { value, bits } = exponent;
-        self.finish(&self.form(base).pow_amm_bounded_exp(value, *bits))
+        let (field, ModpScalar { value, bits }) = (&self.0.field, exponent);
+        self.finish(&field.power(&field.enter(base), value, *bits))
     }
 
     fn power_g(&self, exponent: &ModpScalar) -> U3072 {
-        match &self.0.combs {
-            Some([g, _]) if exponent.bits == U3072::BITS => self.finish(&g.power(&exponent.value)),
-            _ => self.power(&self.0.g, exponent),
-        }
+        self.fixed(0, exponent)
     }
 
     fn power_h(&self, exponent: &ModpScalar) -> U3072 {
-        match &self.0.combs {
-            Some([_, h]) if exponent.bits == U3072::BITS => self.finish(&h.power(&exponent.value)),
-            _ => self.power(&self.0.h, exponent),
-        }
+        self.fixed(1, exponent)
     }
 
     fn draw_nonzero(&self, rng: &mut dyn CryptoRng) -> ModpScalar {

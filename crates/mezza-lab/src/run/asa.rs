@@ -82,6 +82,11 @@ fn tries(bench: &Bench) -> Result<Vec<Try>> {
     let only = given("variant").map(Variant::named).transpose()?;
     let lambda = bench.params["lambda"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
     let all = Variant::ALL.into_iter().filter(|variant| only.is_none_or(|only| only == *variant));
+    let elements = all.clone().flat_map(element::of);
+    let names: Vec<&str> = elements.map(|element| element.name).collect();
+    if let Some(name) = given("element").filter(|name| !names.contains(name)) {
+        return Err(variant::unknown("element", name, &names));
+    }
     let mut tries = Vec::new();
     for variant in all {
         for element in element::of(variant) {
@@ -151,6 +156,7 @@ fn asa(bench: &mut Bench) -> Result<Report> {
     let all = report.shapes.is_empty();
     let closed = cells.iter().filter(|cell| cell.expected == Expected::Closed);
     let least = closed.map(AttackCell::bytes_p).fold(1.0, f64::min) * cells.len() as f64;
+    let least = least.min(1.0);
     report.shapes.push(Claim::above(
         "bytes on the wire are uniform, Bonferroni p",
         least,

@@ -91,6 +91,8 @@ fn guard_42_the_tables_show_the_thesis_beside_ours() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    // Where Sage is not installed its column says so, with the next step.
+    assert_eq!(text.contains("not here"), text.contains("column Sage: "), "{text}");
     let page = std::fs::read_to_string(folder.path().join("pages/thesis-f54.md")).unwrap();
     assert!(page.contains("![Figure 5.4: table 5.5](thesis-f54.svg)"), "{page}");
     assert!(folder.path().join("plots/thesis-f54.svg").exists());
@@ -135,6 +137,8 @@ fn what_does_not_exist_is_answered_with_what_does() {
         (&["leak", "--variant", "rsa"][..], "there are: dh, dh-comm, eg"),
         (&["leak", "--firewall", "full"], "there are: none, fw"),
         (&["leak", "--element", "B"], "there are: A"),
+        (&["asa", "--element", "B"], "there are: A, X, C1, C2, r, s, c1, c0"),
+        (&["asa", "--variant", "eg", "--element", "X"], "there are: c1, c0"),
         (&["leak", "--group", "p256"], "there are: ristretto255, modp3072"),
         (&["signal-f6", "--firewall", "fw"], "give them to wire, leak or asa alone"),
         (&["leak", "--lambda", "17"], "17 is not in 1..=16"),

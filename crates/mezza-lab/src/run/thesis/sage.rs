@@ -13,8 +13,7 @@ pub struct SageFigures(Result<BTreeMap<String, f64>, String>);
 pub fn figures() -> SageFigures {
     let output =
         Command::new("sage").args(["-python", "-c", SCRIPT]).stderr(Stdio::null()).output();
-    let absent =
-        "Sage is not installed; on Debian: apt install sagemath (about 1 GB), context only";
+    let absent = "Sage is not installed here; its column fills where it is (Debian: apt install sagemath, about 1 GB)";
     SageFigures(match output {
         Ok(output) if output.status.success() => {
             Ok(parse(&String::from_utf8_lossy(&output.stdout)))
@@ -35,7 +34,7 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
 impl SageFigures {
     /// The time of a variant, ms, and what it adds to its base.
     pub fn column(&self, name: &str, base: &str) -> [String; 2] {
-        let Ok(figures) = &self.0 else { return ["-".into(), String::new()] };
+        let Ok(figures) = &self.0 else { return ["not here".into(), String::new()] };
         match (figures.get(name), figures.get(base)) {
             (Some(ms), _) if name == base => [format!("{ms:.1}"), String::new()],
             (Some(ms), Some(of)) => {
@@ -45,9 +44,9 @@ impl SageFigures {
         }
     }
 
-    /// The reason why there are no figures.
-    pub fn absent(&self) -> Option<String> {
-        self.0.as_ref().err().cloned()
+    /// The reason why there are no figures, for the table that lacks them.
+    pub fn absent(&self) -> Option<&str> {
+        self.0.as_ref().err().map(String::as_str)
     }
 }
 
@@ -64,7 +63,7 @@ mod tests {
         let absent = SageFigures(Err("no".into()));
         assert_eq!(
             (absent.column("DH", "DH")[0].as_str(), absent.absent()),
-            ("-", Some("no".into()))
+            ("not here", Some("no"))
         );
     }
 }

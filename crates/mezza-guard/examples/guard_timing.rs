@@ -1,0 +1,267 @@
+//! Whether time depends on a secret: [`mezza_sim::timing`] on what parties and guards do with coins and
+//! secret scalars (GUARD-4), on both comparisons (GUARD-16, GUARD-25), and on leaky twins that the test
+//! must catch.
+//!
+//! `cargo run --release -p mezza-guard --example guard_timing -- 100000` takes so many measurements each,
+//! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for a twin. Class 0 has scalars of a few
+//! bits, class 1 random ones; of a comparison class 0 differs in the first byte, class 1 in the last.
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a program that measures"
+)]
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use mezza_core::{PortableBackend, PublicKey, Secret, StaticKey};
+use mezza_guard::coin::{
+    CoinEncoding, CoinKeyPair, CoinPurpose, CoinSecret, Rho, SlotIndex, SlotName,
+};
+use mezza_guard::coins::{GivenCoins, Uniform};
+use mezza_guard::firewall::{AnsweringFirewall, CommittingFirewall, DhFirewall};
+use mezza_guard::gkx::{GkxCandidate, GkxInitiator, GkxOpened, GkxResponder};
+use mezza_guard::keys::GuardClientId;
+use mezza_guard::{Firewall, Group, Message, Ristretto, commit};
+use mezza_sim::SimRng;
+use mezza_sim::timing::{LIMIT, welch};
+
+type Scalar = <Ristretto as Group>::Scalar;
+type Point = <Ristretto as Group>::Element;
+
+/// Inputs of a class; drawing them is no part of what is measured.
+const INPUTS: usize = 256;
+
+/// Scalars of both classes.
+struct Scalars([Vec<Scalar>; 2]);
+
+impl Scalars {
+    fn new(dice: &mut SimRng) -> Self {
+        let group = Ristretto::new();
+        let few = (0..INPUTS as u64).map(|n| Scalar::from(n % 7 + 1)).collect();
+        let any = (0..INPUTS).map(|_| group.draw_nonzero(dice.rng())).collect();
+        Self([few, any])
+    }
+
+    /// t of an operation on scalars.
+    fn test<R>(&self, count: usize, operation: impl FnMut(Scalar) -> R) -> f64 {
+        self.made(count, |scalar| scalar, operation)
+    }
+
+    /// t of an operation on what is made of a scalar beforehand, outside of the clock.
+    fn made<T, R>(
+        &self,
+        count: usize,
+        mut make: impl FnMut(Scalar) -> T,
+        mut operation: impl FnMut(T) -> R,
+    ) -> f64 {
+        welch(count, |class, dice| {
+            let at = dice.between(0, INPUTS as u64 - 1) as usize;
+            let input = make(black_box(self.0[usize::from(class)][at]));
+            clocked(|| operation(black_box(input)))
+        })
+    }
+}
+
+/// Nanoseconds of one call.
+fn clocked<R>(operation: impl FnOnce() -> R) -> f64 {
+    let start = Instant::now();
+    black_box(operation());
+    start.elapsed().as_secs_f64() * 1e9
+}
+
+/// What is right with one bit changed, in its first and in its last byte.
+fn wrong<const N: usize>(right: [u8; N], first: usize) -> [[u8; N]; 2] {
+    [first, N - 1].map(|at| {
+        let mut wrong = right;
+        wrong[at] ^= 1;
+        wrong
+    })
+}
+
+/// t of a comparison with either of both. They are made ahead: a byte that is written just before would be
+/// slower to read where it stands alone in its word.
+fn compared<T, R, const N: usize>(
+    count: usize,
+    wrong: &[[u8; N]; 2],
+    mut make: impl FnMut([u8; N]) -> T,
+    mut operation: impl FnMut(T) -> R,
+) -> f64 {
+    welch(count, |class, _| {
+        let input = make(black_box(wrong)[usize::from(class)]);
+        clocked(|| operation(black_box(input)))
+    })
+}
+
+/// Ends at the first byte that differs: what the test must catch.
+fn leaky_comparison(a: &[u8; 32], b: &[u8; 32]) -> bool {
+    a.iter().zip(b).all(|(a, b)| black_box(a) == black_box(b))
+}
+
+/// Doubles, and adds where a bit is set: what the test must catch.
+fn leaky(point: &Point, scalar: &Scalar) -> Point {
+    let bits =
+        scalar.as_bytes().iter().rev().flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1));
+    bits.fold(Point::default(), |sum, bit| {
+        let double = sum + sum;
+        if bit == 1 { double + point } else { double }
+    })
+}
+
+const SLOT: SlotIndex = SlotIndex {
+    name: SlotName { client: GuardClientId([1; 16]), purpose: CoinPurpose::LinkDialling, dest: 1 },
+    index: 0,
+};
+
+fn rho(scalar: &Scalar) -> Rho {
+    Rho::decode(&scalar.to_bytes()).expect("a scalar")
+}
+
+fn pair(scalar: &Scalar) -> CoinKeyPair {
+    let coin = rho(&Scalar::from(1_u8));
+    secret(*scalar).with_coin(&SLOT, &coin.commitment(&SLOT), &coin).expect("a key")
+}
+
+fn arithmetic(group: &Ristretto, scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
+    let (h, other) = (group.h(), Scalar::from(0x1234_5678_9abc_def0_u64));
+    vec![
+        ("power of any base", scalars.test(count, |s| group.power(&h, &s))),
+        ("power of g, by its table", scalars.test(count, |s| group.power_g(&s))),
+        ("power of h, by its table", scalars.test(count, |s| group.power_h(&s))),
+        (
+            "sum and product modulo q",
+            scalars.test(count, |s| group.times(&group.add(&s, &other), &s)),
+        ),
+        ("inverse modulo q", scalars.test(count, |s| group.inverse(&s))),
+        ("commitment", scalars.test(count, |s| commit::commit(group, &h, [&s, &s]))),
+    ]
+}
+
+/// Firewalls, whose coins are of the class.
+fn walls(group: &Ristretto, scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
+    let (h, mut dice) = (group.h(), SimRng::new(6, 0));
+    let both = || Message::commitment(h, group.g());
+    let coins = |coin: Scalar| GivenCoins::new([coin; 3]);
+    vec![
+        (
+            "DH_FW, its coin",
+            scalars.made(
+                count,
+                |coin| DhFirewall::with_coins(group.clone(), coins(coin)),
+                |mut wall| wall.outgoing(Message::key(h), dice.rng()),
+            ),
+        ),
+        (
+            "DH_Comm_FW, its three coins",
+            scalars.made(
+                count,
+                |coin| CommittingFirewall::with_coins(group.clone(), coins(coin)),
+                |mut wall| wall.outgoing(both(), dice.rng()),
+            ),
+        ),
+        (
+            "the same, answering",
+            scalars.made(
+                count,
+                |coin| AnsweringFirewall::with_coins(group.clone(), coins(coin)),
+                |mut wall| wall.incoming(both(), dice.rng()),
+            ),
+        ),
+    ]
+}
+
+fn secret(scalar: Scalar) -> CoinSecret {
+    CoinSecret::decode(&scalar.to_bytes()).expect("a scalar")
+}
+
+fn coins(scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
+    let mut rows = Vec::new();
+    for (encoding, [check, point]) in [
+        (CoinEncoding::Ristretto, ["coin check, ristretto255", "point Z, ristretto255"]),
+        (CoinEncoding::X25519, ["coin check, X25519", "point Z, X25519"]),
+    ] {
+        let z = secret(Scalar::from(77_u8)).point(encoding);
+        let checks = scalars.made(count, |s| rho(&s), |rho| rho.public(encoding, &z));
+        let points = scalars.made(count, secret, |secret| secret.point(encoding));
+        rows.extend([(check, checks), (point, points)]);
+    }
+    let their = PublicKey(pair(&Scalar::from(9_u8)).public(CoinEncoding::X25519));
+    let agreed = scalars.made(count, |s| pair(&s), |pair| pair.x25519(&their));
+    rows.push(("X25519 of a coin key", agreed));
+    rows
+}
+
+/// The initiator of an exchange whose coins are given, so that its tags are the same each time.
+fn opened(group: &Ristretto, g2: &[u8], dice: &mut SimRng) -> (GkxOpened, Vec<u8>) {
+    let (initiator, _) = begun(group, dice);
+    initiator.open(group, g2).expect("G3")
+}
+
+fn identities() -> [StaticKey; 2] {
+    [1, 2].map(|byte| {
+        StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|key| key.fill(byte)))
+    })
+}
+
+fn begun(group: &Ristretto, dice: &mut SimRng) -> (GkxInitiator, Vec<u8>) {
+    let ([own, peer], coins) = (identities(), &mut GivenCoins::new([7_u8, 8, 9].map(Scalar::from)));
+    let ends = (&own, peer.public());
+    GkxInitiator::begin::<PortableBackend>(group, ends, coins, dice.rng()).expect("G1")
+}
+
+fn comparisons(group: &Ristretto, count: usize) -> Vec<(&'static str, f64)> {
+    let (secret, coin) = (secret(Scalar::from(6_u8)), rho(&Scalar::from(5_u8)));
+    let h = coin.commitment(&SLOT);
+    let commitments = compared(
+        count,
+        &wrong(h, 0),
+        |wrong| wrong,
+        |wrong| secret.with_coin(&SLOT, &wrong, &coin).is_err(),
+    );
+    let (mut dice, [alice, bob]) = (SimRng::new(8, 0), identities());
+    let (_, g1) = begun(group, &mut dice);
+    let (responder, g2) = GkxResponder::answer(group, &g1, &mut Uniform, dice.rng()).expect("G2");
+    let (_, g3) = opened(group, &g2, &mut dice);
+    let candidates =
+        [GkxCandidate::new::<PortableBackend>(&bob, *alice.public()).expect("a candidate")];
+    let g4 = responder.finish(group, &g3, bob.public(), &candidates).expect("accepted").frame;
+    let g4: [u8; 18] = g4.try_into().expect("18 bytes");
+    let tags = compared(
+        count / 4,
+        &wrong(g4, 2),
+        |wrong| (opened(group, &g2, &mut dice).0, wrong),
+        |(opened, g4)| opened.finish(&g4).is_err(),
+    );
+    vec![("commitment to a coin", commitments), ("tag of G4", tags)]
+}
+
+fn main() -> ExitCode {
+    let count = std::env::args().nth(1).map_or(20_000, |n| n.parse().expect("a number"));
+    let (group, scalars) = (Ristretto::new(), Scalars::new(&mut SimRng::new(3, 0)));
+    let right = [7; 32];
+    let twins = [
+        ("leaky twin of a power", scalars.test(count / 10, |s| leaky(&group.h(), &s))),
+        (
+            "leaky twin of a comparison",
+            compared(count, &wrong(right, 0), |it| it, |it| leaky_comparison(&it, &right)),
+        ),
+    ];
+    for (name, t) in twins {
+        println!("{name:<28} t = {t:9.1}   must be beyond {LIMIT}");
+    }
+    let rows = [
+        arithmetic(&group, &scalars, count),
+        walls(&group, &scalars, count),
+        coins(&scalars, count),
+        comparisons(&group, count),
+    ]
+    .concat();
+    for (name, t) in &rows {
+        println!("{name:<28} t = {t:9.1}   must be below {LIMIT}");
+    }
+    let is_caught = twins.iter().all(|(_, t)| t.abs() > LIMIT);
+    let holds = is_caught && rows.iter().all(|(_, t)| t.abs() < LIMIT);
+    if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,270 @@
+//! Products modulo an odd number of 3072 bits in Montgomery's form (Mathematics of Computation 44, 1985):
+//! x stands as x 2^3072 mod p. Columns are summed one after the other in three limbs (Comba, IBM Systems
+//! Journal 29, 1990), those of a product and of the multiples of p that reduce it.
+//!
+//! No branch and no address depends on a value: what is public is the modulus and the bits of an exponent.
+
+use crypto_bigint::U3072;
+use crypto_bigint::modular::FixedMontyParams;
+
+/// Limbs of 64 bits, the lowest first.
+const LIMBS: usize = 48;
+/// A number as limbs.
+type Limbs = [u64; LIMBS];
+/// Bits of an exponent that one product takes.
+const WINDOW: usize = 5;
+
+/// A value in Montgomery's form, below the modulus.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Residue(Limbs);
+
+/// A modulus and what is computed once for it.
+pub struct Montgomery {
+    p: Limbs,
+    /// -1 / p modulo 2^64.
+    inverse: u64,
+    one: Residue,
+    /// 2^6144 mod p.
+    square: Residue,
+}
+
+fn limbs(number: &U3072) -> Limbs {
+    let bytes = number.to_le_bytes();
+    let (words, _) = bytes.as_ref().as_chunks::<8>();
+    std::array::from_fn(|at| u64::from_le_bytes(words[at]))
+}
+
+/// The sum of a column, in three limbs.
+#[derive(Clone, Copy, Default)]
+struct Column {
+    low: u128,
+    high: u64,
+}
+
+impl Column {
+    #[inline]
+    fn plus(self, sum: u128) -> Self {
+        let (low, is_over) = self.low.overflowing_add(sum);
+        Self { low, high: self.high.wrapping_add(u64::from(is_over)) }
+    }
+
+    /// The products of pairs of limbs are added: at most 96 of them, so that three limbs are enough.
+    #[inline]
+    fn dot<'a>(self, pairs: impl Iterator<Item = (&'a u64, &'a u64)>) -> Self {
+        pairs.fold(self, |sum, (a, b)| sum.plus(u128::from(*a).wrapping_mul(u128::from(*b))))
+    }
+
+    #[inline]
+    fn and(self, other: Self) -> Self {
+        let sum = self.plus(other.low);
+        Self { high: sum.high.wrapping_add(other.high), ..sum }
+    }
+
+    #[inline]
+    fn limb(self) -> u64 {
+        self.low as u64
+    }
+
+    /// What is carried into the next column.
+    #[inline]
+    fn carry(self) -> Self {
+        Self { low: self.low >> 64 | u128::from(self.high) << 64, high: 0 }
+    }
+}
+
+/// The places of a column of 96 whose limbs are multiplied, crosswise.
+#[inline]
+fn places(column: usize) -> std::ops::RangeInclusive<usize> {
+    (column + 1).saturating_sub(LIMBS)..=column.min(LIMBS - 1)
+}
+
+impl Montgomery {
+    /// The form of a modulus.
+    pub fn new(params: &FixedMontyParams<{ U3072::LIMBS }>) -> Self {
+        let p = limbs(params.modulus().as_ref());
+        // Newton's iteration for 1 / p modulo 2^64: each turn doubles the bits that are right.
+        let inverse =
+            (0..6).fold(1_u64, |x, _| x.wrapping_mul(2_u64.wrapping_sub(p[0].wrapping_mul(x))));
+        Self {
+            p,
+            inverse: inverse.wrapping_neg(),
+            one: Residue(limbs(params.one())),
+            square: Residue(limbs(params.r2())),
+        }
+    }
+
+    /// 1.
+    pub const fn one(&self) -> Residue {
+        self.one
+    }
+
+    /// A number below the modulus, into the form.
+    pub fn enter(&self, number: &U3072) -> Residue {
+        self.multiply(&Residue(limbs(number)), &self.square)
+    }
+
+    /// Out of the form.
+    pub fn leave(&self, residue: &Residue) -> U3072 {
+        let column =
+            |at: usize| Column::default().plus(residue.0.get(at).copied().unwrap_or(0).into());
+        number(&self.reduced(column))
+    }
+
+    /// The product of two numbers below the modulus that are not in the form.
+    pub fn product(&self, a: &U3072, b: &U3072) -> U3072 {
+        number(&self.multiply(&Residue(limbs(a)), &self.enter(b)))
+    }
+
+    /// The product.
+    pub fn multiply(&self, a: &Residue, b: &Residue) -> Residue {
+        self.reduced(|at| {
+            let (a, b) = (&a.0[places(at)], &b.0[places(at)]);
+            Column::default().dot(a.iter().zip(b.iter().rev()))
+        })
+    }
+
+    /// The square: products of different limbs are computed once and count twice.
+    pub fn square(&self, a: &Residue) -> Residue {
+        self.reduced(|at| {
+            let limbs = &a.0[places(at)];
+            let half = limbs.len() / 2;
+            let once = Column::default().dot(limbs[..half].iter().zip(limbs.iter().rev()));
+            let middle = limbs[half..].iter().take(limbs.len() % 2);
+            once.and(once).dot(middle.clone().zip(middle))
+        })
+    }
+
+    /// A number below p 2^3072, given by its columns, divided by 2^3072 modulo p.
+    #[inline]
+    fn reduced(&self, column: impl Fn(usize) -> Column) -> Residue {
+        let p = &self.p;
+        let (mut multiples, mut upper) = ([0; LIMBS], [0; LIMBS]);
+        let mut carry = Column::default();
+        for at in 0..LIMBS {
+            let sum = carry.and(column(at));
+            let sum = sum.dot(multiples[..at].iter().zip(p[1..=at].iter().rev()));
+            multiples[at] = sum.limb().wrapping_mul(self.inverse);
+            carry = sum.dot([(&multiples[at], &p[0])].into_iter()).carry();
+        }
+        for at in LIMBS..2 * LIMBS {
+            let first = at + 1 - LIMBS;
+            let sum = carry.and(column(at));
+            let sum = sum.dot(multiples[first..].iter().zip(p[first..].iter().rev()));
+            upper[at - LIMBS] = sum.limb();
+            carry = sum.carry();
+        }
+        self.below(&upper, carry.limb())
+    }
+
+    /// A number below 2 p, of one bit more than the limbs, less p if it is not below p.
+    fn below(&self, sum: &Limbs, top: u64) -> Residue {
+        let mut less = [0; LIMBS];
+        let mut borrow = 0;
+        for at in 0..LIMBS {
+            let (once, one) = sum[at].overflowing_sub(self.p[at]);
+            let (twice, two) = once.overflowing_sub(borrow);
+            (less[at], borrow) = (twice, u64::from(one) | u64::from(two));
+        }
+        let keeps = borrow & (top ^ 1);
+        Residue(chosen(&less, sum, keeps))
+    }
+
+    /// `base` to the power of an exponent of at most so many bits, in windows; every window costs the
+    /// same.
+    pub fn power(&self, base: &Residue, exponent: &U3072, bits: u32) -> Residue {
+        let exponent = limbs(exponent);
+        let mut powers = [self.one; 1 << WINDOW];
+        for at in 1..powers.len() {
+            powers[at] = self.multiply(&powers[at - 1], base);
+        }
+        let windows = (bits as usize).div_ceil(WINDOW);
+        (0..windows).rev().fold(self.one, |mut result, window| {
+            for _ in 0..WINDOW {
+                result = self.square(&result);
+            }
+            self.multiply(&result, &look_up(&powers, digit(&exponent, window * WINDOW)))
+        })
+    }
+}
+
+fn number(residue: &Residue) -> U3072 {
+    U3072::from_le_slice(residue.0.map(u64::to_le_bytes).as_flattened())
+}
+
+/// The window of an exponent that begins at a bit.
+fn digit(exponent: &Limbs, bit: usize) -> u64 {
+    let (at, shift) = (bit / 64, bit % 64);
+    let above = exponent.get(at + 1).copied().unwrap_or(0);
+    let pair = u128::from(above) << 64 | u128::from(exponent.get(at).copied().unwrap_or(0));
+    (pair >> shift) as u64 & ((1 << WINDOW) - 1)
+}
+
+/// `one` where `flag` is 1, `zero` where it is 0.
+fn chosen(zero: &Limbs, one: &Limbs, flag: u64) -> Limbs {
+    let mask = std::hint::black_box(flag).wrapping_neg();
+    std::array::from_fn(|at| zero[at] ^ (mask & (zero[at] ^ one[at])))
+}
+
+/// An entry of a table; all of it is read, so that it does not show in the cache which one was wanted.
+pub fn look_up(table: &[Residue], wanted: u64) -> Residue {
+    let mut found = [0; LIMBS];
+    for (at, entry) in (0_u64..).zip(table) {
+        let other = at ^ wanted;
+        // All ones where nothing differs: then alone subtracting one borrows.
+        let mask = std::hint::black_box(other.wrapping_sub(1) >> 63).wrapping_neg();
+        for (place, limb) in found.iter_mut().zip(&entry.0) {
+            *place |= mask & limb;
+        }
+    }
+    Residue(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modp::group_15;
+    use crypto_bigint::RandomMod as _;
+    use crypto_bigint::modular::FixedMontyForm;
+    use rand_chacha::ChaCha20Rng;
+    use rand_core::SeedableRng as _;
+
+    /// 0, 1, 2, p - 1, and what carries through every limb; then what is drawn.
+    fn numbers(count: usize) -> Vec<U3072> {
+        let (p, mut rng) = (group_15(), ChaCha20Rng::seed_from_u64(3));
+        let most = p.as_ref().wrapping_sub(&U3072::ONE);
+        let ones = U3072::MAX.shr_vartime(1);
+        let edges = [U3072::ZERO, U3072::ONE, U3072::from_u64(2), most, ones];
+        let drawn = (0..count).map(|_| U3072::random_mod_vartime(&mut rng, p.as_nz_ref()));
+        edges.into_iter().chain(drawn).collect()
+    }
+
+    /// Another implementation says the same: crypto-bigint's.
+    #[test]
+    fn products_squares_and_powers_are_those_of_the_library() {
+        let params = FixedMontyParams::new_vartime(group_15());
+        let own = Montgomery::new(&params);
+        let theirs = |x: &U3072| FixedMontyForm::new(x, &params);
+        let numbers = numbers(200);
+        for a in &numbers {
+            let entered = own.enter(a);
+            assert!(own.leave(&entered) == *a);
+            assert!(own.leave(&own.square(&entered)) == theirs(a).square().retrieve());
+            for b in numbers.iter().take(12) {
+                let product = theirs(a).mul(&theirs(b)).retrieve();
+                assert!(own.leave(&own.multiply(&entered, &own.enter(b))) == product);
+                assert!(own.product(a, b) == product);
+            }
+        }
+        for exponent in numbers.iter().take(8) {
+            let base = &numbers[7];
+            let power = theirs(base).pow(exponent).retrieve();
+            assert!(own.leave(&own.power(&own.enter(base), exponent, U3072::BITS)) == power);
+        }
+    }
+
+    #[test]
+    fn every_entry_of_a_table_is_found() {
+        let table: Vec<Residue> = (0..64).map(|n| Residue([n; LIMBS])).collect();
+        assert!((0..64).all(|n| look_up(&table, n) == Residue([n; LIMBS])));
+    }
+}
