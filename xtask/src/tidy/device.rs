@@ -36,10 +36,11 @@ mod tests {
     use super::*;
     use crate::tidy::tests::plant;
 
-    fn refuses(path: &str, text: &str) -> usize {
+    /// The refusals of a tree that is planted under `name`: tests run beside each other.
+    fn refuses(name: &str, path: &str, text: &str) -> usize {
         let path = format!("{FOLDER}{path}");
         let lib = format!("{FOLDER}lib.rs");
-        let root = plant("device", &[(&lib, "mod device;\nmod outbox;\n"), (&path, text)]);
+        let root = plant(name, &[(&lib, "mod device;\nmod outbox;\n"), (&path, text)]);
         check(&Tree::read(&root).expect("the tree is readable")).len()
     }
 
@@ -50,18 +51,18 @@ mod tests {
             "    impl Device {}\n",
             "impl<P: Port> fmt::Debug for DeviceOver<P> {}\n",
         ] {
-            assert_eq!(refuses("device/leave.rs", text), 1, "{text}");
-            assert_eq!(refuses("device.rs", text), 0, "{text}");
+            assert_eq!(refuses("device", "device/leave.rs", text), 1, "{text}");
+            assert_eq!(refuses("device", "device.rs", text), 0, "{text}");
         }
         for text in ["impl Outbox {}\n", "impl From<Device> for Outbox {}\n", "// impl Device {}\n"]
         {
-            assert_eq!(refuses("outbox.rs", text), 0, "{text}");
+            assert_eq!(refuses("device", "outbox.rs", text), 0, "{text}");
         }
     }
 
     #[test]
     fn a_long_device() {
-        assert_eq!(refuses("device.rs", &"use a;\n".repeat(LINES_MAX)), 0);
-        assert_eq!(refuses("device.rs", &"use a;\n".repeat(LINES_MAX + 1)), 1);
+        assert_eq!(refuses("long-device", "device.rs", &"use a;\n".repeat(LINES_MAX)), 0);
+        assert_eq!(refuses("long-device", "device.rs", &"use a;\n".repeat(LINES_MAX + 1)), 1);
     }
 }
