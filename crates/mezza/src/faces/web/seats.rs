@@ -208,7 +208,9 @@ mod tests {
         };
         let gone: Vec<_> = held.iter_mut().take(4).map(ended).collect();
         assert_eq!(gone, [false, false, true, false]);
-        held.iter().for_each(|(seat, _)| seat.keep());
+        for (seat, _) in &held {
+            seat.keep();
+        }
         newest.keep();
         assert!(seats.sit().is_none(), "all of them stay");
         held.pop();
