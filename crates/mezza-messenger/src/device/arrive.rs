@@ -285,7 +285,7 @@ fn unopened<P: Port>(
         parts.contacts.trouble(id, DeliveryProblem::Suite(error), at.step);
     }
     let request = |contact: &crate::contacts::Contact| contact.phase == ContactPhase::Request;
-    if lost && parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open) {
+    if lost && !foreign && parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open) {
         parts.contacts.trouble(id, DeliveryProblem::Unopened, at.step);
     }
     if lost
