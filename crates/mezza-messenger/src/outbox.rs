@@ -462,6 +462,7 @@ impl Outbox {
     /// A note is gone from this device.
     pub fn gone(&mut self, contact: ContactId, note: NoteId, seq: u32) {
         self.waiting.remove(&(contact, note));
+        self.repeats.forget(note);
         for list in &mut self.unreceipted {
             list.remove(&(contact, seq));
         }
@@ -482,6 +483,8 @@ impl Outbox {
         self.lanes.remove(&contact);
         self.waiting.retain(|(other, _)| *other != contact);
         for list in &mut self.unreceipted {
+            let gone = list.iter().filter(|((other, _), _)| *other == contact);
+            gone.for_each(|(_, (note, _))| self.repeats.forget(*note));
             list.retain(|(other, _), _| *other != contact);
         }
         step.timer(Due::Again(contact), None);

@@ -203,9 +203,10 @@ impl Partner {
         }
     }
 
-    /// The clock was put forward by so much, or nothing ran for so long: who was served still is.
-    pub fn put_forward(&mut self, ms: u64) {
-        self.active = self.active.map(|end| end.plus_ms(ms));
+    /// The clock was put forward by so much, or nothing ran for so long: who was served still is, for no
+    /// longer than one that was activated now.
+    pub fn put_forward(&mut self, ms: u64, now: Time) {
+        self.active = self.active.map(|end| end.plus_ms(ms).min(now.plus_ms(ACTIVE_MS)));
     }
 
     /// A row says that it was served then.

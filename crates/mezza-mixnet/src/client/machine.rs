@@ -271,14 +271,11 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// A clock that was put forward takes nobody's turn away. One that was put back: whatever waits for a time waits as long as before. Else a client
+    /// A clock that was put back: whatever waits for a time waits as long as before. Else a client
     /// would not dial, or would serve a contact, until the clock is where it was. The time is no part
     /// of an input: a clock that was put back is followed even if the input is refused, as at a wake.
-    fn follow(&mut self, now: Time) {
-        let (back, ahead) = (self.seen.since_ms(now), now.since_ms(self.seen));
-        if ahead > STILL_MS && self.link.is_up() {
-            self.contacts.all.values_mut().for_each(|contact| contact.put_forward(ahead));
-        }
+    fn follow_back(&mut self, now: Time) {
+        let back = self.seen.since_ms(now);
         if back == 0 {
             return;
         }
@@ -288,6 +285,17 @@ impl<B: Backend> Client<B> {
         self.contacts.all.values_mut().for_each(|contact| contact.put_back(back));
         self.snapshot_at = self.snapshot_at.minus_ms(back);
         self.walk_at = self.walk_at.map(|at| at.minus_ms(back));
+        self.left = self.left.map(|at| at.minus_ms(back));
+    }
+
+    /// What the clock says now, in a step that was taken. One that was put forward takes nobody's turn
+    /// away.
+    fn follow(&mut self, now: Time) {
+        let ahead = now.since_ms(self.seen);
+        if ahead > STILL_MS && self.link.is_up() {
+            self.contacts.all.values_mut().for_each(|contact| contact.put_forward(ahead, now));
+        }
+        self.seen = now;
     }
 
     fn input(
@@ -370,16 +378,16 @@ impl<B: Backend> Machine for Client<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
-        self.follow(now);
+        self.follow_back(now);
         self.input(input, now, rng)?;
-        self.seen = now;
+        self.follow(now);
         self.tell(now);
         Ok(())
     }
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        self.follow_back(now);
         self.follow(now);
-        self.seen = now;
         self.dial(now);
         if self.snapshot_at <= now {
             self.take_snapshot(now);

@@ -111,3 +111,19 @@ fn mix_68_a_clock_put_forward_makes_nobody_rest() {
     }
     assert!(!client.is_active(0), "ten minutes of rounds are over");
 }
+
+/// Whatever an entry sends that is refused, and however long nothing ran before: nobody is served longer.
+#[test]
+fn mix_68_a_refused_frame_extends_nothing() {
+    let mut client = with_partner();
+    client.wake(NOW, &mut rng());
+    send(&mut client, NOW);
+    let end = client.contacts.all[&0].deadline();
+    let late = NOW.plus_ms(5 * Time::MINUTE_MS);
+    for _ in 0..3 {
+        client.handle(Input::Up { trusted: true }, late, &mut rng()).expect_err("nobody dialled");
+    }
+    assert_eq!(client.contacts.all[&0].deadline(), end);
+    client.wake(late, &mut rng());
+    assert_eq!(client.contacts.all[&0].deadline(), Some(late.plus_ms(600_000)));
+}
