@@ -50,9 +50,9 @@ use invites::Invites;
 use links::Link;
 use rounds::Round;
 
-/// Longest time without an input or a wake while rounds go on, ms. Beyond, the clock was put forward or the
-/// machine slept: nobody rests because of it.
-const STILL_MS: u64 = 2 * Time::MINUTE_MS;
+/// How late a wake, or an input in its place, may be, ms. Beyond, the clock was put forward or the machine
+/// slept: nobody rests because of it.
+const LATE_MS: u64 = 2 * Time::MINUTE_MS;
 
 /// How a client is set up.
 pub struct ClientOptions {
@@ -291,8 +291,9 @@ impl<B: Backend> Client<B> {
     /// What the clock says now, in a step that was taken. One that was put forward takes nobody's turn
     /// away.
     fn follow(&mut self, now: Time) {
-        let ahead = now.since_ms(self.seen);
-        if ahead > STILL_MS && self.link.is_up() {
+        let late = self.deadline().map_or(0, |due| now.since_ms(due));
+        if late > LATE_MS && self.link.is_up() {
+            let ahead = now.since_ms(self.seen);
             self.contacts.all.values_mut().for_each(|contact| contact.put_forward(ahead, now));
         }
         self.seen = now;

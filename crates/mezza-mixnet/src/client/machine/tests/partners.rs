@@ -119,7 +119,7 @@ fn mix_68_a_refused_frame_extends_nothing() {
     client.wake(NOW, &mut rng());
     send(&mut client, NOW);
     let end = client.contacts.all[&0].deadline();
-    let late = NOW.plus_ms(5 * Time::MINUTE_MS);
+    let late = NOW.plus_ms(15 * Time::MINUTE_MS);
     for _ in 0..3 {
         client.handle(Input::Up { trusted: true }, late, &mut rng()).expect_err("nobody dialled");
     }
