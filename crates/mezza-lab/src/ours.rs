@@ -25,7 +25,7 @@ mod own;
 pub mod plain;
 mod primitive;
 mod rustcrypto;
-mod seka;
+pub mod seka;
 pub mod talk;
 mod variants;
 
