@@ -22,7 +22,7 @@ mod lanes;
 pub mod mixes;
 mod own;
 pub mod plain;
-mod seka;
+pub mod seka;
 pub mod talk;
 mod variants;
 

@@ -6,6 +6,7 @@ mod fosam;
 mod hibe;
 mod leak;
 mod options;
+mod seka;
 mod signal;
 mod thesis;
 mod vuvuzela;
@@ -45,9 +46,10 @@ pub struct Order {
 }
 
 /// The papers and their experiments.
-const PAPERS: [(&str, &[Experiment]); 8] = [
+const PAPERS: [(&str, &[Experiment]); 9] = [
     ("fosam", fosam::ALL),
     ("hibe", hibe::ALL),
+    ("seka", seka::ALL),
     ("signal", signal::ALL),
     ("vuvuzela", vuvuzela::ALL),
     ("sosp15", vuvuzela::SOSP15),
@@ -232,7 +234,8 @@ mod tests {
         let others = ["signal-f5", "signal-f6", "vuvuzela-noise", "wire", "leak", "asa"];
         let attacks = calculated(hibe::ALL);
         assert!(attacks.iter().all(|id| id.starts_with("hibe-")) && attacks.len() == 12);
-        assert_eq!(ids, [calculated(fosam::ALL), attacks, others.to_vec()].concat());
+        let links = calculated(seka::ALL);
+        assert_eq!(ids, [calculated(fosam::ALL), attacks, links, others.to_vec()].concat());
     }
 
     #[test]

@@ -9,30 +9,27 @@
 //! `StoreFailed` drops it (SEKA-24). While a write is out nothing begins or ends an attempt.
 
 mod alarm;
+mod flush;
 mod initiator;
 mod io;
 mod responder;
 mod sessions;
+mod snapshot;
 mod staged;
+mod traffic;
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use mezza_core::{
-    CryptoRng, EphemeralKey, Machine, Snapshot, Time, Timers, Wiping, Writer, snapshot::snapshot_of,
-};
+use mezza_core::{CryptoRng, EphemeralKey, Machine, Time, Timers, Wiping, snapshot::snapshot_of};
 
 pub use io::{PeerEvent, PeerInput, PeerOutput, PeerSettings, PeerStatus};
 
 use crate::error::LinkError;
 use crate::exchange::TagKey;
 use crate::keys::{LinkPair, LinkRole, LinkState};
-use crate::limits::{
-    BACKOFF_MS, FLUSH_MS, FLUSH_RETRY_MS, NUDGE_MS, OVERDUE_MS, PACKETS_MAX, TAG_BYTES,
-};
+use crate::limits::{BACKOFF_MS, TAG_BYTES};
 use crate::record::{PeerRecord, StoreKey};
-use crate::session::LinkSession;
 use crate::suite::LinkSuite;
 use crate::wire::{Ke1, Ke2, Ke3, Nudge, kind_of};
 use alarm::{ExchangeBudget, Recognition};
@@ -212,20 +209,11 @@ impl<S: LinkSuite> Peer<S> {
             (LinkRole::Initiator, Some(Nudge::KIND)) if S::COMPLETE => {
                 self.heard_nudge(frame, now, rng)
             }
+            (LinkRole::Initiator, Some(Ke1::KIND)) | (LinkRole::Responder, Some(Nudge::KIND)) => {
+                self.heard_own_role(frame, now)
+            }
             // SEKA-10.
             _ => Err(LinkError::Refused),
-        }
-    }
-
-    fn verified(&mut self, now: Time) {
-        if self.recognition.verified(now) {
-            self.tell(PeerEvent::Recognised);
-        }
-    }
-
-    fn misfit(&mut self, now: Time) {
-        if self.recognition.misfit(now) {
-            self.tell(PeerEvent::NotRecognised);
         }
     }
 
@@ -244,29 +232,6 @@ impl<S: LinkSuite> Peer<S> {
         Some(ephemeral)
     }
 
-    /// A session that both sides have accepted, or that this side may.
-    fn install(&mut self, session: LinkSession, now: Time) {
-        if let Some(gone) = self.sessions.install(session.attempt(), now) {
-            self.outputs.push_back(PeerOutput::Retire(gone));
-        }
-        self.outputs.push_back(PeerOutput::Install(Box::new(session)));
-        self.timers.set(PeerTimer::Session, self.sessions.next_end());
-    }
-
-    /// Sends under a session from now on.
-    fn use_session(&mut self, attempt: u32, now: Time) {
-        self.sessions.switch(attempt, now);
-        self.used = (0, 0);
-        self.outputs.push_back(PeerOutput::Use(attempt));
-        let at = |ms| Some(now.plus_ms(ms));
-        self.timers.set(PeerTimer::Session, self.sessions.next_end());
-        self.timers.set(PeerTimer::Rekey, at(self.settings.rekey_ms));
-        self.timers.set(PeerTimer::Overdue, at(OVERDUE_MS.max(self.settings.rekey_ms)));
-        self.timers.set(PeerTimer::Heal, at(self.settings.heal_ms));
-        self.timers.set(PeerTimer::Nudge, None);
-        self.nudging = false;
-    }
-
     /// An exchange is needed: the initiator begins one, the responder asks for one.
     fn need(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         match self.record.role {
@@ -277,109 +242,6 @@ impl<S: LinkSuite> Peer<S> {
             LinkRole::Responder if S::COMPLETE => self.nudge(now),
             LinkRole::Responder => {}
         }
-    }
-
-    /// Packet numbers of the present session: three quarters of them ask for the next one.
-    fn heard_used(&mut self, (sent, received): (u32, u32), now: Time, rng: &mut dyn CryptoRng) {
-        if received > self.used.1 {
-            self.verified(now);
-        }
-        self.used = (sent, received);
-        let limit = u64::from(self.settings.subkeys.min(PACKETS_MAX >> 16)) << 16;
-        let most = u64::from(match self.record.role {
-            LinkRole::Initiator => sent.max(received),
-            LinkRole::Responder => sent,
-        });
-        if most * 4 >= limit * 3 && !self.is_renewing() {
-            self.need(now, rng);
-        }
-    }
-
-    /// Whether an exchange is under way whose session will follow the present one.
-    fn is_renewing(&self) -> bool {
-        let nudges = self.record.role == LinkRole::Responder;
-        !matches!(self.stage, Stage::Idle)
-            || self.confirming.is_some()
-            || self.owed
-            || (nudges && self.nudging)
-    }
-
-    /// The session is old: it is renewed if frames flowed, else left to end.
-    fn rekey_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        let (sent, received) = self.used;
-        // A responder's keep-alives are no traffic.
-        if sent > 0 || received > 1 {
-            self.need(now, rng);
-        } else {
-            // Looked at again, in case frames begin to flow.
-            self.timers.set(PeerTimer::Rekey, Some(now.plus_ms(NUDGE_MS * 10)));
-        }
-    }
-
-    fn sessions_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        let had = self.sessions.sending().is_some();
-        for gone in self.sessions.expire(now) {
-            self.outputs.push_back(PeerOutput::Retire(gone));
-        }
-        self.timers.set(PeerTimer::Session, self.sessions.next_end());
-        if had && self.sessions.sending().is_none() {
-            for timer in [PeerTimer::Rekey, PeerTimer::Overdue] {
-                self.timers.set(timer, None);
-            }
-            self.tell(PeerEvent::Ended);
-            let _ = rng;
-        }
-    }
-
-    /// Both slots shall hold the record: `copies` writes are missing.
-    fn flush_soon(&mut self, copies: u8, now: Time) {
-        self.flushes = copies;
-        self.timers.set(PeerTimer::Flush, Some(now.plus_ms(FLUSH_MS)));
-    }
-
-    /// Writes the record into the older slot once more, unless a newer one is on its way there.
-    fn flush(&mut self, rng: &mut dyn CryptoRng) {
-        if self.flushes == 0 || self.flush_out.is_some() || self.stage.writes() {
-            return;
-        }
-        self.seq += 1;
-        let sealed = Box::new(self.record.seal(&self.store_key, self.seq, rng));
-        self.flush_out = Some(self.seq);
-        self.outputs.push_back(PeerOutput::Store { seq: self.seq, sealed });
-    }
-
-    fn stored(&mut self, seq: u64, now: Time, rng: &mut dyn CryptoRng) -> Result<(), LinkError> {
-        if self.flush_out == Some(seq) {
-            self.flush_out = None;
-            self.flushes = self.flushes.saturating_sub(1);
-            self.flush(rng);
-            return Ok(());
-        }
-        if self.stage.write() != Some(seq) {
-            return Err(LinkError::Unknown);
-        }
-        self.commit(now);
-        // One slot has it; the other still holds what was before.
-        self.flush_soon(1, now);
-        Ok(())
-    }
-
-    fn store_failed(&mut self, seq: u64, now: Time) -> Result<(), LinkError> {
-        if self.flush_out == Some(seq) {
-            self.flush_out = None;
-        } else if self.stage.write() == Some(seq) {
-            // The bytes may be on the disk: the slot is written again with what is true.
-            self.stage = Stage::Idle;
-            self.flushes = 2;
-            if self.record.role == LinkRole::Initiator {
-                self.retry(now);
-            }
-        } else {
-            return Err(LinkError::Unknown);
-        }
-        self.timers.set(PeerTimer::Flush, Some(now.plus_ms(FLUSH_RETRY_MS)));
-        self.tell(PeerEvent::StoreFailed);
-        Ok(())
     }
 
     fn due(&mut self, timer: PeerTimer, now: Time, rng: &mut dyn CryptoRng) {
@@ -468,69 +330,5 @@ impl<S: LinkSuite> Machine for Peer<S> {
 
     fn snapshot(&self) -> Wiping<Vec<u8>> {
         snapshot_of(self)
-    }
-}
-
-impl<S: LinkSuite> Snapshot for Peer<S> {
-    fn snapshot_into(&self, w: &mut Writer) {
-        let Self { settings, store_key, record, seq, flushes, flush_out, current, pending, .. } =
-            self;
-        let Self {
-            ephemeral,
-            stage,
-            reserved,
-            owed,
-            session_id,
-            begun,
-            backoff_ms,
-            unanswered,
-            ..
-        } = self;
-        let Self { nudged, nudging, confirming, answered, sessions, recognition, budget, .. } =
-            self;
-        let Self { used, wall_ms, timers, outputs, .. } = self;
-        let parts: [&dyn ErasedSnapshot; 26] = [
-            settings,
-            store_key,
-            record,
-            seq,
-            flushes,
-            flush_out,
-            current,
-            pending,
-            ephemeral,
-            stage,
-            reserved,
-            owed,
-            session_id,
-            begun,
-            backoff_ms,
-            unanswered,
-            nudged,
-            nudging,
-            confirming,
-            answered,
-            sessions,
-            recognition,
-            budget,
-            used,
-            wall_ms,
-            &outputs.len(),
-        ];
-        for part in parts {
-            part.erased(w);
-        }
-        timers.next().snapshot_into(w);
-    }
-}
-
-/// Parts of unlike types in one list.
-trait ErasedSnapshot {
-    fn erased(&self, w: &mut Writer);
-}
-
-impl<T: Snapshot> ErasedSnapshot for T {
-    fn erased(&self, w: &mut Writer) {
-        self.snapshot_into(w);
     }
 }

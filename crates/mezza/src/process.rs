@@ -10,6 +10,7 @@ pub(crate) mod limiter;
 pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod metrics;
+pub(crate) mod privileges;
 pub(crate) mod rate;
 pub(crate) mod rng;
 pub(crate) mod stop;

@@ -28,7 +28,7 @@ const fn file(path: &'static str, about: &'static str) -> File {
 const LIB_AND_IT: &[&str] = &["--lib", "--test", "it"];
 
 /// All of them.
-pub const CRATES: [Examined; 6] = [
+pub const CRATES: [Examined; 7] = [
     Examined {
         name: "mezza-ratchet",
         files: &[
@@ -91,6 +91,23 @@ pub const CRATES: [Examined; 6] = [
         ],
         tests: LIB_AND_IT,
         skipped: &["world::", "town::", "model::"],
+    },
+    Examined {
+        name: "mezza-seka",
+        files: &[
+            file("exchange.rs", "which tags fit"),
+            file("pairing/heard.rs", "who is paired with"),
+            file("pairing/digits.rs", "whether two users have compared"),
+            file("peer/initiator.rs", "which attempts begin, and which answers are accepted"),
+            file("peer/responder.rs", "which attempts are answered, and under which state"),
+            file("peer/staged.rs", "what becomes true with a write"),
+            file("peer/flush.rs", "what a write that fails changes"),
+            file("peer/sessions.rs", "which sessions are open, and until when"),
+            file("peer/alarm.rs", "whether the peer is still recognised"),
+            file("window.rs", "which packets were seen"),
+        ],
+        tests: LIB_AND_IT,
+        skipped: &["worlds::adverse", "model::search::long"],
     },
     Examined {
         name: "mezza",

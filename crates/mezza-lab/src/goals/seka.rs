@@ -1,8 +1,8 @@
 //! The goals of links: exchanges beside their limit and other handshakes (S1, S2, S5), tunnels beside
 //! others in network namespaces (S6 to S10).
 
-mod net;
-mod tunnel;
+pub mod net;
+pub mod tunnel;
 
 use anyhow::Result;
 

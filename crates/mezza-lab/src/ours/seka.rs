@@ -1,6 +1,7 @@
 //! Exchanges of a link, both sides in one process, and what they are compared with.
 //!
 //! ```text
+//! bootstrap-default bootstrap-paper   both keys, both products, both first states
 //! exchange-default  exchange-paper    KE1, KE2, KE3 through both machines, with the records they seal
 //! limit                               two key generations and two products of X25519
 //! junk-default  junk-paper            a KE1 of the right name whose tag fits neither state
@@ -14,9 +15,10 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use mezza::testing::backend::AwsLc;
 use mezza_core::{AeadKey as _, CryptoRng, EphemeralKey, Machine as _, Secret, Time};
 use mezza_seka::backend::LinkBackend;
-use mezza_seka::suite::LinkSuite;
+use mezza_seka::keys::{CanonicalPoint, LinkPair};
 use mezza_seka::suite::default::DefaultSuite;
 use mezza_seka::suite::paper::PaperSuite;
+use mezza_seka::suite::{ExchangeView, FrameKey as _, LinkSuite};
 use mezza_seka::wire::{HandshakeFrame as _, Ke1, Ke3, kind_of};
 use mezza_seka::{
     LinkId, LinkRole, Pairing, PairingInput, PairingOutput, PairingSettings, Peer, PeerAddress,
@@ -40,6 +42,8 @@ pub fn prepare(op: &str) -> Result<Call> {
         "exchange-default" => exchange::<DefaultSuite<AwsLc>>(),
         "exchange-paper" => exchange::<PaperSuite<AwsLc>>(),
         "exchange-default-portable" => exchange::<DefaultSuite<mezza_core::PortableBackend>>(),
+        "bootstrap-default" => bootstrap::<DefaultSuite<AwsLc>>(),
+        "bootstrap-paper" => bootstrap::<PaperSuite<AwsLc>>(),
         "limit" => Ok(limit()),
         "junk-default" => junk::<DefaultSuite<AwsLc>>(),
         "junk-paper" => junk::<PaperSuite<AwsLc>>(),
@@ -162,6 +166,27 @@ fn exchange<S: LinkSuite>() -> Result<Call> {
     Ok(Box::new(move |_| pair.exchange(|_| true)))
 }
 
+/// Sealing and opening of a frame of so many bytes, CPU time, us.
+///
+/// # Errors
+/// If the clock cannot be read.
+pub fn frame_cost_us(bytes: usize) -> Result<f64> {
+    const FRAMES: u32 = 2_000;
+    type Frames = <DefaultSuite<AwsLc> as LinkSuite>::Frames;
+    let key = Frames::from_subkey(&Secret::init_with(|key| key.fill(7)));
+    let mut text = vec![0x21; bytes];
+    let (opened, ns) = crate::clock::cost_ns(|| {
+        (0..FRAMES).all(|_| {
+            let tag = key.seal(&[9; 12], &[1; 8], &mut text);
+            key.open(&[9; 12], &[1; 8], &mut text, &tag)
+        })
+    })?;
+    if !opened {
+        bail!("a frame does not open");
+    }
+    Ok(ns / f64::from(FRAMES) / 1e3)
+}
+
 fn limit() -> Call {
     let mut rng = ChaCha20Rng::seed_from_u64(6);
     Box::new(move |_| {
@@ -170,6 +195,23 @@ fn limit() -> Call {
         let (first, second) = (*one.public(), *two.public());
         let _ = black_box((one.dh::<AwsLc>(&second), two.dh::<AwsLc>(&first)));
     })
+}
+
+/// What both sides compute of a Bootstrap.
+fn bootstrap<S: LinkSuite>() -> Result<Call> {
+    let mut rng = ChaCha20Rng::seed_from_u64(7);
+    let id = |byte| LinkId::from_bytes([2, 0, 0, 0, 0, byte]).context("a name");
+    let pair = LinkPair { initiator: id(1)?, responder: id(2)? };
+    Ok(Box::new(move |_| {
+        let one = EphemeralKey::random::<S::Backend>(&mut rng);
+        let two = EphemeralKey::random::<S::Backend>(&mut rng);
+        let points = [&one, &two].map(|key| CanonicalPoint::check(*key.public().as_bytes()));
+        let [Some(m1), Some(m2)] = points else { return };
+        let session_id = S::session_id(&pair.initiator, &m1, &mut rng);
+        let view = ExchangeView { pair: &pair, session_id: &session_id, m1: &m1, m2: &m2 };
+        let shared = [one.dh::<S::Backend>(m2.public()), two.dh::<S::Backend>(m1.public())];
+        let _ = black_box(shared.map(|dh| dh.map(|dh| S::bootstrap(&dh, &view))));
+    }))
 }
 
 /// The responder has a pending state, so that both tags are computed.

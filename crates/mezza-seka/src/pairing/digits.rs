@@ -2,14 +2,15 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{CryptoRng, EphemeralKey, Time};
+use mezza_core::{CryptoRng, EphemeralKey, Machine, Time};
 use subtle::ConstantTimeEq;
 
-use super::{Pairing, PairingFailure, PairingOutput, Step};
+use super::{Pairing, PairingFailure, PairingOutput, PairingTimer, Step};
 use crate::error::LinkError;
-use crate::keys::{CanonicalPoint, LinkId};
+use crate::keys::{CanonicalPoint, LinkId, LinkState};
+use crate::peer::PeerInput;
 use crate::record::PeerAddress;
-use crate::sas::commitment;
+use crate::sas::{SasDigits, commitment};
 use crate::suite::LinkSuite;
 use crate::wire::{HandshakeFrame, S1, S2, S3};
 
@@ -30,26 +31,10 @@ impl<S: LinkSuite> Pairing<S> {
     pub(super) fn heard_s1(
         &mut self,
         frame: &[u8],
-        (sender, from): (LinkId, PeerAddress),
+        from: (LinkId, PeerAddress),
     ) -> Result<(), LinkError> {
         S1::decode(S::NUMBER, frame)?;
-        if !self.meet(sender, from) {
-            return Ok(());
-        }
-        if self.yields_to(sender) {
-            self.become_responder(frame);
-            return Ok(());
-        }
-        match &self.step {
-            Step::Answering(_) | Step::Comparing { .. } if self.first == frame => {
-                let frame = self.second.clone();
-                self.outputs.push_back(PairingOutput::Send { to: Some(from), frame });
-            }
-            Step::Choosing(first) if first == frame => {}
-            Step::Listening | Step::Asking(_) => {}
-            Step::Over(_) => return Err(LinkError::Refused),
-            _ => self.fail(PairingFailure::Conflict),
-        }
+        self.heard_ask(frame, from);
         Ok(())
     }
 
@@ -88,23 +73,7 @@ impl<S: LinkSuite> Pairing<S> {
         if s2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
-        match &self.step {
-            Step::Asking(_) => {}
-            Step::Comparing { .. } | Step::Exchanging(_) if self.second == frame => return Ok(()),
-            Step::Comparing { .. } | Step::Exchanging(_) => {
-                self.fail(PairingFailure::Conflict);
-                return Ok(());
-            }
-            _ => return Err(LinkError::Refused),
-        }
-        if !self.meet(sender, from) {
-            return Ok(());
-        }
-        let Step::Asking(ephemeral) = core::mem::replace(&mut self.step, Step::Listening) else {
-            return Ok(());
-        };
-        self.peer = Some((sender, from));
-        self.second = frame.to_vec();
+        let Some(ephemeral) = self.heard_answer(frame, (sender, from)) else { return Ok(()) };
         let m1 = CanonicalPoint::own(ephemeral.public());
         let s3 = self.s3(&m1, sender);
         if let Some(state) = self.first_state(ephemeral, (&m1, &s2.m2)) {
@@ -153,6 +122,41 @@ impl<S: LinkSuite> Pairing<S> {
         let m2 = CanonicalPoint::own(ephemeral.public());
         if let Some(state) = self.first_state(ephemeral, (&s3.m1, &m2)) {
             self.show(frame, state);
+        }
+        Ok(())
+    }
+
+    /// Both users are asked.
+    fn show(&mut self, s3: &[u8], state: LinkState) {
+        let digits = SasDigits::of(&self.first, &self.second, s3);
+        self.step = Step::Comparing { state, early: None };
+        self.outputs.push_back(PairingOutput::Digits(digits));
+    }
+
+    /// The own user's answer: yes begins the first exchange.
+    pub(super) fn confirm(
+        &mut self,
+        equal: bool,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), LinkError> {
+        if !matches!(self.step, Step::Comparing { .. }) {
+            return Err(LinkError::Unknown);
+        }
+        if !equal {
+            self.fail(PairingFailure::Digits);
+            return Ok(());
+        }
+        let Step::Comparing { state, early } = core::mem::replace(&mut self.step, Step::Over(None))
+        else {
+            return Ok(());
+        };
+        self.timers.set(PairingTimer::Ask, None);
+        self.exchange(state, now, rng);
+        // Without an ephemeral key yet the peer is busy; the initiator repeats KE1.
+        if let (Some(ke1), Step::Exchanging(peer)) = (early, &mut self.step) {
+            let _ = peer.handle(PeerInput::Datagram(ke1), now, rng);
+            self.drain_peer();
         }
         Ok(())
     }

@@ -4,9 +4,10 @@ use alloc::vec::Vec;
 
 use mezza_core::{CryptoRng, EphemeralKey, Time};
 
-use super::{Pairing, PairingFailure, PairingOutput, PairingTimer, Step};
+use super::{Pairing, PairingOutput, PairingTimer, Step};
 use crate::error::LinkError;
 use crate::keys::{CanonicalPoint, LinkId};
+use crate::limits::{SETTLE_ASKS, SETTLE_MS};
 use crate::record::PeerAddress;
 use crate::suite::LinkSuite;
 use crate::wire::{B1, B2, HandshakeFrame};
@@ -24,7 +25,6 @@ impl<S: LinkSuite> Pairing<S> {
         frame.encode()
     }
 
-    /// A device asks: we answer it, or it yields to us, or there are two of them.
     pub(super) fn heard_b1(
         &mut self,
         frame: &[u8],
@@ -34,25 +34,7 @@ impl<S: LinkSuite> Pairing<S> {
         if !S::is_session_id(&b1.session_id, &sender, &b1.m1) {
             return Err(LinkError::Refused);
         }
-        if !self.meet(sender, from) {
-            return Ok(());
-        }
-        if self.yields_to(sender) {
-            self.become_responder(frame);
-            return Ok(());
-        }
-        match &self.step {
-            // The same B1 once more gets the same B2.
-            Step::Exchanging(_) if self.first == frame => {
-                let frame = self.second.clone();
-                self.outputs.push_back(PairingOutput::Send { to: Some(from), frame });
-            }
-            Step::Choosing(first) if first == frame => {}
-            // It spoke before it heard us, and will answer.
-            Step::Listening | Step::Asking(_) | Step::Settling { .. } => {}
-            Step::Over(_) => return Err(LinkError::Refused),
-            _ => self.fail(PairingFailure::Conflict),
-        }
+        self.heard_ask(frame, (sender, from));
         Ok(())
     }
 
@@ -82,38 +64,27 @@ impl<S: LinkSuite> Pairing<S> {
         self.exchange(state, now, rng);
     }
 
-    /// An answer: the first one, the same once more, or a conflict.
     pub(super) fn heard_b2(
         &mut self,
         frame: &[u8],
-        (sender, from): (LinkId, PeerAddress),
+        from: (LinkId, PeerAddress),
         now: Time,
     ) -> Result<(), LinkError> {
         let b2 = B2::decode(S::NUMBER, frame)?;
         if b2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
-        match &self.step {
-            Step::Asking(_) => {}
-            Step::Settling { m2, .. } if *m2 == b2.m2 && self.peer == Some((sender, from)) => {
-                return Ok(());
-            }
-            Step::Exchanging(_) if self.second == frame => return Ok(()),
-            Step::Settling { .. } | Step::Exchanging(_) => {
-                self.fail(PairingFailure::Conflict);
-                return Ok(());
-            }
-            _ => return Err(LinkError::Refused),
-        }
-        if !self.meet(sender, from) {
-            return Ok(());
-        }
-        if let Step::Asking(ephemeral) = core::mem::replace(&mut self.step, Step::Listening) {
-            self.peer = Some((sender, from));
-            self.second = frame.to_vec();
+        if let Some(ephemeral) = self.heard_answer(frame, from) {
             self.settle(ephemeral, b2.m2, now);
         }
         Ok(())
+    }
+
+    /// From the first B2 on, for a second.
+    fn settle(&mut self, ephemeral: EphemeralKey, m2: CanonicalPoint, now: Time) {
+        self.step = Step::Settling { ephemeral, m2 };
+        self.asks_left = Some(SETTLE_ASKS);
+        self.timers.set(PairingTimer::Settled, Some(now.plus_ms(SETTLE_MS)));
     }
 
     /// Nobody else has answered within a second.

@@ -2,7 +2,37 @@
 
 use mezza_core::{Time, snapshot};
 
+use super::{Peer, PeerEvent};
+use crate::error::LinkError;
 use crate::limits::{EXCHANGES_BURST, MISFIT_APART_MS, MISFIT_WINDOW_MS, MISFITS_MAX};
+use crate::suite::LinkSuite;
+use crate::wire::names_of;
+
+impl<S: LinkSuite> Peer<S> {
+    /// A frame that only a side in our own role sends. It is dropped (SEKA-10), and counts as one that
+    /// fits no state: whoever paired with each side may have given both the same role.
+    pub(super) fn heard_own_role(&mut self, frame: &[u8], now: Time) -> Result<(), LinkError> {
+        if names_of(frame) != Some((self.record.peer, Some(self.record.own))) {
+            return Err(LinkError::Refused);
+        }
+        self.misfit(now);
+        Ok(())
+    }
+
+    /// Something of the peer verified.
+    pub(super) fn verified(&mut self, now: Time) {
+        if self.recognition.verified(now) {
+            self.tell(PeerEvent::Recognised);
+        }
+    }
+
+    /// A frame of the peer's name fits no state.
+    pub(super) fn misfit(&mut self, now: Time) {
+        if self.recognition.misfit(now) {
+            self.tell(PeerEvent::NotRecognised);
+        }
+    }
+}
 
 /// Counts frames of the peer's name that fit no state.
 #[derive(Debug, Default)]

@@ -90,9 +90,11 @@ impl<S: LinkSuite> Peer<S> {
         record.address = self.record.address;
         (self.record, self.current, self.pending) = (record, current, pending);
         self.reserved = reserved;
-        self.send(frame.clone());
         match ke1 {
-            Some(ke1) => self.answered = Some(Answered::new((ke1, frame), session, now)),
+            Some(ke1) => {
+                self.send(frame.clone());
+                self.answered = Some(Answered::new((ke1, frame), session, now));
+            }
             None => self.accept_as_initiator(session, frame, now),
         }
     }
@@ -102,7 +104,9 @@ impl<S: LinkSuite> Peer<S> {
     fn accept_as_initiator(&mut self, session: LinkSession, ke3: Vec<u8>, now: Time) {
         let attempt = session.attempt();
         let waits = self.sessions.sending().is_some();
+        // The peer may send under the session as soon as it has KE3 (SEKA-45).
         self.install(session, now);
+        self.send(ke3.clone());
         self.confirming =
             Some(Confirming { attempt, ke3, repeats: 0, pause_ms: KE3_REPEAT_MS, since: now });
         self.timers.set(PeerTimer::Ke3, Some(now.plus_ms(KE3_REPEAT_MS)));

@@ -44,6 +44,13 @@ fn hmac(key: &[u8], parts: &[&[u8]]) -> [u8; 64] {
     mac.finalize().into_bytes().into()
 }
 
+/// A tag of suite `default` under a state.
+pub fn tag(state: &[u8; 32], label: &[u8; 8], parts: &[&[u8]]) -> [u8; 16] {
+    let key = hmac(state, &[b"seka1 mac"]);
+    let all: Vec<&[u8]> = [&label[..]].into_iter().chain(parts.iter().copied()).collect();
+    *hmac(&key[..32], &all).first_chunk().expect("16 of 64")
+}
+
 /// KE1 of the initiator with this point, under its state.
 pub fn ke1(side: &Side<Default>, point: &[u8; 32], attempt: u32) -> Vec<u8> {
     let own = side.peer.record().own;
@@ -62,7 +69,6 @@ pub fn ke1_with_id(side: &Side<Default>, session_id: &[u8; 16], attempt: u32) ->
 
 fn tagged(side: &Side<Default>, point: &[u8; 32], session_id: [u8; 16], attempt: u32) -> Vec<u8> {
     let record: &PeerRecord = side.peer.record();
-    let key = hmac(side.peer.stolen_states().0, &[b"seka1 mac"]);
     let mut frame = Ke1 {
         suite: Default::NUMBER,
         index: 0x100 | attempt & 0xff,
@@ -73,8 +79,7 @@ fn tagged(side: &Side<Default>, point: &[u8; 32], session_id: [u8; 16], attempt:
         m1: CanonicalPoint::check(PublicKey(*point).0).expect("canonical"),
         tag: [0; 16],
     };
-    let tag = hmac(&key[..32], &[b"seka1-t1", &frame.encode()[..72]]);
-    frame.tag.copy_from_slice(&tag[..16]);
+    frame.tag = tag(side.peer.stolen_states().0, b"seka1-t1", &[&frame.encode()[..72]]);
     frame.encode()
 }
 
@@ -123,8 +128,7 @@ pub fn ke2(state: &[u8; 32], ke1: &[u8], scalar: &[u8; 32]) -> Vec<u8> {
     let mut frame =
         [&[1, 0x16, 2, 0, 0, 2, 0, ke1[39]], &ke1[14..20], &ke1[8..14], &ke1[20..40]].concat();
     frame.extend_from_slice(own.public().as_bytes());
-    let key = hmac(state, &[b"seka1 mac"]);
-    let tag = hmac(&key[..32], &[b"seka1-t2", &frame, &ke1[..72]]);
-    frame.extend_from_slice(&tag[..16]);
+    let tag = tag(state, b"seka1-t2", &[&frame, &ke1[..72]]);
+    frame.extend_from_slice(&tag);
     frame
 }

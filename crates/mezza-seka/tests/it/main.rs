@@ -4,6 +4,7 @@
 mod attacker;
 mod checker;
 mod forgery;
+mod model;
 mod offload;
 mod pair;
 mod rules;

@@ -51,6 +51,24 @@ fn digits_are_equal_and_both_users_say_yes() {
     assert!(devices.iter().all(|device| device.done));
 }
 
+/// The other side is up at once and exchanges keys again, before this one has ended its pairing.
+#[test]
+fn a_second_exchange_leaves_the_peer_of_a_pairing_that_is_over() {
+    let device = |own, role| Device::<Default>::new(own, |settings| settings.role = Some(role));
+    let mut devices = [device(1, LinkRole::Initiator), device(2, LinkRole::Responder)];
+    let mut asked = false;
+    run_pairing(&mut devices, 6_000, across, |devices, now| {
+        if !asked && devices.iter().all(|device| device.done) {
+            asked = true;
+            devices[0].give(PairingInput::Peer(PeerInput::Rekey), now);
+        }
+    });
+    for device in devices {
+        let (peer, _) = device.pairing.into_peer().expect("the peer is still there");
+        assert_eq!(peer.record().rekeys, 2);
+    }
+}
+
 #[test]
 fn a_window_without_an_answer_closes() {
     let mut devices =

@@ -34,6 +34,8 @@ pub struct Device<S: LinkSuite> {
     pub done: bool,
     pub failed: Option<PairingFailure>,
     pub writes: Vec<(u64, Vec<u8>)>,
+    /// The private keys that were drawn.
+    pub tapes: Vec<[u8; 32]>,
 }
 
 impl<S: LinkSuite> Device<S> {
@@ -43,8 +45,8 @@ impl<S: LinkSuite> Device<S> {
         change(&mut settings);
         let now = Time::from_ms(1_000);
         let pairing = Pairing::begin(settings, store_key(), (now, 1_000), dice.rng());
-        let (sent, writes) = (Vec::new(), Vec::new());
-        Self { pairing, dice, sent, digits: None, done: false, failed: None, writes }
+        let (sent, writes, tapes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { pairing, dice, sent, digits: None, done: false, failed: None, writes, tapes }
     }
 
     pub fn give(&mut self, input: PairingInput, now: Time) {
@@ -69,8 +71,9 @@ impl<S: LinkSuite> Device<S> {
         while let Some(output) = self.pairing.poll() {
             let answer = match output {
                 PairingOutput::Want | PairingOutput::Peer(PeerOutput::Want) => {
-                    let key = EphemeralKey::random::<S::Backend>(self.dice.rng());
-                    Some(PairingInput::Give(key))
+                    let scalar = Secret::random(self.dice.rng());
+                    self.tapes.push(*scalar.expose());
+                    Some(PairingInput::Give(EphemeralKey::from_scalar::<S::Backend>(scalar)))
                 }
                 PairingOutput::Send { frame, .. } => {
                     self.sent.push(frame);

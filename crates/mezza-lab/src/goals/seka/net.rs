@@ -12,6 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 
 use crate::process::PROGRAM;
 
@@ -23,6 +25,8 @@ pub struct Net {
     names: [String; 2],
     folder: PathBuf,
     children: Vec<Child>,
+    /// Processes of our own tunnels.
+    tunnels: Vec<u32>,
 }
 
 /// Runs a command that has to succeed; what it printed.
@@ -46,7 +50,8 @@ impl Net {
     pub fn new(folder: &Path) -> Result<Self> {
         let process = std::process::id();
         let names = ["a", "b"].map(|side| format!("lab{process}{side}"));
-        let net = Self { names, folder: folder.to_path_buf(), children: Vec::new() };
+        let net =
+            Self { names, folder: folder.to_path_buf(), children: Vec::new(), tunnels: Vec::new() };
         for name in &net.names {
             ip(&["netns", "add", name])?;
             ip(&["-n", name, "link", "set", "lo", "up"])?;
@@ -74,6 +79,28 @@ impl Net {
     /// If it does not start.
     pub fn spawn(&mut self, mut command: Command) -> Result<()> {
         self.children.push(command.spawn()?);
+        Ok(())
+    }
+
+    fn spawn_tunnel(&mut self, command: Command) -> Result<()> {
+        self.spawn(command)?;
+        self.tunnels.extend(self.children.last().map(Child::id));
+        Ok(())
+    }
+
+    /// Leaves the first `cores` of this machine to all threads of our own tunnels.
+    ///
+    /// # Errors
+    /// If a process is gone.
+    pub fn pin(&self, cores: usize) -> Result<()> {
+        let mut set = CpuSet::new();
+        (0..cores).try_for_each(|core| set.set(core))?;
+        for process in &self.tunnels {
+            for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
+                let thread = task?.file_name().to_string_lossy().parse()?;
+                sched_setaffinity(Pid::from_raw(thread), &set)?;
+            }
+        }
         Ok(())
     }
 
@@ -121,7 +148,7 @@ impl Net {
             std::fs::write(&file, format!("[link.{name}]\n{settings}"))?;
             let file = file.to_str().context("a path")?.to_owned();
             let up = self.mezza(side, name, &["--config", &file, "up"])?;
-            self.spawn(up)?;
+            self.spawn_tunnel(up)?;
         }
         self.address(name, name, subnet)
     }
@@ -152,7 +179,7 @@ impl Net {
         for (side, file) in files.iter().enumerate() {
             let mut up = self.command(side, &program);
             up.arg("tunnel").arg(self.state(side, name)).arg(file).arg(frames);
-            self.spawn(up)?;
+            self.spawn_tunnel(up)?;
         }
         self.address(name, name, subnet)
     }

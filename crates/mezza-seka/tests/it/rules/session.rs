@@ -4,9 +4,11 @@ use mezza_core::Time;
 use mezza_seka::limits::FRAMES_PER_SUBKEY;
 use mezza_seka::session::index_of;
 use mezza_seka::wire::{Ke1, Ke3, Nudge, kind_of};
-use mezza_seka::{LinkError, Opener, PeerEvent, PeerInput};
+use mezza_seka::{LinkError, LinkRole, Opener, PeerEvent, PeerInput};
 
-use crate::stage::{Default, Frames, exchange, paired, paired_with, run, seal};
+use crate::stage::{
+    Default, Device, Frames, Side, across, exchange, paired, paired_with, run, run_pairing, seal,
+};
 
 #[test]
 fn seka_40_a_frame_does_not_open_at_its_sender() {
@@ -143,6 +145,28 @@ fn seka_60_five_misfits_raise_the_alarm_and_an_exchange_ends_it() {
     assert!(sides[1].events.contains(&PeerEvent::NotRecognised));
     assert!(sides[1].peer.status().alarm);
     let _ = now;
+}
+
+/// Somebody in the middle of a pairing gave both sides the same role. He is gone: each of them hears the
+/// other do what it does itself.
+#[test]
+fn seka_60_two_sides_in_one_role_do_not_recognise_each_other() {
+    for role in [LinkRole::Initiator, LinkRole::Responder] {
+        let mut sides = [(1, 2), (2, 1)].map(|(own, peer)| {
+            let side =
+                |byte, role| Device::<Default>::new(byte, |settings| settings.role = Some(role));
+            let mut devices = [side(own, role), side(peer, role.other())];
+            run_pairing(&mut devices, 4_000, across, |_, _| {});
+            let [mine, _] = devices;
+            Side::new(mine.pairing.into_peer().expect("paired").0, own.into())
+        });
+        let now = Time::from_ms(400_000);
+        for side in &mut sides {
+            let _ = side.give(PeerInput::Carrier(true), now);
+        }
+        run(&mut sides, (now, 60_000), |_, _| true);
+        assert!(sides.iter().all(|side| side.peer.status().alarm), "{role:?}");
+    }
 }
 
 #[test]

@@ -4,9 +4,10 @@ mod pair;
 mod show;
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use nix::sys::prctl::set_no_new_privs;
+use caps::Capability;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -16,12 +17,15 @@ use super::show::Out;
 use crate::api::{Exit, Fault};
 use crate::clock::Clock;
 use crate::process::control::{self, ControlLines};
+use crate::process::home::private;
 use crate::process::memory;
+use crate::process::privileges::{self, Allowed};
 use crate::process::stop::until_stopped;
-use crate::servers::tunnel::config::{LinkSettings, state_of};
+use crate::servers::tunnel::config::{LinkSettings, StatePlace};
 use crate::servers::tunnel::control::LinkAsk;
 use crate::servers::tunnel::daemon::{FrameThreads, Started, TunnelOptions};
 use crate::servers::tunnel::metrics;
+use crate::servers::tunnel::store::StateFolder;
 
 /// The usual settings file.
 const SETTINGS: &str = "/etc/mezza/link.toml";
@@ -47,7 +51,7 @@ pub(crate) fn link(out: Out, place: &LinkPlace, what: &LinkCommand) -> Result<Ex
 /// The settings, and where state and socket are.
 pub(super) struct Found {
     pub settings: LinkSettings,
-    pub state: PathBuf,
+    pub state: StatePlace,
     pub socket: PathBuf,
 }
 
@@ -55,11 +59,31 @@ impl Found {
     pub(super) fn of(place: &LinkPlace) -> Result<Self, Fault> {
         let path = place.config.as_deref().unwrap_or(Path::new(SETTINGS));
         let settings = LinkSettings::load(path, place.config.is_some())?;
-        let state = state_of(place.state.as_deref(), &settings);
+        let state = StatePlace::of(place.state.as_deref(), &settings);
         // A state folder of one's own has its socket in it.
-        let own = place.state.is_some();
-        let socket = if own { state.join("link.sock") } else { PathBuf::from(SOCKET) };
+        let own = place.state.as_ref().map(|folder| folder.join("link.sock"));
+        let socket = settings.socket.clone().or(own).unwrap_or_else(|| PathBuf::from(SOCKET));
         Ok(Self { settings, state, socket })
+    }
+
+    /// Gives up what the daemon does not need, before it has threads. Folders are made while it may.
+    fn confine(&self, metrics: Option<SocketAddr>) -> Result<(), Fault> {
+        let mut folders = Vec::new();
+        if let StatePlace::Folder(root) = &self.state {
+            folders.push(StateFolder::make(root)?);
+        }
+        if let Some(folder) = self.socket.parent().filter(|path| !path.as_os_str().is_empty()) {
+            private::folder(folder)?;
+            folders.push(folder.to_path_buf());
+        }
+        privileges::keep_only(&Allowed {
+            capabilities: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
+            folders,
+            // The MTU of interfaces, and what the process asks of its own memory and threads.
+            read: &["/sys", "/proc"],
+            devices: &["/dev/net/tun"],
+            port: metrics.map(|address| address.port()),
+        })
     }
 
     pub(super) fn options(self, names: &[String], serve: bool) -> TunnelOptions {
@@ -82,16 +106,17 @@ pub(super) fn ask(place: &LinkPlace, asked: &LinkAsk) -> Result<ControlLines, Fa
 
 fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
     memory::require_closed()?;
-    // Nothing that this process starts, ever, has more rights than it.
-    set_no_new_privs().map_err(|error| Fault::bug(format!("no_new_privs: {error}")))?;
-    let options = Found::of(place)?.options(&asked.names, true);
+    let found = Found::of(place)?;
+    found.confine(asked.metrics)?;
+    let options = found.options(&asked.names, true);
     block_on(two_threads(), async {
         memory::say();
         let started = Started::open(options, FrameThreads::usual())?;
-        for name in started.daemon.damaged() {
+        for damaged in started.daemon.damaged() {
             out.aside(&format!(
-                "peers/{name}: both slots are damaged, it is set aside; restore the file only if it \
-                 is the newest copy, else forget the link and pair again"
+                "peers/{}: both slots are damaged, it is set aside; restore the file only if it \
+                 is the newest copy, else run `mezza link forget NAME` and pair again",
+                damaged.file
             ));
         }
         let links = started.daemon.links();
@@ -127,7 +152,9 @@ fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
 /// What `mezza link up` refuses.
 pub fn up_with(state: &Path, config: &Path, threads: FrameThreads) -> Result<Exit, Fault> {
     let place = LinkPlace { state: Some(state.into()), config: Some(config.into()) };
-    let options = TunnelOptions { unbounded: true, ..Found::of(&place)?.options(&[], true) };
+    let found = Found::of(&place)?;
+    found.confine(None)?;
+    let options = TunnelOptions { unbounded: true, ..found.options(&[], true) };
     block_on(two_threads(), async {
         let (_stop, stopped) = watch::channel(false);
         Started::open(options, threads)?.run(stopped).await
@@ -149,11 +176,18 @@ fn forget(out: Out, place: &LinkPlace, name: &str, yes: bool) -> Result<Exit, Fa
     match ask(place, &asked) {
         Ok(mut lines) => lines.try_for_each(|line| line.map(|_| ()))?,
         // Nobody runs it: the folder is ours.
-        Err(fault) if fault.code == Exit::Unreachable => forget_alone(place, name)?,
+        Err(fault) if fault.code == Exit::Unreachable && has_folder(place)? => {
+            forget_alone(place, name)?;
+        }
         Err(fault) => return Err(fault),
     }
     out.either(&json!({ "event": "forgotten", "name": name }), format!("{name} is forgotten"));
     Ok(Exit::Done)
+}
+
+/// Whether there is anything to work on without a daemon: what is in memory is in the daemon's alone.
+pub(super) fn has_folder(place: &LinkPlace) -> Result<bool, Fault> {
+    Ok(Found::of(place)?.state != StatePlace::Memory)
 }
 
 fn forget_alone(place: &LinkPlace, name: &str) -> Result<(), Fault> {

@@ -62,6 +62,14 @@ impl Carrier {
         }
     }
 
+    /// Frames of so many bytes that go out in one call; `None`: each has its own.
+    pub(crate) fn row_frames_max(&self, frame_bytes: usize) -> Option<usize> {
+        match self {
+            Self::Udp(_) => Some(UdpCarrier::row_frames_max(frame_bytes)),
+            Self::Ether(_) => None,
+        }
+    }
+
     /// Everybody on the link.
     pub(crate) fn everybody(&self) -> Endpoint {
         match self {

@@ -15,6 +15,8 @@ use crate::process::home::private;
 
 /// Bytes of a settings file, at most.
 const BYTES_MAX: usize = 1024 * 1024;
+/// The state folder that is none.
+const RAM: &str = "ram";
 /// The smallest MTU that IPv6 passes (RFC 8200, section 5).
 const MTU_MIN: u16 = 1_280;
 
@@ -47,6 +49,8 @@ pub enum CarrierKind {
 pub(crate) struct LinkSettings {
     /// The state folder, or `ram`.
     pub state: Option<String>,
+    /// The control socket.
+    pub socket: Option<PathBuf>,
     /// Suites that are offered and taken.
     pub suites: Option<Vec<String>>,
     /// Links by name.
@@ -136,6 +140,9 @@ impl LinkSettings {
     }
 
     fn check(&self, path: &Path) -> Result<(), Fault> {
+        if self.state.as_deref() == Some("") {
+            return Err(wrong(path, "`state`: write a folder, or \"ram\""));
+        }
         if let Some(other) = self.suites.iter().flatten().find(|suite| *suite != "default") {
             return Err(wrong(
                 path,
@@ -224,10 +231,25 @@ impl PairNote {
     }
 }
 
-/// The state folder: `--state`, else the file's, else the usual one.
-pub(crate) fn state_of(flag: Option<&Path>, settings: &LinkSettings) -> PathBuf {
-    let chosen = flag.map(Path::to_path_buf).or_else(|| settings.state.clone().map(PathBuf::from));
-    chosen.unwrap_or_else(|| PathBuf::from("/var/lib/mezza/link"))
+/// Where the state of links is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StatePlace {
+    /// In a folder.
+    Folder(PathBuf),
+    /// In the memory of the daemon: it ends with it, and every link is paired again.
+    Memory,
+}
+
+impl StatePlace {
+    /// `--state`, else what the file says, else the usual folder.
+    pub(crate) fn of(flag: Option<&Path>, settings: &LinkSettings) -> Self {
+        match (flag, settings.state.as_deref()) {
+            (Some(folder), _) => Self::Folder(folder.to_path_buf()),
+            (None, Some(RAM)) => Self::Memory,
+            (None, Some(folder)) => Self::Folder(PathBuf::from(folder)),
+            (None, None) => Self::Folder(PathBuf::from("/var/lib/mezza/link")),
+        }
+    }
 }
 
 fn wrong(path: &Path, what: &str) -> Fault {
@@ -310,9 +332,22 @@ subkeys = 10
     }
 
     #[test]
+    fn state_is_a_folder_or_memory_and_the_flag_wins() {
+        let of = |text: &str, flag: Option<&str>| {
+            StatePlace::of(flag.map(Path::new), &load(text).expect("sound"))
+        };
+        let folder = |path: &str| StatePlace::Folder(PathBuf::from(path));
+        assert_eq!(of("", None), folder("/var/lib/mezza/link"));
+        assert_eq!(of("state = \"/srv/link\"", None), folder("/srv/link"));
+        assert_eq!(of("state = \"ram\"", None), StatePlace::Memory);
+        assert_eq!(of("state = \"ram\"", Some("/srv/link")), folder("/srv/link"));
+    }
+
+    #[test]
     fn what_cannot_be_stops_the_start_and_names_the_key() {
         for (text, named) in [
             ("stat = \"x\"", "stat"),
+            ("state = \"\"", "state"),
             ("suites = [\"paper\"]", "suites"),
             ("[link.cam1]\nport = 1", "port"),
             ("[link.\"a b\"]", "a b"),

@@ -88,10 +88,7 @@ impl Link {
                     store.write(RecordWrite { link: self.shared.number, seq, sealed });
                 }
                 PeerOutput::Send(frame) => self.send(&frame),
-                PeerOutput::Install(session) => {
-                    self.install(session);
-                    carried.sessions = true;
-                }
+                PeerOutput::Install(session) => self.install(session),
                 PeerOutput::Use(attempt) => self.shared.send_under(self.session(attempt)),
                 PeerOutput::KeepAlive(attempt) => self.keep_alive(attempt),
                 PeerOutput::Retire(attempt) => {
@@ -116,7 +113,10 @@ impl Link {
             self.input(PeerInput::Heard(endpoint.stored()), self.since);
         }
         let (link, session) = (Arc::clone(&self.shared), Arc::from(session));
-        self.open.push(OpenEntry { link, session });
+        let entry = OpenEntry { link, session };
+        // Before a frame leaves that lets the peer use the session: none of the peer's is lost.
+        self.shared.welcome(entry.clone());
+        self.open.push(entry);
     }
 
     fn retire(&mut self, attempt: u32) {

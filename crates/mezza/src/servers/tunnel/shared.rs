@@ -84,6 +84,8 @@ pub(crate) struct LinkShared {
     pub tap: Tap,
     /// What carries it.
     pub carrier: Arc<Carrier>,
+    /// What may arrive over the carrier.
+    table: Arc<SessionTable>,
     /// Bytes of an Ethernet frame that fit into one frame of the carrier.
     pub room: usize,
     /// The session to send under.
@@ -97,11 +99,17 @@ pub(crate) struct LinkShared {
 }
 
 impl LinkShared {
-    pub(super) fn new(number: u16, tap: Tap, carrier: Arc<Carrier>, room: usize) -> Self {
+    pub(super) fn new(
+        number: u16,
+        tap: Tap,
+        (carrier, table): (Arc<Carrier>, Arc<SessionTable>),
+        room: usize,
+    ) -> Self {
         Self {
             number,
             tap,
             carrier,
+            table,
             room,
             sending: ArcSwapOption::empty(),
             endpoint: ArcSwapOption::empty(),
@@ -113,6 +121,13 @@ impl LinkShared {
     /// The thread that sends is this one.
     pub(super) fn i_am_sender(&self) {
         self.sender.store(Some(Arc::new(std::thread::current())));
+    }
+
+    /// Frames may arrive under one more session from now on. The control task alone changes the table.
+    pub(super) fn welcome(&self, entry: OpenEntry) {
+        let mut welcome = Welcome::clone(&self.table.load());
+        welcome.open.push(entry);
+        self.table.store(Arc::new(welcome));
     }
 
     /// Sends under `session` from now on, or under none.
@@ -134,7 +149,7 @@ pub(crate) struct OpenEntry {
 }
 
 /// What may arrive over one carrier.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Welcome {
     /// Sessions that frames may arrive under.
     pub open: Vec<OpenEntry>,

@@ -9,6 +9,9 @@
 //!   peers/ID.next       the same of a pairing that replaces it, until that one stands
 //!   peers/ID.toml       interface and carrier of the pairing, for people
 //! ```
+//!
+//! With `state = "ram"` there is no folder: key, name and pairings end with the process, and what would
+//! be written counts as written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -31,21 +34,31 @@ const FILE_BYTES: usize = 2 * SLOT_BYTES as usize;
 /// Writes that wait for the thread.
 const WRITES_MAX: usize = 256;
 
-/// The folder, locked.
+/// The folder, locked, or none.
 #[derive(Debug)]
 pub(crate) struct StateFolder {
-    root: PathBuf,
+    /// `None`: in memory.
+    root: Option<PathBuf>,
     key: StoreKey,
     id: LinkId,
-    _lock: Lock,
+    _lock: Option<Lock>,
 }
 
 /// A pairing that was read, or why it was not: it is set aside, and the others go on.
 pub(crate) enum StoredPeer {
     /// It opens.
     Sound(Box<(u64, PeerRecord)>, PeerFile),
-    /// It does not: the file's name.
-    Damaged(String),
+    /// It does not.
+    Damaged(DamagedPeer),
+}
+
+/// A pairing that does not open.
+#[derive(Clone, Debug)]
+pub(crate) struct DamagedPeer {
+    /// The name of its file.
+    pub file: String,
+    /// The device, by the name of the file.
+    pub peer: Option<LinkId>,
 }
 
 impl StateFolder {
@@ -54,17 +67,32 @@ impl StateFolder {
     /// # Errors
     /// 75 if another process has it, 77 for wrong modes, 73 if it cannot be written.
     pub(crate) fn open(root: &Path, rng: &mut dyn CryptoRng) -> Result<Self, Fault> {
+        let root = Self::make(root)?;
+        private::folder(&root.join("peers"))?;
+        let lock = Lock::take(&root.join("lock")).map_err(in_use)?;
+        let key = StoreKey::new(load_or_draw(&root.join("store.key"), rng)?);
+        let id = load_id(&root.join("id"), rng)?;
+        Ok(Self { root: Some(root), key, id, _lock: Some(lock) })
+    }
+
+    /// Makes the folder where it is missing; its path without links.
+    ///
+    /// # Errors
+    /// 77 for wrong modes, 73 if it cannot be made.
+    pub(crate) fn make(root: &Path) -> Result<PathBuf, Fault> {
         if let Some(above) = root.parent().filter(|above| !above.exists()) {
             fs::create_dir_all(above).map_err(|error| private::cannot_write(above, &error))?;
         }
         // The service manager may have made it a link to a folder of its own.
         let root = fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
         private::folder(&root)?;
-        private::folder(&root.join("peers"))?;
-        let lock = Lock::take(&root.join("lock")).map_err(in_use)?;
-        let key = StoreKey::new(load_or_draw(&root.join("store.key"), rng)?);
-        let id = load_id(&root.join("id"), rng)?;
-        Ok(Self { root, key, id, _lock: lock })
+        Ok(root)
+    }
+
+    /// A key and a name that end with this value.
+    pub(crate) fn in_memory(rng: &mut dyn CryptoRng) -> Self {
+        let (key, id) = (StoreKey::new(Secret::random(rng)), LinkId::random(rng));
+        Self { root: None, key, id, _lock: None }
     }
 
     /// The key of the records.
@@ -95,7 +123,8 @@ impl StateFolder {
 
     /// The files with this ending, in order.
     fn files(&self, ending: &str) -> Result<Vec<PathBuf>, Fault> {
-        let folder = self.root.join("peers");
+        let Some(root) = &self.root else { return Ok(Vec::new()) };
+        let folder = root.join("peers");
         let entries =
             fs::read_dir(&folder).map_err(|error| private::cannot_read(&folder, &error))?;
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -105,10 +134,12 @@ impl StateFolder {
     }
 
     fn peer(&self, path: &Path) -> StoredPeer {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match private::read(path, FILE_BYTES).ok().and_then(|bytes| self.newest(path, &bytes)) {
             Some((stored, file)) => StoredPeer::Sound(Box::new(stored), file),
-            None => StoredPeer::Damaged(name),
+            None => StoredPeer::Damaged(DamagedPeer {
+                file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+                peer: peer_of(path),
+            }),
         }
     }
 
@@ -117,15 +148,16 @@ impl StateFolder {
         let slots = [slot(0), slot(SLOT_BYTES as usize)];
         let (seq, place, record) = PeerRecord::newest(&self.key, slots).ok()?;
         let file = OpenOptions::new().write(true).open(path).ok()?;
-        let file = PeerFile { file: Some(file), path: path.to_path_buf(), newest: place };
+        let file = PeerFile { file: Some(file), path: Some(path.to_path_buf()), newest: place };
         Some(((seq, record), file))
     }
 
     /// The file of a pairing under way. Where there is one of this device already, that one stays as it
     /// is until [`StateFolder::stands`] says that the new pairing does (SEKA-31).
     pub(crate) fn fresh(&self, peer: LinkId) -> PeerFile {
+        let next = || self.path(peer, "next");
         let path = self.path(peer, "st");
-        let path = if path.exists() { self.path(peer, "next") } else { path };
+        let path = path.and_then(|path| if path.exists() { next() } else { Some(path) });
         PeerFile { file: None, path, newest: 1 }
     }
 
@@ -134,16 +166,17 @@ impl StateFolder {
     /// # Errors
     /// 73 if it cannot be written.
     pub(crate) fn stands(&self, peer: LinkId) -> Result<(), Fault> {
-        let path = self.path(peer, "next");
-        if !path.exists() {
+        let Some(path) = self.path(peer, "next").filter(|path| path.exists()) else {
             return Ok(());
-        }
+        };
         put_in_place(&path).map_err(|error| private::cannot_write(&path, &error))
     }
 
     /// A pairing with this device came to nothing: nothing of it is kept.
     pub(crate) fn discard(&self, peer: LinkId) {
-        let (next, path) = (self.path(peer, "next"), self.path(peer, "st"));
+        let (Some(next), Some(path)) = (self.path(peer, "next"), self.path(peer, "st")) else {
+            return;
+        };
         if next.exists() {
             let _ = fs::remove_file(&next);
         } else if let StoredPeer::Sound(stored, _) = self.peer(&path)
@@ -153,22 +186,22 @@ impl StateFolder {
         }
     }
 
-    /// What a person reads of a pairing beside its record.
-    pub(crate) fn notes(&self, peer: LinkId) -> PathBuf {
+    /// What a person reads of a pairing beside its record: the file, where there are files.
+    pub(crate) fn notes(&self, peer: LinkId) -> Option<PathBuf> {
         self.path(peer, "toml")
     }
 
-    fn path(&self, peer: LinkId, ending: &str) -> PathBuf {
+    fn path(&self, peer: LinkId, ending: &str) -> Option<PathBuf> {
         let name = HEXLOWER.encode(peer.as_bytes());
-        self.root.join("peers").join(format!("{name}.{ending}"))
+        Some(self.root.as_ref()?.join("peers").join(format!("{name}.{ending}")))
     }
 
     /// Forgets a pairing: both slots are overwritten before the file goes (SEKA-53).
     ///
     /// # Errors
     /// 73 if it cannot be written.
-    pub(crate) fn forget(&self, name: &str) -> Result<(), Fault> {
-        let path = self.root.join("peers").join(name);
+    pub(crate) fn forget(&self, peer: LinkId) -> Result<(), Fault> {
+        let Some(path) = self.path(peer, "st") else { return Ok(()) };
         let wiped = OpenOptions::new().write(true).open(&path).and_then(|file| {
             file.write_all_at(&[0; FILE_BYTES], 0)?;
             file.sync_all()?;
@@ -179,6 +212,12 @@ impl StateFolder {
         let _ = fs::remove_file(path.with_extension("toml"));
         Ok(())
     }
+}
+
+/// The device that a file is named by.
+fn peer_of(path: &Path) -> Option<LinkId> {
+    let name = HEXLOWER.decode(path.file_stem()?.as_encoded_bytes()).ok()?;
+    LinkId::from_bytes(name.try_into().ok()?)
 }
 
 fn in_use(fault: Fault) -> Fault {
@@ -235,7 +274,8 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 pub(crate) struct PeerFile {
     /// `None` until the first write.
     file: Option<File>,
-    path: PathBuf,
+    /// `None`: in memory, where nothing is written.
+    path: Option<PathBuf>,
     /// The slot with the newest record.
     newest: usize,
 }
@@ -244,10 +284,11 @@ impl PeerFile {
     /// Writes a record into the older slot, durably. After a failure the next write goes to the same
     /// slot (SEKA-24).
     fn write(&mut self, sealed: &[u8; SEALED_BYTES]) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
         let slot = 1 - self.newest;
         let file = match self.file.take() {
             Some(file) => file,
-            None => self.make()?,
+            None => make_slots(path)?,
         };
         let written =
             file.write_all_at(sealed, slot as u64 * SLOT_BYTES).and_then(|()| file.sync_data());
@@ -256,20 +297,16 @@ impl PeerFile {
         self.newest = slot;
         Ok(())
     }
+}
 
-    /// A file of zeros with its name on the disk.
-    fn make(&self) -> io::Result<File> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&self.path)?;
-        file.write_all(&[0; FILE_BYTES])?;
-        file.sync_all()?;
-        sync_folder(&self.path)?;
-        Ok(file)
-    }
+/// A file of zeros with its name on the disk.
+fn make_slots(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(&[0; FILE_BYTES])?;
+    file.sync_all()?;
+    sync_folder(path)?;
+    Ok(file)
 }
 
 /// A write for the thread.
@@ -358,13 +395,12 @@ mod tests {
         for byte in [1, 2, 3] {
             file.write(&[byte; SEALED_BYTES]).expect("written");
         }
-        let path = state.path(peer, "st");
+        let path = state.path(peer, "st").expect("a file");
         let mut held = File::open(&path).expect("there");
         let mut before = Vec::new();
         held.read_to_end(&mut before).expect("read");
         assert!(before.contains(&3) && before.contains(&2) && !before.contains(&1));
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        state.forget(&name).expect("forgotten");
+        state.forget(peer).expect("forgotten");
         assert!(!path.exists());
         let mut after = vec![9; FILE_BYTES];
         held.read_exact_at(&mut after, 0).expect("the content is still held");
@@ -376,23 +412,29 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let state = StateFolder::open(&folder.path().join("link"), &mut OsRng).expect("open");
         let peer = LinkId::random(&mut OsRng);
+        let path = state.path(peer, "st").expect("a file");
+        let slot = || fs::read(&path).expect("there")[..SEALED_BYTES].to_vec();
         state.fresh(peer).write(&[1; SEALED_BYTES]).expect("written");
-        let old = fs::read(state.path(peer, "st")).expect("there");
         state.fresh(peer).write(&[2; SEALED_BYTES]).expect("written");
-        assert_eq!(fs::read(state.path(peer, "st")).expect("there"), old);
+        assert_eq!(slot(), [1; SEALED_BYTES]);
         state.stands(peer).expect("in its place");
-        assert_eq!(
-            fs::read(state.path(peer, "st")).expect("there")[..SEALED_BYTES],
-            [2; SEALED_BYTES]
-        );
+        assert_eq!(slot(), [2; SEALED_BYTES]);
         // One that never stood goes at the next start; what is there stays.
         state.fresh(peer).write(&[3; SEALED_BYTES]).expect("written");
         assert_eq!(state.peers().expect("read").len(), 1);
-        assert!(!state.path(peer, "next").exists());
-        assert_eq!(
-            fs::read(state.path(peer, "st")).expect("there")[..SEALED_BYTES],
-            [2; SEALED_BYTES]
-        );
+        assert!(!state.path(peer, "next").expect("a file").exists());
+        assert_eq!(slot(), [2; SEALED_BYTES]);
+    }
+
+    #[test]
+    fn in_memory_nothing_is_written_and_everything_counts_as_written() {
+        let state = StateFolder::in_memory(&mut OsRng);
+        let peer = LinkId::random(&mut OsRng);
+        state.fresh(peer).write(&[1; SEALED_BYTES]).expect("as if written");
+        assert!(state.notes(peer).is_none() && state.peers().expect("none").is_empty());
+        state.stands(peer).expect("as if in its place");
+        state.discard(peer);
+        state.forget(peer).expect("as if forgotten");
     }
 
     #[test]

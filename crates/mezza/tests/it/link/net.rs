@@ -113,10 +113,26 @@ impl Net {
         Intruder { state }
     }
 
+    /// From now on this machine keeps its state in memory.
+    pub fn keep_in_memory(&self, side: usize) {
+        let socket = self.state(side).join("link.sock");
+        let text = format!("state = \"ram\"\nsocket = \"{}\"\n", socket.display());
+        std::fs::write(self.settings(side), text).unwrap();
+    }
+
+    fn settings(&self, side: usize) -> PathBuf {
+        self.folder.path().join(format!("{side}.toml"))
+    }
+
     fn command(&self, side: usize, state: &PathBuf, args: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[side], env!("CARGO_BIN_EXE_mezza"), "link"]);
-        command.arg("--state").arg(state).args(args);
+        let settings = self.settings(side);
+        if settings.exists() {
+            command.arg("--config").arg(settings).args(args);
+        } else {
+            command.arg("--state").arg(state).args(args);
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -300,6 +316,18 @@ impl<'a> Tunnel<'a> {
     pub fn show(&self) -> serde_json::Value {
         let (_, text) = self.run(&["show", "--json"]);
         serde_json::from_str(text.lines().next().unwrap_or("null")).unwrap_or_default()
+    }
+
+    /// What the kernel says of a line of `/proc/PID/status`, for each thread of the daemon.
+    pub fn status(&self, key: &str) -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let texts = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("status")));
+        let line = |text: String| {
+            let mut lines = text.lines().map(str::to_owned);
+            let found = lines.find_map(|line| Some(line.strip_prefix(key)?.trim().to_owned()));
+            found.unwrap_or_default()
+        };
+        texts.map(|text| line(text.unwrap())).collect()
     }
 
     /// Kill -9.

@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, watch};
 use super::super::args::{LinkPlace, PairArgs};
 use super::super::serve::{block_on, two_threads};
 use super::super::show::Out;
-use super::{Found, agreed, ask};
+use super::{Found, agreed, ask, has_folder};
 use crate::api::{Exit, Fault};
 use crate::process::control::{ControlAnswer, ControlRequest, told};
 use crate::servers::tunnel::TunnelEvent;
@@ -43,7 +43,9 @@ pub(super) fn pair(out: Out, place: &LinkPlace, asked: &PairArgs) -> Result<Exit
             }
             Ok(Exit::Done)
         }
-        Err(fault) if fault.code == Exit::Unreachable => alone(out, place, &pair),
+        Err(fault) if fault.code == Exit::Unreachable && has_folder(place)? => {
+            alone(out, place, &pair)
+        }
         Err(fault) => Err(fault),
     }
 }

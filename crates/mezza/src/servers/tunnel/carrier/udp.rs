@@ -99,7 +99,7 @@ impl UdpCarrier {
         };
         // Calls of equal length, so that none of them is nearly empty.
         let frames = row.len().div_ceil(frame_bytes);
-        let most = SEGMENTS_MAX.min(ROW_BYTES_MAX / frame_bytes).max(1);
+        let most = Self::row_frames_max(frame_bytes);
         let each = frames.div_ceil(frames.div_ceil(most));
         for part in row.chunks(each * frame_bytes) {
             if part.len() <= frame_bytes {
@@ -114,6 +114,11 @@ impl UdpCarrier {
             }
         }
         Ok(())
+    }
+
+    /// Frames of so many bytes that one call takes.
+    pub(super) fn row_frames_max(frame_bytes: usize) -> usize {
+        SEGMENTS_MAX.min(ROW_BYTES_MAX / frame_bytes.max(1)).max(1)
     }
 
     fn call(&self, to: &Endpoint, bytes: &[u8], messages: &[ControlMessage<'_>]) -> io::Result<()> {

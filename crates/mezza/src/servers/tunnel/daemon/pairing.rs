@@ -45,7 +45,7 @@ impl Daemon {
             .collect();
         let plan = self.options.settings.plan(&PairNote::new(&ask.name, &ask.on, ask.carrier))?;
         settings.peer_settings = plan.peer;
-        let carrier = self.carrier(&ask.on, ask.carrier, plan.listen)?;
+        let carrier = self.carrier(&ask.on, ask.carrier, plan.listen)?.carrier;
         let to = target(&ask, carrier.interface(), plan.listen)?;
         let Moment { wall, boot } = self.moment();
         let begin = (ask, carrier, answer.clone());
@@ -90,11 +90,14 @@ impl Daemon {
     /// A pairing stands: its note is written, an old one of its name goes, and the link comes up.
     fn keep(&mut self, run: PairingRun, now: Time) -> Result<(), Fault> {
         let (ask, link) = (run.ask.clone(), run.link);
-        let Some((mut peer, endpoint, answer)) = run.finish() else { return Ok(()) };
+        let (mut peer, endpoint, answer) =
+            run.finish().ok_or_else(|| Fault::bug("a pairing that stands has no peer"))?;
         let id = peer.record().peer;
         let mut note = PairNote::new(&ask.name, &ask.on, ask.carrier);
         note.listen = self.options.settings.plan(&note)?.listen;
-        note.keep(&self.folder.notes(id))?;
+        if let Some(path) = self.folder.notes(id) {
+            note.keep(&path)?;
+        }
         self.end_replaced(&ask.name, link, id)?;
         self.folder.stands(id)?;
         let _ = peer.handle(PeerInput::Heard(endpoint.stored()), now, &mut OsRng);
@@ -129,8 +132,7 @@ impl Daemon {
         if *old == id {
             return Ok(());
         }
-        let file = data_encoding::HEXLOWER.encode(old.as_bytes());
-        self.folder.forget(&format!("{file}.st"))
+        self.folder.forget(*old)
     }
 }
 

@@ -1,0 +1,134 @@
+//! Figures 5 and 6: what Bootstrap and Key-Exchange cost, and key exchanges of others.
+
+use anyhow::Result;
+
+use crate::bench::{Bench, BenchCase, Comparison};
+use crate::peer::{self, PeerProcess};
+use crate::plot::Plot;
+use crate::run::experiment::Report;
+use crate::shape::Claim;
+
+/// Both parties of a run in one process, over memory, as in the paper.
+const SETUP: &str = "both parties in one process, one thread, messages in memory; CPU time of both";
+/// Calls of a batch.
+const CALLS: usize = 100;
+
+fn measured(
+    bench: &mut Bench,
+    ours: &[&'static str],
+    theirs: &[&'static str],
+) -> Result<(Comparison<&'static str>, Option<String>)> {
+    let mut peers = vec![PeerProcess::ours()?];
+    let found = if theirs.is_empty() {
+        None
+    } else {
+        match peer::find_for(bench.profile, "handshakes")? {
+            Ok(process) => {
+                peers.push(process);
+                None
+            }
+            Err(reason) => Some(reason),
+        }
+    };
+    let case = |op: &str, peer: usize| {
+        let (who, op) = if peer == 0 {
+            ("ours", format!("seka:{op}"))
+        } else {
+            ("peer:handshakes", op.to_owned())
+        };
+        BenchCase { who: who.into(), peer, op, size: 0, calls: CALLS }
+    };
+    let theirs = if peers.len() == 1 { &[] } else { theirs };
+    let cases = ours.iter().map(|op| (*op, case(op, 0)));
+    let cases = cases.chain(theirs.iter().map(|op| (*op, case(op, 1)))).collect();
+    Ok((bench.run_interleaved(&mut peers, cases)?, found))
+}
+
+/// Lines and points of a bar chart: the n-th thing stands at n.
+fn bars(
+    report: &mut Report,
+    title: &'static str,
+    contest: &Comparison<&'static str>,
+    named: &[(&'static str, &str)],
+) -> Result<Vec<f64>> {
+    let mut plot = Plot::new(title, ["as listed, from 1", "us of CPU time, both parties"]);
+    let mut costs = Vec::new();
+    for (at, (op, name)) in (1_u32..).zip(named) {
+        let us = contest.of(op)?.cost() / 1e3;
+        report.say(format!("  {at}  {name:<44} {us:>9.1} us"));
+        plot.curve(*name, [[f64::from(at), 0.0], [f64::from(at), us]].into_iter());
+        costs.push(us);
+    }
+    report.plot = Some(plot);
+    Ok(costs)
+}
+
+/// Figure 5.
+///
+/// # Errors
+/// A raw line that cannot be written.
+pub fn figure_5(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report { about_speed: true, ..Report::default() };
+    let ops =
+        ["bootstrap-paper", "exchange-paper", "bootstrap-default", "exchange-default", "limit"];
+    let (contest, _) = measured(bench, &ops, &[])?;
+    report.say(format!("ours: {SETUP}; the paper: below 10 ms on all of its six processors"));
+    let names = [
+        (ops[0], "Bootstrap, suite paper"),
+        (ops[1], "Key-Exchange, suite paper"),
+        (ops[2], "Bootstrap, suite default"),
+        (ops[3], "Key-Exchange, suite default"),
+        (ops[4], "limit: four X25519"),
+    ];
+    let costs = bars(&mut report, "Figure 5: Bootstrap and Key-Exchange", &contest, &names)?;
+    report.say(contest.quiet());
+    let [bootstrap, exchange, _, other, limit] = costs[..] else { return Ok(report) };
+    let claim = "Bootstrap and Key-Exchange of suite paper differ by less than 10 %: ratio";
+    report.shapes.push(Claim::below(claim, exchange / bootstrap, 1.10));
+    let claim = "X25519 is at least 90 % of Bootstrap: share";
+    report.shapes.push(Claim::above(claim, limit / bootstrap, 0.90));
+    let claim = "the slower exchange is below the paper's 10 ms: ms";
+    report.shapes.push(Claim::below(claim, other.max(exchange) / 1e3, 10.0));
+    Ok(report)
+}
+
+/// Figure 6.
+///
+/// # Errors
+/// A raw line that cannot be written.
+pub fn figure_6(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report { about_speed: true, ..Report::default() };
+    let ours = ["exchange-paper", "exchange-default"];
+    let theirs = ["tls-p256", "tls-ed25519", "wireguard"];
+    let (contest, absent) = measured(bench, &ours, &theirs)?;
+    report.say(format!("ours: {SETUP}"));
+    report.say(
+        "the paper's 4-way handshake, EAP-TLS and Dragonfly are those of iwd, which is not here:",
+    );
+    report.say(
+        "TLS 1.3 with certificates on both sides stands for EAP-TLS, in another library and curve",
+    );
+    let mut names =
+        vec![(ours[0], "Key-Exchange, suite paper"), (ours[1], "Key-Exchange, suite default")];
+    let here = absent.is_none();
+    report.absent.extend(absent);
+    report.absent.push("iwd: SAE, EAP-TLS and the 4-way handshake have no harness here".into());
+    if here {
+        names.push((theirs[0], "TLS 1.3, P-256, mutual (rustls)"));
+        names.push((theirs[1], "TLS 1.3, Ed25519, mutual (rustls)"));
+        names.push((theirs[2], "WireGuard's handshake (boringtun)"));
+    }
+    let costs = bars(&mut report, "Figure 6: key exchanges of others", &contest, &names)?;
+    report.say(contest.quiet());
+    if let [_, exchange, p256, ed25519, wireguard] = costs[..] {
+        for (name, cost) in
+            [("TLS, P-256", p256), ("TLS, Ed25519", ed25519), ("WireGuard's", wireguard)]
+        {
+            let claim = format!("Key-Exchange costs less than {name}: ratio");
+            report.shapes.push(Claim::below(claim, exchange / cost, 1.0));
+        }
+        let claim = "E-S3: the paper's ten times holds for its libraries alone; TLS, P-256: ratio";
+        report.shapes.push(Claim::below(claim, p256 / exchange, 10.0));
+    }
+    Ok(report)
+}

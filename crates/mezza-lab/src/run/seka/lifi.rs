@@ -1,0 +1,265 @@
+//! Table 4 and figures 8 to 10 need the paper's LiFi hardware. What stands here is a simulated link with its
+//! figures: 9 Mbit/s, time divided into slots of 1.5 ms that both directions take in turn. Frames are sealed
+//! and opened for real; time is virtual.
+
+use anyhow::{Context as _, Result};
+use mezza_seka::limits::FRAMES_PER_SUBKEY;
+use mezza_seka::wire::{DATA_OVERHEAD_BYTES, Ke1, Ke2, Ke3};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+use crate::bench::Bench;
+use crate::clock::{quantile, sort};
+use crate::ours::seka::frame_cost_us;
+use crate::plot::Plot;
+use crate::run::experiment::Report;
+use crate::shape::Claim;
+
+/// Bits of the link in a microsecond.
+const BITS_PER_US: f64 = 9.0;
+/// A slot, and the pause between two slots of one direction, us.
+const SLOT_US: f64 = 1_500.0;
+/// Headers of Ethernet and of the carrier on such a link, bytes.
+const CARRIER_BYTES: f64 = 16.0;
+/// An echo request of `ping`, with its Ethernet header, bytes.
+const PING_BYTES: f64 = 98.0;
+/// A packet of the paper's flow of 1 Mbit/s.
+const FLOW_BYTES: f64 = 600.0;
+/// Subkeys of a session in the paper's flow.
+const SUBKEYS: u32 = 10;
+/// What every page says.
+const LABEL: &str =
+    "SIMULATED: no LiFi was measured; a TDMA link of 9 Mbit/s, slots of 1.5 ms in turn";
+
+/// What is done to each frame.
+#[derive(Clone, Copy, PartialEq)]
+enum Scenario {
+    Reference,
+    Encryption,
+}
+
+impl Scenario {
+    const ALL: [(Self, &'static str); 2] =
+        [(Self::Encryption, "encryption"), (Self::Reference, "reference")];
+
+    /// Bytes on the link for a frame, and the time for sealing and opening it, us.
+    fn cost(self, bytes: f64, crypto_us: f64) -> (f64, f64) {
+        match self {
+            Self::Reference => (bytes + CARRIER_BYTES, 0.0),
+            Self::Encryption => (bytes + CARRIER_BYTES + DATA_OVERHEAD_BYTES as f64, crypto_us),
+        }
+    }
+}
+
+/// One direction: when its slots are, and until when its queue is busy.
+struct Direction {
+    offset_us: f64,
+    free_us: f64,
+}
+
+impl Direction {
+    /// When a frame that is ready at `now` has arrived. It fits into the rest of a slot or waits.
+    fn send(&mut self, now: f64, bytes: f64) -> f64 {
+        let takes = bytes * 8.0 / BITS_PER_US;
+        let mut at = now.max(self.free_us);
+        let since = (at - self.offset_us).rem_euclid(2.0 * SLOT_US);
+        if since + takes > SLOT_US {
+            at += 2.0 * SLOT_US - since;
+        }
+        self.free_us = at + takes;
+        self.free_us
+    }
+}
+
+/// Both directions, and frames of an exchange that will be ready later.
+struct Link {
+    down: Direction,
+    up: Direction,
+    /// When, and which of the three.
+    exchange: Option<(f64, usize)>,
+    rng: ChaCha20Rng,
+}
+
+/// The frames of an exchange: bytes, and whether they go down.
+const EXCHANGE: [(usize, bool); 3] = [(Ke1::BYTES, true), (Ke2::BYTES, false), (Ke3::BYTES, true)];
+
+impl Link {
+    fn new(seed: u64) -> Self {
+        let direction = |offset_us| Direction { offset_us, free_us: 0.0 };
+        let rng = ChaCha20Rng::seed_from_u64(seed);
+        Self { down: direction(0.0), up: direction(SLOT_US), exchange: None, rng }
+    }
+
+    fn way(&mut self, down: bool) -> &mut Direction {
+        if down { &mut self.down } else { &mut self.up }
+    }
+
+    /// When a frame that is ready at `now` has arrived. Frames of an exchange that were ready before it
+    /// go before it.
+    fn send(&mut self, down: bool, now: f64, bytes: f64) -> f64 {
+        while let Some((ready, step)) = self.exchange.take_if(|(ready, _)| *ready <= now) {
+            let (bytes, down) = EXCHANGE[step];
+            let arrived = self.way(down).send(ready, bytes as f64 + CARRIER_BYTES);
+            self.exchange = (step + 1 < EXCHANGE.len()).then_some((arrived, step + 1));
+        }
+        self.way(down).send(now, bytes)
+    }
+
+    /// Delay of an operating system before a frame is ready, us: up to 200.
+    fn delay(&mut self) -> f64 {
+        f64::from(self.rng.next_u32() % 200)
+    }
+}
+
+/// Round trips of echo requests, one every 10 ms, ms.
+fn round_trips(bench: &Bench, scenario: Scenario, crypto_us: f64) -> Vec<f64> {
+    let mut link = Link::new(bench.seed);
+    let (bytes, crypto) = scenario.cost(PING_BYTES, crypto_us);
+    let count = bench.profile.pick(1_000_u32, 100_000, 100_000);
+    let trip = |number: u32| {
+        let begun = f64::from(number) * 10_000.0 + f64::from(link.rng.next_u32() % 3_000);
+        let ready = begun + link.delay() + crypto;
+        let there = link.send(true, ready, bytes);
+        let answered = there + link.delay() + 2.0 * crypto;
+        (link.send(false, answered, bytes) + crypto - begun) / 1e3
+    };
+    (0..count).map(trip).collect()
+}
+
+/// Latencies of a flow of 1 Mbit/s in one direction, ms, and how many exchanges ran beside it. Frames of an
+/// exchange use the same link; no frame waits for a key.
+fn flow(bench: &Bench, scenario: Scenario, down: bool, crypto_us: f64) -> (Vec<f64>, u32) {
+    let mut link = Link::new(bench.seed + 1);
+    let (bytes, crypto) = scenario.cost(FLOW_BYTES, crypto_us);
+    let count = bench.profile.pick(5_000_u32, 750_000, 750_000);
+    let renews = SUBKEYS * FRAMES_PER_SUBKEY * 3 / 4;
+    let mut exchanges = 0;
+    let one = |number: u32| {
+        let begun = f64::from(number) * FLOW_BYTES * 8.0;
+        if scenario == Scenario::Encryption && number > 0 && number % renews == 0 {
+            exchanges += 1;
+            link.exchange = Some((begun, 0));
+        }
+        let ready = begun + link.delay() + crypto;
+        (link.send(down, ready, bytes) + crypto - begun) / 1e3
+    };
+    ((0..count).map(one).collect(), exchanges)
+}
+
+/// Median, standard deviation, least and greatest.
+fn row(values: &[f64]) -> [f64; 4] {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
+    let sorted = sort(values.to_vec());
+    [quantile(&sorted, 0.5), variance.sqrt(), quantile(&sorted, 0.0), quantile(&sorted, 1.0)]
+}
+
+fn crypto_us(report: &mut Report, bytes: f64) -> Result<f64> {
+    report.say(LABEL);
+    let us = frame_cost_us(bytes as usize)?;
+    report.say(format!("a frame of {bytes} bytes is sealed and opened in {us:.2} us here"));
+    Ok(us / 2.0)
+}
+
+/// Table 4.
+///
+/// # Errors
+/// A pairing that does not come about.
+pub fn table_4(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report::default();
+    report.say("the paper, ms: reference 3.91 +- 0.22 (2.52 to 13.2), encryption 3.92 +- 0.44 (2.55 to 14.6)");
+    let crypto = crypto_us(&mut report, PING_BYTES)?;
+    report.say(format!(
+        "  {:<12}{:>9}{:>9}{:>9}{:>9}   ms, round trip",
+        "", "median", "sd", "min", "max"
+    ));
+    let mut medians = Vec::new();
+    for (scenario, name) in Scenario::ALL {
+        let [median, deviation, least, most] = row(&round_trips(bench, scenario, crypto));
+        report.say(format!("  {name:<12}{median:>9.2}{deviation:>9.2}{least:>9.2}{most:>9.2}"));
+        bench.note_count("simulated", name, "ms", median)?;
+        medians.push(median);
+    }
+    let claim = "encryption adds less than 0.1 ms to the median round trip: ms";
+    report.shapes.push(Claim::below(claim, (medians[0] - medians[1]).abs(), 0.1));
+    Ok(report)
+}
+
+/// Figure 10.
+///
+/// # Errors
+/// A pairing that does not come about.
+pub fn figure_10(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report::default();
+    let crypto = crypto_us(&mut report, PING_BYTES)?;
+    let mut plot = Plot::new("Figure 10: round trips, simulated", ["ms", "share of packets, %"]);
+    let mut all = Vec::new();
+    for (scenario, name) in Scenario::ALL {
+        let trips = round_trips(bench, scenario, crypto);
+        let share = |bin: u32| {
+            let low = f64::from(bin) * 0.25;
+            let inside = trips.iter().filter(|ms| (low..low + 0.25).contains(*ms)).count();
+            [low, 100.0 * inside as f64 / trips.len() as f64]
+        };
+        plot.curve(name, (0..40).map(share));
+        let sorted = sort(trips);
+        report.say(format!(
+            "  {name:<12} 1 % {:.2}, median {:.2}, 99 % {:.2} ms",
+            quantile(&sorted, 0.01),
+            quantile(&sorted, 0.5),
+            quantile(&sorted, 0.99)
+        ));
+        all.push(sorted);
+    }
+    report.plot = Some(plot);
+    let claim = "the 99th percentiles differ by less than a slot: ms";
+    let gap = (quantile(&all[0], 0.99) - quantile(&all[1], 0.99)).abs();
+    report.shapes.push(Claim::below(claim, gap, SLOT_US / 1e3));
+    Ok(report)
+}
+
+fn figure(bench: &mut Bench, title: &'static str, down: bool) -> Result<Report> {
+    let mut report = Report::default();
+    let crypto = crypto_us(&mut report, FLOW_BYTES)?;
+    let mut plot = Plot::new(title, ["minute", "one way, ms: mean of each minute"]);
+    let mut rows = Vec::new();
+    for (scenario, name) in Scenario::ALL {
+        let (values, exchanges) = flow(bench, scenario, down, crypto);
+        let minute = (60.0 * 1e6 / (FLOW_BYTES * 8.0)) as usize;
+        let means = values.chunks(minute).map(|part| part.iter().sum::<f64>() / part.len() as f64);
+        plot.curve(name, (0_u32..).zip(means).map(|(at, ms)| [f64::from(at), ms]));
+        let found = row(&values);
+        let [median, deviation, least, most] = found;
+        report.say(format!(
+            "  {name:<12} median {median:.2}, sd {deviation:.2}, {least:.2} to {most:.2} ms; {exchanges} exchanges"
+        ));
+        bench.note_count("simulated", name, "ms", median)?;
+        rows.push((found, exchanges));
+    }
+    report.plot = Some(plot);
+    let [(ours, exchanges), (reference, _)] = <[_; 2]>::try_from(rows).ok().context("two rows")?;
+    let claim = "encryption adds less than 0.2 ms to the median: ms";
+    report.shapes.push(Claim::below(claim, (ours[0] - reference[0]).abs(), 0.2));
+    let claim = "an exchange makes no spike: greatest latency with / without";
+    report.shapes.push(Claim::below(claim, ours[3] / reference[3], 1.5));
+    if bench.profile.pick(false, true, true) {
+        report.shapes.push(Claim::above("exchanges during the flow", f64::from(exchanges), 0.0));
+    }
+    Ok(report)
+}
+
+/// Figure 8.
+///
+/// # Errors
+/// A pairing that does not come about.
+pub fn figure_8(bench: &mut Bench) -> Result<Report> {
+    figure(bench, "Figure 8: latency of the downlink, simulated", true)
+}
+
+/// Figure 9.
+///
+/// # Errors
+/// A pairing that does not come about.
+pub fn figure_9(bench: &mut Bench) -> Result<Report> {
+    figure(bench, "Figure 9: latency of the uplink, simulated", false)
+}

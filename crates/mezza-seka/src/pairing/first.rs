@@ -1,0 +1,114 @@
+//! The first state, the first exchange under it, and how a pairing ends.
+
+use alloc::boxed::Box;
+
+use mezza_core::{CryptoRng, EphemeralKey, Machine, Time, Timers};
+
+use super::{Pairing, PairingFailure, PairingOutput, Step};
+use crate::keys::{CanonicalPoint, LinkId, LinkPair, LinkRole, LinkState};
+use crate::peer::{Peer, PeerEvent, PeerInput, PeerOutput};
+use crate::record::{PeerAddress, PeerRecord};
+use crate::suite::{ExchangeView, LinkSuite};
+
+impl<S: LinkSuite> Pairing<S> {
+    fn pair(&self, peer: LinkId) -> LinkPair {
+        LinkPair::of(self.role, self.settings.own, peer)
+    }
+
+    /// The first state; a secret of zero ends the window (SEKA-4).
+    pub(super) fn first_state(
+        &mut self,
+        ephemeral: EphemeralKey,
+        (m1, m2): (&CanonicalPoint, &CanonicalPoint),
+    ) -> Option<LinkState> {
+        let (peer, _) = self.peer?;
+        let pair = self.pair(peer);
+        let their = if self.role == LinkRole::Initiator { m2 } else { m1 };
+        let Ok(shared) = ephemeral.dh::<S::Backend>(their.public()) else {
+            self.fail(PairingFailure::LowOrder);
+            return None;
+        };
+        let view = ExchangeView { pair: &pair, session_id: &self.session_id, m1, m2 };
+        Some(S::bootstrap(&shared, &view))
+    }
+
+    /// The first exchange, under the first state.
+    pub(super) fn exchange(&mut self, state: LinkState, now: Time, rng: &mut dyn CryptoRng) {
+        let Some((id, _)) = self.peer else { return };
+        let record = PeerRecord {
+            role: self.role,
+            suite: S::NUMBER,
+            accepted: false,
+            compared: self.settings.sas,
+            own: self.settings.own,
+            peer: id,
+            current: state,
+            pending: None,
+            current_born: -1,
+            pending_born: -1,
+            attempt_next: 0,
+            attempt_seen: -1,
+            rekeys: 0,
+            created_ms: self.wall_ms,
+            accepted_ms: 0,
+            address: PeerAddress::default(),
+            name: self.settings.name.clone(),
+            link: self.settings.link,
+        };
+        let key = self.store_key.duplicate();
+        let mut peer = Box::new(Peer::new(record, key, self.settings.peer_settings, now));
+        let _ = peer.handle(PeerInput::Wall(self.wall_ms), now, rng);
+        if self.role == LinkRole::Initiator {
+            let _ = peer.handle(PeerInput::Rekey, now, rng);
+        }
+        self.step = Step::Exchanging(peer);
+        self.drain_peer();
+    }
+
+    /// Passes on what the peer wants, and notices the end of the first exchange.
+    pub(super) fn drain_peer(&mut self) {
+        let (Step::Exchanging(peer) | Step::Over(Some(peer))) = &mut self.step else { return };
+        let address = self.peer.map(|(_, address)| address);
+        let mut ended = None;
+        while let Some(output) = peer.poll() {
+            match output {
+                PeerOutput::Send(frame) => {
+                    self.outputs.push_back(PairingOutput::Send { to: address, frame });
+                }
+                PeerOutput::Tell(PeerEvent::Accepted(_)) => ended = Some(PairingOutput::Done),
+                PeerOutput::Tell(PeerEvent::StoreFailed) => {
+                    ended = Some(PairingOutput::Failed(PairingFailure::Store));
+                }
+                other => self.outputs.push_back(PairingOutput::Peer(other)),
+            }
+        }
+        match ended {
+            Some(PairingOutput::Failed(failure)) => self.fail(failure),
+            Some(done) => self.finish(done),
+            None => {}
+        }
+    }
+
+    pub(super) fn finish(&mut self, done: PairingOutput) {
+        match core::mem::replace(&mut self.step, Step::Over(None)) {
+            Step::Exchanging(peer) => {
+                self.timers = Timers::default();
+                self.step = Step::Over(Some(peer));
+                self.outputs.push_back(done);
+            }
+            // A peer that is up already exchanges keys once more while we still answer.
+            other => self.step = other,
+        }
+    }
+
+    /// Ends the window. What was not sent yet is not sent.
+    pub(super) fn fail(&mut self, failure: PairingFailure) {
+        if matches!(self.step, Step::Over(_)) {
+            return;
+        }
+        self.step = Step::Over(None);
+        self.timers = Timers::default();
+        self.outputs.clear();
+        self.outputs.push_back(PairingOutput::Failed(failure));
+    }
+}

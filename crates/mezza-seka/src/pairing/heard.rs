@@ -1,0 +1,196 @@
+//! Frames that a pairing hears: how many are looked at, whose they are, and what an ask or an answer
+//! means with digits and without.
+
+use mezza_core::{CryptoRng, EphemeralKey, Machine, Time};
+
+use super::{Pairing, PairingFailure, PairingOutput, PairingTimer, Step};
+use crate::error::LinkError;
+use crate::keys::{LinkId, LinkRole};
+use crate::limits::PAIRING_FRAMES_PER_SECOND;
+use crate::peer::PeerInput;
+use crate::record::PeerAddress;
+use crate::suite::LinkSuite;
+use crate::wire::{B1, B2, Ke1, S1, S2, S3, is_pairing, kind_of, names_of};
+
+impl<S: LinkSuite> Pairing<S> {
+    /// Frames of pairing and of the first exchange, in this order of questions: how many, whose, which.
+    pub(super) fn heard(
+        &mut self,
+        frame: &[u8],
+        (from, on_link): (PeerAddress, bool),
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), LinkError> {
+        let kind = kind_of(frame).ok_or(LinkError::Refused)?;
+        if !is_pairing(kind) {
+            return self.heard_exchange(kind, frame, from, (now, rng));
+        }
+        if !self.may_look(now) {
+            return Err(LinkError::Busy);
+        }
+        let of_sas = (S1::KIND..=S3::KIND).contains(&kind);
+        // SEKA-34, SEKA-36.
+        if of_sas != self.settings.sas || (!of_sas && !on_link) || (of_sas && !S::COMPLETE) {
+            return Err(LinkError::Refused);
+        }
+        let (sender, meant) = names_of(frame).ok_or(LinkError::Refused)?;
+        if meant.is_some_and(|meant| meant != self.settings.own) {
+            return Err(LinkError::Refused);
+        }
+        if self.settings.peer.is_some_and(|peer| peer != sender) {
+            return Err(LinkError::Refused);
+        }
+        // From here on the frame counts, whatever becomes of it.
+        self.look(now);
+        if sender == self.settings.own {
+            self.fail(PairingFailure::OwnName);
+            return Ok(());
+        }
+        let _ = match kind {
+            B1::KIND => self.heard_b1(frame, (sender, from)),
+            B2::KIND => self.heard_b2(frame, (sender, from), now),
+            S1::KIND => self.heard_s1(frame, (sender, from)),
+            S2::KIND => self.heard_s2(frame, (sender, from), now),
+            _ => self.heard_s3(frame, (sender, from)),
+        };
+        Ok(())
+    }
+
+    /// Frames of the first exchange go to the peer, with where they came from.
+    fn heard_exchange(
+        &mut self,
+        kind: u8,
+        frame: &[u8],
+        from: PeerAddress,
+        (now, rng): (Time, &mut dyn CryptoRng),
+    ) -> Result<(), LinkError> {
+        let sender = names_of(frame).map(|(sender, _)| sender);
+        if self.peer.map(|(peer, _)| peer) != sender {
+            return Err(LinkError::Refused);
+        }
+        match &mut self.step {
+            Step::Comparing { early, .. } if kind == Ke1::KIND && frame.len() == Ke1::BYTES => {
+                *early = Some(frame.to_vec());
+                Ok(())
+            }
+            Step::Exchanging(peer) | Step::Over(Some(peer)) => {
+                peer.handle(PeerInput::Datagram(frame.to_vec()), now, rng)?;
+                if let Some((_, address)) = &mut self.peer {
+                    *address = from;
+                }
+                self.drain_peer();
+                Ok(())
+            }
+            _ => Err(LinkError::Refused),
+        }
+    }
+
+    /// SEKA-37: whether one more frame is looked at in this second.
+    fn may_look(&self, now: Time) -> bool {
+        let (since, count) = self.looked;
+        now.since_ms(since) >= Time::SECOND_MS || count < PAIRING_FRAMES_PER_SECOND
+    }
+
+    fn look(&mut self, now: Time) {
+        if now.since_ms(self.looked.0) >= Time::SECOND_MS {
+            self.looked = (now, 0);
+        }
+        self.looked.1 += 1;
+    }
+
+    /// The device that a frame comes from: the first one, or a conflict (SEKA-33).
+    fn meet(&mut self, sender: LinkId, from: PeerAddress) -> bool {
+        if self.settings.known.contains(&sender) {
+            self.fail(PairingFailure::Known(sender));
+            return false;
+        }
+        match self.peer {
+            None => {
+                self.peer = Some((sender, from));
+                self.outputs.push_back(PairingOutput::Found(sender));
+                true
+            }
+            Some((peer, _)) if peer == sender => true,
+            Some(_) => {
+                self.fail(PairingFailure::Conflict);
+                false
+            }
+        }
+    }
+
+    /// Whether a B1 or S1 of `sender` makes us the responder: while we listen, or when both speak at
+    /// once and our name is the greater one.
+    fn yields_to(&self, sender: LinkId) -> bool {
+        if self.settings.role == Some(LinkRole::Initiator) {
+            return false;
+        }
+        match self.step {
+            Step::Listening => true,
+            Step::Asking(_) => {
+                self.settings.role == Some(LinkRole::Responder) || self.settings.own > sender
+            }
+            _ => false,
+        }
+    }
+
+    /// B1 or S1: the device asks. We answer it, or it yields to us, or there are two of them.
+    pub(super) fn heard_ask(&mut self, frame: &[u8], (sender, from): (LinkId, PeerAddress)) {
+        if !self.meet(sender, from) {
+            return;
+        }
+        if self.yields_to(sender) {
+            return self.become_responder(frame);
+        }
+        match &self.step {
+            // The same once more gets the same answer.
+            Step::Exchanging(_) | Step::Answering(_) | Step::Comparing { .. }
+                if self.first == frame =>
+            {
+                let frame = self.second.clone();
+                self.outputs.push_back(PairingOutput::Send { to: Some(from), frame });
+            }
+            Step::Choosing(first) if first == frame => {}
+            // It spoke before it heard us, and will answer.
+            Step::Listening | Step::Asking(_) | Step::Settling { .. } | Step::Over(_) => {}
+            _ => self.fail(PairingFailure::Conflict),
+        }
+    }
+
+    /// B2 or S2, an answer: the first one gives back the key that was asked with; the same once more is
+    /// nothing new, and any other one is a conflict.
+    pub(super) fn heard_answer(
+        &mut self,
+        frame: &[u8],
+        (sender, from): (LinkId, PeerAddress),
+    ) -> Option<EphemeralKey> {
+        if !matches!(self.step, Step::Asking(_)) {
+            let answered = matches!(
+                self.step,
+                Step::Settling { .. } | Step::Comparing { .. } | Step::Exchanging(_)
+            );
+            if answered && self.second != frame {
+                self.fail(PairingFailure::Conflict);
+            }
+            return None;
+        }
+        if !self.meet(sender, from) {
+            return None;
+        }
+        let Step::Asking(ephemeral) = core::mem::replace(&mut self.step, Step::Listening) else {
+            return None;
+        };
+        self.peer = Some((sender, from));
+        self.second = frame.to_vec();
+        Some(ephemeral)
+    }
+
+    fn become_responder(&mut self, frame: &[u8]) {
+        self.role = LinkRole::Responder;
+        for timer in [PairingTimer::Speak, PairingTimer::Ask] {
+            self.timers.set(timer, None);
+        }
+        self.first = frame.to_vec();
+        self.step = Step::Choosing(frame.to_vec());
+        self.outputs.push_back(PairingOutput::Want);
+    }
+}

@@ -1,0 +1,70 @@
+//! Answers of the disk, and the second slot, which gets what the first one has (SEKA-23, SEKA-24).
+
+use alloc::boxed::Box;
+
+use mezza_core::{CryptoRng, Time};
+
+use super::staged::Stage;
+use super::{Peer, PeerEvent, PeerOutput, PeerTimer};
+use crate::error::LinkError;
+use crate::keys::LinkRole;
+use crate::limits::{FLUSH_MS, FLUSH_RETRY_MS};
+use crate::suite::LinkSuite;
+
+impl<S: LinkSuite> Peer<S> {
+    /// Both slots shall hold the record: `copies` writes are missing.
+    pub(super) fn flush_soon(&mut self, copies: u8, now: Time) {
+        self.flushes = copies;
+        self.timers.set(PeerTimer::Flush, Some(now.plus_ms(FLUSH_MS)));
+    }
+
+    /// Writes the record into the older slot once more, unless a newer one is on its way there.
+    pub(super) fn flush(&mut self, rng: &mut dyn CryptoRng) {
+        if self.flushes == 0 || self.flush_out.is_some() || self.stage.writes() {
+            return;
+        }
+        self.seq += 1;
+        let sealed = Box::new(self.record.seal(&self.store_key, self.seq, rng));
+        self.flush_out = Some(self.seq);
+        self.outputs.push_back(PeerOutput::Store { seq: self.seq, sealed });
+    }
+
+    pub(super) fn stored(
+        &mut self,
+        seq: u64,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), LinkError> {
+        if self.flush_out == Some(seq) {
+            self.flush_out = None;
+            self.flushes = self.flushes.saturating_sub(1);
+            self.flush(rng);
+            return Ok(());
+        }
+        if self.stage.write() != Some(seq) {
+            return Err(LinkError::Unknown);
+        }
+        self.commit(now);
+        // One slot has it; the other still holds what was before.
+        self.flush_soon(1, now);
+        Ok(())
+    }
+
+    pub(super) fn store_failed(&mut self, seq: u64, now: Time) -> Result<(), LinkError> {
+        if self.flush_out == Some(seq) {
+            self.flush_out = None;
+        } else if self.stage.write() == Some(seq) {
+            // The bytes may be on the disk: the slot is written again with what is true.
+            self.stage = Stage::Idle;
+            self.flushes = 2;
+            if self.record.role == LinkRole::Initiator {
+                self.retry(now);
+            }
+        } else {
+            return Err(LinkError::Unknown);
+        }
+        self.timers.set(PeerTimer::Flush, Some(now.plus_ms(FLUSH_RETRY_MS)));
+        self.tell(PeerEvent::StoreFailed);
+        Ok(())
+    }
+}

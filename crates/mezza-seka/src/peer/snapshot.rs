@@ -1,0 +1,70 @@
+//! The whole state of a peer, for tests.
+
+use mezza_core::{Snapshot, Writer};
+
+use super::Peer;
+use crate::suite::LinkSuite;
+
+impl<S: LinkSuite> Snapshot for Peer<S> {
+    fn snapshot_into(&self, w: &mut Writer) {
+        let Self { settings, store_key, record, seq, flushes, flush_out, current, pending, .. } =
+            self;
+        let Self {
+            ephemeral,
+            stage,
+            reserved,
+            owed,
+            session_id,
+            begun,
+            backoff_ms,
+            unanswered,
+            ..
+        } = self;
+        let Self { nudged, nudging, confirming, answered, sessions, recognition, budget, .. } =
+            self;
+        let Self { used, wall_ms, timers, outputs, .. } = self;
+        let parts: [&dyn ErasedSnapshot; 26] = [
+            settings,
+            store_key,
+            record,
+            seq,
+            flushes,
+            flush_out,
+            current,
+            pending,
+            ephemeral,
+            stage,
+            reserved,
+            owed,
+            session_id,
+            begun,
+            backoff_ms,
+            unanswered,
+            nudged,
+            nudging,
+            confirming,
+            answered,
+            sessions,
+            recognition,
+            budget,
+            used,
+            wall_ms,
+            &outputs.len(),
+        ];
+        for part in parts {
+            part.erased(w);
+        }
+        timers.next().snapshot_into(w);
+    }
+}
+
+/// Parts of unlike types in one list.
+trait ErasedSnapshot {
+    fn erased(&self, w: &mut Writer);
+}
+
+impl<T: Snapshot> ErasedSnapshot for T {
+    fn erased(&self, w: &mut Writer) {
+        self.snapshot_into(w);
+    }
+}

@@ -1,0 +1,94 @@
+//! What traffic asks of a peer: which session is used, when it is renewed, when it ends.
+
+use alloc::boxed::Box;
+
+use mezza_core::{CryptoRng, Time};
+
+use super::staged::Stage;
+use super::{Peer, PeerEvent, PeerOutput, PeerTimer};
+use crate::keys::LinkRole;
+use crate::limits::{NUDGE_MS, OVERDUE_MS, PACKETS_MAX};
+use crate::session::LinkSession;
+use crate::suite::LinkSuite;
+
+impl<S: LinkSuite> Peer<S> {
+    /// A session that both sides have accepted, or that this side may.
+    pub(super) fn install(&mut self, session: LinkSession, now: Time) {
+        if let Some(gone) = self.sessions.install(session.attempt(), now) {
+            self.outputs.push_back(PeerOutput::Retire(gone));
+        }
+        self.outputs.push_back(PeerOutput::Install(Box::new(session)));
+        self.timers.set(PeerTimer::Session, self.sessions.next_end());
+    }
+
+    /// Sends under a session from now on.
+    pub(super) fn use_session(&mut self, attempt: u32, now: Time) {
+        self.sessions.switch(attempt, now);
+        self.used = (0, 0);
+        self.outputs.push_back(PeerOutput::Use(attempt));
+        let at = |ms| Some(now.plus_ms(ms));
+        self.timers.set(PeerTimer::Session, self.sessions.next_end());
+        self.timers.set(PeerTimer::Rekey, at(self.settings.rekey_ms));
+        self.timers.set(PeerTimer::Overdue, at(OVERDUE_MS.max(self.settings.rekey_ms)));
+        self.timers.set(PeerTimer::Heal, at(self.settings.heal_ms));
+        self.timers.set(PeerTimer::Nudge, None);
+        self.nudging = false;
+    }
+
+    /// Packet numbers of the present session: three quarters of them ask for the next one.
+    pub(super) fn heard_used(
+        &mut self,
+        (sent, received): (u32, u32),
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) {
+        if received > self.used.1 {
+            self.verified(now);
+        }
+        self.used = (sent, received);
+        let limit = u64::from(self.settings.subkeys.min(PACKETS_MAX >> 16)) << 16;
+        let most = u64::from(match self.record.role {
+            LinkRole::Initiator => sent.max(received),
+            LinkRole::Responder => sent,
+        });
+        if most * 4 >= limit * 3 && !self.is_renewing() {
+            self.need(now, rng);
+        }
+    }
+
+    /// Whether an exchange is under way whose session will follow the present one.
+    pub(super) fn is_renewing(&self) -> bool {
+        let nudges = self.record.role == LinkRole::Responder;
+        !matches!(self.stage, Stage::Idle)
+            || self.confirming.is_some()
+            || self.owed
+            || (nudges && self.nudging)
+    }
+
+    /// The session is old: it is renewed if frames flowed, else left to end.
+    pub(super) fn rekey_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let (sent, received) = self.used;
+        // A responder's keep-alives are no traffic.
+        if sent > 0 || received > 1 {
+            self.need(now, rng);
+        } else {
+            // Looked at again, in case frames begin to flow.
+            self.timers.set(PeerTimer::Rekey, Some(now.plus_ms(NUDGE_MS * 10)));
+        }
+    }
+
+    pub(super) fn sessions_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let had = self.sessions.sending().is_some();
+        for gone in self.sessions.expire(now) {
+            self.outputs.push_back(PeerOutput::Retire(gone));
+        }
+        self.timers.set(PeerTimer::Session, self.sessions.next_end());
+        if had && self.sessions.sending().is_none() {
+            for timer in [PeerTimer::Rekey, PeerTimer::Overdue] {
+                self.timers.set(timer, None);
+            }
+            self.tell(PeerEvent::Ended);
+            let _ = rng;
+        }
+    }
+}
