@@ -45,7 +45,7 @@ fn hmac(key: &[u8], parts: &[&[u8]]) -> [u8; 64] {
 }
 
 /// A tag of suite `default` under a state.
-pub fn tag(state: &[u8; 32], label: &[u8; 8], parts: &[&[u8]]) -> [u8; 16] {
+pub fn tag(state: &[u8; 32], label: [u8; 8], parts: &[&[u8]]) -> [u8; 16] {
     let key = hmac(state, &[b"seka1 mac"]);
     let all: Vec<&[u8]> = [&label[..]].into_iter().chain(parts.iter().copied()).collect();
     *hmac(&key[..32], &all).first_chunk().expect("16 of 64")
@@ -79,7 +79,7 @@ fn tagged(side: &Side<Default>, point: &[u8; 32], session_id: [u8; 16], attempt:
         m1: CanonicalPoint::check(PublicKey(*point).0).expect("canonical"),
         tag: [0; 16],
     };
-    frame.tag = tag(side.peer.stolen_states().0, b"seka1-t1", &[&frame.encode()[..72]]);
+    frame.tag = tag(side.peer.stolen_states().0, *b"seka1-t1", &[&frame.encode()[..72]]);
     frame.encode()
 }
 
@@ -128,7 +128,7 @@ pub fn ke2(state: &[u8; 32], ke1: &[u8], scalar: &[u8; 32]) -> Vec<u8> {
     let mut frame =
         [&[1, 0x16, 2, 0, 0, 2, 0, ke1[39]], &ke1[14..20], &ke1[8..14], &ke1[20..40]].concat();
     frame.extend_from_slice(own.public().as_bytes());
-    let tag = tag(state, b"seka1-t2", &[&frame, &ke1[..72]]);
+    let tag = tag(state, *b"seka1-t2", &[&frame, &ke1[..72]]);
     frame.extend_from_slice(&tag);
     frame
 }

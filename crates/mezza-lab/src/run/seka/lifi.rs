@@ -1,6 +1,11 @@
-//! Table 4 and figures 8 to 10 need the paper's LiFi hardware. What stands here is a simulated link with its
+//! Table 4 and figures 8 to 10 need the paper's `LiFi` hardware. What stands here is a simulated link with its
 //! figures: 9 Mbit/s, time divided into slots of 1.5 ms that both directions take in turn. Frames are sealed
 //! and opened for real; time is virtual.
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "counts and times of a figure, far below 2^52 and never negative"
+)]
 
 use anyhow::{Context as _, Result};
 use mezza_seka::limits::FRAMES_PER_SUBKEY;
@@ -136,7 +141,7 @@ fn flow(bench: &Bench, scenario: Scenario, down: bool, crypto_us: f64) -> (Vec<f
     let mut exchanges = 0;
     let one = |number: u32| {
         let begun = f64::from(number) * FLOW_BYTES * 8.0;
-        if scenario == Scenario::Encryption && number > 0 && number % renews == 0 {
+        if scenario == Scenario::Encryption && number > 0 && number.is_multiple_of(renews) {
             exchanges += 1;
             link.exchange = Some((begun, 0));
         }

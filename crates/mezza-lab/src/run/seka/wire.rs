@@ -1,4 +1,9 @@
 //! Table 3 and figures 7 and 11: the tunnel between two network namespaces on one cable.
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "counts and times of a figure, far below 2^52 and never negative"
+)]
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -101,10 +106,10 @@ fn read(log: &str) -> Vec<(u64, f64)> {
         .collect()
 }
 
-fn latencies(
-    bench: &mut Bench,
-    report: &mut Report,
-) -> Result<Option<(Vec<(&'static str, Latencies)>, f64)>> {
+/// Latencies of each tunnel by its name, and how often ours renewed its keys.
+type AllLatencies = (Vec<(&'static str, Latencies)>, f64);
+
+fn latencies(bench: &mut Bench, report: &mut Report) -> Result<Option<AllLatencies>> {
     let Some(net) = net(bench, report, ONE_SUBKEY)? else { return Ok(None) };
     let seconds = bench.profile.pick(2, 20, 100);
     report.say(format!(

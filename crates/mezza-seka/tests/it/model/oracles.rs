@@ -236,14 +236,12 @@ impl<S: LinkSuite> Model<S> {
         }
         let repeats = self.driver == Driver::RepeatsTapes && written.is_none();
         let before = self.sessions.iter().rev().find(|session| session.party == party);
-        let tape = match before.map(|session| session.tape).filter(|_| repeats) {
-            Some(tape) => tape,
-            None => {
-                let scalar =
-                    written.unwrap_or_else(|| *Secret::<32>::random(self.dice.rng()).expose());
-                self.tape(scalar)
-            }
-        };
+        let repeated = before.map(|session| session.tape).filter(|_| repeats);
+        let tape = repeated.unwrap_or_else(|| {
+            let drawn = || *Secret::<32>::random(self.dice.rng()).expose();
+            let scalar = written.unwrap_or_else(drawn);
+            self.tape(scalar)
+        });
         if written.is_some() {
             self.tapes[tape].revealed = true;
         }
@@ -498,10 +496,10 @@ impl<S: LinkSuite> Model<S> {
         let end = frame.len() - 16;
         let parts: Vec<&[u8]> =
             [&frame[..end]].into_iter().chain(before.iter().map(Vec::as_slice)).collect();
-        let label: &[u8; 8] = match kind {
-            Ke1::KIND => b"seka1-t1",
-            Ke2::KIND => b"seka1-t2",
-            _ => b"seka1-t3",
+        let label = match kind {
+            Ke1::KIND => *b"seka1-t1",
+            Ke2::KIND => *b"seka1-t2",
+            _ => *b"seka1-t3",
         };
         let made = if guess { guessed::<S>(label, &parts) } else { tag(&state, label, &parts) };
         frame[end..].copy_from_slice(&made);
@@ -567,7 +565,7 @@ pub fn nobodys_state<S: LinkSuite>() -> LinkState {
 }
 
 /// A tag of the suite under a state that nobody has.
-fn guessed<S: LinkSuite>(label: &[u8; 8], parts: &[&[u8]]) -> [u8; 16] {
+fn guessed<S: LinkSuite>(label: [u8; 8], parts: &[&[u8]]) -> [u8; 16] {
     let place = TagPlace { sender: id(1), receiver: id(2), counter: 0 };
     let all: Vec<&[u8]> = [&label[..]].into_iter().chain(parts.iter().copied()).collect();
     S::Mac::new(&nobodys_state::<S>()).tag(&place, &all)

@@ -38,7 +38,9 @@ impl<'a> Game<'a> {
 
     fn play<S: LinkSuite>(&self, questions: &[Oracle]) -> Model<S> {
         let mut model = Model::new(self.start, self.driver, self.watched);
-        questions.iter().for_each(|oracle| model.ask(*oracle));
+        for oracle in questions {
+            model.ask(*oracle);
+        }
         model
     }
 
