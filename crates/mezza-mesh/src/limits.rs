@@ -20,7 +20,9 @@ pub const STREAM_BYTES_MAX: usize = 4_160;
 /// Most ids in one frame.
 pub const SHORTS_PER_FRAME: usize = 144;
 /// Links of a node.
-pub const LINKS_MAX: usize = 8;
+pub const LINKS_MAX: usize = 16;
+/// Streams of a node, of these.
+pub const STREAMS_MAX: usize = 8;
 /// Neighbours of one link.
 pub const NEIGHBOURS_MAX: usize = 64;
 /// Cells that were announced and are not here.
@@ -69,5 +71,9 @@ pub const OPEN_FIRST: u32 = 64;
 pub const OPEN_LATER: u32 = 1_024;
 /// Cells that a neighbour may draw a minute beside twice the live ones.
 pub const DRAWN_FIRST: u32 = 256;
+/// Cells that are owed on a link before neighbours who asked for more than their share are told to wait.
+pub const OWED_BUSY: u32 = 256;
+/// The shortest and the longest time that a busy device names, ms.
+pub const BUSY_MS: (u16, u16) = (100, 5_000);
 /// Cells that make a neighbour's announcements worth more room.
 pub const TRUSTED_AFTER: u32 = 8;

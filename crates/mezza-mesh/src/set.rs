@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 pub type Slot = u32;
 
 /// Parts that a set holds in place.
-const NEAR: usize = 4;
+const NEAR: usize = 2;
 /// Words that the columns may have: 32,768 slots.
 pub(crate) const WORDS_MAX: usize = 512;
 
@@ -19,7 +19,7 @@ pub struct WordMask {
     pub mask: u64,
 }
 
-/// A few slots, by words. Up to four words lie in place, and nothing is allocated for them.
+/// A few slots, by words. Up to two words lie in place, and nothing is allocated for them.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
     len: u32,

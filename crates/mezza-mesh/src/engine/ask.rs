@@ -65,14 +65,19 @@ impl Engine {
         if neighbour.ignored_until > now {
             return;
         }
-        let limit = if neighbour.gave < TRUSTED_AFTER { OPEN_FIRST } else { OPEN_LATER };
-        let limit = if self.settings.budgets { limit } else { MISSING_MAX as u32 };
-        let room =
-            limit.saturating_sub(neighbour.open).min(MISSING_MAX as u32 - self.missing_count);
+        let all = MISSING_MAX as u32 - self.missing_count;
+        let room = if self.settings.budgets {
+            let limit = if neighbour.gave < TRUSTED_AFTER { OPEN_FIRST } else { OPEN_LATER };
+            let (seat, rows) = (self.seat, table.rows());
+            let open =
+                |word| (rows.hot(seat, word)[MISSING] & rows.has(seat, word, from)).count_ones();
+            limit.saturating_sub(self.missing.words().map(open).sum()).min(all)
+        } else {
+            all
+        };
         let new = highest(new, room);
         table.rows_mut().hot_mut(self.seat, word)[MISSING] |= new;
         self.missing.set(word);
-        neighbour.open += new.count_ones();
         self.missing_count += new.count_ones();
         let link = &mut self.links[usize::from(neighbour.link)];
         let longest = self.settings.ask;
@@ -220,7 +225,6 @@ impl Engine {
             self.requests.pop_front();
             if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(request.of)) {
                 neighbour.answered(missing != 0, now);
-                neighbour.open = neighbour.open.saturating_sub(request.mask.count_ones());
             }
             if missing != 0 {
                 self.fail(request, missing, table);

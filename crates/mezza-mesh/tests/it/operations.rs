@@ -54,7 +54,9 @@ fn input(
 ) -> Input {
     let link = operations.below(3) as u32;
     match kind {
-        0 => up(link, [LinkKind::Cast, LinkKind::CastAll, LinkKind::Stream][operations.below(3)]),
+        0 => {
+            up(link, [LinkKind::Cast, LinkKind::StreamAlone, LinkKind::Stream][operations.below(3)])
+        }
         1 if operations.below(4) == 0 => Input::LinkDown { link },
         2 => {
             let off_ms = now + 1_000 * operations.below(200) as u64;
