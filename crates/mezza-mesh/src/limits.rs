@@ -37,15 +37,15 @@ pub const BEACON: u64 = SECOND;
 /// Time between two beacons when the clock is agreed and nothing is new.
 pub const BEACON_QUIET: u64 = 5 * SECOND;
 /// Least time between two announcements.
-pub const HAVE: u64 = 250 * MS;
+pub const HAVE: u64 = 200 * MS;
 /// Longest wait before asking, drawn at random.
-pub const ASK: u64 = 50 * MS;
+pub const ASK: u64 = 80 * MS;
 /// How long somebody else's request delays one's own.
 pub const HOLD: u64 = 300 * MS;
 /// How long an announcer has to give what was asked for.
 pub const PATIENCE: u64 = 1_500 * MS;
 /// How long requests are gathered before cells go out.
-pub const GATHER: u64 = 50 * MS;
+pub const GATHER: u64 = 5 * MS;
 /// A cell goes out on a link at most once in this time.
 pub const REPEAT: u64 = 200 * MS;
 /// How long a comparison of sets allows its answers.

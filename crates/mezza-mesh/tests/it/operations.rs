@@ -64,7 +64,7 @@ fn input(
         }
         3 => {
             let life = Life::ALL[operations.below(3)];
-            let tick = tick + operations.below(3) as u32;
+            let tick = tick.saturating_add(operations.below(3) as u32);
             let payload = payload(operations.below(2) as u8, tick, operations.byte());
             Input::Originate { ticket: 1, life, tick, payload }
         }

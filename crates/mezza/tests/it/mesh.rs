@@ -40,21 +40,18 @@ fn a_chain_of_eight_delivers_over_three_and_seven_hops_and_survives_a_crash() {
     let (_, near) = nodes[3].keygen();
     let (_, far) = nodes[7].keygen();
     let [near_listens, far_listens] = [nodes[3].listen(), nodes[7].listen()];
-    nodes[0].send(&near, "three hops", &[]);
-    near_listens.prints("three hops");
-    nodes[0].send(&far, "seven hops", &[]);
-    far_listens.prints("seven hops");
+    nodes[0].reaches(&near_listens, &near, "three hops", &[]);
+    nodes[0].reaches(&far_listens, &far, "seven hops", &[]);
     // What is larger than a datagram goes from stream to stream.
-    nodes[0].send(&near, "three hops by streams", &["--bucket", "3"]);
-    near_listens.prints("three hops by streams");
+    nodes[0].reaches(&near_listens, &near, "three hops by streams", &["--bucket", "3"]);
     // What is sent while a link of the chain is dead waits at its neighbour, and crosses when it lives.
-    let taken = |node: &MeshNode| node.status().and_then(|s| s["taken"].as_u64()).unwrap_or(0);
     nodes[2].kill();
+    let taken = |node: &MeshNode| node.status().and_then(|s| s["taken"].as_u64()).unwrap_or(0);
     let before = taken(&nodes[1]);
     nodes[0].send(&near, "past a crash", &[]);
     until("its neighbour has the cell", || taken(&nodes[1]) > before);
     nodes[2].start();
-    near_listens.prints("past a crash");
+    assert!(near_listens.hears("past a crash", Duration::from_secs(60)), "it crosses");
     let bundle = folder.path().join("b");
     let carried = nodes[0].run(&["mesh", "bundle", "export", bundle.to_str().unwrap()]);
     assert!(carried.status.success() && fs::read(bundle).unwrap().starts_with(b"MZB1"));
@@ -89,8 +86,7 @@ fn two_islands_ninety_seconds_apart_merge() {
     assert!(a.iter().all(|node| moved(node).abs() < 1_500), "good clocks stay");
     let (_, card) = b[3].keygen();
     let listens = b[3].listen();
-    a[0].send(&card, "across the bridge", &[]);
-    listens.prints("across the bridge");
+    a[0].reaches(&listens, &card, "across the bridge", &[]);
 }
 
 /// ```text
@@ -126,8 +122,7 @@ fn in_an_island_of_five_a_wrong_clock_is_moved_or_told() {
     assert!(text.contains("ahead of") && text.contains("--trust-neighbours"), "{text}");
     let (_, card) = nodes[3].keygen();
     let listens = nodes[3].listen();
-    nodes[0].send(&card, "to a clock four minutes slow", &[]);
-    listens.prints("to a clock four minutes slow");
+    nodes[0].reaches(&listens, &card, "to a clock four minutes slow", &[]);
 }
 
 /// ```text

@@ -1,10 +1,9 @@
-//! Nodes on Bluetooth LE alone: each has a virtual controller of Bumble, which is fetched from `PyPI`.
+//! Nodes on Bluetooth LE alone: each has a virtual controller of Bumble (`bumble.txt`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -12,36 +11,14 @@ use serde_json::Value;
 
 use super::node::{MeshNode, until};
 
-/// The version of Bumble that the tests were written against.
-const BUMBLE: &str = "bumble==0.0.236";
 /// How long its controllers may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A Python that has Bumble, made once; the reason if there is none.
-fn python() -> Result<&'static Path, &'static str> {
-    static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let made = MADE.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(BUMBLE.replace("==", "-"));
-        let python = folder.join("bin/python");
-        let has = |python: &Path| {
-            let run = Command::new(python).args(["-c", "import bumble.controller"]).output();
-            run.is_ok_and(|output| output.status.success())
-        };
-        if has(&python) {
-            return Ok(python);
-        }
-        let venv = Command::new("python3").args(["-m", "venv"]).arg(&folder).output();
-        if !venv.is_ok_and(|output| output.status.success()) {
-            return Err("no python3 with venv; apt install python3-venv".to_owned());
-        }
-        let pip = ["-m", "pip", "install", "--quiet", "--retries", "1", BUMBLE];
-        let fetched = Command::new(&python).args(pip).output();
-        if fetched.is_ok_and(|output| output.status.success()) && has(&python) {
-            return Ok(python);
-        }
-        Err(format!("{BUMBLE} is not to be had; pip install {BUMBLE} needs PyPI"))
-    });
-    made.as_deref().map_err(String::as_str)
+/// A Python that has Bumble: the one that `cargo xtask test` names, or that of the system.
+fn python() -> Option<PathBuf> {
+    let named = std::env::var_os("MEZZA_TEST_PYTHON").map_or("python3".into(), PathBuf::from);
+    let run = Command::new(&named).args(["-c", "import bumble.controller"]).output();
+    run.is_ok_and(|output| output.status.success()).then_some(named)
 }
 
 /// Virtual controllers, each behind a port.
@@ -54,12 +31,9 @@ struct Controllers {
 impl Controllers {
     /// `None`, with the reason, where there is no Bumble.
     fn start(mode: &str, count: usize) -> Option<Self> {
-        let python = match python() {
-            Ok(python) => python,
-            Err(reason) => {
-                println!("SKIPPED mesh over Bluetooth: {reason}");
-                return None;
-            }
+        let Some(python) = python() else {
+            println!("SKIPPED mesh over Bluetooth: no Python with Bumble; cargo xtask test installs it");
+            return None;
         };
         let free = (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
         let free: Vec<_> = free.collect();
@@ -126,8 +100,7 @@ fn two_processes_exchange_cells_over_ble_both_ways_in_one_contact() {
     for bucket in ["0", "3"] {
         for (from, to) in [(0, 1), (1, 0)] {
             let text = format!("{bucket} from {from}");
-            nodes[from].send(&cards[to], &text, &["--bucket", bucket]);
-            listeners[to].prints(&text);
+            nodes[from].reaches(&listeners[to], &cards[to], &text, &["--bucket", bucket]);
         }
     }
     assert_eq!(nodes.each_ref().map(neighbour), contacts, "all of it was one contact");

@@ -125,8 +125,8 @@ impl MeshNode {
         Listener::start(self.command(&words))
     }
 
-    /// Sends a text, and what the command said.
-    pub fn send(&self, card: &Path, text: &str, more: &[&str]) -> Output {
+    /// Sends a text once.
+    pub fn send(&self, card: &Path, text: &str, more: &[&str]) {
         let words = ["mesh", "send", "--wait", "accepted", "--card", card.to_str().unwrap()];
         let mut command = self.command(&[&words[..], more].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -134,7 +134,16 @@ impl MeshNode {
         child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         let sent = child.wait_with_output().unwrap();
         assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
-        sent
+    }
+
+    /// Sends until the listener prints the text, three times at most: a cell that is not heard within its
+    /// minute is lost, as one that is sent at the end of it.
+    pub fn reaches(&self, listener: &Listener, card: &Path, text: &str, more: &[&str]) {
+        let arrived = (0..3).any(|_| {
+            self.send(card, text, more);
+            listener.hears(text, PATIENCE / 3)
+        });
+        assert!(arrived, "{text} did not arrive");
     }
 }
 
@@ -163,17 +172,22 @@ impl Listener {
         Self { child, lines }
     }
 
-    /// Waits until it prints this line, whatever else it prints before.
-    pub fn prints(&self, text: &str) {
-        let end = Instant::now() + PATIENCE;
+    /// Whether it prints this line within the time, whatever else it prints before.
+    pub fn hears(&self, text: &str, within: Duration) -> bool {
+        let end = Instant::now() + within;
         loop {
             match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(line) if line.contains(text) => return,
+                Ok(line) if line.contains(text) => return true,
                 Ok(_) => (),
-                Err(RecvTimeoutError::Timeout) => panic!("{text} did not arrive"),
+                Err(RecvTimeoutError::Timeout) => return false,
                 Err(RecvTimeoutError::Disconnected) => panic!("the listener ended before {text}"),
             }
         }
+    }
+
+    /// Waits until it prints this line.
+    pub fn prints(&self, text: &str) {
+        assert!(self.hears(text, PATIENCE), "{text} did not arrive");
     }
 }
 
