@@ -159,9 +159,8 @@ pub fn has_venv() -> bool {
 fn python(target: &Path, scripts: &[&str]) -> Option<PathBuf> {
     let named = std::env::var_os("MEZZA_TEST_PYTHON").map(PathBuf::from);
     let all = [named, find(&["python3"]), Some(target.join("python/bin/python"))];
-    let runs = |python: &PathBuf, script| {
-        first_line(Command::new(python).args(["-c", script])).is_some()
-    };
+    let runs =
+        |python: &PathBuf, script| first_line(Command::new(python).args(["-c", script])).is_some();
     let works = |python: &PathBuf| scripts.iter().all(|script| runs(python, *script));
     all.into_iter().flatten().find(works)
 }

@@ -65,7 +65,8 @@ impl Engine {
         if neighbour.ignored_until > now {
             return;
         }
-        let room = self.room_for(from, neighbour.gave, table).min(MISSING_MAX as u32 - self.missing_count);
+        let room =
+            self.room_for(from, neighbour.gave, table).min(MISSING_MAX as u32 - self.missing_count);
         let new = highest(new, room);
         table.rows_mut().hot_mut(self.seat, word)[MISSING] |= new;
         self.missing.set(word);

@@ -75,7 +75,10 @@ impl Rows {
     #[inline]
     fn at(&self, seat: Seat, word: u32) -> usize {
         // The slice is asked afterwards, so that nothing is to be checked here.
-        (word as usize).wrapping_mul(self.seats).wrapping_add(seat as usize).wrapping_mul(self.stride)
+        (word as usize)
+            .wrapping_mul(self.seats)
+            .wrapping_add(seat as usize)
+            .wrapping_mul(self.stride)
     }
 
     /// Bytes of all columns.

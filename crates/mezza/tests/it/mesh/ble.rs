@@ -32,7 +32,9 @@ impl Controllers {
     /// `None`, with the reason, where there is no Bumble.
     fn start(mode: &str, count: usize) -> Option<Self> {
         let Some(python) = python() else {
-            println!("SKIPPED mesh over Bluetooth: no Python with Bumble; cargo xtask test installs it");
+            println!(
+                "SKIPPED mesh over Bluetooth: no Python with Bumble; cargo xtask test installs it"
+            );
             return None;
         };
         let free = (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
