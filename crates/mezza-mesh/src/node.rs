@@ -124,7 +124,7 @@ impl Node {
         let veil = (rng.next_u64() % (SECOND / 2)).cast_signed() - quarter;
         self.silent_until = now + silence;
         let (shortest, longest) = self.settings.name_life_s;
-        self.rename_at = now + between((shortest * SECOND, longest * SECOND), rng);
+        self.rename_at = self.silent_until + between((shortest * SECOND, longest * SECOND), rng);
         self.named_at = now;
         let quiet = (self.silent_until, if silence == 0 { 0 } else { self.silent_until + SHY });
         self.engine.rename(name, veil, quiet, &mut self.ids);
