@@ -144,7 +144,8 @@ pub struct ContactPatch {
 
 /// What changed in a conversation.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Changes {
+#[schema(as = Changes)]
+pub struct ChangesJson {
     /// The oldest first, at most 64.
     pub changes: Vec<ChangeJson>,
 }

@@ -40,8 +40,8 @@ async fn keep(
 
 /// What changed in a conversation.
 #[utoipa::path(get, path = "/v1/contacts/{id}/changes", params(("id" = String, Path, description = "The contact's number")),
-    responses((status = 200, body = json::Changes), (status = 404, body = json::Problem)))]
-async fn changes(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::Changes> {
+    responses((status = 200, body = json::ChangesJson), (status = 404, body = json::Problem)))]
+async fn changes(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::ChangesJson> {
     let id = contact_id(&id)?;
     web.node.ask(move |shell| shell.changes(id)).await.map(Json)
 }

@@ -72,7 +72,8 @@ async fn relay_here(State(web): State<Web>) -> ApiResult<json::RelayHere> {
 /// The relay of a home, under the address that people reach: the one that was given, else where it
 /// listens. One that listens on all addresses has none that could be told.
 fn offer(home: &Home) -> Option<json::RelayOffer> {
-    let settings = LoadedSettings::load(&home.config(), std::env::vars_os(), &[]).ok()?.settings;
+    // The environment of this process is not that of the relay's.
+    let settings = LoadedSettings::load(&home.config(), std::iter::empty(), &[]).ok()?.settings;
     let config = relay_config(home, &settings).ok()?;
     let key = relay::key(&config.dir).ok()?;
     let running = relay::address(&config.dir);

@@ -180,10 +180,10 @@ impl NodeShell {
     ///
     /// # Errors
     /// No such contact.
-    pub fn changes(&self, contact: ContactId) -> Result<json::Changes, Refused> {
+    pub fn changes(&self, contact: ContactId) -> Result<json::ChangesJson, Refused> {
         self.contact(contact)?;
         let changes = self.open.iter().flat_map(|open| open.beside.changes(contact));
-        Ok(json::Changes { changes: changes.map(change).collect() })
+        Ok(json::ChangesJson { changes: changes.map(change).collect() })
     }
 
     /// Writes a note. The same client id again gives the same note. A draft with its text goes in the same
