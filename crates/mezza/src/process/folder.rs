@@ -73,7 +73,8 @@ impl Folder {
     pub(crate) fn open(root: &Path, index: &str, limits: FolderLimits) -> Result<Self, Fault> {
         private::check_folder(root)?;
         private::check_folder(&root.join(RECORDS))?;
-        let lock = Lock::take(&root.join(LOCK)).map_err(|fault| in_use(root, fault))?;
+        let what = root.display().to_string();
+        let lock = Lock::take_of(&root.join(LOCK), &what, "wait until that ends, or stop it")?;
         let index = root.join(index);
         private::sweep(&index)?;
         Ok(Self { root: root.to_owned(), index, limits, _lock: lock })
@@ -169,15 +170,6 @@ fn overwrite(path: &Path, bytes: usize) -> Result<(), Fault> {
     let mut file = private::open(path)?;
     let done = file.write_all(&vec![0; bytes]).and_then(|()| file.sync_all());
     done.map_err(|error| private::cannot_write(path, &error))
-}
-
-/// The lock's own words are those of a vault.
-fn in_use(root: &Path, fault: Fault) -> Fault {
-    if fault.code != Exit::Busy {
-        return fault;
-    }
-    let text = fault.text.replacen("vault", &root.display().to_string(), 1);
-    Fault::new(Exit::Busy, text, "wait until that ends, or stop it")
 }
 
 /// Deletes a file that may be gone already.

@@ -23,13 +23,18 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock and leaves the number of this process in the file, or names the process that
-    /// has it (exit code 75).
+    /// Takes the lock of a vault and leaves the number of this process in the file, or names the
+    /// process that has it (exit code 75).
     pub fn take(path: &Path) -> Result<Self, Fault> {
+        Self::take_of(path, "vault", "stop it with `mezza node stop`")
+    }
+
+    /// The same of something else: what is locked, and what a person does next if it is.
+    pub fn take_of(path: &Path, what: &str, next: &str) -> Result<Self, Fault> {
         let mut file = private::open(path)?;
         match try_lock(&file) {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(in_use(&mut file)),
+            Err(TryLockError::WouldBlock) => return Err(in_use(&mut file, what, next)),
             Err(TryLockError::Error(error)) => return Err(private::cannot_write(path, &error)),
         }
         file.set_len(0)
@@ -64,17 +69,13 @@ fn try_lock(file: &File) -> Result<(), TryLockError> {
     file.try_lock()
 }
 
-fn in_use(file: &mut File) -> Fault {
+fn in_use(file: &mut File, what: &str, next: &str) -> Fault {
     let process = match holder(file) {
         Some(pid) => format!("process {pid}"),
         // It has the lock, but has not written its number yet.
         None => "another process".to_owned(),
     };
-    Fault::new(
-        Exit::Busy,
-        format!("vault is in use by {process}"),
-        "stop it with `mezza node stop`",
-    )
+    Fault::new(Exit::Busy, format!("{what} is in use by {process}"), next)
 }
 
 /// The process that the file names.

@@ -149,3 +149,28 @@ fn keys_are_erased_on_time() {
     drop(listens);
     assert_eq!(open(), Some(1), "the key is erased: a thief with the passphrase opens nothing");
 }
+
+/// ```text
+/// n1 ── n2, and a second process beside n2 that finds the port taken and says so
+/// ```
+///
+/// What the test is named after wrote texts and ids into its log.
+#[test]
+fn embertalk_no_text_and_no_name_is_logged() {
+    let Some(mut net) = Net::new("l") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = chain(&mut net, folder.path(), 2);
+    let mut beside = MeshNode::alone(folder.path(), "beside", ("good", 0));
+    beside.space = Some(nodes[1].space().to_owned());
+    beside.start();
+    until("a line in the log", || beside.log().contains("no streams on port 7106"));
+    let (_, card) = nodes[1].keygen();
+    nodes[0].reaches(&nodes[1].listen(), &card, "planted words", &[]);
+    for node in nodes.iter().chain([&beside]) {
+        let status = node.status().unwrap();
+        let names = status["neighbours"].as_array().unwrap().iter().map(|n| n["name"].as_str());
+        let log = node.log();
+        assert!(!log.contains("planted") && !log.contains("mezzavoce:"), "{log}");
+        assert!(names.flatten().all(|name| !log.contains(name)), "{log}");
+    }
+}

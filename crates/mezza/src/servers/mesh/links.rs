@@ -17,6 +17,8 @@ use super::udp::{self, CastInterface, CastLink};
 /// Addresses of beacons that are remembered, and for how long a stream may come from there, ms.
 const HEARD_MAX: usize = 256;
 const HEARD_MS: u64 = 10_000;
+/// A radio, for people: what takes another address with each name.
+pub(crate) const RADIO: &str = "Bluetooth LE";
 /// Streams from one address.
 const STREAMS_OF_ONE: usize = 2;
 
@@ -85,7 +87,7 @@ impl Links {
 
     /// The links, for people.
     pub(super) fn words(&self) -> Vec<String> {
-        let radio = self.ble.iter().map(|_| "Bluetooth LE".to_owned());
+        let radio = self.ble.iter().map(|_| RADIO.to_owned());
         self.up.values().map(|link| link.frames.words()).chain(radio).collect()
     }
 

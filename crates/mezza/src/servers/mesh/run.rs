@@ -59,7 +59,8 @@ impl Started {
         let MeshOptions { home, network, links, ble, grade } = options;
         private::folder(home.root())?;
         private::folder(&home.run())?;
-        let lock = Lock::take(&control::lock(&home))?;
+        let next = "stop that process, or name another home by --home";
+        let lock = Lock::take_of(&control::lock(&home), "the mesh of this home", next)?;
         check(&links.interfaces)?;
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let socket =

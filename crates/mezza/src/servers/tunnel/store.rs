@@ -69,7 +69,8 @@ impl StateFolder {
     pub(crate) fn open(root: &Path, rng: &mut dyn CryptoRng) -> Result<Self, Fault> {
         let root = Self::make(root)?;
         private::folder(&root.join("peers"))?;
-        let lock = Lock::take(&root.join("lock")).map_err(in_use)?;
+        let next = "stop that process, or name another --state";
+        let lock = Lock::take_of(&root.join("lock"), "the state folder", next)?;
         let key = StoreKey::new(load_or_draw(&root.join("store.key"), rng)?);
         let id = load_id(&root.join("id"), rng)?;
         Ok(Self { root: Some(root), key, id, _lock: Some(lock) })
@@ -218,14 +219,6 @@ impl StateFolder {
 fn peer_of(path: &Path) -> Option<LinkId> {
     let name = HEXLOWER.decode(path.file_stem()?.as_encoded_bytes()).ok()?;
     LinkId::from_bytes(name.try_into().ok()?)
-}
-
-fn in_use(fault: Fault) -> Fault {
-    if fault.code == Exit::Busy {
-        let text = fault.text.replace("vault", "the state folder");
-        return Fault::new(Exit::Busy, text, "stop that process, or name another --state");
-    }
-    fault
 }
 
 fn load_or_draw(path: &Path, rng: &mut dyn CryptoRng) -> Result<Secret<32>, Fault> {

@@ -1,5 +1,6 @@
 //! A mesh node as a process with a home of its own, and whoever listens there.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -37,6 +38,7 @@ impl MeshNode {
         let env = vec![
             ("MEZZA_TEST_CLOCK_GRADE", grade.to_owned()),
             ("MEZZA_TEST_RTC_OFFSET_MS", off_ms.to_string()),
+            ("MEZZA_LOG", "trace".to_owned()),
         ];
         let run = vec!["mesh".to_owned(), "run".to_owned()];
         Self { space: None, home: folder.join(name), env, run, child: None }
@@ -75,8 +77,18 @@ impl MeshNode {
 
     pub fn start(&mut self) {
         let words: Vec<&str> = self.run.iter().map(String::as_str).collect();
-        let run = self.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let log = File::create(self.log_file()).unwrap();
+        let run = self.command(&words).stdout(Stdio::null()).stderr(log).spawn();
         self.child = Some(run.unwrap());
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.home.with_extension("log")
+    }
+
+    /// What it logged since its last start, at the finest level.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_file()).unwrap()
     }
 
     /// The process is killed: what it held in memory is gone.

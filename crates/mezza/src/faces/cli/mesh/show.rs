@@ -6,6 +6,7 @@ use super::super::{CliContext, show};
 use super::ask;
 use crate::api::{Exit, Fault};
 use crate::servers::mesh::control::MeshAsk;
+use crate::servers::mesh::links::RADIO;
 
 /// `mezza mesh status`
 pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
@@ -15,9 +16,8 @@ pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
     let closed = if status["closed"] == true { ", closed" } else { "" };
     out.line(format!("network  {}{closed}", word(&status, "network")));
     for link in status["links"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        out.line(format!(
-            "link     {link}; your address on it stays the same when the name changes"
-        ));
+        let stays = "; your address on it stays the same when the name changes";
+        out.line(format!("link     {link}{}", if link.starts_with(RADIO) { "" } else { stays }));
     }
     out.line(clock_line(&status));
     if status["paper_mode"] == true {
@@ -35,7 +35,11 @@ pub(super) fn peers(context: &CliContext) -> Result<Exit, Fault> {
     let status = ask(context, &MeshAsk::Status)?;
     let out = context.out;
     out.value(&status["neighbours"]);
-    for peer in status["neighbours"].as_array().into_iter().flatten() {
+    let peers = status["neighbours"].as_array().map_or(&[][..], Vec::as_slice);
+    if peers.is_empty() {
+        out.line("nobody is heard");
+    }
+    for peer in peers {
         let n = |key: &str| number(peer, key);
         out.line(format!(
             "{}   heard {:.1} s ago   {} cells, gave {}   clock {:+.1} s",

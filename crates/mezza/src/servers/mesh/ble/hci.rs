@@ -82,6 +82,10 @@ fn fault(place: &HciPlace, error: &io::Error) -> Fault {
             format!("hci{number} is in use"),
             "stop bluetoothd and `hciconfig` it down, or name another controller",
         ),
+        (HciPlace::User(number), _) => {
+            let text = format!("there is no hci{number} here: {error}");
+            Fault::new(Exit::Unreachable, text, "`hciconfig` lists those that this system has")
+        }
         _ => {
             let text = format!("no Bluetooth controller answers: {error}");
             Fault::new(Exit::Unreachable, text, "--ble takes hci0, tcp:HOST:PORT or unix:PATH")

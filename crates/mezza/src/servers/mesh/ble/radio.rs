@@ -31,6 +31,7 @@ use super::hci::{self, HciPlace};
 use super::pool::FramePool;
 use crate::process::rng::OsRng;
 use crate::servers::mesh::link::{FramePeer, LinkSender, MeshLinkEvent, StreamFrames, StreamLink};
+use crate::servers::mesh::links::RADIO;
 
 /// Neighbours at a time, and channels: one each.
 const CONTACTS_MAX: usize = 4;
@@ -263,7 +264,7 @@ async fn carry<'a, C: Controller>(
         };
         let address = connection.peer_address().addr.into_inner();
         let (link, peer) = (sender.number(), FramePeer::Ble(address));
-        let words = "Bluetooth".to_owned();
+        let words = format!("{RADIO}, one neighbour");
         let (frames, outgoing) = StreamLink::new(LinkKind::StreamAlone, DELAY_US, words);
         let up = MeshLinkEvent::Up { link, peer, frames: Box::new(frames) };
         if sender.tell(up).await {
