@@ -149,6 +149,7 @@ async function changed(browser, program) {
   await change(FIRST, 'quite another one');
   await section.getByText(/^Changed, written and tried/).waitFor();
   await program.ask('POST', '/v1/lock');
+  await page.getByRole('button', { name: 'Unlock' }).waitFor();
   const entry = page.getByLabel('Passphrase');
   await entry.fill(FIRST);
   await page.keyboard.press('Enter');
