@@ -31,6 +31,10 @@ export function sentence(text: string): string {
 }
 
 const BEARER = 'mezza.bearer';
+const COMMAND = 'mezza.command';
+
+/** The command that prints another address, as the node said when this tab came in; null before. */
+export const command = (): string | null => sessionStorage.getItem(COMMAND);
 
 /** Bearer of this tab, kept across a reload. Per origin and so per port; cookies are shared by all ports. */
 export const bearer = {
@@ -95,6 +99,7 @@ export async function picture(path: string): Promise<string> {
 /** Exchanges the ticket for a bearer; a ticket works once. */
 export async function openSession(ticket: string): Promise<void> {
   bearer.drop();
-  const { bearer: value } = await call<{ bearer: string }>('POST', '/v1/session', { ticket });
-  bearer.keep(value);
+  const session = await call<{ bearer: string; command: string }>('POST', '/v1/session', { ticket });
+  bearer.keep(session.bearer);
+  sessionStorage.setItem(COMMAND, session.command);
 }

@@ -17,6 +17,7 @@ export class Draft {
   #now: string;
   #timer: number | null = null;
   #busy: Promise<void> | null = null;
+  #failed = false;
 
   constructor(env: DraftEnv, kept: string) {
     this.#env = env;
@@ -27,6 +28,11 @@ export class Draft {
   /** Whether something was written that the node does not have. */
   get dirty(): boolean {
     return this.#now !== this.#kept;
+  }
+
+  /** Whether the node has not got it although it was tried: then the page asks before it is left. */
+  get stuck(): boolean {
+    return this.dirty && this.#failed;
   }
 
   /** The text is this now. */
@@ -49,9 +55,9 @@ export class Draft {
     if (!this.dirty) return;
     const text = this.#now;
     this.#busy = this.#env.keep(text, leaving).then(
-      () => void (this.#kept = text),
-      () => undefined, // It stays dirty: the page asks before it is left.
-    );
+      () => [this.#kept, this.#failed] = [text, false],
+      () => (this.#failed = true),
+    ).then(() => undefined);
     await this.#busy;
     this.#busy = null;
   }

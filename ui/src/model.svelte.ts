@@ -19,6 +19,9 @@ const UNDO_MS = 5_000;
 /** Code of an answer that came after the lock: it is of no use to anybody. */
 const LATE = 'late';
 
+/** Refusals that say nothing of who asks: a program that is away, and a vault that was locked meanwhile. */
+const PASSING = ['unreachable', 'locked', LATE];
+
 interface Thread {
   notes: Note[];
   more: boolean;
@@ -119,7 +122,7 @@ class Model {
       await this.#listen();
       await this.#read();
     } catch (error) {
-      if (error instanceof Refusal && error.code !== 'unreachable') this.#signOut();
+      if (error instanceof Refusal && !PASSING.includes(error.code)) this.#signOut();
       this.report(error);
     }
   }

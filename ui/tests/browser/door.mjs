@@ -1,7 +1,7 @@
 // WEB-1, WEB-2: who gets in.
 import assert from 'node:assert/strict';
 import { opened, tab } from './tab.mjs';
-import { raw } from './world.mjs';
+import { Program, raw } from './world.mjs';
 
 export const web_1_a_foreign_host_is_refused_with_421 = async ({ alice }) => {
   const authorization = `Bearer ${alice.bearer}`;
@@ -86,6 +86,25 @@ export const web_2_a_ticket_works_once_and_leaves_the_address = async ({ browser
   await second.getByRole('log').waitFor();
   assert.ok(!second.url().includes('t='), second.url());
   await Promise.all([page.context().close(), second.context().close()]);
+};
+
+export const web_2_after_a_restart_the_gate_names_the_command_with_its_home = async ({ browser, alice }) => {
+  const program = await new Program(alice.binary).start(['node', 'run', '--port', '0']);
+  try {
+    const page = await tab(browser);
+    await page.goto(await program.address());
+    await page.getByRole('heading', { name: 'Make your identity' }).waitFor();
+    await program.restart(['node', 'run', '--port', new URL(program.origin).port]);
+    await page.getByRole('heading', { name: 'A fresh address is needed' }).waitFor({ timeout: 30_000 });
+    assert.equal(await page.locator('code').textContent(), `mezza --home ${program.home} url`);
+    const address = program.run(['url']).trim();
+    await page.getByRole('textbox').fill(address);
+    await page.getByRole('button', { name: 'Open' }).click();
+    await page.getByRole('heading', { name: 'Make your identity' }).waitFor();
+    await page.context().close();
+  } finally {
+    await program.stop();
+  }
 };
 
 export const web_2_a_reload_keeps_the_session_of_the_tab = async ({ browser, alice }) => {

@@ -1,6 +1,6 @@
 // WEB-10, WEB-11: the relay that is asked for, what can be changed later, keys of input methods.
 import assert from 'node:assert/strict';
-import { go, opened, tab, until } from './tab.mjs';
+import { FITS, go, measured, opened, tab, until, WIDE, WINDOWS } from './tab.mjs';
 import { Program } from './world.mjs';
 
 const SETTINGS = 'h1:has-text("Settings")';
@@ -39,6 +39,10 @@ export const web_10_the_relay_is_asked_for_and_the_one_of_this_home_is_offered =
   const field = page.getByRole('textbox', { name: /^Your relay/ });
   assert.ok(await field.isVisible(), 'the field is not folded away');
   assert.ok(await page.getByText('Without one nobody can write to you').isVisible());
+  for (const size of [...Object.values(WINDOWS), WIDE]) {
+    await page.setViewportSize(size);
+    assert.deepEqual(await measured(page), FITS, 'the form that makes an identity');
+  }
   await page.getByText(/A relay is on this machine: 127\.0\.0\.1:\d+.*It runs\. Only people on this machine/).waitFor();
   await page.getByRole('button', { name: 'Use the one on this machine' }).click();
   assert.match(await field.inputValue(), /^mezzavoce:r1\//i);
@@ -59,6 +63,10 @@ export const web_10_without_a_relay_a_banner_stays_until_there_is_one = async ({
   for (const hash of ['#/', '#/add', '#/health']) {
     await page.evaluate((to) => (location.hash = to), hash);
     await page.getByText(BANNER).waitFor();
+    for (const size of [...Object.values(WINDOWS), WIDE]) {
+      await page.setViewportSize(size);
+      assert.deepEqual(await measured(page), FITS, `${hash} under the banner`);
+    }
   }
   await page.getByRole('link', { name: 'Choose one' }).click();
   await page.locator(SETTINGS).waitFor();
@@ -141,6 +149,7 @@ async function changed(browser, program) {
   await change(FIRST, 'quite another one');
   await section.getByText(/^Changed, written and tried/).waitFor();
   await program.ask('POST', '/v1/lock');
+  await page.getByRole('button', { name: 'Unlock' }).waitFor();
   const entry = page.getByLabel('Passphrase');
   await entry.fill(FIRST);
   await page.keyboard.press('Enter');

@@ -1,24 +1,7 @@
 // WEB-12: with scroll bars, no document is taller or wider than its window, and nothing in it is cut off sideways.
 import assert from 'node:assert/strict';
-import { go, opened, screens, tab, until } from './tab.mjs';
+import { FITS, go, measured, opened, screens, tab, until, WINDOWS } from './tab.mjs';
 import { DEMO_PASSPHRASE } from './world.mjs';
-
-/** Two windows, and the first of them at 200 %. */
-const WINDOWS = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 }, doubled: { width: 640, height: 400 } };
-
-const measured = (page) => page.evaluate(() => {
-  const root = document.documentElement;
-  const named = (one) => `${one.tagName.toLowerCase()}.${one.className}`;
-  const scrolls = (one) => ['auto', 'scroll'].includes(getComputedStyle(one).overflowY) || one === root;
-  // Bytes in rows of sixteen, and the moments of the observer, are read from left to right.
-  const sideways = '.dump, .strip, textarea';
-  const wide = [...document.querySelectorAll('*')].filter((one) => scrolls(one) && one.scrollWidth > one.clientWidth && one.clientWidth > 1 && !one.matches(sideways));
-  // Panes that do not scroll hide what does not fit.
-  const cut = [...document.querySelectorAll('.people, .middle, .side')].filter((one) => one.clientWidth > 1 && (one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight));
-  return { taller: root.scrollHeight - innerHeight, wider: root.scrollWidth - root.clientWidth, bar: innerWidth - root.clientWidth, wide: wide.map(named), cut: cut.map(named) };
-});
-
-const FITS = { taller: 0, wider: 0, bar: 0, wide: [], cut: [] };
 
 const fits = (viewport) => async ({ browser, alice }) => {
   const page = await opened(browser, alice, { viewport });

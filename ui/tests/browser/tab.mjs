@@ -60,6 +60,25 @@ export const screens = (id) => [
   ['settings', '#/settings', '.words'],
 ];
 
+/** Two windows, and the first of them at 200 %. */
+export const WINDOWS = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 }, doubled: { width: 640, height: 400 } };
+
+/** How much of a page does not fit into its window, and what is cut off. */
+export const measured = (page) => page.evaluate(() => {
+  const root = document.documentElement;
+  const named = (one) => `${one.tagName.toLowerCase()}.${one.className}`;
+  const scrolls = (one) => ['auto', 'scroll'].includes(getComputedStyle(one).overflowY) || one === root;
+  // Bytes in rows of sixteen, and the moments of the observer, are read from left to right.
+  const sideways = '.dump, .strip, textarea';
+  const wide = [...document.querySelectorAll('*')].filter((one) => scrolls(one) && one.scrollWidth > one.clientWidth && one.clientWidth > 1 && !one.matches(sideways));
+  // Panes that do not scroll hide what does not fit.
+  const cut = [...document.querySelectorAll('.people, .middle, .side')].filter((one) => one.clientWidth > 1 && (one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight));
+  return { taller: root.scrollHeight - innerHeight, wider: root.scrollWidth - root.clientWidth, bar: innerWidth - root.clientWidth, wide: wide.map(named), cut: cut.map(named) };
+});
+
+/** What `measured` gives where all fits. */
+export const FITS = { taller: 0, wider: 0, bar: 0, wide: [], cut: [] };
+
 export async function say(page, text) {
   await page.getByRole('textbox', { name: /^Note to/ }).fill(text);
   await page.keyboard.press('Enter');

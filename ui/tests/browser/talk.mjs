@@ -131,7 +131,7 @@ export const web_14_what_turns_the_direction_is_marked_and_does_nothing = async 
   const text = `photo\u202egnp.exe ${Date.now()}`;
   await alice.send(id, text);
   const note = page.locator('article.note.own').filter({ hasText: 'gnp.exe' }).last();
-  await note.getByText('There are characters in it that would turn').waitFor();
+  await note.getByText('Characters that would turn').waitFor();
   const shown = await note.locator('.text').evaluate((one) => {
     const last = [...one.childNodes].find((node) => node.nodeType === Node.TEXT_NODE && node.data.startsWith('gnp'));
     const at = (from, to) => {
@@ -206,7 +206,9 @@ export const web_15_a_draft_outlives_screen_reload_and_node = async ({ browser, 
 export const web_15_the_page_asks_before_it_is_left_with_a_draft_that_cannot_be_kept = async ({ browser, alice }) => {
   const page = await opened(browser, alice);
   await page.route('**/draft', (route) => (route.request().method() === 'PUT' ? route.abort() : route.continue()));
+  const failed = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/draft'));
   await entryOf(page).pressSequentially('nobody keeps this');
+  await failed;
   const asked = new Promise((resolve) => page.on('dialog', (dialog) => {
     resolve(dialog.type());
     void dialog.accept();

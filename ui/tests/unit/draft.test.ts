@@ -42,7 +42,7 @@ describe('drafts', () => {
     expect([world.timers.size, world.kept]).toEqual([1, []]);
     await world.tick();
     expect(world.kept).toEqual(['hal']);
-    expect(draft.dirty).toBe(true);
+    expect([draft.dirty, draft.stuck]).toEqual([true, false]);
     await world.answer();
     expect(draft.dirty).toBe(false);
   });
@@ -54,11 +54,11 @@ describe('drafts', () => {
     await world.tick();
     world.answers.shift()?.fail();
     await new Promise((go) => setTimeout(go));
-    expect(draft.dirty).toBe(true);
+    expect([draft.dirty, draft.stuck]).toEqual([true, true]);
     draft.write('one more');
     await world.tick();
     await world.answer();
-    expect([world.kept, draft.dirty]).toEqual([['one', 'one more'], false]);
+    expect([world.kept, draft.dirty, draft.stuck]).toEqual([['one', 'one more'], false, false]);
   });
 
   test('web_15_what_was_sent_is_no_draft_even_if_it_is_being_kept_at_that_moment', async () => {

@@ -45,6 +45,8 @@ pub(crate) struct SessionRequest {
 pub(crate) struct BearerJson {
     /// 64 hexadecimal digits, sent as `Authorization: Bearer ..` from now on.
     pub bearer: String,
+    /// The command that prints another address, with the home of this node where it is not the usual one.
+    pub command: String,
 }
 
 /// An address for a browser, good for one visit.

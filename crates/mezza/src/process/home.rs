@@ -54,6 +54,20 @@ impl Home {
         })
     }
 
+    /// A command of this program for this home, to be pasted into a shell: the home is named unless it is
+    /// the one that is taken without a flag or variable.
+    pub(crate) fn command(&self, rest: &str) -> String {
+        let variable = |name: &str| (name != HOME_VARIABLE).then(|| env::var_os(name)).flatten();
+        let usual = Self::among(None, |name| {
+            variable(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+        });
+        if usual.is_ok_and(|usual| usual == *self) {
+            return format!("mezza {rest}");
+        }
+        let path = std::path::absolute(self.root()).unwrap_or_else(|_| self.0.clone());
+        format!("mezza --home {} {rest}", in_shell(&path.to_string_lossy()))
+    }
+
     /// Makes the folders that are missing and checks those that are there.
     pub fn make(&self) -> Result<(), Fault> {
         private::folder(self.root())?;
@@ -107,5 +121,33 @@ impl Home {
     /// The folder of a running node.
     pub fn run(&self) -> PathBuf {
         self.0.join("run")
+    }
+}
+
+/// One word of a shell's command line.
+fn in_shell(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if word.chars().all(is_plain) {
+        word.into()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn web_2_a_command_names_the_home_and_survives_a_shell() {
+        let command = |path: &str| Home(path.into()).command("url");
+        assert_eq!(command("/srv/mezza-1"), "mezza --home /srv/mezza-1 url");
+        assert_eq!(command("/srv/it's mine; $x"), r"mezza --home '/srv/it'\''s mine; $x' url");
+        let usual = Home::among(None, |name| {
+            (name != HOME_VARIABLE).then(|| env::var_os(name)).flatten().map(PathBuf::from)
+        });
+        if let Ok(usual) = usual {
+            assert_eq!(usual.command("url"), "mezza url");
+        }
     }
 }

@@ -249,6 +249,8 @@ fn web_2_a_ticket_works_once() {
     assert_eq!(first.status, 200);
     let session: serde_json::Value = serde_json::from_str(&first.body).unwrap();
     let bearer = format!("Bearer {}", session["bearer"].as_str().unwrap());
+    let home = served.folder.path().join("home");
+    assert_eq!(session["command"], format!("mezza --home {} url", home.display()));
     let host = served.host();
     let headers = [("Host", host.as_str()), ("Authorization", bearer.as_str())];
     assert_eq!(served.ask("GET", "/v1/status", &headers, "").status, 200);

@@ -56,7 +56,7 @@ async fn session(
         let text = "this address was used already, or is not ours";
         Refused::new("ticket", Fault::new(Exit::Denied, text, "`mezza url` prints a new one"))
     })?;
-    Ok(Json(json::BearerJson { bearer }))
+    Ok(Json(json::BearerJson { bearer, command: web.home.command("url") }))
 }
 
 /// Make a new one-time address.

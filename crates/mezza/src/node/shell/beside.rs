@@ -26,8 +26,8 @@ pub(crate) const DRAFT_BYTES_MAX: usize = 32 << 10;
 /// Changes kept of one contact; the oldest goes.
 const CHANGES_MAX: usize = 64;
 
-/// What changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What changed. No `Debug`: it may hold a name (MSG-37).
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum What {
     /// Notes go after so many seconds; 0: never.
     Timer(u32),
@@ -42,7 +42,7 @@ pub(crate) enum What {
 }
 
 /// One change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     /// When it was stored here.
     pub at: Time,
