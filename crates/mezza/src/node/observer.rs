@@ -116,6 +116,10 @@ impl Observer {
 }
 
 impl Tap for Observer {
+    fn is_on(&self) -> bool {
+        Self::is_on(self)
+    }
+
     fn record(&self, event: TapEvent<'_>) {
         if !self.is_on() {
             return;

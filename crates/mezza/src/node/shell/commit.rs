@@ -109,7 +109,8 @@ impl NodeShell {
 
     /// Shows the observer what lies on disk of the notes that were just stored.
     fn show_thief(&self, batches: &[WriteBatch]) {
-        let (Some(observer), Some(open)) = (&self.options.observer, &self.open) else { return };
+        let observer = self.options.observer.as_ref().filter(|observer| observer.is_on());
+        let (Some(observer), Some(open)) = (observer, &self.open) else { return };
         let changes = batches.iter().flat_map(|batch| &batch.0);
         // A turn may store one note more than once; the last of them is what lies there.
         let notes: BTreeSet<&[u8]> = changes
