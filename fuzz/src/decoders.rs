@@ -2,7 +2,7 @@
 
 use mezza_core::{EphemeralKey, PortableBackend, Reader, Secret, StaticKey, Time, Writer};
 use mezza_messenger::card::{Card, CardDraft, CardForm, RelayEntry, RelayKey};
-use mezza_messenger::note::{Era, Item, MixnetStart, Note};
+use mezza_messenger::note::{Era, Item, Kept, MixnetStart, Note, NoteDigest};
 use mezza_messenger::receipt::{Receipt, Window};
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{envelope as wrap, uri as address};
@@ -95,6 +95,7 @@ pub fn note(data: &[u8]) {
 
 /// One note with an item of each kind.
 pub fn note_seeds() -> Vec<Vec<u8>> {
+    let sent = Time::from_ms(1_800_000_000_000);
     let receipt = Receipt { what: 1, era: Era([1; 4]), floor: 3, base: 4, bits: 0b101 };
     let items = vec![
         Item::Text("hello there".into()),
@@ -111,8 +112,8 @@ pub fn note_seeds() -> Vec<Vec<u8>> {
             root: None,
         }),
         Item::Void { era: Era([1; 4]), from: 2, to: 9 },
+        Item::Kept(Kept { era: Era([1; 4]), notes: vec![(3, NoteDigest::of(sent, "here"))] }),
     ];
-    let sent = Time::from_ms(1_800_000_000_000);
     vec![Note { era: Era([1; 4]), seq: 7, sent, timer_s: 60, items }.encode().to_vec()]
 }
 

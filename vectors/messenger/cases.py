@@ -174,6 +174,9 @@ def notes(ref):
     slot = ref.entry() + bytes([0x5E]) * 32
     receipt = lambda what, floor, base, bits: item(3, bytes([what]) + b"\xE0\xE1\xE2\xE3" + ref.be(floor, 4) + ref.be(base, 4) + ref.be(bits, 8))
     void = lambda a, b: item(9, b"\xE0\xE1\xE2\xE3" + ref.be(a, 4) + ref.be(b, 4))
+    digest = lambda sent, text: ref.h(4, "mezza/kept", ref.be(sent, 6) + text)
+    kept = lambda *notes: item(10, b"\xE0\xE1\xE2\xE3" + b"".join(ref.be(seq, 4) + d for seq, d in notes))
+    some = (7, digest(1795266000123, b"hello there"))
     hello = lambda place, card=b"card": item(2, ref.var16(place) + ref.var16(card))
     meet = lambda root=b"": item(8, bytes(range(16)) + ref.be(70000, 8) + ref.be(300, 8) + root)
     text = item(1, "hello there".encode())
@@ -188,6 +191,8 @@ def notes(ref):
         ("card", "A newer card.", "card", note(item(5, b"card"), seq=0)),
         ("reset_retry", "Started anew, please send again.", "reset retry", note(item(6, b"\2"), item(7, b""), seq=0)),
         ("void", "Given up.", "void void", note(void(3, 3), void(5, 2**32 - 1), seq=0)),
+        ("kept", "What is kept under 7: 'hello there' of 1795266000123, and under 8: no text of the year 1970.", "kept", note(kept(some, (8, digest(0, b""))), seq=0)),
+        ("kept_64", "As many notes as one item names.", "kept", note(kept(*[some] * 64), seq=0)),
         ("meet", "A mixnet, its rounds, and a root of 32 bytes.", "meet", note(meet(bytes([7]) * 32), seq=0)),
         ("meet_no_root", "The session's exporter is the root.", "meet text", note(meet(), text)),
         ("empty", "No item.", "", note(seq=0, sent=0)),
@@ -224,6 +229,9 @@ def notes(ref):
         ("reset_0", "Cause 0.", note(item(6, b"\0"))),
         ("reset_4", "Cause 4.", note(item(6, b"\4"))),
         ("retry_body", "A retry with a body.", note(item(7, b"\0"))),
+        ("kept_none", "An era and no note.", note(kept())),
+        ("kept_cut", "A digest cut short.", note(item(10, kept(some)[3:-1]))),
+        ("kept_65", "65 notes.", note(kept(*[some] * 65))),
         ("void_0", "From seq 0.", note(void(0, 3))),
         ("void_backwards", "From 4 to 3.", note(void(4, 3))),
         ("items_65", "65 items.", note(*[item(7, b"")] * 65)),

@@ -13,7 +13,7 @@ use core::fmt;
 
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
-pub use crate::receipt::Receipt;
+pub use crate::receipt::{Kept, NoteDigest, Receipt};
 pub use item::{Item, RemoteMailbox};
 pub use meet::MixnetStart;
 

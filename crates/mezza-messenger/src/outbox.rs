@@ -15,7 +15,7 @@ use crate::io::{
     ContactId, Dropped, Due, NoteId, ParcelId, RecordChange, RecordKind, ResetCause, Retention,
     Route, Step, key32, key64,
 };
-use crate::note::{Era, Note};
+use crate::note::{Era, Note, NoteDigest};
 use crate::receipt::{REACH, Receipt};
 
 pub(crate) use lane::{AgainWish, Lane};
@@ -55,6 +55,8 @@ pub(crate) struct Sealed<'a> {
     pub contact: ContactId,
     pub note: Option<NoteId>,
     pub wire: &'a Note,
+    /// Whether all that was owed had room in it.
+    pub full: bool,
     pub route: Route,
     pub pin: u8,
     pub level: u8,
@@ -216,7 +218,7 @@ impl Outbox {
     /// A message was sealed: its parcel waits for the carrier, and what it says is not owed any
     /// more.
     pub fn sealed(&mut self, sealed: Sealed<'_>, now: Time, step: &mut Step) -> ParcelId {
-        let Sealed { contact, note, wire, route, pin, level, bytes } = sealed;
+        let Sealed { contact, note, wire, full, route, pin, level, bytes } = sealed;
         if let Some(note) = note {
             self.waiting.remove(&(contact, note));
             self.unreceipted[0].insert((contact, wire.seq), (note, false));
@@ -224,7 +226,7 @@ impl Outbox {
         if let Some(lane) = self.lanes.get_mut(&contact) {
             lane.next_seq = lane.next_seq.max(wire.seq.saturating_add(1));
             if lane.owed.level <= pin {
-                lane.owed.said(wire);
+                lane.owed.said(wire, full);
             }
         }
         self.store(contact, step);
@@ -353,11 +355,19 @@ impl Outbox {
         self.take_back(ids, step)
     }
 
-    /// The own notes for which a receipt stands.
+    /// The own note with this number, as long as a receipt of it is waited for.
+    pub fn numbered(&self, contact: ContactId, seq: u32) -> Option<NoteId> {
+        let of = |list: &BTreeMap<_, (NoteId, bool)>| list.get(&(contact, seq)).map(|(id, _)| *id);
+        self.unreceipted.iter().find_map(of)
+    }
+
+    /// The own notes for which a receipt stands: what is not known to have arrived needs a digest
+    /// beside it, whose numbers are in `kept` (MSG-95).
     pub fn proven(
         &mut self,
         contact: ContactId,
         receipt: &Receipt,
+        kept: &BTreeSet<u32>,
         step: &mut Step,
     ) -> Vec<(u32, NoteId)> {
         let lists = if receipt.what == Receipt::READ { 2 } else { 1 };
@@ -371,7 +381,10 @@ impl Outbox {
         let range = (contact, 0)..=(contact, u32::MAX);
         // Whoever has read a note has it: a read receipt also answers for `delivered`.
         let all = self.unreceipted[..lists].iter().flat_map(|list| list.range(range.clone()));
-        let proven = all.filter(|((_, seq), (_, voided))| receipt.proves(*seq, *voided));
+        let arrived = |seq: &u32| self.unreceipted[1].contains_key(&(contact, *seq));
+        let proven = all.filter(|((_, seq), (_, voided))| {
+            receipt.proves(*seq, *voided) && (kept.contains(seq) || arrived(seq))
+        });
         proven.map(|((_, seq), (note, _))| (*seq, *note)).collect()
     }
 
@@ -428,6 +441,14 @@ impl Outbox {
             Owe::Reset(cause) => owed.reset(cause),
             Owe::Answer(era, from, to) => owed.answer(era, from, to),
         }
+        self.store(contact, step);
+    }
+
+    /// A note of the contact is kept, and the next receipt proves it.
+    pub fn keep(&mut self, contact: ContactId, note: (Era, u32, NoteDigest), step: &mut Step) {
+        let Some(lane) = self.lanes.get_mut(&contact) else { return };
+        lane.owed.keep(note);
+        lane.owed.receipt = true;
         self.store(contact, step);
     }
 

@@ -24,11 +24,13 @@
 //! and keeps no more than [`REACH`] seqs open above the floor it knows of.
 
 mod bits;
+mod kept;
 mod window;
 
 use crate::note::Era;
 use mezza_core::{DecodeError, Reader, Writer};
 
+pub use kept::{Kept, NoteDigest};
 pub use window::{SeqStatus, Window};
 
 /// How many seqs above its floor, and below it, a window tells apart.

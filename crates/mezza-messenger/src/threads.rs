@@ -16,7 +16,7 @@ use crate::io::{
     By, CarrierId, ContactId, Due, Event, NoteId, RecordChange, RecordKind, Retention, Step, key32,
     key64,
 };
-use crate::note::Era;
+use crate::note::{Era, Kept, NoteDigest};
 use crate::policy::timer_step;
 use crate::receipt::{Receipt, SeqStatus, Window};
 use crate::view::NoteContent;
@@ -28,6 +28,15 @@ pub(crate) use stored::{key_seen, read_windows, write_windows};
 
 /// Notes kept of one request.
 const REQUEST_NOTES_MAX: usize = 8;
+/// Notes beside one receipt that arrived since the last one; the others go with the next.
+const KEPT_SAID_MAX: usize = 64;
+/// Notes of one void that are named beside its answer.
+const KEPT_ASKED_MAX: usize = 64;
+/// The newest notes that are named beside every receipt, and among how many of the thread they are.
+const NEWEST: usize = 8;
+const NEWEST_OF: usize = 32;
+/// Items that name them.
+const KEPT_ITEMS_MAX: usize = 8;
 /// Eras of one contact: each restore of a backup makes one.
 const ERAS_MAX: usize = 64;
 
@@ -58,11 +67,23 @@ pub(crate) struct Received {
     pub at: Time,
 }
 
+impl Received {
+    /// What tells it apart from another note under its number (MSG-95).
+    pub fn digest(&self) -> NoteDigest {
+        let text = match &self.body {
+            NoteContent::Text(text) => text.as_str(),
+            NoteContent::Newer => "",
+        };
+        NoteDigest::of(self.sent, text)
+    }
+}
+
 /// Receipts that are owed to a contact.
 pub(crate) struct Owing<'a> {
     pub delivered: bool,
     pub read: bool,
     pub answers: &'a [(Era, u32, u32)],
+    pub kept: &'a [(Era, u32, NoteDigest)],
 }
 
 /// What is to be done with a note of the contact.
@@ -72,6 +93,8 @@ pub(crate) enum Keeping {
     Keep,
     /// It is here already; the receipt did not arrive.
     Known,
+    /// It came before, and is gone from here: its bytes cannot be compared any more.
+    Gone,
     /// Its number came before, with other content: two lives of the writer use it.
     Twice,
     /// It is not shown, and no receipt goes.
@@ -237,9 +260,10 @@ impl Threads {
     fn known(&self, note: &Received) -> Keeping {
         let number = (note.contact, note.era, note.seq);
         let before = self.by_number.get(&number).and_then(|id| self.notes.get(id));
-        match before {
-            Some(before) if before.body != note.body => Keeping::Twice,
-            _ => Keeping::Known,
+        match before.map(|before| before.digest() == note.digest()) {
+            Some(true) => Keeping::Known,
+            Some(false) => Keeping::Twice,
+            None => Keeping::Gone,
         }
     }
 
@@ -337,6 +361,36 @@ impl Threads {
             arrived.into_iter().chain(read).flatten()
         });
         answers.flatten().chain(receipts).collect()
+    }
+
+    /// What receipts are said to prove, beside them: what arrived since the last one, what was asked
+    /// for, and the newest notes, since a receipt may be lost.
+    pub fn kept(&self, contact: ContactId, owing: &Owing<'_>) -> Vec<Kept> {
+        let mut all: Vec<_> = owing.kept.iter().copied().take(KEPT_SAID_MAX).collect();
+        for (era, from, to) in owing.answers {
+            let asked = self.by_number.range((contact, *era, *from)..=(contact, *era, *to));
+            all.extend(asked.take(KEPT_ASKED_MAX).filter_map(|(_, id)| self.kept_as(*id)));
+        }
+        if owing.delivered || owing.read {
+            let newest = self.of(contact).rev().take(NEWEST_OF);
+            all.extend(newest.filter_map(|id| self.kept_as(id)).take(NEWEST));
+        }
+        let mut eras: BTreeMap<Era, BTreeMap<u32, NoteDigest>> = BTreeMap::new();
+        for (era, seq, digest) in all {
+            eras.entry(era).or_default().insert(seq, digest);
+        }
+        let chunks = eras.into_iter().flat_map(|(era, notes)| {
+            let notes: Vec<_> = notes.into_iter().collect();
+            let notes = notes.chunks(Kept::NOTES_MAX).map(<[_]>::to_vec).collect::<Vec<_>>();
+            notes.into_iter().map(move |notes| Kept { era, notes })
+        });
+        chunks.take(KEPT_ITEMS_MAX).collect()
+    }
+
+    /// An incoming note with a number, as a receipt names it.
+    fn kept_as(&self, id: NoteId) -> Option<(Era, u32, NoteDigest)> {
+        let note = self.notes.get(&id).filter(|note| note.incoming && note.seq > 0)?;
+        Some((note.era, note.seq, note.digest()))
     }
 
     /// A fact about an own note: it is told at once. `due`: until when the carrier can deliver it.

@@ -131,11 +131,8 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
 
     /// Takes a report in; what is for the device comes back.
     pub(crate) fn report(&mut self, report: ConnectionReport) -> Option<CarrierInput> {
-        if self.net.as_ref().is_some_and(|net| net.serial() == report.serial) {
-            return match report.news {
-                ConnectionEvent::Input(input) => Some(input),
-                _ => None,
-            };
+        if let Some(net) = self.net.as_mut().filter(|net| net.serial() == report.serial) {
+            return net.report(report.news);
         }
         let known =
             self.connections.iter_mut().find(|(_, connection)| connection.serial == report.serial);
@@ -172,6 +169,11 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     /// The faults of the connections, in words for people.
     pub(crate) fn troubles(&self) -> impl Iterator<Item = &str> {
         self.connections.values().filter_map(|connection| connection.trouble.as_deref())
+    }
+
+    /// Why the entry server of the mixnet is not who it should be, in words for people.
+    pub(crate) fn entry_trouble(&self) -> Option<&str> {
+        self.net.as_ref().and_then(mixnet::EntryConnection::trouble)
     }
 
     /// Whether each relay has answered every request to open an own mailbox or to publish prekeys.

@@ -1,5 +1,6 @@
 //! What came in: the one parser of parcels, and what the notes in them bring about (messenger 5.5).
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use mezza_core::Time;
@@ -323,6 +324,7 @@ fn apply<P: Port>(
 ) {
     parts.contacts.answered(id, at.step);
     let (mut body, mut again, mut learnt) = (None, false, false);
+    let kept = compare(parts, id, &note.items);
     for item in &note.items {
         match item {
             Item::Text(text) => body = body.or(Some(NoteContent::Text(text.clone()))),
@@ -334,7 +336,7 @@ fn apply<P: Port>(
                 learnt |= learn(parts, id, card, at);
             }
             Item::Card(card) => learnt |= learn(parts, id, card, at),
-            Item::Receipt(receipt) => prove(parts, id, receipt, by, at),
+            Item::Receipt(receipt) => prove(parts, id, (receipt, &kept), by, at),
             Item::Timer(s) => parts.contacts.agree_timer(id, *s, at.step),
             Item::Reset(cause) => {
                 at.step.show(Event::Anew(id, cause_of(*cause)));
@@ -347,8 +349,8 @@ fn apply<P: Port>(
                     parts.outbox.owe(id, Owe::Answer(*era, *from, *to), at.step);
                 }
             }
-            // For the carriers.
-            Item::Meet(_) => {}
+            // For the carriers, and beside receipts.
+            Item::Meet(_) | Item::Kept(_) => {}
         }
     }
     if learnt {
@@ -389,21 +391,54 @@ fn owes<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
     parts.contacts.get(id).is_some_and(|contact| contact.policy.delivered && contact.is_ours())
 }
 
+/// What a reader keeps under our numbers: those whose bytes are ours, or that some are not.
+enum Compared {
+    Ours(BTreeSet<u32>),
+    Others,
+}
+
+/// Compares what a reader says that it keeps with our own notes (MSG-95).
+fn compare<P: Port>(parts: &Parts<P>, id: ContactId, items: &[Item]) -> Compared {
+    let era = leave::own_era(parts, id);
+    let ours = items.iter().filter_map(|item| match item {
+        Item::Kept(kept) if kept.era == era => Some(&kept.notes),
+        _ => None,
+    });
+    let mut same = BTreeSet::new();
+    for (seq, digest) in ours.flatten() {
+        let number = parts.outbox.numbered(id, *seq);
+        match number.and_then(|note| parts.threads.get(note)) {
+            Some(note) if note.digest() == *digest => drop(same.insert(*seq)),
+            Some(_) => return Compared::Others,
+            // It was read, or is gone from here.
+            None => {}
+        }
+    }
+    Compared::Ours(same)
+}
+
 /// Own notes that the other device has, or that the other person has read.
-fn prove<P: Port>(parts: &mut Parts<P>, id: ContactId, receipt: &Receipt, by: By, at: &mut At<'_>) {
+fn prove<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    (receipt, kept): (&Receipt, &Compared),
+    by: By,
+    at: &mut At<'_>,
+) {
     let read = receipt.what == Receipt::READ;
     if receipt.era != leave::own_era(parts, id) || !(read || receipt.what == Receipt::DELIVERED) {
         return;
     }
-    if receipt.is_ahead(parts.outbox.next_seq(id)) {
+    let ahead = receipt.is_ahead(parts.outbox.next_seq(id));
+    let Compared::Ours(kept) = (if ahead { &Compared::Others } else { kept }) else {
         // It is about notes that this device never wrote, so that it proves nothing of ours.
         if parts.outbox.wants_again(id, at.now, at.step) {
             leave::begin_era(parts, id, at);
         }
         return;
-    }
+    };
     let what = if read { FactKind::Read } else { FactKind::Delivered };
-    for (seq, note) in parts.outbox.proven(id, receipt, at.step) {
+    for (seq, note) in parts.outbox.proven(id, receipt, kept, at.step) {
         let fact = Fact { what, carrier: by.carrier, level: by.level, at: at.now };
         parts.threads.fact(note, fact, None, at.step);
         let dropped = parts.outbox.confirmed(id, (seq, note), read, at.step);
@@ -454,12 +489,14 @@ fn keep<P: Port>(
         at: at.now,
     };
     let request = contact.phase == ContactPhase::Request;
-    match parts.threads.look(&received, request, at.step) {
+    let kept = (note.era, note.seq, received.digest());
+    let looked = parts.threads.look(&received, request, at.step);
+    match looked {
         Keeping::Keep => {
             let number = parts.profile.note_number(at.step);
             parts.threads.receive(number, received, at.step);
         }
-        Keeping::Known => {}
+        Keeping::Known | Keeping::Gone => {}
         Keeping::Twice => {
             parts.outbox.owe(id, Owe::Answer(note.era, u32::MAX, u32::MAX), at.step);
             return parts.contacts.trouble(id, DeliveryProblem::Twice, at.step);
@@ -467,7 +504,11 @@ fn keep<P: Port>(
         Keeping::Leave => return,
         Keeping::Refuse => return parts.threads.malformed(),
     }
-    if owes(parts, id) {
-        parts.outbox.owe(id, Owe::Receipt, at.step);
+    if !owes(parts, id) {
+        return;
+    }
+    parts.outbox.owe(id, Owe::Receipt, at.step);
+    if looked != Keeping::Gone {
+        parts.outbox.keep(id, kept, at.step);
     }
 }

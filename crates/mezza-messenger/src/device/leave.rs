@@ -276,7 +276,7 @@ fn seal<P: Port>(
     let level = if note.is_none() { owed } else { 0 };
     let written = note.and_then(|note| parts.threads.get(note));
     let pin = written.map_or(contact.policy.level_min.max(level), |note| note.level_min);
-    let Some(wire) = fitting(parts, id, note, (&reach, pin), &items, at) else { return };
+    let Some((wire, full)) = fitting(parts, id, note, (&reach, pin), &items, at) else { return };
     let Ok(message) = parts.sessions.seal(id, &wire.encode(), reach.paddings, at) else { return };
     let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
     if let Some(note) = note {
@@ -284,7 +284,7 @@ fn seal<P: Port>(
         parts.threads.sealed(note, number, carrier, at.step);
     }
     let route = reach.route;
-    let sealed = Sealed { contact: id, note, wire: &wire, route, pin, level, bytes };
+    let sealed = Sealed { contact: id, note, wire: &wire, full, route, pin, level, bytes };
     parts.outbox.sealed(sealed, at.now, at.step);
     let said: Vec<Item> = items.into_iter().filter(|item| wire.items.contains(item)).collect();
     if let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
@@ -292,7 +292,8 @@ fn seal<P: Port>(
     }
 }
 
-/// The fullest note that the carrier takes: with all that is owed, else with the text alone (MSG-25).
+/// The fullest note that the carrier takes, and whether it is full: with all that is owed, else with
+/// the text alone (MSG-25).
 /// `None`: in a session that nobody has answered not even that fits beside what begins it, so that the
 /// greeting goes ahead alone.
 fn fitting<P: Port>(
@@ -302,7 +303,7 @@ fn fitting<P: Port>(
     (reach, pin): (&Reach, u8),
     items: &[Item],
     at: &mut At<'_>,
-) -> Option<Note> {
+) -> Option<(Note, bool)> {
     let carrier = parts.carriers.state(reach.route.carrier, None, at.now);
     let bytes_max = carrier.map_or(usize::MAX, |state| state.caps.parcel_bytes_max);
     let fits = |wire: &Note| {
@@ -310,7 +311,7 @@ fn fitting<P: Port>(
         message.is_some_and(|bytes| bytes + size_of_val(&RATCHET_MESSAGE) <= bytes_max)
     };
     let full = compose(parts, id, note, (&reach.place, pin), items.to_vec(), at.now)?;
-    let Some(note) = note.filter(|_| !fits(&full)) else { return Some(full) };
+    let Some(note) = note.filter(|_| !fits(&full)) else { return Some((full, true)) };
     let answered = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
     let bare = full.with_only(|item| match item {
         Item::Text(_) => true,
@@ -319,7 +320,7 @@ fn fitting<P: Port>(
         _ => false,
     });
     if fits(&bare) {
-        return Some(bare);
+        return Some((bare, false));
     }
     let pending = parts.sessions.facts(id).pending;
     let why = if pending { WaitReason::Answer } else { WaitReason::TooBig };
@@ -347,9 +348,11 @@ fn compose<P: Port>(
     if let Some(cause) = owed.anew {
         items.extend([Item::Reset(cause), Item::Retry]);
     }
-    let owing = Owing { delivered: owed.receipt, read: owed.read, answers: &owed.answers };
+    let (answers, kept) = (owed.answers.as_slice(), owed.kept.as_slice());
+    let owing = Owing { delivered: owed.receipt, read: owed.read, answers, kept };
     let receipts = parts.threads.receipts(id, &owing).into_iter();
     items.extend(receipts.take(RECEIPTS_MAX).map(Item::Receipt));
+    items.extend(parts.threads.kept(id, &owing).into_iter().map(Item::Kept));
     let era = own_era(parts, id);
     let voids = all.voids.iter().take(VOIDS_IN_NOTE);
     items.extend(voids.map(|&(from, to)| Item::Void { era, from, to }));

@@ -9,7 +9,7 @@ use mezza_core::{DecodeError, PublicKey, Reader, Writer};
 
 use super::{MixnetStart, TEXT_BYTES_MAX};
 use crate::card::{CARD_BYTES_MAX, RelayEntry};
-use crate::receipt::Receipt;
+use crate::receipt::{Kept, Receipt};
 
 const TEXT: u8 = 1;
 const HELLO: u8 = 2;
@@ -20,6 +20,7 @@ const RESET: u8 = 6;
 const RETRY: u8 = 7;
 const MEET: u8 = 8;
 const VOID: u8 = 9;
+const KEPT: u8 = 10;
 
 /// Bytes of a tag, where the contact has no relay.
 const TAG_BYTES: usize = 8;
@@ -59,6 +60,8 @@ pub enum Item {
         /// The last seq, at least `from`.
         to: u32,
     },
+    /// What is kept under the numbers that receipts stand for.
+    Kept(Kept),
     /// A type that a newer version knows; its body is dropped.
     Unknown(u8),
 }
@@ -109,6 +112,7 @@ impl Item {
             Self::Retry => RETRY,
             Self::Meet(_) => MEET,
             Self::Void { .. } => VOID,
+            Self::Kept(_) => KEPT,
             Self::Unknown(number) => *number,
         }
     }
@@ -131,6 +135,7 @@ impl Item {
             Self::Reset(cause) => drop(w.u8(*cause)),
             Self::Meet(meet) => meet.write(w),
             Self::Void { era, from, to } => drop(w.bytes(&era.0).u32(*from).u32(*to)),
+            Self::Kept(kept) => kept.write(w),
             Self::Retry | Self::Unknown(_) => {}
         }
     }
@@ -149,6 +154,7 @@ impl Item {
             RETRY => Ok(Self::Retry),
             MEET => MixnetStart::read(r).map(Self::Meet),
             VOID => void(r),
+            KEPT => Kept::read(r).map(Self::Kept),
             number => {
                 r.rest();
                 Ok(Self::Unknown(number))
@@ -169,6 +175,7 @@ impl Item {
             Self::Reset(_) => 1,
             Self::Meet(meet) => meet.wire_bytes(),
             Self::Void { .. } => 12,
+            Self::Kept(kept) => kept.wire_bytes(),
             Self::Retry | Self::Unknown(_) => 0,
         }
     }
@@ -187,6 +194,7 @@ impl fmt::Debug for Item {
             Self::Retry => f.write_str("Retry"),
             Self::Meet(_) => f.write_str("Meet"),
             Self::Void { .. } => f.write_str("Void"),
+            Self::Kept(_) => f.write_str("Kept"),
             Self::Unknown(number) => write!(f, "Unknown({number})"),
         }
     }

@@ -9,9 +9,9 @@ use crate::io::{Pace, flag};
 use crate::note::Era;
 
 /// Version of the stored form.
-const VERSION: u8 = 2;
-/// The version before had one era for each contact.
-const OLDER: u8 = 1;
+const VERSION: u8 = 3;
+/// The version before had no digests of what is kept, the one before that one era for each contact.
+const OLDER: [u8; 2] = [1, 2];
 /// Receipts that may go at once; then one per [`RECEIPT_EVERY_MS`] (MSG-27).
 const RECEIPT_BURST: u32 = 10;
 /// Milliseconds until one more receipt may go.
@@ -109,13 +109,13 @@ impl Lane {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let eras = match r.u8()? {
-                VERSION => true,
-                OLDER => false,
-                _ => return Err(DecodeError::Value),
-            };
-            let (next_seq, owed, again) = (r.u32()?, Owed::read(r)?, AgainWish::read(r)?);
-            let era = if eras && flag(r)? { Some(Era::read(r)?) } else { None };
+            let version = r.u8()?;
+            if version != VERSION && !OLDER.contains(&version) {
+                return Err(DecodeError::Value);
+            }
+            let (next_seq, owed) = (r.u32()?, Owed::read(r, version == VERSION)?);
+            let again = AgainWish::read(r)?;
+            let era = if version != OLDER[0] && flag(r)? { Some(Era::read(r)?) } else { None };
             Ok(Self::of(next_seq, owed, again, era))
         })
     }

@@ -45,9 +45,10 @@ impl Repeats {
 }
 
 impl Outbox {
-    /// Own notes that a receipt leaves out though it stands for a later one, and that no parcel holds.
+    /// Own notes that a receipt does not prove though it stands for them or for a later one, and that
+    /// no parcel holds.
     pub fn left_out(&self, contact: ContactId, receipt: &Receipt) -> Vec<NoteId> {
-        let range = (contact, 0)..(contact, receipt.highest());
+        let range = (contact, 0)..=(contact, receipt.highest());
         let open = self.unreceipted[0].range(range).filter(|(_, (_, voided))| !voided);
         let open = open.map(|(_, (note, _))| *note);
         let held = |note: &NoteId| {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Writer};
 
 use crate::io::ResetCause;
-use crate::note::{Era, Item, Note};
+use crate::note::{Era, Item, Note, NoteDigest};
 
 /// Ranges given up and not yet passed by a receipt; adjacent numbers join, so that this is more
 /// than the reader's window can hold apart.
@@ -14,6 +14,8 @@ const VOIDS_MAX: usize = 512;
 const FLAGS: u8 = 6;
 /// Answers to voids that wait at once.
 const ANSWERS_MAX: usize = 8;
+/// Notes whose digests wait at once; of more the oldest go, and their writer sends them once more.
+const KEPT_MAX: usize = 256;
 
 /// What the next note must say besides what a person wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub(crate) struct Owed {
     pub voids: Vec<(u32, u32)>,
     /// Numbers that the contact gave up: if some of them are here, their bits are the answer.
     pub answers: Vec<(Era, u32, u32)>,
+    /// Notes that arrived since the last receipt, with what is kept of them.
+    pub kept: Vec<(Era, u32, NoteDigest)>,
     /// The highest level by which a cause of all this came: it goes by none below (MSG-20).
     pub level: u8,
 }
@@ -73,14 +77,27 @@ impl Owed {
         }
     }
 
-    /// What was said is no longer owed.
-    pub fn said(&mut self, wire: &Note) {
+    /// A note arrived, or came again: the next receipt proves its bytes.
+    pub fn keep(&mut self, note: (Era, u32, NoteDigest)) {
+        if !self.kept.contains(&note) {
+            self.kept.push(note);
+        }
+        if self.kept.len() > KEPT_MAX {
+            self.kept.remove(0);
+        }
+    }
+
+    /// What was said is no longer owed; `full`: nothing was left out for want of room.
+    pub fn said(&mut self, wire: &Note, full: bool) {
         for item in &wire.items {
             match item {
                 Item::Hello { .. } => self.hello = false,
                 Item::Timer(_) => self.timer = false,
                 Item::Card(_) => self.card = false,
                 Item::Reset(_) => self.anew = None,
+                Item::Kept(kept) => self.kept.retain(|(era, seq, digest)| {
+                    *era != kept.era || !kept.notes.contains(&(*seq, *digest))
+                }),
                 Item::Text(_)
                 | Item::Receipt(_)
                 | Item::Retry
@@ -89,8 +106,15 @@ impl Owed {
                 | Item::Unknown(_) => {}
             }
         }
-        (self.receipt, self.read, self.void, self.level) = (false, false, false, 0);
+        if !full {
+            return;
+        }
+        self.receipt = !self.kept.is_empty();
+        (self.read, self.void) = (false, false);
         self.answers.clear();
+        if !self.any() {
+            self.level = 0;
+        }
     }
 
     /// Whether something is to be said that waits for no turn: what a contact may bring about as often
@@ -104,7 +128,7 @@ impl Owed {
         self.anew = Some(cause as u8);
     }
 
-    /// Writes `flags u8 | cause u8 | voids | answers`.
+    /// Writes `flags u8 | cause u8 | voids | answers | kept`.
     pub fn write(&self, w: &mut Writer) {
         let flags = [self.hello, self.receipt, self.read, self.timer, self.card, self.void];
         let flags = flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on));
@@ -118,10 +142,14 @@ impl Owed {
         for (era, from, to) in &self.answers {
             w.bytes(&era.0).u32(*from).u32(*to);
         }
+        w.u16(self.kept.len() as u16);
+        for (era, seq, digest) in &self.kept {
+            w.bytes(&era.0).u32(*seq).bytes(&digest.0);
+        }
     }
 
-    /// Reads what [`write`](Self::write) wrote.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    /// Reads what [`write`](Self::write) wrote; versions before had no `kept`.
+    pub fn read(r: &mut Reader<'_>, has_kept: bool) -> Result<Self, DecodeError> {
         let bits = r.u8()?;
         let on = |i: u8| bits >> i & 1 == 1;
         let mut owed = Self {
@@ -134,6 +162,7 @@ impl Owed {
             anew: Some(r.u8()?).filter(|cause| *cause != 0),
             voids: Vec::new(),
             answers: Vec::new(),
+            kept: Vec::new(),
             level: 1 + (bits >> FLAGS),
         };
         for _ in 0..r.u16()? {
@@ -141,6 +170,9 @@ impl Owed {
         }
         for _ in 0..r.u8()? {
             owed.answers.push((Era::read(r)?, r.u32()?, r.u32()?));
+        }
+        for _ in 0..if has_kept { r.u16()? } else { 0 } {
+            owed.kept.push((Era::read(r)?, r.u32()?, NoteDigest::read(r)?));
         }
         Ok(owed)
     }

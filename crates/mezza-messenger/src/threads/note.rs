@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::note::Era;
+use crate::note::{Era, NoteDigest};
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
@@ -166,6 +166,11 @@ impl StoredNote {
                 why,
             })
         })
+    }
+
+    /// What tells it apart from another note under its number (MSG-95).
+    pub fn digest(&self) -> NoteDigest {
+        NoteDigest::of(self.sent, self.text().map_or("", String::as_str))
     }
 
     /// Bytes of the text.

@@ -1,7 +1,9 @@
 //! Notes: the files, any note, any bytes.
 
 use mezza_core::{PublicKey, Time, Wiping};
-use mezza_messenger::note::{Era, ITEMS_MAX, Item, MixnetStart, Note, Receipt, RemoteMailbox};
+use mezza_messenger::note::{
+    Era, ITEMS_MAX, Item, Kept, MixnetStart, Note, NoteDigest, Receipt, RemoteMailbox,
+};
 use mezza_mixnet::config::NetworkId;
 use proptest::prelude::*;
 
@@ -58,6 +60,11 @@ fn fields_stand_where_the_specification_says() {
     assert_eq!(find("reset_retry").items, [Item::Reset(2), Item::Retry]);
     let void = |from, to| Item::Void { era, from, to };
     assert_eq!(find("void").items, [void(3, 3), void(5, u32::MAX)]);
+    let notes = vec![
+        (7, NoteDigest::of(note.sent, "hello there")),
+        (8, NoteDigest::of(Time::from_ms(0), "")),
+    ];
+    assert_eq!(find("kept").items, [Item::Kept(Kept { era, notes })]);
     let network = std::array::from_fn(|i| i as u8);
     let root = Some(Wiping::new([7; 32]));
     let meet = MixnetStart { network: NetworkId(network), conversation: 70_000, call: 300, root };
@@ -131,7 +138,12 @@ fn item() -> impl Strategy<Value = Item> {
                 Item::Meet(MixnetStart { network, conversation, call, root })
             }
         ),
-        (10u8..).prop_map(Item::Unknown),
+        (any::<[u8; 4]>(), proptest::collection::vec((any::<u32>(), any::<[u8; 4]>()), 1..=64))
+            .prop_map(|(era, notes)| {
+                let notes = notes.into_iter().map(|(seq, digest)| (seq, NoteDigest(digest)));
+                Item::Kept(Kept { era: Era(era), notes: notes.collect() })
+            }),
+        (11u8..).prop_map(Item::Unknown),
     ]
 }
 

@@ -3,10 +3,10 @@
 use mezza_messenger::relay_wire::MailboxAddress;
 use std::collections::BTreeMap;
 
-use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, StaticKey};
+use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, StaticKey, Time};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::envelope;
-use mezza_messenger::note::{Era, Item, Note, Receipt, RemoteMailbox};
+use mezza_messenger::note::{Era, Item, Kept, Note, NoteDigest, Receipt, RemoteMailbox};
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{Command, ContactId, Input, MailboxId, RelayInput, RequestId};
 use mezza_ratchet::{Bundle, Conversation, IdentityKeyPair, Padding, Prekeys, SuiteList};
@@ -27,6 +27,8 @@ pub struct Peer {
     talk: Conversation<PortableBackend>,
     /// Where the device looks, and the key of its envelopes.
     to: (MailboxAddress, PublicKey),
+    /// What it has read, as its receipts name it.
+    kept: Vec<(Era, u32, NoteDigest)>,
 }
 
 /// An identity by one number.
@@ -63,7 +65,7 @@ impl Peer {
         let prekeys = Prekeys::new(identity.duplicate());
         let seal = StaticKey::random::<PortableBackend>(&mut stage.rng);
         stage.relay.store.boxes.insert(MAILBOX, BTreeMap::new());
-        Self { identity, serial: 70_000, seal, prekeys, talk, to }
+        Self { identity, serial: 70_000, seal, prekeys, talk, to, kept: Vec::new() }
     }
 
     /// Somebody whom party 0 has let in.
@@ -161,10 +163,26 @@ impl Peer {
                     self.to = (slot.relay.address, slot.seal);
                 }
             }
+            if let Some(Item::Text(text)) = note.items.last() {
+                self.kept.push((note.era, note.seq, NoteDigest::of(note.sent, text)));
+            }
             notes.push(note);
         }
         notes
     }
+
+    /// A receipt for what it has read up to `floor`, with what that was.
+    pub fn receipt(&self, what: u8, floor: u32) -> Vec<Item> {
+        let (era, ..) = *self.kept.last().expect("it has read a note");
+        let mine = self.kept.iter().filter(|note| note.0 == era && note.1 <= floor);
+        let notes = mine.map(|(_, seq, digest)| (*seq, *digest)).collect();
+        vec![receipt(era, what, floor), Item::Kept(Kept { era, notes })]
+    }
+}
+
+/// What a reader keeps under numbers of party 0: all of them written at one time, with one text.
+pub fn kept(era: Era, seqs: impl Iterator<Item = u32>, sent: Time, text: &str) -> Item {
+    Item::Kept(Kept { era, notes: seqs.map(|seq| (seq, NoteDigest::of(sent, text))).collect() })
 }
 
 /// A receipt for own notes of party 0 up to `floor`.

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use mezza_messenger::CarrierInput;
 use mezza_messenger::carriers::mixnet::{MixnetInput, MixnetOutput};
 use mezza_mixnet::client::{ClientJob as Work, ROW_BYTES_MAX};
 use mezza_mixnet::wire::Frame;
@@ -34,17 +35,41 @@ pub(crate) struct EntryConnection<E> {
     pace: Arc<Pace>,
     outbox: Option<FrameSender>,
     keeper: Option<JoinHandle<()>>,
+    /// Why the entry server is not who the config says, in words for people.
+    trouble: Option<String>,
 }
 
 impl<E: From<ConnectionReport> + Send + 'static> EntryConnection<E> {
     /// No connection yet. Its reports bear `serial`.
     pub(crate) fn new(serial: u64, jobs: mpsc::Sender<E>) -> Self {
-        Self { jobs, serial, pace: Arc::new(Pace::new()), outbox: None, keeper: None }
+        Self { jobs, serial, pace: Arc::new(Pace::new()), outbox: None, keeper: None, trouble: None }
     }
 
     /// The serial number of its reports.
     pub(crate) const fn serial(&self) -> u64 {
         self.serial
+    }
+
+    /// Takes in what its reports say; what is for the device comes back.
+    pub(crate) fn report(&mut self, news: ConnectionEvent) -> Option<CarrierInput> {
+        match news {
+            ConnectionEvent::Trouble(text) => {
+                self.trouble = Some(text);
+                None
+            }
+            ConnectionEvent::Input(input) => {
+                if matches!(input, CarrierInput::Mixnet(MixnetInput::Up { .. })) {
+                    self.trouble = None;
+                }
+                Some(input)
+            }
+            ConnectionEvent::Up { .. } | ConnectionEvent::Down => None,
+        }
+    }
+
+    /// Why the entry server is not who the config says.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
     }
 
     /// Carries out what the machine wants.
@@ -114,8 +139,11 @@ struct Teller<E> {
 
 impl<E: From<ConnectionReport>> Teller<E> {
     async fn tell(&self, input: MixnetInput) {
-        let report =
-            ConnectionReport { serial: self.serial, news: ConnectionEvent::Input(input.into()) };
+        self.report(ConnectionEvent::Input(input.into())).await;
+    }
+
+    async fn report(&self, news: ConnectionEvent) {
+        let report = ConnectionReport { serial: self.serial, news };
         // Sending fails after the node has ended; the report is then useless.
         drop(self.jobs.send(report.into()).await);
     }
@@ -129,7 +157,7 @@ async fn keep<E: From<ConnectionReport>>(
     pace: Arc<Pace>,
 ) {
     let pin = key.map_or_else(Pin::any, Pin::new);
-    match link::dial(&address, link::CLIENT, pin, None).await {
+    match link::dial(&address, link::CLIENT, Arc::clone(&pin), None).await {
         Ok(stream) => {
             teller.tell(MixnetInput::Up { trusted: key.is_some() }).await;
             let (frames, mut heard) = mpsc::channel(CLIENT_FRAMES_MAX);
@@ -150,7 +178,16 @@ async fn keep<E: From<ConnectionReport>>(
             };
             tokio::join!(carry, hear);
         }
-        Err(error) => tracing::debug!(%error, "the mixnet cannot be reached"),
+        Err(error) => {
+            tracing::debug!(%error, "the mixnet cannot be reached");
+            if pin.other_key().is_some() {
+                let text = format!(
+                    "{address} shows another key than the config of the network names: it serves \
+                     another network, or somebody is in between"
+                );
+                teller.report(ConnectionEvent::Trouble(text)).await;
+            }
+        }
     }
     teller.tell(MixnetInput::Down).await;
 }

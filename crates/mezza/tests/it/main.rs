@@ -32,6 +32,7 @@ mod relay;
 mod silence;
 mod stall;
 mod troubled;
+mod twins;
 mod two_homes;
 mod vault;
 mod web;

@@ -128,8 +128,8 @@ impl<B: Backend> Mixnet<B> {
             client::Output::Handed(ticket) => self.handed(ticket, at.now),
             client::Output::Refused(ticket, why) => self.refused(ticket, why, at.now),
             client::Output::Broken(contact) => {
-                // The chains are of no use any more: the pair needs another root.
-                self.change(ContactId(contact), at.step, |peer| peer.root_for = None);
+                let now = at.now;
+                self.change(ContactId(contact), at.step, |peer| peer.broke(now));
                 at.step.touch(ContactId(contact));
             }
             client::Output::Called(contact, _) => self.called(ContactId(contact), at),

@@ -65,6 +65,8 @@ pub(crate) struct MixnetPeer {
     // Not stored.
     /// Roots that it says.
     pub roots: Pace,
+    /// Roots of ours, for chains that it broke.
+    own_roots: Pace,
     /// When it was heard last, and when the person wrote to it last.
     heard_at: Time,
     wrote_at: Time,
@@ -81,6 +83,7 @@ impl Default for MixnetPeer {
             has_called: false,
             talk: Talk::default(),
             roots: Pace::new(ROOT_BURST, ROOT_EVERY_MS),
+            own_roots: Pace::new(ROOT_BURST, ROOT_EVERY_MS),
             heard_at: Time::default(),
             wrote_at: Time::default(),
             muted: false,
@@ -93,6 +96,14 @@ impl MixnetPeer {
     /// A contact of whom this is stored.
     pub fn of(root_for: Option<[u8; 16]>, has_called: bool, talk: Talk) -> Self {
         Self { root_for, has_called, talk, ..Self::default() }
+    }
+
+    /// Its stream is broken, so that the pair needs another root. It can break one after the other, and
+    /// says so again with each further cell: beyond the pace the one that is there stays (MSG-53).
+    pub fn broke(&mut self, now: Time) {
+        if self.root_for.is_some() && self.own_roots.take(now).is_ok() {
+            self.root_for = None;
+        }
     }
 
     /// The person writes to it.
@@ -147,6 +158,7 @@ impl MixnetPeer {
     /// What is not stored.
     pub fn snapshot(&self, w: &mut Writer) {
         self.roots.write(w);
+        self.own_roots.write(w);
         w.u64(self.heard_at.ms()).u64(self.wrote_at.ms()).u8(u8::from(self.muted));
         w.u8(self.level_min.unwrap_or(0));
     }
@@ -157,6 +169,23 @@ mod tests {
     use super::*;
 
     const NOW: Time = Time::from_ms(1_792_000_000_000);
+
+    #[test]
+    fn msg_53_whoever_breaks_chain_after_chain_gets_few_roots() {
+        let mut peer = MixnetPeer::default();
+        let mut roots = |after_ms: u64| {
+            let rounds = (0..20).filter(|_| {
+                peer.root_for = Some([1; 16]);
+                peer.broke(NOW.plus_ms(after_ms));
+                peer.broke(NOW.plus_ms(after_ms));
+                peer.root_for.is_none()
+            });
+            rounds.count()
+        };
+        assert_eq!(roots(0), 4);
+        assert_eq!(roots(ROOT_EVERY_MS - 1), 0);
+        assert_eq!(roots(ROOT_EVERY_MS), 1);
+    }
 
     #[test]
     fn talk_is_counted_by_the_year() {

@@ -58,7 +58,7 @@ fn read(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<StoredRecord>, DecodeEr
         _ => return Err(DecodeError::Value),
     };
     let root_for = if flag(r)? { Some(r.array()?) } else { None };
-    let owed = Owed::read(r)?;
+    let owed = Owed::read(r, false)?;
     let (mut quota, mut again, mut talk) =
         (Quota::default(), AgainWish::default(), Talk::default());
     if version > SHARELESS {

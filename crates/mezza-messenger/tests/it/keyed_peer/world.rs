@@ -5,7 +5,7 @@ use std::iter::Sum;
 
 use mezza_core::{Machine, PortableBackend, PublicKey, Time};
 use mezza_messenger::card::{Card, CardForm, RelayKey};
-use mezza_messenger::note::{Era, Item, MixnetStart, Note, Receipt};
+use mezza_messenger::note::{Era, Item, Kept, MixnetStart, Note, NoteDigest, Receipt};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{
     CarrierId, CarrierSet, Command, ContactId, Device, Input, MailboxId, NoteId, Output, RelayInput,
@@ -300,7 +300,7 @@ fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
     let seqs = [0, 1, 2, 63, 1_024, 1_025, u32::MAX - 1_024, u32::MAX - 1, u32::MAX];
     let mut seq = || seqs[ops.below(seqs.len())];
     let (from, to) = (seq(), seq());
-    match ops.below(12) {
+    match ops.below(13) {
         0 | 1 => Item::Text("x".repeat([1, 2, 700, 8_192][ops.below(4)])),
         2 => {
             let card = some_card(ops, peer);
@@ -339,6 +339,11 @@ fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
         }
         10 => {
             Item::Void { era: Era(era), from: from.max(1).min(to.max(1)), to: to.max(1).max(from) }
+        }
+        11 => {
+            let digest = NoteDigest([ops.byte(); NoteDigest::BYTES]);
+            let count = [1, 2, Kept::NOTES_MAX][ops.below(3)];
+            Item::Kept(Kept { era: Era(era), notes: vec![(from, digest); count] })
         }
         _ => Item::Unknown(0x30),
     }

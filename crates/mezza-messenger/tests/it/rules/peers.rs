@@ -16,7 +16,7 @@ use mezza_messenger::{
 use mezza_ratchet::{BundleError, Prekeys, SuiteList, Table, prekeys};
 
 use crate::model::Ask;
-use crate::peer::{ERA, Peer, identity, note, receipt, text};
+use crate::peer::{ERA, Peer, identity, kept, note, receipt, text};
 use crate::stage::{START, Stage, carries, connection, relay, send};
 
 fn puts(stage: &Stage, who: usize) -> usize {
@@ -152,7 +152,8 @@ fn msg_14_receipts_of_another_era_prove_nothing() {
         peer.put(&mut stage, &note(0, 0, vec![receipt(other, what, 1)]));
         assert_eq!(stage.state(0, own), NoteState::Handed(CarrierId::RELAY));
     }
-    peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 1)]));
+    let proof = peer.receipt(Receipt::DELIVERED, 1);
+    peer.put(&mut stage, &note(0, 0, proof));
     assert_eq!(stage.state(0, own), NoteState::Delivered);
 }
 
@@ -161,15 +162,18 @@ fn msg_14_who_has_read_a_note_has_it() {
     let mut stage = Stage::new(&["alice"]);
     let (mut peer, contact) = Peer::open(&mut stage, 11);
     let (first, second) = (stage.say(0, contact, "one"), stage.say(0, contact, "two"));
-    let era = peer.read(&mut stage).last().expect("it came").era;
+    peer.read(&mut stage);
     // Read without delivered before it, and delivered before read.
-    peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::READ, 1)]));
-    peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 2)]));
+    for (what, floor) in [(Receipt::READ, 1), (Receipt::DELIVERED, 2)] {
+        let proof = peer.receipt(what, floor);
+        peer.put(&mut stage, &note(0, 0, proof));
+    }
     assert_eq!(
         (stage.state(0, first), stage.state(0, second)),
         (NoteState::Read, NoteState::Delivered)
     );
-    peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::READ, 2)]));
+    let proof = peer.receipt(Receipt::READ, 2);
+    peer.put(&mut stage, &note(0, 0, proof));
     assert_eq!(stage.state(0, second), NoteState::Read);
 }
 
@@ -387,7 +391,8 @@ fn nothing_runs_further_ahead_than_the_readers_window() {
             let base = seq - 63;
             let bits = Receipt { what: Receipt::DELIVERED, era, floor: 0, base, bits: u64::MAX };
             let bits = if base == 1 { Receipt { bits: u64::MAX - 1, ..bits } } else { bits };
-            let mail = peer.mail(&mut stage, &note(0, 0, vec![Item::Receipt(bits)]));
+            let kept = kept(era, base.max(2)..base + 64, stage.now, "x");
+            let mail = peer.mail(&mut stage, &note(0, 0, vec![Item::Receipt(bits), kept]));
             runs(&mut stage, mail);
         }
     }
@@ -400,7 +405,8 @@ fn nothing_runs_further_ahead_than_the_readers_window() {
     stage.now = stage.now.plus_ms(Time::HOUR_MS);
     let mail = peer.mail(&mut stage, &note(0, 0, vec![]));
     assert_eq!(runs(&mut stage, mail), 1, "but once an hour");
-    let mail = peer.mail(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 1)]));
+    let proof = peer.receipt(Receipt::DELIVERED, 1);
+    let mail = peer.mail(&mut stage, &note(0, 0, proof));
     assert_eq!(runs(&mut stage, mail), 1);
     assert_eq!(stage.state(0, waits), NoteState::Handed(CarrierId::RELAY));
 }
@@ -473,8 +479,14 @@ fn msg_93_a_note_that_a_receipt_leaves_out_goes_again() {
     };
     assert_eq!(seqs(&notes), [1, 2, 3]);
     let gap = Receipt { what: Receipt::DELIVERED, era: notes[0].era, floor: 1, base: 3, bits: 1 };
+    // What it has of the first and the third one.
+    let mut proof = peer.receipt(Receipt::DELIVERED, 3).split_off(1);
+    if let [Item::Kept(kept)] = &mut proof[..] {
+        kept.notes.remove(1);
+    }
     let mut tell = |stage: &mut Stage| {
-        peer.put(stage, &note(0, 0, vec![Item::Receipt(gap)]));
+        let proof = [vec![Item::Receipt(gap)], proof.clone()].concat();
+        peer.put(stage, &note(0, 0, proof));
         stage.pass(2_000);
         seqs(&peer.read(stage))
     };

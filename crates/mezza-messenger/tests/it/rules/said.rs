@@ -8,7 +8,7 @@ use mezza_messenger::policy::Policy;
 use mezza_messenger::{Command, Event, Input, RecordKind, RelayInput};
 
 use crate::model::{Ask, Tell};
-use crate::peer::{Peer, note, receipt, text};
+use crate::peer::{Peer, kept, note, receipt, text};
 use crate::stage::{Stage, carries, connection, load, relay, send};
 
 fn up() -> Input {
@@ -61,8 +61,8 @@ fn what_was_given_up_is_said_until_a_receipt_passes_it() {
     let is_void = |item: &Item| *item == Item::Void { era, from: 2, to: 2 };
     assert_eq!(items(&peer.read(&mut stage), is_void), 1);
     for (floor, voids) in [(1, 1), (2, 0)] {
-        let receipt = receipt(era, Receipt::DELIVERED, floor);
-        peer.put(&mut stage, &note(0, 0, vec![receipt]));
+        let proof = peer.receipt(Receipt::DELIVERED, floor);
+        peer.put(&mut stage, &note(0, 0, proof));
         stage.say(0, contact, "more");
         assert_eq!(items(&peer.read(&mut stage), is_void), voids, "up to {floor}");
     }
@@ -78,7 +78,9 @@ fn a_receipt_ends_the_parcels_of_its_notes_alone() {
     for client in 0x91..=0x93 {
         assert_eq!(carries(&stage.alone(send(contact, client))).len(), 1);
     }
-    let mail = peer.mail(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 2)]));
+    let first = peer.receipt(Receipt::DELIVERED, 1).split_off(1);
+    let second = vec![receipt(era, Receipt::DELIVERED, 2), kept(era, 2..=2, stage.now, "x")];
+    let mail = peer.mail(&mut stage, &note(0, 0, [first, second].concat()));
     stage.alone(mail);
     let parcels = stage.parties[0].disk.keys().filter(|(kind, _)| *kind == RecordKind::Parcel);
     assert_eq!(parcels.count(), 2);
@@ -175,7 +177,8 @@ fn that_a_note_was_read_is_said_though_nothing_else_is() {
     let said = peer.read(&mut stage);
     let read =
         |item: &Item| matches!(item, Item::Receipt(r) if (r.what, r.floor) == (Receipt::READ, 1));
-    assert!(said.len() == 1 && said[0].items.len() == 1 && read(&said[0].items[0]));
+    let [Note { items, .. }] = &said[..] else { panic!("{said:?}") };
+    assert!(matches!(&items[..], [item, Item::Kept(_)] if read(item)), "{items:?}");
     stage.pass(60_000);
     assert!(peer.read(&mut stage).is_empty());
 }

@@ -10,7 +10,7 @@ use mezza_messenger::note::{Item, Receipt};
 use mezza_messenger::{CarrierOutput, Command, Event, Input, Output, RelayInput, RelayOutput};
 
 use crate::model::{Ask, Tell};
-use crate::peer::{Peer, note};
+use crate::peer::{Peer, kept, note};
 use crate::stage::{Stage, carries, connection, load, send, write};
 
 fn fact(what: FactKind) -> Fact {
@@ -356,7 +356,8 @@ fn a_receipt_that_overtakes_the_relay_leaves_both_facts() {
     let [ticket] = carries(&stage.alone(send(contact, 0x91)))[..] else { panic!("one parcel") };
     let id = stage.parties[0].device.sent(&[0x91; 16]).expect("accepted");
     let receipt = Receipt { what: Receipt::DELIVERED, era, floor: 2, base: 1, bits: 3 };
-    peer.put(&mut stage, &note(0, 0, vec![Item::Receipt(receipt)]));
+    let kept = kept(era, 2..=2, stage.now, "x");
+    peer.put(&mut stage, &note(0, 0, vec![Item::Receipt(receipt), kept]));
     assert_eq!(stage.state(0, id), NoteState::Delivered);
     stage.input(0, RelayInput::Done { ticket }).expect("an answer");
     let facts = stage.parties[0].device.note(id, stage.now).expect("there").facts;

@@ -84,10 +84,7 @@ fn msg_91_a_receipt_for_what_was_never_written_proves_nothing() {
     stage.say(0, bob, "old 2");
     put_back(&mut stage, 0, copy);
     // Bob's receipts wait in the mailbox while the copy writes.
-    let client = [0x77; 16];
-    let send = Command::Send { contact: bob, client, text: "NEW".into() };
-    stage.command(0, send).expect("accepted");
-    let note = stage.parties[0].device.sent(&client).expect("accepted");
+    let note = write(&mut stage, bob, 1);
     stage.say(1, alice, "are you there?");
     stage.online(0);
     assert_no_false_receipt(&stage, bob, alice, &[note]);
@@ -96,5 +93,35 @@ fn msg_91_a_receipt_for_what_was_never_written_proves_nothing() {
         assert_no_false_receipt(&stage, bob, alice, &[note]);
     }
     assert_eq!(stage.state(0, note), NoteState::Delivered);
-    assert!(stage.texts(1, alice).contains(&"NEW".to_owned()));
+    assert!(stage.texts(1, alice).contains(&"NEW 1".to_owned()));
+}
+
+/// A copy gives the numbers of notes that have arrived to notes of its own, and hears the receipts: they
+/// prove the bytes that the reader keeps, not the numbers.
+#[test]
+fn msg_95_a_receipt_proves_bytes_not_numbers() {
+    let (mut stage, bob, alice) = Stage::friends();
+    let copy = stage.parties[0].disk.clone();
+    for n in 1..=3 {
+        stage.say(0, bob, &format!("old {n}"));
+    }
+    put_back(&mut stage, 0, copy);
+    let new: Vec<NoteId> = (1..=3u8).map(|n| write(&mut stage, bob, n)).collect();
+    stage.online(0);
+    assert_no_false_receipt(&stage, bob, alice, &new);
+    for _ in 0..40 {
+        stage.pass(Time::MINUTE_MS);
+        assert_no_false_receipt(&stage, bob, alice, &new);
+    }
+    assert!(new.iter().all(|note| stage.state(0, *note) == NoteState::Delivered));
+    let texts = stage.texts(1, alice);
+    assert!((1..=3).all(|n| texts.contains(&format!("NEW {n}"))), "{texts:?}");
+}
+
+/// Ann writes a note while nothing can leave.
+fn write(stage: &mut Stage, bob: ContactId, n: u8) -> NoteId {
+    let client = [0x60 + n; 16];
+    let send = Command::Send { contact: bob, client, text: format!("NEW {n}") };
+    stage.command(0, send).expect("accepted");
+    stage.parties[0].device.sent(&client).expect("accepted")
 }

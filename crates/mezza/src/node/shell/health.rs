@@ -28,8 +28,17 @@ impl NodeShell {
         lines
     }
 
-    fn vault_line(&self) -> HealthLine {
+    pub(super) fn vault_line(&self) -> HealthLine {
         match self.state() {
+            NodeStateJson::Open if self.days_ahead() > 0 => HealthLine::bad(
+                "vault",
+                &format!(
+                    "this clock was once {} days ahead of now; until it gets there, keys of live \
+                     state are not forgotten by day",
+                    self.days_ahead()
+                ),
+                "set the clock if it is wrong now; else nothing is to be done but to wait",
+            ),
             NodeStateJson::Open => HealthLine::good("vault", "unlocked"),
             NodeStateJson::Locked => {
                 HealthLine::bad("vault", "locked", "unlock it with `mezza unlock`")
@@ -38,6 +47,11 @@ impl NodeShell {
                 HealthLine::bad("vault", "none yet", "make one with `mezza init`")
             }
         }
+    }
+
+    /// How many days the vault is ahead of the clock.
+    fn days_ahead(&self) -> u32 {
+        self.open.as_ref().map_or(0, |open| open.vault.days_ahead(now()))
     }
 
     /// What carriers of this kind keep open now.
@@ -102,6 +116,10 @@ impl NodeShell {
 
     fn mixnet_line(&self) -> Option<HealthLine> {
         self.mixnet().ok()?;
+        if let Some(text) = self.adapters.entry_trouble() {
+            let next = "ask whoever runs your network where it is now";
+            return Some(HealthLine::bad("mixnet", text, next));
+        }
         if self.open.as_ref().is_some_and(super::UnlockedVault::is_doubted) {
             return Some(HealthLine::bad(
                 "mixnet",

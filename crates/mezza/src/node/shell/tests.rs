@@ -186,3 +186,18 @@ async fn mix_40_the_device_follows_a_clock_that_was_put_back() {
     };
     assert_eq!(node.ask(follow).await.unwrap(), (true, true));
 }
+
+#[tokio::test]
+async fn a_vault_whose_day_is_ahead_of_the_clock_is_no_good_health() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = node::start(options(folder.path().join("vault"), None)).node;
+    let lights = |shell: &mut NodeShell| {
+        shell.create("Ann", PASS, &[])?;
+        let good = shell.vault_line().ok;
+        let ahead = now().plus_ms(3 * Time::DAY_MS);
+        shell.open.as_mut().expect("unlocked").vault.tick(ahead)?;
+        let line = shell.vault_line();
+        Ok((good, line.ok, line.text.contains("3 days ahead")))
+    };
+    assert_eq!(node.ask(lights).await.unwrap(), (true, false, true));
+}

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use mezza::testing::api::json::Health;
 use mezza::testing::servers::mixnet::demo::DemoFiles;
 
-use crate::program::{Program, mezza};
+use super::town::Town;
+use crate::program::{Program, json, mezza, ok, until};
+use crate::two_homes::World;
 
 struct Place {
     folder: tempfile::TempDir,
@@ -94,4 +97,25 @@ fn mix_15_one_process_has_a_key_at_a_time() {
         place.run("mix", "mix0", &["--listen", "127.0.0.1:0", "--min-noise", "none"]);
     assert_eq!(code, Some(75), "{said}");
     assert!(said.contains("another mix runs with"), "{said}");
+}
+
+/// Where the entry of a person's network was, that of another one answers now.
+#[test]
+fn an_entry_that_serves_another_network_is_said() {
+    let world = World::start();
+    let mut town = Town::start(world.folder());
+    let (link, home) = (town.files.uri().unwrap(), world.init("Ann"));
+    let node = world.node(&home);
+    ok(&home, &["mixnet", "join", &link.to_string()]);
+    until("the mixnet", || json(&home, &["mixnet", "status"])[0]["up"] == true);
+
+    // The last of the servers is the entry.
+    drop(town.servers.pop());
+    let elsewhere = world.folder().join("elsewhere");
+    let _other = Town::with(&elsewhere, |_| link.address.clone());
+    until("a bad light", || {
+        let health: Health = node.client().unwrap().get("/v1/health").unwrap();
+        let mut lines = health.lines.into_iter();
+        lines.any(|line| line.name == "mixnet" && !line.ok && line.text.contains("another network"))
+    });
 }

@@ -1,0 +1,65 @@
+//! Which bytes a reader keeps under the numbers that its receipts stand for.
+
+use alloc::vec::Vec;
+
+use crate::note::Era;
+use mezza_core::{DecodeError, Reader, Time, Writer, labelled_hash};
+
+/// Digest of a note: H_4("mezza/kept", sent u48 | text), 4 B. Two lives of a vault may give one number
+/// to two notes; the digest tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NoteDigest(pub [u8; NoteDigest::BYTES]);
+
+impl NoteDigest {
+    /// Bytes of the wire form.
+    pub const BYTES: usize = 4;
+
+    /// The digest of a note with this text; a body of a newer version counts as no text.
+    pub fn of(sent: Time, text: &str) -> Self {
+        Self(labelled_hash("mezza/kept", &[&sent.ms().to_be_bytes()[2..], text.as_bytes()]))
+    }
+
+    /// Reads the next 4 bytes.
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        r.array().map(Self)
+    }
+}
+
+/// Notes of one era of the writer with the digests of what the reader keeps. Wire form:
+/// `era[4] | n * (seq u32 | digest[4])`, 1 <= n <= [`Kept::NOTES_MAX`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The writer's era.
+    pub era: Era,
+    /// Number and digest of each note.
+    pub notes: Vec<(u32, NoteDigest)>,
+}
+
+impl Kept {
+    /// Most notes in one item.
+    pub const NOTES_MAX: usize = 64;
+
+    /// Bytes of the wire form.
+    pub fn wire_bytes(&self) -> usize {
+        4 + self.notes.len() * (4 + NoteDigest::BYTES)
+    }
+
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.bytes(&self.era.0);
+        for (seq, digest) in &self.notes {
+            w.u32(*seq).bytes(&digest.0);
+        }
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let era = Era::read(r)?;
+        let mut notes = Vec::new();
+        while notes.is_empty() || !r.is_empty() {
+            if notes.len() == Self::NOTES_MAX {
+                return Err(DecodeError::Value);
+            }
+            notes.push((r.u32()?, NoteDigest::read(r)?));
+        }
+        Ok(Self { era, notes })
+    }
+}
