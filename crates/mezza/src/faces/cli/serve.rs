@@ -11,7 +11,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::args::{NodeCommand, ServeArgs};
-use super::{CliContext, show};
+use super::{CliContext, person, show};
 use crate::api::json::{NodeStateJson, StatusJson};
 use crate::api::{Exit, Fault};
 use crate::carriers::Dialer;
@@ -87,6 +87,7 @@ pub(crate) fn block_on<T>(
 async fn run(context: &CliContext, serve: &ServeArgs, settings: &Settings) -> Result<Exit, Fault> {
     context.home.make()?;
     let lock = served::lock(&context.home)?;
+    person::not_in_a_demonstration(context)?;
     let observer = settings.observe.then(|| Arc::new(Observer::new(files(&context.home))));
     let dialer = Dialer { tap: observer.clone().map(|o| o as Arc<dyn Tap>), ..Dialer::default() };
     let unattended = has_passphrase_file(serve);
