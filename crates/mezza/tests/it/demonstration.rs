@@ -54,7 +54,7 @@ fn node_6_a_home_with_a_demonstration_says_so_to_whoever_takes_it_for_their_own(
     let pass = passphrase(folder.path(), "long enough for all");
     let pass = ["--passphrase-file", pass.to_str().unwrap()];
     let mut up = Program::start(&home, &["up", "--json", "--port", "0"], &[ANY_RELAY]);
-    until("the world", || up.out().contains("\"open\""));
+    until("the check", || up.out().matches("\"check\"").count() == 2);
     ok(&home, &["lock"]);
     let refused = mezza(&home, &[&["unlock"], &pass[..]].concat());
     assert_eq!(refused.status.code(), Some(77));

@@ -75,6 +75,31 @@ impl GreyPicture {
         Some(Self { width, height, pixels })
     }
 
+    /// Dark spots and lines up to `2 * half` pixels wide become as bright as what is around them; edges of
+    /// anything larger stay where they are (a closing: the brightest around, then the darkest of that).
+    pub(super) fn closed(&self, half: usize) -> Self {
+        let brightest = self.filtered(half, u8::max);
+        brightest.filtered(half, u8::min)
+    }
+
+    /// Each pixel is the extreme one in the square around it, `half` pixels in each direction.
+    fn filtered(&self, half: usize, extreme: fn(u8, u8) -> u8) -> Self {
+        let (width, height) = (self.width, self.height);
+        let mut rows = vec![0; width * height];
+        for (from, to) in self.pixels.chunks_exact(width).zip(rows.chunks_exact_mut(width)) {
+            slide(from, half, extreme, |x, grey| to[x] = grey);
+        }
+        let mut pixels = vec![0; width * height];
+        let mut column = vec![0; height];
+        for x in 0..width {
+            for y in 0..height {
+                column[y] = rows[y * width + x];
+            }
+            slide(&column, half, extreme, |y, grey| pixels[y * width + x] = grey);
+        }
+        Self { width, height, pixels }
+    }
+
     /// The pixel at half of these coordinates.
     fn between(&self, x: usize, y: usize) -> u8 {
         let (left, top) = (x / 2, y / 2);
@@ -83,6 +108,30 @@ impl GreyPicture {
         let corners = [(left, top), (right, top), (left, bottom), (right, bottom)];
         let sum: u16 = corners.iter().map(|(x, y)| u16::from(self.at(*x, *y))).sum();
         (sum / 4) as u8
+    }
+}
+
+/// The extreme of each place of a line and its neighbours, `half` on each side: blocks as long as a window
+/// are run through from both ends, and a window is the end of one and the beginning of the next.
+fn slide(line: &[u8], half: usize, extreme: fn(u8, u8) -> u8, mut put: impl FnMut(usize, u8)) {
+    let window = 2 * half + 1;
+    let (mut forth, mut back) = (line.to_vec(), line.to_vec());
+    for block in forth.chunks_mut(window) {
+        for at in 1..block.len() {
+            block[at] = extreme(block[at], block[at - 1]);
+        }
+    }
+    for block in back.chunks_mut(window) {
+        for at in (1..block.len()).rev() {
+            block[at - 1] = extreme(block[at], block[at - 1]);
+        }
+    }
+    let last = line.len() - 1;
+    for at in 0..line.len() {
+        let (first, end) = (at.saturating_sub(half), (at + half).min(last));
+        let same_block = first / window == end / window;
+        let edge = if same_block && first % window == 0 { forth[end] } else { back[first] };
+        put(at, if same_block { edge } else { extreme(edge, forth[end]) });
     }
 }
 

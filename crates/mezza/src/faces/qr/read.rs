@@ -4,7 +4,7 @@
 //! |---|---|
 //! | as it is, and inverted | paper, and screens in dark mode; both always, as one picture may hold both |
 //! | twice as large | codes with less than 4 pixels a module, and codes seen from the side |
-//! | with a threshold of each place | shadows |
+//! | compared with the paper around each place | shadows |
 
 use rqrr::{BitGrid, Grid, PreparedImage};
 
@@ -13,10 +13,8 @@ use crate::api::{Exit, Fault};
 
 /// The first letters of the addresses that a code may hold.
 const SCHEMES: [&str; 2] = ["MEZZAVOCE:", "MEZZA-NET:"];
-/// The part of an edge over which a threshold is averaged: about a finder pattern and its surroundings.
-const WINDOW_PART: usize = 16;
-/// How much darker than its surroundings a dark module is, percent.
-const DARKER_PERCENT: u64 = 8;
+/// The parts of an edge that are as wide as two to five modules, from large codes to small ones.
+const PAPER_PARTS: [usize; 3] = [24, 48, 96];
 
 /// The text of the code in grey pixels, row by row.
 ///
@@ -88,52 +86,22 @@ fn codes(picture: &GreyPicture) -> Vec<String> {
     texts(&image.detect_grids())
 }
 
-/// The codes that are found where each place has a threshold of its own.
+/// The codes that are found where each place is compared with the light that falls on it: the shade of
+/// the paper, as if nothing was printed. Modules may have any of several sizes.
 fn codes_in_shadow(picture: &GreyPicture) -> Vec<String> {
-    let sums = Sums::of(picture);
-    let half = (picture.width.min(picture.height) / WINDOW_PART).max(2);
-    let is_dark = |x, y| {
-        let (sum, count) = sums.around(x, y, half);
-        let grey = u64::from(picture.at(x, y));
-        100 * grey * count < (100 - DARKER_PERCENT) * sum
-    };
-    let mut image = PreparedImage::prepare_from_bitmap(picture.width, picture.height, is_dark);
-    texts(&image.detect_grids())
+    let edge = picture.width.min(picture.height);
+    let mut found = Vec::new();
+    for part in PAPER_PARTS {
+        let paper = picture.closed((edge / part).max(2));
+        let is_dark = |x, y| 2 * u16::from(picture.at(x, y)) < u16::from(paper.at(x, y));
+        let mut image = PreparedImage::prepare_from_bitmap(picture.width, picture.height, is_dark);
+        found.extend(texts(&image.detect_grids()));
+    }
+    found
 }
 
 fn texts<G: BitGrid>(grids: &[Grid<G>]) -> Vec<String> {
     grids.iter().filter_map(|grid| grid.decode().ok()).map(|(_, text)| text).collect()
-}
-
-/// Sums of all pixels above and left of each place, from which the sum of any rectangle follows.
-struct Sums {
-    width: usize,
-    height: usize,
-    sums: Vec<u64>,
-}
-
-impl Sums {
-    fn of(picture: &GreyPicture) -> Self {
-        let (width, height) = (picture.width, picture.height);
-        let mut sums = vec![0; (width + 1) * (height + 1)];
-        for y in 0..height {
-            let mut row = 0;
-            for x in 0..width {
-                row += u64::from(picture.at(x, y));
-                sums[(y + 1) * (width + 1) + x + 1] = sums[y * (width + 1) + x + 1] + row;
-            }
-        }
-        Self { width, height, sums }
-    }
-
-    /// The sum and the number of the pixels at most `half` away from a place in either direction.
-    fn around(&self, x: usize, y: usize, half: usize) -> (u64, u64) {
-        let (left, right) = (x.saturating_sub(half), (x + half + 1).min(self.width));
-        let (top, bottom) = (y.saturating_sub(half), (y + half + 1).min(self.height));
-        let at = |x: usize, y: usize| self.sums[y * (self.width + 1) + x];
-        let sum = at(right, bottom) + at(left, top) - at(left, bottom) - at(right, top);
-        (sum, ((right - left) * (bottom - top)) as u64)
-    }
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ fn cli_11_a_code_seen_from_the_side_is_read() {
     let pixels = taken(edge, edge, |x, y| {
         let (u, v) = (x / 520.0, y / 520.0);
         let depth = 1.0 - 0.18 * u;
-        scene(size * u * 0.82 / depth, size * ((v - 0.5) / depth * 0.82 + 0.5))
+        scene(size * u * 0.82 / depth, size * ((v - 0.5) * 1.05 / depth + 0.5))
     });
     assert_eq!(read(&pixels, edge).unwrap(), text);
 }
