@@ -338,8 +338,8 @@ impl CliCommand {
     /// The contact that the command names.
     pub(crate) fn contact(&self) -> Option<&str> {
         match self {
-            Self::Verify { name, .. } => Some(name),
-            Self::Send(SendArgs { name, .. })
+            Self::Verify { name, .. }
+            | Self::Send(SendArgs { name, .. })
             | Self::Log(LogArgs { name, .. })
             | Self::Set(SetArgs { name, .. }) => Some(name),
             Self::Contacts(asked) => asked.named(),

@@ -96,7 +96,7 @@ fn remove(context: &CliContext, client: &ApiClient, name: &str, yes: bool) -> Re
     }
     client.act("DELETE", &format!("/v1/contacts/{}", contact.id))?;
     let text = format!("{name} is removed, with the thread; they are not told");
-    context.out.either(&json!({ "removed": contact.id.as_str() }), text);
+    context.out.either(&json!({ "removed_contact": contact.id.as_str() }), text);
     Ok(())
 }
 

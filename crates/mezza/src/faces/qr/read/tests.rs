@@ -1,5 +1,11 @@
 //! Pictures as people take them. Each is drawn here, so that what is wrong with it is known.
 
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "places in pictures of a few hundred pixels"
+)]
+
 use super::*;
 use crate::faces::qr::{Medium, QrImage};
 
