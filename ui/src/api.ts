@@ -22,6 +22,14 @@ export interface Relay {
   port: number;
 }
 
+/** The relay of this home, which can be offered. */
+export interface RelayOffer {
+  uri: string;
+  relay: Relay;
+  up: boolean;
+  only_here: boolean;
+}
+
 export interface Me {
   name: string;
   id: string;
@@ -81,6 +89,15 @@ export interface Note {
   pin: number;
   facts: Fact[];
   due_ms: number | null;
+}
+
+/** A change of a conversation that stands as a line in its thread. */
+export interface Change {
+  at_ms: number;
+  own: boolean;
+  what: 'timer' | 'carriers' | 'fallback' | 'level' | 'name';
+  number: number | null;
+  names: string[];
 }
 
 export interface Offer {

@@ -3,6 +3,11 @@
 /** Longest text of a note, bytes of UTF-8 (protocol constant TEXT_BYTES_MAX). */
 export const TEXT_BYTES_MAX = 8192;
 
+/** Longest name on a card, bytes of UTF-8. */
+export const NAME_BYTES_MAX = 24;
+/** Longest name that is given to a contact, bytes of UTF-8. */
+export const PETNAME_BYTES_MAX = 64;
+
 const encoder = new TextEncoder();
 
 /** Length of a text on the wire, bytes of UTF-8. A lone surrogate counts 3, as it is sent as U+FFFD. */

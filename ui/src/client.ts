@@ -57,7 +57,7 @@ async function problem(answer: Response): Promise<Problem> {
   }
 }
 
-async function ask(method: string, path: string, body?: unknown): Promise<Response> {
+async function ask(method: string, path: string, body?: unknown, leaving = false): Promise<Response> {
   const headers = new Headers();
   const held = bearer.read();
   if (held) headers.set('authorization', `Bearer ${held}`);
@@ -71,7 +71,7 @@ async function ask(method: string, path: string, body?: unknown): Promise<Respon
   }
   let answer: Response;
   try {
-    answer = await fetch(path, { method, headers, body: payload, cache: 'no-store', redirect: 'error' });
+    answer = await fetch(path, { method, headers, body: payload, cache: 'no-store', redirect: 'error', keepalive: leaving || method === 'DELETE' });
   } catch {
     throw new Refusal({ code: 'unreachable', title: t('error-unreachable'), next: t('error-unreachable-next'), status: 0 });
   }
@@ -79,9 +79,9 @@ async function ask(method: string, path: string, body?: unknown): Promise<Respon
   return answer;
 }
 
-/** A call that answers JSON (or nothing: then the result is undefined). */
-export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
-  const answer = await ask(method, path, body);
+/** A call that answers JSON (or nothing: then the result is undefined). One that is made while `leaving` outlives the page. */
+export async function call<T>(method: string, path: string, body?: unknown, leaving = false): Promise<T> {
+  const answer = await ask(method, path, body, leaving);
   const text = await answer.text();
   return (text === '' ? undefined : JSON.parse(text)) as T;
 }

@@ -2,9 +2,23 @@
 import { FluentBundle, FluentResource, type FluentVariable } from '@fluent/bundle';
 import english from '../i18n/en.ftl?raw';
 
+const KEY = 'mezza.language';
+const texts: Record<string, string> = { en: english };
+
+/** Codes of the languages that the page speaks. */
+export const languages = Object.keys(texts);
+/** The one it speaks: what was chosen in this browser, else the browser's own if it is one of them, else English. */
+export const language = [globalThis.localStorage?.getItem(KEY), globalThis.navigator?.language.split('-')[0]].find((code) => code && code in texts) ?? 'en';
+
 // Isolation is done below, where it is needed only: marks around every number would get into what people copy.
-const bundle = new FluentBundle('en', { useIsolating: false });
-bundle.addResource(new FluentResource(english));
+const bundle = new FluentBundle(language, { useIsolating: false });
+bundle.addResource(new FluentResource(texts[language] ?? english));
+
+/** Speaks another language from now on: the page begins anew. */
+export function speak(code: string): void {
+  localStorage.setItem(KEY, code);
+  location.reload();
+}
 
 const TURNS = /[\u0590-\u08ff\u200e\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 

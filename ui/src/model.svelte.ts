@@ -1,28 +1,40 @@
 // What the page knows of the node. Everything here is an answer or an event of the node; nothing is guessed ahead of it.
 import { untrack } from 'svelte';
-import type { CarrierView, Contact, Me, Mixnet, NodeEvent, Note, Invitation, Request, Requests, Status } from './api.ts';
-import { bearer, call, openSession, Refusal, sentence, takeTicket } from './client.ts';
+import type { CarrierView, Change, Contact, Me, Mixnet, NodeEvent, Note, Invitation, Request, Requests, Status } from './api.ts';
+import { Coalesced, Gathered } from './burst.ts';
+import { bearer, call as ask, openSession, Refusal, sentence, takeTicket } from './client.ts';
 import { EventStream, type Socket } from './events.ts';
 import { t } from './fluent.ts';
-import { merge, renew, upsert } from './order.ts';
+import { merge, renew, upsertNewer } from './order.ts';
 import { href, parse, type Route } from './route.ts';
 
 const PAGE_NOTES = 100;
 const NOTICES_MAX = 3;
 const LOCKED = 423;
 const STREAM_MS = 500;
+/** Requests that a burst of notes causes are made once in this time, ms. */
+const BURST_MS = 300;
+/** How long a deleted note can be taken back, ms. */
+const UNDO_MS = 5_000;
+/** Code of an answer that came after the lock: it is of no use to anybody. */
+const LATE = 'late';
 
 interface Thread {
   notes: Note[];
   more: boolean;
   anew: string | null;
+  changes: Change[];
 }
 
 export interface Notice {
   id: number;
   title: string;
   next: string | null;
+  act: { name: string; run: () => void } | null;
 }
+
+/** One update a frame; a page that nobody sees has no frames. */
+const soon = (run: () => void): void => void (document.visibilityState === 'visible' ? requestAnimationFrame(run) : setTimeout(run, BURST_MS));
 
 class Model {
   access = $state<'starting' | 'closed' | 'through'>('starting');
@@ -39,7 +51,16 @@ class Model {
   spoken = $state('');
   route = $state<Route>(parse(location.hash));
 
+  /** Grows when a person opens a conversation, so that its writing field takes the focus. */
+  entered = $state(0);
+  /** Notes that are deleted unless the person takes that back, with the timer of each. */
+  leaving = $state<Record<string, number>>({});
+
+  #before_lock = new Set<() => Promise<void>>();
   #notice_id = 0;
+  #visit = 0;
+  #heard = new Gathered<NodeEvent>(soon, (events) => this.#takeNotes(events));
+  #often = new Coalesced(BURST_MS);
   #listening: (() => void) | null = null;
   #stream = new EventStream(
     {
@@ -64,7 +85,15 @@ class Model {
   /** From one round of the mixnet to the next, ms; null while no network is known. */
   async interval(): Promise<number | null> {
     if (!this.joined) return null;
-    return call<Mixnet>('GET', '/v1/mixnet').then((net) => net.interval_ms, () => null);
+    return this.#call<Mixnet>('GET', '/v1/mixnet').then((net) => net.interval_ms, () => null);
+  }
+
+  /** A call whose answer counts only if the vault was not locked meanwhile. */
+  async #call<T>(method: string, path: string, body?: unknown): Promise<T> {
+    const visit = this.#visit;
+    const answer = await ask<T>(method, path, body);
+    if (visit !== this.#visit) throw new Refusal({ code: LATE, title: '', next: '', status: 0 });
+    return answer;
   }
 
   contact(id: string): Contact | undefined {
@@ -79,6 +108,7 @@ class Model {
       if (late) void this.#enter(late);
       else this.route = parse(location.hash);
     });
+    addEventListener('pagehide', () => void this.#leaveAll());
     await this.#enter(ticket);
   }
 
@@ -119,14 +149,14 @@ class Model {
   }
 
   async #read(): Promise<void> {
-    this.status = await call<Status>('GET', '/v1/status');
+    this.status = await ask<Status>('GET', '/v1/status');
     this.access = 'through';
     if (this.status.state !== 'open') return this.#forget();
     const [me, { contacts }, { requests, guests }, { carriers }] = await Promise.all([
-      call<Me>('GET', '/v1/me'),
-      call<{ contacts: Contact[] }>('GET', '/v1/contacts'),
-      call<Requests>('GET', '/v1/requests'),
-      call<{ carriers: CarrierView[] }>('GET', '/v1/carriers'),
+      this.#call<Me>('GET', '/v1/me'),
+      this.#call<{ contacts: Contact[] }>('GET', '/v1/contacts'),
+      this.#call<Requests>('GET', '/v1/requests'),
+      this.#call<{ carriers: CarrierView[] }>('GET', '/v1/carriers'),
     ]);
     Object.assign(this, { me, contacts: contacts.filter((one) => one.standing !== 'request'), requests, guests, carriers });
     await Promise.all(Object.keys(this.threads).map((id) => this.load(id)));
@@ -145,7 +175,13 @@ class Model {
     return this.requests.length + this.guests.length;
   }
 
+  /** Nothing of the vault stays in the page, what is said to screen readers included (WEB-13). */
   #forget(): void {
+    this.#visit += 1;
+    this.#heard.clear();
+    this.#often.clear();
+    Object.values(this.leaving).forEach(clearTimeout);
+    Object.assign(this, { notices: [], spoken: '', leaving: {} });
     this.me = null;
     this.contacts = [];
     this.requests = [];
@@ -165,43 +201,92 @@ class Model {
     const held = untrack(() => this.threads[id]);
     const oldest = held?.notes[0]?.id;
     const before = earlier && oldest !== undefined ? `before=${oldest}&` : '';
-    const page = await call<{ notes: Note[]; more: boolean }>('GET', `/v1/contacts/${id}/notes?${before}limit=${PAGE_NOTES}`);
+    const page = await this.#call<{ notes: Note[]; more: boolean }>('GET', `/v1/contacts/${id}/notes?${before}limit=${PAGE_NOTES}`);
     const known = untrack(() => this.threads[id]?.notes ?? []);
     const notes = earlier ? merge(page.notes, known) : renew(page.notes, known);
-    this.threads[id] = { notes, more: page.more, anew: held?.anew ?? null };
+    this.threads[id] = { notes, more: page.more, anew: held?.anew ?? null, changes: held?.changes ?? [] };
+    if (!earlier) await this.#changed(id);
+  }
+
+  async #changed(id: string): Promise<void> {
+    const { changes } = await this.#call<{ changes: Change[] }>('GET', `/v1/contacts/${id}/changes`);
+    const thread = this.threads[id];
+    if (thread) thread.changes = changes;
   }
 
   async send(contact: string, text: string, client_id: string): Promise<void> {
-    this.upsertNote(await call<Note>('POST', `/v1/contacts/${contact}/notes`, { text, client_id }));
+    this.upsertNotes([await this.#call<Note>('POST', `/v1/contacts/${contact}/notes`, { text, client_id })]);
   }
 
-  /** Puts a note where it belongs, unless an event has brought a newer state of it already. */
-  upsertNote(note: Note): void {
-    const thread = this.threads[note.contact];
-    const known = thread?.notes.find((other) => other.id === note.id);
-    if (thread && (!known || known.facts.length <= note.facts.length)) thread.notes = upsert(thread.notes, note);
-    const contact = this.contact(note.contact);
-    if (contact && (!contact.last || contact.last.at_ms <= note.at_ms)) contact.last = note;
+  /** Puts notes where they belong, unless an event has brought a newer state of them already. */
+  upsertNotes(notes: Note[]): void {
+    for (const id of new Set(notes.map((note) => note.contact))) {
+      const own = notes.filter((note) => note.contact === id);
+      const thread = this.threads[id];
+      if (thread) thread.notes = own.reduce(upsertNewer, thread.notes);
+      const contact = this.contact(id);
+      const last = own.reduce<Note | null>((newest, note) => (!newest || newest.at_ms <= note.at_ms ? note : newest), contact?.last ?? null);
+      if (contact) contact.last = last;
+    }
   }
 
-  async seen(contact: string, note: string): Promise<void> {
-    await call('POST', `/v1/contacts/${contact}/seen`, { note });
-    const known = this.contact(contact);
-    if (known) known.unread = 0;
+  /** Says that this note and all before it were seen, once for a burst of them. */
+  seen(contact: string, note: string): void {
+    this.#often.ask(`seen ${contact}`, async () => {
+      try {
+        await this.#call('POST', `/v1/contacts/${contact}/seen`, { note });
+        const known = this.contact(contact);
+        if (known) known.unread = 0;
+      } catch (error) {
+        this.report(error);
+      }
+    });
+  }
+
+  /** Deletes a note in 5 s, unless the person takes that back. */
+  forgetNote(note: Note): void {
+    const undo = (): void => {
+      clearTimeout(this.leaving[note.id]);
+      delete this.leaving[note.id];
+      this.dismiss(shown);
+    };
+    const shown = this.notify(t('note-forgotten'), null, { name: t('undo'), run: undo });
+    const gone = async (): Promise<void> => {
+      this.dismiss(shown);
+      await this.#leave(note.id);
+    };
+    this.leaving[note.id] = window.setTimeout(() => void gone().catch((error: unknown) => this.report(error)), UNDO_MS);
+  }
+
+  async #leave(note: string): Promise<void> {
+    try {
+      await this.#call('DELETE', `/v1/notes/${note}?how=forget`);
+      for (const thread of Object.values(this.threads)) thread.notes = thread.notes.filter((other) => other.id !== note);
+    } finally {
+      delete this.leaving[note];
+    }
+  }
+
+  /** Deletes now what would be deleted in a moment: the page is left, or the vault locked. */
+  async #leaveAll(): Promise<void> {
+    const notes = Object.keys(this.leaving);
+    Object.values(this.leaving).forEach(clearTimeout);
+    await Promise.all(notes.map((note) => this.#leave(note).catch((error: unknown) => this.report(error))));
   }
 
   async change(id: string, changes: unknown): Promise<void> {
-    this.#replace(await call<Contact>('PATCH', `/v1/contacts/${id}`, changes));
+    this.#replace(await this.#call<Contact>('PATCH', `/v1/contacts/${id}`, changes));
+    if (this.threads[id]) await this.#changed(id);
   }
 
   async remove(id: string): Promise<void> {
-    await call('DELETE', `/v1/contacts/${id}`);
+    await this.#call('DELETE', `/v1/contacts/${id}`);
     this.#drop(id);
     this.go({ screen: 'chats' });
   }
 
   async answer(id: string, accept: boolean): Promise<void> {
-    const contact = await call<Contact | undefined>('POST', `/v1/requests/${id}/${accept ? 'accept' : 'refuse'}`);
+    const contact = await this.#call<Contact | undefined>('POST', `/v1/requests/${id}/${accept ? 'accept' : 'refuse'}`);
     this.requests = this.requests.filter((request) => request.contact.id !== id);
     this.guests = this.guests.filter((guest) => guest.id !== id);
     if (contact) {
@@ -212,11 +297,18 @@ class Model {
 
   /** Asks who it is that invites; the event that follows shows that they were asked. */
   async see(id: string): Promise<void> {
-    await call('POST', `/v1/requests/${id}/see`);
+    await this.#call('POST', `/v1/requests/${id}/see`);
+  }
+
+  /** Has something done before a lock that the person wants. The result takes that back. */
+  beforeLock(work: () => Promise<void>): () => void {
+    this.#before_lock.add(work);
+    return () => void this.#before_lock.delete(work);
   }
 
   async lock(): Promise<void> {
-    this.status = await call<Status>('POST', '/v1/lock');
+    await Promise.all([this.#leaveAll(), ...[...this.#before_lock].map((work) => work())]);
+    this.status = await ask<Status>('POST', '/v1/lock');
     this.#forget();
   }
 
@@ -228,6 +320,7 @@ class Model {
 
   /** Shows what went wrong and the next step; a lost session closes the gate. */
   report(error: unknown): void {
+    if (error instanceof Refusal && error.code === LATE) return;
     if (error instanceof Refusal && error.status === 401) return this.#signOut();
     if (error instanceof Refusal && error.status === LOCKED) return void this.#locked();
     const next = error instanceof Refusal ? sentence(error.next) : null;
@@ -236,14 +329,16 @@ class Model {
 
   /** A call that came after the lock is no trouble: the page goes to the door. */
   async #locked(): Promise<void> {
-    this.status = await call<Status>('GET', '/v1/status');
+    this.status = await ask<Status>('GET', '/v1/status');
     if (this.status.state !== 'open') this.#forget();
   }
 
-  notify(title: string, next: string | null = null): void {
+  /** Shows a notice, and gives its number. */
+  notify(title: string, next: string | null = null, act: Notice['act'] = null): number {
     this.#notice_id += 1;
-    const fresh = this.notices.filter((notice) => notice.title !== title);
-    this.notices = [...fresh, { id: this.#notice_id, title, next }].slice(-NOTICES_MAX);
+    const fresh = this.notices.filter((notice) => notice.title !== title || notice.act !== null);
+    this.notices = [...fresh, { id: this.#notice_id, title, next, act }].slice(-NOTICES_MAX);
+    return this.#notice_id;
   }
 
   dismiss(id: number): void {
@@ -260,29 +355,36 @@ class Model {
     delete this.threads[id];
   }
 
+  /** Reads a contact again, once for all that happens to it in a while. */
+  #lookAgain(id: string): void {
+    this.#often.ask(`contact ${id}`, () => this.#again(id).catch((error: unknown) => this.report(error)));
+  }
+
   async #again(id: string): Promise<void> {
     try {
-      const contact = await call<Contact>('GET', `/v1/contacts/${id}`);
-      if (contact.standing !== 'request') this.#replace(contact);
+      const contact = await this.#call<Contact>('GET', `/v1/contacts/${id}`);
+      if (contact.standing === 'request') return;
+      this.#replace(contact);
+      if (this.threads[id]) await this.#changed(id);
     } catch (error) {
       if (!(error instanceof Refusal && error.status === 404)) throw error;
     }
   }
 
   async #onEvent(event: NodeEvent): Promise<void> {
+    if (event.kind === 'note' || event.kind === 'state') return this.#heard.add(event);
+    // What happened before comes before.
+    this.#heard.flush();
     switch (event.kind) {
-      case 'note':
-      case 'state':
-        return this.#heardNote(event);
       case 'gone':
         return this.#gone(event);
       case 'contact':
-        return event.contact ? this.#again(event.contact) : this.refresh();
+        return event.contact ? this.#lookAgain(event.contact) : this.refresh();
       case 'contact_gone':
         if (event.contact) this.#drop(event.contact);
         return;
       case 'request':
-        Object.assign(this, await call<Requests>('GET', '/v1/requests'));
+        Object.assign(this, await this.#call<Requests>('GET', '/v1/requests'));
         return;
       case 'anew': {
         const thread = event.contact ? this.threads[event.contact] : undefined;
@@ -290,10 +392,10 @@ class Model {
         return;
       }
       case 'carrier':
-        this.carriers = (await call<{ carriers: CarrierView[] }>('GET', '/v1/carriers')).carriers;
+        this.carriers = (await this.#call<{ carriers: CarrierView[] }>('GET', '/v1/carriers')).carriers;
         return;
       case 'card':
-        this.me = await call<Me>('GET', '/v1/me');
+        this.me = await this.#call<Me>('GET', '/v1/me');
         return;
       case 'low':
         this.notify(sentence(event.text ?? t('low')));
@@ -313,14 +415,14 @@ class Model {
     await this.load(event.contact);
   }
 
-  async #heardNote(event: NodeEvent): Promise<void> {
-    const note = event.note;
-    if (!note) return;
-    this.upsertNote(note);
-    if (event.kind === 'state') this.spoken = note.words;
-    const known = this.contact(note.contact);
-    if (!known) return this.#again(note.contact);
-    if (note.incoming && event.kind === 'note') await this.#again(note.contact);
+  /** What one frame has brought. */
+  #takeNotes(events: NodeEvent[]): void {
+    const notes = events.flatMap((event) => event.note ?? []);
+    this.upsertNotes(notes);
+    this.spoken = events.findLast((event) => event.kind === 'state')?.note?.words ?? this.spoken;
+    const incoming = events.flatMap((event) => (event.kind === 'note' && event.note?.incoming ? event.note.contact : []));
+    const unknown = notes.flatMap((note) => (this.contact(note.contact) ? [] : note.contact));
+    for (const id of new Set([...incoming, ...unknown])) this.#lookAgain(id);
   }
 }
 

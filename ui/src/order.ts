@@ -14,6 +14,12 @@ export function upsert(notes: Note[], note: Note): Note[] {
   return notes.toSpliced(before + 1, 0, note);
 }
 
+/** The same, unless what is held knows more of the note already. */
+export function upsertNewer(notes: Note[], note: Note): Note[] {
+  const known = notes.find((other) => other.id === note.id);
+  return known && known.facts.length > note.facts.length ? notes : upsert(notes, note);
+}
+
 /** A page of a thread that was asked for some time ago: what events have brought since then stays. */
 export function renew(page: Note[], held: Note[]): Note[] {
   const last = page.at(-1)?.id;

@@ -6,14 +6,18 @@ export type Route =
   | { screen: 'add' }
   | { screen: 'observer' }
   | { screen: 'mixnet' }
-  | { screen: 'health' };
+  | { screen: 'health' }
+  | { screen: 'requests' }
+  | { screen: 'settings' };
+
+const PLACES = ['add', 'observer', 'mixnet', 'health', 'requests', 'settings'] as const;
 
 /** Reads `#/...`; whatever is not understood is the list of chats. */
 export function parse(hash: string): Route {
   const [head, id, tail] = hash.replace(/^#\/?/, '').split('/');
   if (head === 'c' && id && /^\d+$/.test(id)) return { screen: 'thread', contact: id, about: tail === 'about' };
-  if (head === 'add' || head === 'observer' || head === 'mixnet' || head === 'health') return { screen: head };
-  return { screen: 'chats' };
+  const place = PLACES.find((name) => name === head);
+  return { screen: place ?? 'chats' };
 }
 
 /** Writes a route as an address. */

@@ -2,10 +2,10 @@
 export type Theme = 'system' | 'light' | 'dark';
 
 const KEY = 'mezza.theme';
-const ALL: Theme[] = ['system', 'light', 'dark'];
+export const THEMES: Theme[] = ['system', 'light', 'dark'];
 
 class ThemeChoice {
-  now = $state<Theme>(ALL.find((theme) => theme === localStorage.getItem(KEY)) ?? 'system');
+  now = $state<Theme>(THEMES.find((theme) => theme === localStorage.getItem(KEY)) ?? 'system');
 
   apply(): void {
     if (this.now === 'system') document.documentElement.removeAttribute('data-theme');
@@ -13,7 +13,12 @@ class ThemeChoice {
   }
 
   next(): void {
-    this.now = ALL[(ALL.indexOf(this.now) + 1) % ALL.length] ?? 'system';
+    this.choose(THEMES[(THEMES.indexOf(this.now) + 1) % THEMES.length] ?? 'system');
+  }
+
+  /** Takes one of them; whatever else is named is the system's. */
+  choose(name: string): void {
+    this.now = THEMES.find((theme) => theme === name) ?? 'system';
     localStorage.setItem(KEY, this.now);
     this.apply();
   }

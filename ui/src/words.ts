@@ -1,6 +1,7 @@
 // States in words. A state is a function of evidence and the words say no more than it proves; nothing unknown is called failed.
 import { t } from './fluent.ts';
-import type { CarrierView, Contact, Note } from './api.ts';
+import type { CarrierView, Change, Contact, Note } from './api.ts';
+import { durationText } from './mixnet.ts';
 
 const reasons: Record<string, () => string> = {
   sending: () => t('why-sending'),
@@ -39,6 +40,34 @@ export function stateText(note: Pick<Note, 'state' | 'why' | 'words' | 'carrier'
     case 'read': return t('state-read');
     default: return note.words;
   }
+}
+
+const TURNING = /([\u202a\u202b\u202d\u202e])/;
+
+/** A text in parts: the characters that begin an embedding or an override of direction, and what stands between them. */
+export function turns(text: string): { text: string; turns: boolean }[] {
+  return text.split(TURNING).map((part) => ({ text: part, turns: TURNING.test(part) })).filter((part) => part.text !== '');
+}
+
+/** A change of a conversation as a line between its notes. */
+export function changeText(change: Change, name: string): string {
+  const number = change.number ?? 0;
+  const time = durationText(number * 1_000);
+  const names = change.names.map(carrierText).join(', ');
+  switch (change.what) {
+    case 'timer':
+      if (number === 0) return change.own ? t('change-timer-off') : t('change-timer-off-theirs', { name });
+      return change.own ? t('change-timer', { time }) : t('change-timer-theirs', { name, time });
+    case 'carriers': return change.own ? t('change-carriers', { names }) : t('change-carriers-theirs', { name, names });
+    case 'fallback': return number > 0 ? t('change-fallback') : t('change-fallback-off');
+    case 'level': return t('change-level', { level: number });
+    case 'name': return t('change-name', { claimed: change.names.join() });
+  }
+}
+
+/** The changes that stand before this note: those since the one before it. `after_ms` is null where none is known before. */
+export function changesBetween(changes: Change[], after_ms: number | null, until_ms: number): Change[] {
+  return changes.filter((change) => (after_ms === null || change.at_ms > after_ms) && change.at_ms <= until_ms);
 }
 
 /** How a note travelled: `relay, level 1`; null while no carrier has it. */

@@ -8,6 +8,9 @@ import * as chat from './browser/chat.mjs';
 import * as door from './browser/door.mjs';
 import * as keys from './browser/keys.mjs';
 import * as mixnet from './browser/mixnet.mjs';
+import * as settings from './browser/settings.mjs';
+import * as size from './browser/size.mjs';
+import * as talk from './browser/talk.mjs';
 import { CHROMIUM, launch } from './browser/tab.mjs';
 import { Program } from './browser/world.mjs';
 
@@ -15,7 +18,7 @@ const TEST_MS = 90_000;
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const binary = process.env.MEZZA_BIN ?? join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), 'debug', 'mezza');
 const pattern = new RegExp(process.argv[2] ?? '');
-const cases = Object.entries({ ...door, ...chat, ...care, ...keys, ...mixnet }).filter(([name]) => pattern.test(name));
+const cases = Object.entries({ ...door, ...chat, ...care, ...keys, ...settings, ...talk, ...size, ...mixnet }).filter(([name]) => pattern.test(name));
 const print = (line) => process.stdout.write(`${line}\n`);
 
 function skip(reason) {

@@ -11,7 +11,7 @@ use std::process::Command;
 pub struct TestTools {
     /// A Chromium.
     pub chromium: Option<PathBuf>,
-    /// A Python that can import `cryptography` and `py_ecc`.
+    /// A Python that can import `cryptography` and `py_ecc`, and Bumble if there is one.
     pub python: Option<PathBuf>,
     /// The standard library for wasm32-unknown-unknown.
     pub wasm: bool,
@@ -53,7 +53,7 @@ pub fn find_tools(
     if install {
         install_missing(&PACKAGES.iter().chain(&interop::PACKAGES).collect::<Vec<_>>(), logs)?;
     }
-    if install && python(target).is_none() {
+    if install && python(target, &[IMPORTS, CONTROLLERS]).is_none() {
         python_packages(root, target, logs)?;
     }
     if install && !has_wasm() && has("rustup") {
@@ -62,7 +62,8 @@ pub fn find_tools(
         rustup.args(["target", "add", "wasm32-unknown-unknown"]);
         let _ = run(&mut rustup, &mut logs.open("install wasm")?);
     }
-    Ok(TestTools { chromium: chromium(), python: python(target), wasm: has_wasm() })
+    let python = python(target, &[IMPORTS, CONTROLLERS]).or_else(|| python(target, &[IMPORTS]));
+    Ok(TestTools { chromium: chromium(), python, wasm: has_wasm() })
 }
 
 /// Installs the missing packages, as root on a system with apt.
@@ -99,16 +100,19 @@ fn apt(missing: &[&Package], logs: &Logs) -> Result<(), String> {
     Ok(())
 }
 
-/// Installs what the references import into a virtual environment, without system packages. Pip accepts
-/// only the files whose hashes are in the repository.
+/// Installs what the references and the tests over Bluetooth import into a virtual environment, without
+/// system packages. Pip accepts only the files whose hashes are in the repository.
 fn python_packages(root: &Path, target: &Path, logs: &Logs) -> Result<(), String> {
     let Some(python) = find(&["python3"]) else { return Ok(()) };
     let folder = target.join("python");
-    println!("install  pip install cryptography py_ecc   (into {})", folder.display());
+    println!("install  pip install cryptography py_ecc bumble   (into {})", folder.display());
     let mut log = logs.open("install python")?;
-    let mut pip = pip_install(&folder);
-    pip.args(["--require-hashes", "-r"]).arg(root.join("vectors/requirements.txt"));
-    for mut command in [venv(&python, &folder), pip] {
+    let mut references = pip_install(&folder);
+    references.args(["--require-hashes", "-r"]).arg(root.join("vectors/requirements.txt"));
+    let mut controllers = pip_install(&folder);
+    controllers.args(["--no-deps", "--require-hashes", "-r"]);
+    controllers.arg(root.join("crates/mezza/tests/it/mesh/bumble.txt"));
+    for mut command in [venv(&python, &folder), references, controllers] {
         if !run(&mut command, &mut log).is_ok_and(|ended| ended.ok) {
             println!("install  failed; see {}", logs.path("install python").display());
             break;
@@ -151,16 +155,19 @@ pub fn has_venv() -> bool {
     first_line(Command::new("python3").args(["-c", "import ensurepip; print(1)"])).is_some()
 }
 
-/// The system's Python if it can import what the references need, else that of the virtual environment.
-fn python(target: &Path) -> Option<PathBuf> {
+/// The system's Python if it can run all of `scripts`, else that of the virtual environment.
+fn python(target: &Path, scripts: &[&str]) -> Option<PathBuf> {
     let named = std::env::var_os("MEZZA_TEST_PYTHON").map(PathBuf::from);
     let all = [named, find(&["python3"]), Some(target.join("python/bin/python"))];
-    let works = |python: &PathBuf| first_line(Command::new(python).args(["-c", IMPORTS])).is_some();
+    let runs =
+        |python: &PathBuf, script| first_line(Command::new(python).args(["-c", script])).is_some();
+    let works = |python: &PathBuf| scripts.iter().all(|script| runs(python, *script));
     all.into_iter().flatten().find(works)
 }
 
-/// The packages of the references.
+/// The packages of the references, and the controllers of the tests over Bluetooth.
 const IMPORTS: &str = "import cryptography, py_ecc; print(1)";
+const CONTROLLERS: &str = "import bumble.controller; print(1)";
 
 fn has_wasm() -> bool {
     let root = first_line(Command::new("rustc").args(["--print", "sysroot"]));

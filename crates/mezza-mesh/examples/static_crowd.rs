@@ -19,12 +19,12 @@ fn main() {
     let mut crowd = crowd::grid(side as u32, 7, settings);
     crowd.run_until(crowd::START + 60 * SECOND);
     let now = crowd.now();
-    crowd.swarm_mut().0.count_from(now);
+    crowd.swarm_mut().crew.count_from(now);
     let began = cpu();
     let counts = crowd.counts();
     crowd.run_until(crowd.now() + seconds * SECOND);
     let took = cpu() - began;
-    let crew = &crowd.swarm().0;
+    let crew = &crowd.swarm().crew;
     let mut ms = crew.deliveries().took_ms.clone();
     ms.sort_unstable();
     let mean = ms.iter().map(|ms| f64::from(*ms)).sum::<f64>() / ms.len() as f64;

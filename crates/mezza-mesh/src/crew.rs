@@ -67,7 +67,9 @@ pub struct Parcel {
 pub struct Deliveries {
     /// Messages made while they were counted.
     pub made: u64,
-    /// Of these, those that arrived while their receiver had the key.
+    /// Of these, those that arrived in the epoch of their receiver's clock.
+    pub reached: u64,
+    /// Of these, those whose receiver had the key: it was not erased while the clock was later once.
     pub arrived: u64,
     /// How long each of these took, ms.
     pub took_ms: Vec<u32>,
@@ -262,7 +264,9 @@ impl<R: Rng> Crew<R> {
             if parcel.to == device && !parcel.arrived {
                 parcel.arrived = true;
                 let has_key = table.facts(slot).tick >= *floor;
-                if parcel.made >= *counted_from && has_key {
+                let counts = parcel.made >= *counted_from;
+                deliveries.reached += u64::from(counts);
+                if counts && has_key {
                     deliveries.arrived += 1;
                     deliveries.took_ms.push(((now - parcel.made) / MS) as u32);
                 }
@@ -326,8 +330,8 @@ impl<R: Rng> Crew<R> {
             MeshFrame::Want { set, .. } => (2, 15 + 8 * set.count() as usize),
             MeshFrame::Data(set) => (3, (7 + self.settings.cell_bytes) * set.count() as usize),
             // Nine bits a cell, in frames of 1,200 bytes.
-            MeshFrame::Sync { held, .. } => {
-                let bits = 9 * held.count() as usize;
+            MeshFrame::Sync(sync) => {
+                let bits = 9 * sync.held.count() as usize;
                 (4, 26 * bits.div_ceil(8 * 1_174).max(1) + bits.div_ceil(8))
             }
             MeshFrame::Busy { .. } => (1, 15),

@@ -96,6 +96,11 @@ struct Link {
     fresh: Marks,
     owed: Marks,
     given: VecDeque<Given>,
+    /// Neighbours that are to be told that they shall wait.
+    busy: VecDeque<NeighbourId>,
+    /// Cells that went out in this second, in the one before, and when this one began.
+    pace: [u32; 2],
+    pace_at: u64,
     /// Something was new since the last beacon.
     news: bool,
 }
@@ -196,6 +201,9 @@ impl Engine {
             fresh: Marks::new(),
             owed: Marks::new(),
             given: VecDeque::new(),
+            busy: VecDeque::new(),
+            pace: [0; 2],
+            pace_at: at,
             news: false,
         };
         self.due = self.due.min(at);
@@ -227,6 +235,11 @@ impl Engine {
     /// Number of live cells.
     pub fn live(&self) -> u32 {
         self.live[0] + self.live[1]
+    }
+
+    /// Whether it holds cells of the two larger classes.
+    pub fn has_large(&self) -> bool {
+        self.live[1] > 0
     }
 
     /// Number and sum of the live cells that travel on a link.
@@ -300,13 +313,13 @@ impl Engine {
             }
             MeshFrame::Want { to, set, .. } => self.overhear_want(*to, set, now, table),
             MeshFrame::Data(set) => self.hear_data(from, set, now, table, taken),
-            MeshFrame::Sync { to, held, within } if *to == self.name => {
-                self.hear_sync(from, held, within.as_ref(), now, table);
+            MeshFrame::Sync(sync) if sync.to == self.name => {
+                self.hear_sync(from, &sync.held, sync.within.as_ref(), now, table);
             }
             MeshFrame::Busy { to, wait_ms } if *to == self.name => {
-                self.hear_busy(from, now + u64::from(*wait_ms) * MS);
+                self.hear_busy(from, now + u64::from(*wait_ms) * MS, now, table);
             }
-            MeshFrame::Sync { .. } | MeshFrame::Busy { .. } => (),
+            MeshFrame::Sync(_) | MeshFrame::Busy { .. } => (),
             MeshFrame::Bye => self.hear_bye(from, now),
         }
         self.due < due
@@ -355,7 +368,7 @@ impl Engine {
             return Some(frame);
         }
         if self.links[usize::from(id)].give_at <= now {
-            return self.give(id, now, table);
+            return self.say_busy(id, table).or_else(|| self.give(id, now, table));
         }
         None
     }
@@ -386,6 +399,8 @@ impl Engine {
         MeshFrame::Beacon(Beacon {
             stamp: self.clock.stamp(now),
             agreed: quiet,
+            streams: self.settings.streams,
+            large: self.has_large(),
             live: if shown { live as u16 } else { 0 },
             sum: if shown { sum } else { 0 },
         })

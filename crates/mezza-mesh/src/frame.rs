@@ -1,5 +1,7 @@
 //! What devices say to each other, as values. Which bytes these are, `wire` alone knows.
 
+use alloc::boxed::Box;
+
 use crate::set::Set;
 
 /// The short-lived name of a device: 48 bits on the wire, the device's number in a crowd.
@@ -23,15 +25,8 @@ pub enum MeshFrame {
     },
     /// The cells themselves.
     Data(Set),
-    /// What the sender holds, for `to` to compare.
-    Sync {
-        /// Who shall compare.
-        to: Name,
-        /// What the sender holds; of this a receiver uses what it holds too.
-        held: Set,
-        /// The cells of the receiver that were compared; `None`: all.
-        within: Option<Set>,
-    },
+    /// What the sender holds: rare and large, and so apart.
+    Sync(Box<SyncFrame>),
     /// The sender's queue for `to` is long.
     Busy {
         /// Who shall wait.
@@ -43,6 +38,17 @@ pub enum MeshFrame {
     Bye,
 }
 
+/// What a device holds, for one other to compare.
+#[derive(Clone, Debug)]
+pub struct SyncFrame {
+    /// Who shall compare.
+    pub to: Name,
+    /// What the sender holds; of this a receiver uses what it holds too.
+    pub held: Set,
+    /// The cells of the receiver that were compared; `None`: all.
+    pub within: Option<Set>,
+}
+
 /// Presence, time, and how much is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beacon {
@@ -50,6 +56,10 @@ pub struct Beacon {
     pub stamp: u64,
     /// Whether the sender's clock is agreed.
     pub agreed: bool,
+    /// Whether the sender takes streams, on which the two larger classes of cells travel.
+    pub streams: bool,
+    /// Whether the sender holds any of these.
+    pub large: bool,
     /// Number of live cells.
     pub live: u16,
     /// XOR over four bytes of each live cell's id.

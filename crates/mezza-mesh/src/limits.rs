@@ -20,7 +20,9 @@ pub const STREAM_BYTES_MAX: usize = 4_160;
 /// Most ids in one frame.
 pub const SHORTS_PER_FRAME: usize = 144;
 /// Links of a node.
-pub const LINKS_MAX: usize = 8;
+pub const LINKS_MAX: usize = 16;
+/// Streams of a node, of these.
+pub const STREAMS_MAX: usize = 8;
 /// Neighbours of one link.
 pub const NEIGHBOURS_MAX: usize = 64;
 /// Cells that were announced and are not here.
@@ -35,15 +37,15 @@ pub const BEACON: u64 = SECOND;
 /// Time between two beacons when the clock is agreed and nothing is new.
 pub const BEACON_QUIET: u64 = 5 * SECOND;
 /// Least time between two announcements.
-pub const HAVE: u64 = 250 * MS;
+pub const HAVE: u64 = 200 * MS;
 /// Longest wait before asking, drawn at random.
-pub const ASK: u64 = 50 * MS;
+pub const ASK: u64 = 80 * MS;
 /// How long somebody else's request delays one's own.
 pub const HOLD: u64 = 300 * MS;
 /// How long an announcer has to give what was asked for.
 pub const PATIENCE: u64 = 1_500 * MS;
 /// How long requests are gathered before cells go out.
-pub const GATHER: u64 = 50 * MS;
+pub const GATHER: u64 = 5 * MS;
 /// A cell goes out on a link at most once in this time.
 pub const REPEAT: u64 = 200 * MS;
 /// How long a comparison of sets allows its answers.
@@ -69,5 +71,9 @@ pub const OPEN_FIRST: u32 = 64;
 pub const OPEN_LATER: u32 = 1_024;
 /// Cells that a neighbour may draw a minute beside twice the live ones.
 pub const DRAWN_FIRST: u32 = 256;
+/// Cells that are owed on a link before neighbours who asked for more than their share are told to wait.
+pub const OWED_BUSY: u32 = 256;
+/// The shortest and the longest time that a busy device names, ms.
+pub const BUSY_MS: (u16, u16) = (100, 5_000);
 /// Cells that make a neighbour's announcements worth more room.
 pub const TRUSTED_AFTER: u32 = 8;

@@ -12,6 +12,7 @@ mod hear;
 mod io;
 mod speak;
 mod status;
+mod streams;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -29,8 +30,7 @@ use crate::network::MeshNetwork;
 use crate::table::ids::Ids;
 use evidence::OwnCells;
 
-/// The shortest and the longest life of a name, and how long a device is silent after a change, µs.
-const NAME_LIFE: (u64, u64) = (600 * SECOND, 900 * SECOND);
+/// How long a device is silent after a change of its name, µs.
 const SILENCE: (u64, u64) = (5 * SECOND, 15 * SECOND);
 /// Beacons of a new name show no sum for so long.
 const SHY: u64 = 30 * SECOND;
@@ -48,6 +48,8 @@ struct NodeLink {
     names: BTreeMap<Name, (NeighbourId, Source)>,
     /// When a newcomer may take a place while all are taken.
     replace_at: u64,
+    /// Of a stream: since when nothing is left to travel on it.
+    idle_since: u64,
 }
 
 /// One device of the mesh.
@@ -59,6 +61,8 @@ pub struct Node {
     ids: Ids,
     links: BTreeMap<LinkNumber, NodeLink>,
     own: OwnCells,
+    /// Neighbours to whom a stream was to be opened, and when.
+    dialled: BTreeMap<Name, u64>,
     outputs: VecDeque<Output>,
     /// Whether a clock was read and its grade is one to live with.
     running: bool,
@@ -88,6 +92,7 @@ impl Node {
             ids,
             links: BTreeMap::new(),
             own: OwnCells::default(),
+            dialled: BTreeMap::new(),
             outputs: VecDeque::new(),
             running: false,
             leaving: false,
@@ -118,12 +123,14 @@ impl Node {
         let quarter = (SECOND / 4).cast_signed();
         let veil = (rng.next_u64() % (SECOND / 2)).cast_signed() - quarter;
         self.silent_until = now + silence;
-        self.rename_at = now + between(NAME_LIFE, rng);
+        let (shortest, longest) = self.settings.name_life_s;
+        self.rename_at = self.silent_until + between((shortest * SECOND, longest * SECOND), rng);
         self.named_at = now;
         let quiet = (self.silent_until, if silence == 0 { 0 } else { self.silent_until + SHY });
         self.engine.rename(name, veil, quiet, &mut self.ids);
         self.links.values_mut().for_each(|link| link.names.clear());
-        self.outputs.push_back(Output::NewName);
+        self.dialled.clear();
+        self.outputs.push_back(Output::NewName { name, silence_ms: silence / MS });
     }
 
     /// What time brings: ticks, names, cells that die.
@@ -138,6 +145,7 @@ impl Node {
         if now >= self.sweep_at || new_tick {
             self.sweep_at = now + SWEEP;
             self.sweep();
+            self.close_idle_streams(now);
         }
         self.show(now);
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 pub type Slot = u32;
 
 /// Parts that a set holds in place.
-const NEAR: usize = 4;
+const NEAR: usize = 2;
 /// Words that the columns may have: 32,768 slots.
 pub(crate) const WORDS_MAX: usize = 512;
 
@@ -19,7 +19,7 @@ pub struct WordMask {
     pub mask: u64,
 }
 
-/// A few slots, by words. Up to four words lie in place, and nothing is allocated for them.
+/// A few slots, by words. Up to two words lie in place, and nothing is allocated for them.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
     len: u32,
@@ -128,37 +128,48 @@ pub(crate) fn highest(mask: u64, count: u32) -> u64 {
     mask & !low
 }
 
+/// Groups of 64 words.
+const GROUPS: usize = WORDS_MAX / 64;
+
 /// Words in which something is to be done.
 #[derive(Clone, Debug)]
-pub(crate) struct Marks([u64; WORDS_MAX / 64]);
+pub(crate) struct Marks {
+    groups: [u64; GROUPS],
+    /// One bit for each group that is not empty.
+    any: u8,
+}
 
 impl Marks {
     pub fn new() -> Self {
-        Self([0; WORDS_MAX / 64])
+        Self { groups: [0; GROUPS], any: 0 }
     }
 
     pub fn set(&mut self, word: u32) {
-        self.0[word as usize / 64] |= 1 << (word % 64);
+        self.groups[word as usize / 64] |= 1 << (word % 64);
+        self.any |= 1 << (word / 64);
     }
 
     pub fn clear(&mut self, word: u32) {
-        self.0[word as usize / 64] &= !(1 << (word % 64));
+        let group = &mut self.groups[word as usize / 64];
+        *group &= !(1 << (word % 64));
+        if *group == 0 {
+            self.any &= !(1 << (word / 64));
+        }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|group| *group == 0)
+        self.any == 0
     }
 
     /// The marked words, from the lowest.
     pub fn words(&self) -> Words {
-        Words { groups: self.0, at: 0 }
+        Words { marks: self.clone() }
     }
 }
 
 /// Marked words, from the lowest.
 pub(crate) struct Words {
-    groups: [u64; WORDS_MAX / 64],
-    at: usize,
+    marks: Marks,
 }
 
 impl Iterator for Words {
@@ -166,15 +177,13 @@ impl Iterator for Words {
 
     #[inline]
     fn next(&mut self) -> Option<u32> {
-        loop {
-            let group = self.groups.get_mut(self.at)?;
-            if *group != 0 {
-                let bit = group.trailing_zeros();
-                *group &= *group - 1;
-                return Some(64 * self.at as u32 + bit);
-            }
-            self.at += 1;
+        if self.marks.any == 0 {
+            return None;
         }
+        let group = self.marks.any.trailing_zeros();
+        let word = 64 * group + self.marks.groups[group as usize % GROUPS].trailing_zeros();
+        self.marks.clear(word);
+        Some(word)
     }
 }
 

@@ -19,8 +19,12 @@ use crate::frame::{Beacon, Name};
 use crate::limits::SHORTS_PER_FRAME;
 use filter::SyncFilter;
 
+/// The sender takes streams.
+const STREAMS: u8 = 1;
 /// Clock agreed.
 const AGREED: u8 = 2;
+/// The sender holds cells that travel on streams.
+const LARGE: u8 = 4;
 /// Bytes of a BEACON.
 pub const BEACON_BYTES: usize = 24;
 /// Bytes of a SYNC before its bits.
@@ -95,7 +99,11 @@ impl<'a> WireFrame<'a> {
         match self {
             Self::Beacon { net, name, beacon } => {
                 w.u8(1).bytes(net).u48(*name).u48(beacon.stamp);
-                w.u8(if beacon.agreed { AGREED } else { 0 }).u16(beacon.live).u32(beacon.sum);
+                let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+                w.u8(flag(beacon.streams, STREAMS)
+                    | flag(beacon.agreed, AGREED)
+                    | flag(beacon.large, LARGE));
+                w.u16(beacon.live).u32(beacon.sum);
             }
             Self::Have { name, shorts } => {
                 w.u8(2).u48(*name).u8(shorts.len() as u8);
@@ -166,7 +174,8 @@ impl<'a> WireFrame<'a> {
 
 fn beacon(r: &mut Reader<'_>) -> Result<Beacon, DecodeError> {
     let (stamp, flags) = (r.u48()?, r.u8()?);
-    Ok(Beacon { stamp, agreed: flags & AGREED != 0, live: r.u16()?, sum: r.u32()? })
+    let [streams, agreed, large] = [STREAMS, AGREED, LARGE].map(|bit| flags & bit != 0);
+    Ok(Beacon { stamp, agreed, streams, large, live: r.u16()?, sum: r.u32()? })
 }
 
 fn put_shorts(w: &mut Writer, shorts: &[u64]) {
@@ -192,7 +201,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn frames() -> Vec<WireFrame<'static>> {
-        let beacon = Beacon { stamp: 0x0102_0304_0506, agreed: true, live: 7, sum: 8 };
+        let beacon = Beacon {
+            stamp: 0x0102_0304_0506,
+            agreed: true,
+            streams: true,
+            large: false,
+            live: 7,
+            sum: 8,
+        };
         let (name, to) = (0xa1a2_a3a4_a5a6, 0xb1b2_b3b4_b5b6);
         let filter = SyncFilter { nonce: 5, slice: 1, slices: 2, p: 7, n: 3, bits: &[0x55; 9] };
         alloc::vec![

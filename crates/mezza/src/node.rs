@@ -51,7 +51,7 @@ pub struct NodeOptions {
     pub idle_lock_s: u64,
     /// How relays are dialled.
     pub dialer: carriers::Dialer,
-    /// Records what a thief of the disk would find of each note.
+    /// Records what others could see, while it is on.
     pub observer: Option<Arc<Observer>>,
 }
 

@@ -217,6 +217,22 @@ impl Vault {
         Self::enter_locked(dir, master, now, lock)
     }
 
+    /// Seals the master key under another passphrase (VAULT-10); nothing else is sealed anew, so that a
+    /// copy of the folder from before still opens with the old one. `dir` is the folder of this vault,
+    /// which nobody else can change while it is open.
+    ///
+    /// # Errors
+    /// See [`head::change`].
+    pub fn change_passphrase(
+        &self,
+        dir: &Path,
+        old: &[u8],
+        new: &[u8],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Fault> {
+        head::change(&dir.join(HEAD), old, new, rng)
+    }
+
     /// Opens every record again, for a device that has to be loaded anew.
     pub fn records(&mut self) -> Result<Vec<Record>, Fault> {
         let loaded = self.load()?;

@@ -145,7 +145,9 @@ pub mod process {
 pub mod servers {
     pub mod mesh {
         pub mod crowd {
-            pub use crate::servers::mesh::crowd::{CrowdRng, HostedCrew, START};
+            pub use crate::servers::mesh::crowd::{
+                CrowdRng, HostedCrew, Moves, START, clocks, settings,
+            };
         }
     }
 

@@ -1,18 +1,7 @@
 // WEB-3 to WEB-7: policy, hostile text, accessibility, keyboard, failing parts; M6.
 import assert from 'node:assert/strict';
-import { axe, bubble, go, opened, PHONE, say, tab, until, WIDE } from './tab.mjs';
+import { axe, bubble, go, opened, PHONE, say, screens, tab, until, WIDE } from './tab.mjs';
 import { DEMO_PASSPHRASE, Program } from './world.mjs';
-
-/** Every screen: its name, how to get there, and what shows that it is there. */
-const screens = (id) => [
-  ['thread', `#/c/${id}`, 'article.note'],
-  ['contact', `#/c/${id}/about`, '.groups li'],
-  ['list', '#/', 'nav .list a'],
-  ['add', '#/add', '.paper img'],
-  ['observer', '#/observer', '.dump .line'],
-  ['mixnet', '#/mixnet', 'dd[data-round]'],
-  ['health', '#/health', '.lines li'],
-];
 
 async function visit(page, program, look) {
   const { id } = await program.contact('echo');

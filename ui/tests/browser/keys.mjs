@@ -8,6 +8,15 @@ const FIRST_SCREEN_MS = 1_000;
 const WORK_MS = 500;
 const TITLE = (text) => `h1:has-text("${text}")`;
 
+/** Presses an arrow until the focus is there. */
+async function walkTo(page, target, key) {
+  for (let step = 0; step < 30; step += 1) {
+    await page.keyboard.press(key);
+    if (await target.evaluate((one) => one === document.activeElement)) return;
+  }
+  throw new Error(`${key} never came there`);
+}
+
 export const web_6_the_keyboard_alone_suffices = async ({ browser, alice }) => {
   const page = await opened(browser, alice);
   const keys = page.keyboard;
@@ -17,7 +26,8 @@ export const web_6_the_keyboard_alone_suffices = async ({ browser, alice }) => {
   const note = bubble(page, 'by keyboard alone', true);
   await note.getByText('on their device').waitFor();
 
-  await tabTo(page, /^button .*on their device/, 'Shift+Tab');
+  await tabTo(page, /^div Conversation with echo/, 'Shift+Tab');
+  await walkTo(page, note.locator('.chip'), 'ArrowUp');
   await keys.press('Enter');
   await page.locator('.facts').waitFor();
   await keys.press('Enter');

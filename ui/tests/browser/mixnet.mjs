@@ -214,7 +214,7 @@ export const somebody_without_a_name_is_asked_who_it_is_and_let_in = async ({ br
     await fresh.send(contact.id, 'Guess who I am');
 
     const page = await opened(browser, alice);
-    await go(page, '#/add', 'h1:has-text("Add a contact")');
+    await go(page, '#/requests', 'h1:has-text("They ask to write to you")');
     const guest = page.locator('.requests li').filter({ hasText: 'Someone new (no name yet)' });
     await guest.waitFor({ timeout: 30_000 });
     const { severe, rest } = await axe(page);

@@ -11,7 +11,8 @@ export const CHROMIUM = process.env.MEZZA_CHROMIUM ?? '/usr/bin/chromium';
 export const WIDE = { width: 1280, height: 800 };
 export const PHONE = { width: 390, height: 800 };
 
-export const launch = () => chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+// With scroll bars, as people have them.
+export const launch = () => chromium.launch({ executablePath: CHROMIUM, args: FLAGS, ignoreDefaultArgs: ['--hide-scrollbars'] });
 
 /** A fresh tab, in a profile of its own, that keeps a list of what went against the page's policy. */
 export async function tab(browser, { scheme = 'light', viewport = WIDE, reduced = false } = {}) {
@@ -45,6 +46,19 @@ export async function go(page, hash, selector) {
   await page.evaluate((to) => (location.hash = to), hash);
   await page.locator(selector).first().waitFor();
 }
+
+/** Every screen: its name, how to get there, and what shows that it is there. */
+export const screens = (id) => [
+  ['thread', `#/c/${id}`, 'article.note'],
+  ['contact', `#/c/${id}/about`, '.groups li'],
+  ['list', '#/', 'nav .list a'],
+  ['add', '#/add', '.paper img'],
+  ['observer', '#/observer', '.dump .line'],
+  ['mixnet', '#/mixnet', 'dd[data-round]'],
+  ['health', '#/health', '.lines li'],
+  ['requests', '#/requests', 'h1:has-text("They ask")'],
+  ['settings', '#/settings', '.words'],
+];
 
 export async function say(page, text) {
   await page.getByRole('textbox', { name: /^Note to/ }).fill(text);

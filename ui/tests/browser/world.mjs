@@ -97,14 +97,33 @@ export class Program {
     return done.stdout;
   }
 
+  /** Starts another command in this home; what it says is kept with the rest. */
+  aside(args) {
+    const child = spawn(this.binary, ['--home', this.home, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    for (const stream of [child.stdout, child.stderr]) createInterface({ input: stream }).on('line', (line) => this.said.push(line));
+    return child;
+  }
+
   file(name, text) {
     const path = join(this.home, name);
     writeFileSync(path, text, { mode: 0o600 });
     return path;
   }
 
+  /** Stops it and starts it again in the same home. */
+  async restart(args) {
+    await this.end();
+    [this.said, this.bearer] = [[], undefined];
+    return this.start(args);
+  }
+
   /** Stops it, and takes its home away. */
   async stop() {
+    await this.end();
+    rmSync(this.home, { recursive: true, force: true });
+  }
+
+  async end() {
     if (this.child && this.child.exitCode === null && this.child.signalCode === null) {
       const gone = new Promise((go) => this.child.once('exit', go));
       this.child.kill('SIGTERM');
@@ -112,6 +131,5 @@ export class Program {
       await gone;
       clearTimeout(late);
     }
-    rmSync(this.home, { recursive: true, force: true });
   }
 }

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 
 /** Our name for each schema that the page reads. */
 const NAMES = {
-  Status: 'Status', Relay: 'Relay', Me: 'Me', Policy: 'Policy', Contact: 'Contact', Fact: 'Fact', Note: 'Note', Offer: 'Offer', Preview: 'Preview',
+  Status: 'Status', Relay: 'Relay', RelayOffer: 'RelayOffer', Me: 'Me', Policy: 'Policy', Contact: 'Contact', Fact: 'Fact', Note: 'Note', Change: 'Change', Offer: 'Offer', Preview: 'Preview',
   Request: 'StrangerRequest', CarrierView: 'Carrier', Mixnet: 'Mixnet', Promised: 'Promise', SafetyNumber: 'Number', Field: 'ObserverField', ObserverEvent: 'ObserverEvent', HealthLine: 'HealthLine',
   NodeEvent: 'Event', Problem: 'Problem',
 };

@@ -154,7 +154,7 @@ describe('times', () => {
 
 describe('addresses and texts', () => {
   test('a route survives its address', () => {
-    for (const hash of ['#/', '#/c/12', '#/c/12/about', '#/add', '#/observer', '#/mixnet', '#/health']) expect(href(parse(hash))).toBe(hash);
+    for (const hash of ['#/', '#/c/12', '#/c/12/about', '#/add', '#/observer', '#/mixnet', '#/health', '#/requests', '#/settings']) expect(href(parse(hash))).toBe(hash);
   });
 
   test('an address that means nothing is the list of chats', () => {

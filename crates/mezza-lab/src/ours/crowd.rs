@@ -3,34 +3,18 @@
 
 pub mod liars;
 
-use mezza::testing::servers::mesh::crowd::{HostedCrew, START};
+pub use mezza::testing::servers::mesh::crowd::Moves;
+use mezza::testing::servers::mesh::crowd::{HostedCrew, START, clocks, settings};
+use mezza_mesh::ClockMode;
 use mezza_mesh::crew::CrewSettings;
-use mezza_mesh::limits::{NEVER, SECOND};
-use mezza_mesh::{ClockMode, Grade};
 use mezza_sim::SimRng;
-use mezza_sim::crowd::movement::{Converging, Density, Festival, Grid, Movement, Waypoint};
+use mezza_sim::crowd::movement::{Density, Movement};
 use mezza_sim::crowd::{Crowd, RadioModel};
 
 use liars::{Liar, Liars};
 
 /// Clocks within this distance share the time, µs.
 const STEP: i64 = 1_000_000;
-/// Square metres for each walker: nine in range of each other, about.
-const AREA_M2: f64 = 35.0;
-
-/// How people move.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Moves {
-    /// They sit on a grid.
-    Sit(Density),
-    /// Groups on a ring meet in its centre and leave after so many seconds.
-    Meet(u64),
-    /// They walk about.
-    Walk,
-    /// They go from stage to stage.
-    Celebrate,
-}
-
 /// A crowd before it begins. Times in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
@@ -43,7 +27,7 @@ pub struct Scene {
     /// Devices whose clock is good, of a hundred.
     pub good_percent: u64,
     /// The others' clocks are off by at most this.
-    pub spread_s: i64,
+    pub spread_s: u64,
     /// What liars do, and how many of a thousand lie.
     pub liars: Option<(Liar, u64)>,
     /// Time between two messages of a user; none are written if there is none.
@@ -88,43 +72,17 @@ impl Scene {
     /// Sets everybody in place.
     pub fn begin(&self) -> Stage {
         let mut dice = SimRng::new(self.seed, 0x0063_6c6f_636b);
-        let users = self.users;
-        // Cells live for at most 90 s of any clock; the ring holds three minutes of them.
-        let made =
-            self.every_s.map_or(64, |every| 180 * users / usize::try_from(every).unwrap_or(30));
         let settings = CrewSettings {
             mode: self.mode,
-            every: self.every_s.map_or(NEVER, |every| every * SECOND),
             cell_bytes: self.cell_bytes,
-            ring: made.next_power_of_two().max(128),
-            ..CrewSettings::default()
+            ..settings(self.users, self.every_s)
         };
-        let spread = self.spread_s.unsigned_abs() * SECOND;
-        let clocks: Vec<_> = (0..users)
-            .map(|_| {
-                if dice.between(0, 99) < self.good_percent {
-                    // A quarter of a second: what a network sets a clock to.
-                    return (Grade::Good, dice.between(0, SECOND / 2).cast_signed() - STEP / 4);
-                }
-                (Grade::Poor, dice.between(0, 2 * spread).cast_signed() - spread.cast_signed())
-            })
-            .collect();
+        let clocks = clocks(self.users, (self.good_percent, self.spread_s), &mut dice);
         let crew = HostedCrew::new(settings, &clocks, self.seed);
         let liars = Liars::new(crew, self.liars, &mut dice);
         let radio = RadioModel { shared: self.shared, ..RadioModel::default() };
-        let crowd = Crowd::new(liars, users, radio, self.seed, START);
-        Stage { crowd, movement: self.movement() }
-    }
-
-    fn movement(&self) -> Box<dyn Movement + Send> {
-        let Self { users, seed, .. } = *self;
-        let side = (f64::from(u32::try_from(users).unwrap_or(u32::MAX)) * AREA_M2).sqrt();
-        match self.moves {
-            Moves::Sit(density) => Box::new(Grid::new(users, density, seed)),
-            Moves::Meet(leave_s) => Box::new(Converging::new(users, 300.0, leave_s, seed)),
-            Moves::Walk => Box::new(Waypoint::new(users, side, seed)),
-            Moves::Celebrate => Box::new(Festival::new(users, seed)),
-        }
+        let crowd = Crowd::new(liars, self.users, radio, self.seed, START);
+        Stage { crowd, movement: self.moves.of(self.users, self.seed) }
     }
 }
 
@@ -191,6 +149,12 @@ impl Stage {
     pub fn delivered(&self) -> f64 {
         let deliveries = self.crowd.swarm().hosted.0.deliveries();
         ratio(deliveries.arrived, deliveries.made)
+    }
+
+    /// The share of the counted messages that arrived at all: by their receiver's clock in its epoch.
+    pub fn reached(&self) -> f64 {
+        let deliveries = self.crowd.swarm().hosted.0.deliveries();
+        ratio(deliveries.reached, deliveries.made)
     }
 
     /// Mean and 95th percentile of how long messages took, s.

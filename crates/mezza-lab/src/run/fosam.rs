@@ -9,6 +9,7 @@ mod clocks;
 mod colluders;
 mod delivery;
 mod microbenchmark;
+mod sweep;
 mod table;
 
 use anyhow::Result;
@@ -23,7 +24,7 @@ pub const ALL: &[Experiment] = &[
         "fosam-f3-users",
         "Figure 3: time to agree, by users",
         [2, 12, 500],
-        clocks::users,
+        clocks::by_users,
     ),
     Experiment::calculated(
         "fosam-f3-density",
@@ -53,7 +54,7 @@ pub const ALL: &[Experiment] = &[
         "fosam-f6-users",
         "Figure 6: messages, by users",
         [3, 40, 1_500],
-        delivery::users,
+        delivery::by_users,
     ),
     Experiment::calculated(
         "fosam-f6-density",
@@ -140,15 +141,15 @@ fn report(exp: &str, size: Size) -> Result<Report> {
     Ok(report)
 }
 
-/// One number for each seed of each point, on all cores; the points in their order.
-fn each<P: Copy + Send + Sync>(
+/// What each seed of each point says, on all cores; the points in their order.
+fn each<P: Copy + Send + Sync, V: Clone + Send>(
     points: &[P],
     seeds: u64,
-    work: impl Fn(P, u64) -> f64 + Sync,
-) -> Vec<Vec<f64>> {
+    work: impl Fn(P, u64) -> V + Sync,
+) -> Vec<Vec<V>> {
     let jobs: Vec<(P, u64)> =
         points.iter().flat_map(|p| (0..seeds).map(|seed| (*p, seed))).collect();
     let done = parallel::map(jobs, |(point, seed)| work(point, seed));
     let per = usize::try_from(seeds).unwrap_or(1).max(1);
-    done.chunks(per).map(<[f64]>::to_vec).collect()
+    done.chunks(per).map(<[V]>::to_vec).collect()
 }

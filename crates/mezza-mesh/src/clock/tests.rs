@@ -86,11 +86,13 @@ fn the_group_nearest_to_the_own_clock_wins() {
 }
 
 #[test]
-fn three_samples_two_of_which_agree() {
+fn of_a_few_samples_those_that_agree_most_count() {
     let clock = heard(Grade::Poor, &[]);
-    let vote = |samples: &[f64]| clock.three(&mut heard(Grade::Poor, samples).samples, &mut rng(3));
+    let vote =
+        |samples: &[f64]| clock.draw_some(&mut heard(Grade::Poor, samples).samples, &mut rng(3));
     assert_eq!(vote(&[7.0, 90.0, 7.4]), seconds(7.2));
-    assert_eq!(vote(&[7.0, 7.3, 7.6]), seconds(7.3));
+    assert_eq!(vote(&[7.0, 90.0, 7.4, 1.0, 7.2]), seconds(7.2), "three against the nearest one");
+    assert_eq!(vote(&[60.0, 7.0, 60.4, 7.4, 1.0]), seconds(7.2), "of two pairs the nearer one");
     assert_eq!(vote(&[-50.0, 20.0, 80.0]), seconds(20.0));
 }
 

@@ -1,5 +1,7 @@
 //! One vote (docs/protocols/mesh.md, section 4.4).
 
+use core::cmp::Reverse;
+
 use rand_core::Rng;
 
 use super::{AGREED_AFTER, ClockState, MeshClock};
@@ -12,6 +14,8 @@ pub(super) const MARGIN: i64 = 500 * MS.cast_signed();
 const ALONE_BOUND: i64 = 15_000 * MS.cast_signed();
 /// How far a clock that is in place drifts toward the median at most.
 const DRIFT: i64 = 100;
+/// Samples that a vote without a group looks at.
+const DRAWN: usize = 5;
 /// Votes that look for groups more often, after a run of holds ended.
 const EAGER_VOTES: u32 = 30;
 
@@ -47,7 +51,7 @@ impl MeshClock {
                 self.state = ClockState::Seeking;
             }
             let grouped = (below(rng, 100) < often).then(|| self.group(near)).flatten();
-            self.offset = grouped.unwrap_or_else(|| self.three(near, rng));
+            self.offset = grouped.unwrap_or_else(|| self.draw_some(near, rng));
         }
         self.clamp();
         all.clear();
@@ -118,18 +122,21 @@ impl MeshClock {
         best
     }
 
-    /// Step 4: three at random; those that agree, else the one nearest to the own clock.
-    pub(super) fn three(&self, near: &mut [(u32, i64)], rng: &mut (impl Rng + ?Sized)) -> i64 {
-        let [a, b, c] = draw(near, rng);
-        match (b - a <= MARGIN, c - b <= MARGIN) {
-            (true, true) => b,
-            (true, false) => a.midpoint(b),
-            (false, true) => b.midpoint(c),
-            (false, false) => {
-                let by_distance = |sample: &i64| (sample - self.anchor).abs();
-                [a, b, c].into_iter().min_by_key(by_distance).unwrap_or(b)
+    /// Step 4: a few at random; of those that agree, most count, and between as many the nearest to the own
+    /// clock.
+    pub(super) fn draw_some(&self, near: &mut [(u32, i64)], rng: &mut (impl Rng + ?Sized)) -> i64 {
+        let some = draw(near, DRAWN, rng);
+        let mut best = None;
+        for at in 0..some.len() {
+            let (_, first) = some[at];
+            let size = some[at..].iter().take_while(|(_, s)| s - first <= MARGIN).count();
+            let middle = median(&some[at..at + size]);
+            let rank = (Reverse(size), (middle - self.anchor).abs());
+            if best.is_none_or(|(held, _)| rank < held) {
+                best = Some((rank, middle));
             }
         }
+        best.map_or(self.offset, |(_, middle)| middle)
     }
 
     /// The vote of the paper: a random one of two that agree, else a random one of the three.
@@ -138,7 +145,8 @@ impl MeshClock {
         if all.len() < 3 {
             self.state = ClockState::Alone;
         } else {
-            let [a, b, c] = draw(&mut all, rng);
+            let drawn = draw(&mut all, 3, rng);
+            let [a, b, c] = [drawn[0].1, drawn[1].1, drawn[2].1];
             let before = self.offset;
             self.offset = match (b - a <= MARGIN, c - b <= MARGIN) {
                 (true, false) => [a, b][below(rng, 2)],
@@ -155,14 +163,19 @@ impl MeshClock {
     }
 }
 
-/// Three different samples at random, in their order.
-fn draw(samples: &mut [(u32, i64)], rng: &mut (impl Rng + ?Sized)) -> [i64; 3] {
-    for at in 0..3 {
+/// So many different samples at random, or all if there are fewer, in their order.
+fn draw<'a>(
+    samples: &'a mut [(u32, i64)],
+    count: usize,
+    rng: &mut (impl Rng + ?Sized),
+) -> &'a [(u32, i64)] {
+    let count = count.min(samples.len());
+    for at in 0..count {
         samples.swap(at, at + below(rng, samples.len() - at));
     }
-    let mut three = [samples[0].1, samples[1].1, samples[2].1];
-    three.sort_unstable();
-    three
+    let some = &mut samples[..count];
+    some.sort_unstable_by_key(|(_, sample)| *sample);
+    some
 }
 
 /// The median of sorted samples; of an even number the mean of the two in the middle.

@@ -61,18 +61,15 @@ impl Engine {
         now: u64,
         (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
     ) {
-        let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
+        let Some(Some(neighbour)) = self.neighbours.get(usize::from(from)) else { return };
         if neighbour.ignored_until > now {
             return;
         }
-        let limit = if neighbour.gave < TRUSTED_AFTER { OPEN_FIRST } else { OPEN_LATER };
-        let limit = if self.settings.budgets { limit } else { MISSING_MAX as u32 };
         let room =
-            limit.saturating_sub(neighbour.open).min(MISSING_MAX as u32 - self.missing_count);
+            self.room_for(from, neighbour.gave, table).min(MISSING_MAX as u32 - self.missing_count);
         let new = highest(new, room);
         table.rows_mut().hot_mut(self.seat, word)[MISSING] |= new;
         self.missing.set(word);
-        neighbour.open += new.count_ones();
         self.missing_count += new.count_ones();
         let link = &mut self.links[usize::from(neighbour.link)];
         let longest = self.settings.ask;
@@ -80,6 +77,21 @@ impl Engine {
             link.want_at = now + below(rng, longest as usize + 1) as u64;
             self.due = self.due.min(link.want_at);
         }
+    }
+
+    /// How many more cells may be missing that `from` announced, who gave so many until now.
+    fn room_for(&self, from: NeighbourId, gave: u32, table: &impl CellTable) -> u32 {
+        if !self.settings.budgets {
+            return u32::MAX;
+        }
+        let limit = if gave < TRUSTED_AFTER { OPEN_FIRST } else { OPEN_LATER };
+        // While little is missing at all, nobody needs to be counted.
+        if self.missing_count + 64 <= limit {
+            return 64;
+        }
+        let (seat, rows) = (self.seat, table.rows());
+        let open = |word| (rows.hot(seat, word)[MISSING] & rows.has(seat, word, from)).count_ones();
+        limit.saturating_sub(self.missing.words().map(open).sum())
     }
 
     /// Somebody else asks `to` on this link. If `to` announced it here too, its answer will be heard, so
@@ -220,7 +232,6 @@ impl Engine {
             self.requests.pop_front();
             if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(request.of)) {
                 neighbour.answered(missing != 0, now);
-                neighbour.open = neighbour.open.saturating_sub(request.mask.count_ones());
             }
             if missing != 0 {
                 self.fail(request, missing, table);

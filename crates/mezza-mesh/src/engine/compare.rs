@@ -1,10 +1,11 @@
 //! Comparing whole sets, so that what was lost on the way is found.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::column::{FRESH, HELD, OWED};
 use super::{Engine, MeshLinkId, NeighbourId};
-use crate::frame::MeshFrame;
+use crate::frame::{MeshFrame, SyncFrame};
 use crate::limits::{MS, NEVER, SECOND, SYNC_CELLS_MAX, SYNC_OPEN};
 use crate::set::{Set, WordMask, highest};
 use crate::table::CellTable;
@@ -27,7 +28,8 @@ impl Engine {
         neighbour.synced_at = now.max(1);
         neighbour.sync_until = now + SYNC_OPEN;
         let to = neighbour.name;
-        Some(MeshFrame::Sync { to, held: self.held(table), within: None })
+        let held = self.held(table);
+        Some(MeshFrame::Sync(Box::new(SyncFrame { to, held, within: None })))
     }
 
     /// Whether a comparison of this slice is answered now: one for each neighbour, slice and ten seconds.

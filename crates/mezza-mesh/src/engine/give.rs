@@ -1,10 +1,10 @@
 //! Requests of others, and cells that come and go.
 
 use super::column::{AHEAD, GIVEN, HELD, KNOWN, MISSING, OWED};
-use super::{Engine, MeshLinkId, NeighbourId};
+use super::{Engine, MeshLinkId, MeshNeighbour, NeighbourId};
 use crate::epoch::Age;
 use crate::frame::MeshFrame;
-use crate::limits::{CLASSES, DRAWN_FIRST, NEVER, SECOND};
+use crate::limits::{BUSY_MS, CLASSES, DRAWN_FIRST, NEIGHBOURS_MAX, NEVER, OWED_BUSY, SECOND};
 use crate::set::{Set, Slot, WordMask, bits, highest};
 use crate::table::CellTable;
 
@@ -30,6 +30,10 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         neighbour.heard_at = now;
         let id = neighbour.link;
+        if self.has_to_wait(from, set.count(), now, table) {
+            return;
+        }
+        let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         if now >= neighbour.drawn_at + 60 * SECOND {
             (neighbour.drawn, neighbour.drawn_at) = (0, now);
         }
@@ -54,6 +58,65 @@ impl Engine {
         if some {
             self.owe(id, now);
         }
+    }
+
+    /// Whether a neighbour that asks for `count` cells is told to wait, because much is owed on its link
+    /// and it has had its share: what is owed, divided by those who asked in this second.
+    fn has_to_wait(
+        &mut self,
+        from: NeighbourId,
+        count: u32,
+        now: u64,
+        table: &mut impl CellTable,
+    ) -> bool {
+        let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return true };
+        let id = neighbour.link;
+        if now >= neighbour.asked_at + SECOND {
+            (neighbour.asked, neighbour.asked_at) = (0, now);
+        }
+        neighbour.asked = neighbour.asked.saturating_add(count);
+        let asked = neighbour.asked;
+        if asked <= OWED_BUSY / NEIGHBOURS_MAX as u32 || !self.settings.budgets {
+            return false;
+        }
+        let owed = self.owed(id, table);
+        if owed < OWED_BUSY {
+            return false;
+        }
+        let askers = |n: &&MeshNeighbour| n.link == id && n.asked > 0 && n.asked_at + SECOND > now;
+        let askers = self.neighbours.iter().flatten().filter(askers).count() as u32;
+        if asked <= owed / askers.max(1) {
+            return false;
+        }
+        let link = &mut self.links[usize::from(id)];
+        if !link.busy.contains(&from) {
+            link.busy.push_back(from);
+        }
+        link.give_at = link.give_at.min(now);
+        self.due = self.due.min(now);
+        true
+    }
+
+    /// Cells that are owed on a link.
+    fn owed(&self, id: MeshLinkId, table: &mut impl CellTable) -> u32 {
+        let words = self.links[usize::from(id)].owed.words();
+        words.map(|word| self.link_bits(table, id, word, OWED).count_ones()).sum()
+    }
+
+    /// Tells one neighbour to wait: as long as half of what is owed takes at the pace of the last second.
+    pub(super) fn say_busy(
+        &mut self,
+        id: MeshLinkId,
+        table: &mut impl CellTable,
+    ) -> Option<MeshFrame> {
+        let from = self.links[usize::from(id)].busy.pop_front()?;
+        let to = self.neighbour(from)?.name;
+        let owed = self.owed(id, table);
+        let pace = self.links[usize::from(id)].pace;
+        let a_second = pace[0].max(pace[1]).max(1);
+        let wait_ms = u64::from(owed / 2) * 1_000 / u64::from(a_second);
+        let wait_ms = wait_ms.clamp(BUSY_MS.0.into(), BUSY_MS.1.into()) as u16;
+        Some(MeshFrame::Busy { to, wait_ms })
     }
 
     /// Something is owed on a link: it goes out after the time of gathering.
@@ -163,6 +226,11 @@ impl Engine {
         }
         let link = &mut self.links[usize::from(id)];
         link.give_at = if link.owed.is_empty() { NEVER } else { now };
+        if now >= link.pace_at + SECOND {
+            let last = if now < link.pace_at + 2 * SECOND { link.pace[0] } else { 0 };
+            (link.pace, link.pace_at) = ([0, last], now);
+        }
+        link.pace[0] += set.count();
         self.counts.given += u64::from(set.count());
         (!set.is_empty()).then_some(MeshFrame::Data(set))
     }

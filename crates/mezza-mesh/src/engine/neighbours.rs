@@ -1,5 +1,8 @@
 //! Who is around: beacons, silence, farewells.
 
+use alloc::vec::Vec;
+
+use super::column::ASKED;
 use super::{Engine, MeshLinkId};
 use crate::frame::{Beacon, Name};
 use crate::limits::{
@@ -29,8 +32,6 @@ pub struct MeshNeighbour {
     pub got: u32,
     /// The last eight askings, the newest lowest: 1 = failed.
     pub(super) failures: u8,
-    /// Its announcements that are open here.
-    pub(super) open: u32,
     pub(super) ignored_until: u64,
     pub(super) busy_until: u64,
     /// When it was last sent what is held here.
@@ -47,6 +48,9 @@ pub struct MeshNeighbour {
     /// Cells that it asked for and was owed in this minute, and since when.
     pub(super) drawn: u32,
     pub(super) drawn_at: u64,
+    /// Cells that it asked for in this second, and since when.
+    pub(super) asked: u32,
+    pub(super) asked_at: u64,
     /// Cells that comparisons may still draw this minute, and since when.
     pub(super) answers: u32,
     pub(super) answers_at: u64,
@@ -63,7 +67,6 @@ impl MeshNeighbour {
             gave: 0,
             got: 0,
             failures: 0,
-            open: 0,
             ignored_until: 0,
             busy_until: 0,
             synced_at: 0,
@@ -73,6 +76,8 @@ impl MeshNeighbour {
             answered: 0,
             drawn: 0,
             drawn_at: now,
+            asked: 0,
+            asked_at: now,
             tokens: NEW_AT_ONCE,
             tokens_at: now,
             answers: 0,
@@ -146,8 +151,9 @@ impl Engine {
         if place.take().is_none() {
             return;
         }
+        let voter = self.voter(id);
+        self.clock.forget(voter);
         self.names[usize::from(id)] = NEVER;
-        self.clock.forget(u32::from(id));
         table.rows_mut().clear_neighbour(self.seat, id);
         for request in &mut self.requests {
             if request.of == id {
@@ -166,21 +172,38 @@ impl Engine {
         self.neighbours.iter().zip(0..).filter_map(|(place, id)| Some((id, place.as_ref()?)))
     }
 
-    /// Neighbours heard in the last 10 s.
+    /// Names heard in the last 10 s, each once however many links it is heard on.
     pub fn around(&self, now: u64) -> usize {
-        self.neighbours().filter(|(_, n)| n.heard_at + SILENT >= now).count()
+        let heard = self.neighbours().filter(|(_, n)| n.heard_at + SILENT >= now);
+        if self.links.len() < 2 {
+            return heard.count();
+        }
+        let mut names: Vec<Name> = heard.map(|(_, n)| n.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.len()
+    }
+
+    /// Under which number the clock knows this neighbour: the same on all links where it is heard.
+    fn voter(&self, id: NeighbourId) -> u32 {
+        if self.links.len() < 2 {
+            return u32::from(id);
+        }
+        let name = self.names[usize::from(id)];
+        self.names.iter().zip(0..).find(|(known, _)| **known == name).map_or(0, |(_, at)| at)
     }
 
     pub(super) fn hear_beacon(&mut self, from: NeighbourId, beacon: &Beacon, now: u64) {
         let Some(id) = self.neighbour(from).map(|n| usize::from(n.link)) else { return };
         let (live, sum) = self.live_on(&self.links[id]);
+        let voter = self.voter(from);
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         let link = &mut self.links[usize::from(neighbour.link)];
         neighbour.heard_at = now;
         neighbour.beacon = *beacon;
         let sample = (beacon.stamp.min(1 << 40) * 125_000 + 62_500 + link.delay).cast_signed();
         neighbour.differs = sample - self.clock.mesh(now).cast_signed();
-        self.clock.hear(u32::from(from), beacon.stamp, link.delay, now);
+        self.clock.hear(voter, beacon.stamp, link.delay, now);
         let differs = (beacon.sum, u32::from(beacon.live)) != (sum, live);
         let since = now - neighbour.synced_at.min(now);
         if (differs && since >= self.settings.sync) || since >= SYNC_ALWAYS {
@@ -194,17 +217,39 @@ impl Engine {
         }
     }
 
-    pub(super) fn hear_busy(&mut self, from: NeighbourId, until: u64) {
-        if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
-            neighbour.busy_until = until;
-        }
+    /// A neighbour is busy: what it was asked for last is asked of others, or of it again later, and
+    /// counts as no failure.
+    pub(super) fn hear_busy(
+        &mut self,
+        from: NeighbourId,
+        until: u64,
+        now: u64,
+        table: &mut impl CellTable,
+    ) {
+        let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
+        (neighbour.heard_at, neighbour.busy_until) = (now, until);
+        let Some(last) = self.requests.iter().filter(|r| r.of == from).map(|r| r.at).max() else {
+            return;
+        };
+        let seat = self.seat;
+        self.requests.retain(|request| {
+            let refused = request.of == from && request.at == last;
+            if refused {
+                table.rows_mut().hot_mut(seat, request.word)[ASKED] &= !request.mask;
+            }
+            !refused
+        });
+        let link = &mut self.links[usize::from(neighbour.link)];
+        link.want_at = link.want_at.min(now);
+        self.due = self.due.min(now);
     }
 
     /// A farewell: nothing is asked of it any more, and its columns stay for ten seconds.
     pub(super) fn hear_bye(&mut self, from: NeighbourId, now: u64) {
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
             neighbour.heard_at = now.saturating_sub(GONE - SILENT);
-            self.clock.forget(u32::from(from));
+            let voter = self.voter(from);
+            self.clock.forget(voter);
         }
     }
 

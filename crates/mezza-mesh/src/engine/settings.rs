@@ -4,6 +4,7 @@ use crate::limits::{ASK, BEACON, GATHER, HAVE, HOLD, REPEAT, SYNC_DIFFERS};
 
 /// What an engine may do; the defaults are those of the specification.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct EngineSettings {
     /// Time between beacons, µs.
     pub beacon: u64,
@@ -25,6 +26,8 @@ pub struct EngineSettings {
     pub burst: u32,
     /// Whether it votes on the time.
     pub votes: bool,
+    /// Whether its beacons say that it takes streams.
+    pub streams: bool,
     /// Whether a neighbour has to hear a beacon before it takes anything else, as it does where names
     /// are bound to addresses.
     pub introduces: bool,
@@ -52,6 +55,7 @@ impl Default for EngineSettings {
             budgets: true,
             burst: 1,
             votes: true,
+            streams: false,
             introduces: false,
         }
     }

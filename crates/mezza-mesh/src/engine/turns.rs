@@ -87,6 +87,7 @@ impl Engine {
             (link.mute, link.beaconed_at) = (self.settings.introduces, None);
             (link.want_at, link.give_at, link.sync_at) = (NEVER, NEVER, NEVER);
             link.owed = Marks::new();
+            link.busy.clear();
         }
         self.reckon();
     }

@@ -1,5 +1,6 @@
 //! Frames that arrive: checked, translated into slots, and given to the engine.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use mezza_core::CryptoRng;
 
@@ -7,7 +8,7 @@ use super::{Error, LinkKind, LinkNumber, Node, NodeLink, Output, Source};
 use crate::cell::{MeshCell, short};
 use crate::engine::NeighbourId;
 use crate::epoch::Age;
-use crate::frame::{Beacon, MeshFrame, Name};
+use crate::frame::{Beacon, MeshFrame, Name, SyncFrame};
 use crate::limits::{NEIGHBOURS_MAX, SECOND};
 use crate::set::{Set, Slot};
 use crate::table::ids::Origin;
@@ -34,7 +35,8 @@ impl Node {
         let at = self.silent_until.max(now) + rng.next_u64() % SECOND;
         let engine = self.engine.link_up(kind.classes(), delay_us, at);
         let names = alloc::collections::BTreeMap::new();
-        let up = NodeLink { engine, kind, frame_bytes_max, room, names, replace_at: 0 };
+        let up =
+            NodeLink { engine, kind, frame_bytes_max, room, names, replace_at: 0, idle_since: now };
         self.links.insert(link, up);
         Ok(())
     }
@@ -119,6 +121,7 @@ impl Node {
     ) -> Result<(), Error> {
         let Self { links, engine, ids, .. } = self;
         let link = links.get_mut(&link).ok_or(Error::NoLink)?;
+        let kind = link.kind;
         // Who is gone in the engine is gone here.
         let is_there = |name: &Name, id: NeighbourId| {
             engine.neighbour(id).is_some_and(|neighbour| neighbour.name == *name)
@@ -148,6 +151,9 @@ impl Node {
             }
         };
         engine.hear(from, &MeshFrame::Beacon(beacon), now, (ids, rng), |_| ());
+        if kind == LinkKind::Cast {
+            self.dial((name, source), beacon, now);
+        }
         Ok(())
     }
 
@@ -212,18 +218,20 @@ impl Node {
             return Err(Error::Compared);
         }
         let classes = self.links.get(&link).map_or(0, |link| link.kind.classes());
-        let (mut held, mut within) = (Set::default(), Set::default());
+        let (mut held, mut within, mut lacking) = (Set::default(), Set::default(), Set::default());
         for (slot, cell) in self.ids.held() {
             let Some(id) = self.ids.id(slot).filter(|id| filter.covers(id)) else { continue };
             if classes >> cell.facts().class & 1 == 1 && self.engine.holds(slot, &self.ids) {
                 within.insert(slot);
-                if values.binary_search(&filter.value(id)).is_ok() {
-                    held.insert(slot);
-                }
+                let has = values.binary_search(&filter.value(id)).is_ok();
+                if has { held.insert(slot) } else { lacking.insert(slot) }
             }
         }
         self.note_holder(name, &held);
-        let frame = MeshFrame::Sync { to, held, within: Some(within) };
+        // A comparison asks for what is lacking.
+        self.own.asked(name, &lacking);
+        let within = Some(within);
+        let frame = MeshFrame::Sync(Box::new(SyncFrame { to, held, within }));
         self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| ());
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::cell::CellError;
 use crate::clock::{ClockMode, ClockState, Grade};
 use crate::engine::EngineSettings;
 use crate::epoch::Life;
+use crate::frame::Name;
 use crate::limits::STORE_BYTES_MAX;
 
 /// The driver's number of a link.
@@ -20,8 +21,6 @@ pub type Source = u64;
 pub enum LinkKind {
     /// One frame reaches everybody in range: the two smaller classes of cells travel here.
     Cast,
-    /// The same where larger datagrams arrive too, in fragments: all classes travel here.
-    CastAll,
     /// One peer, in order: the two larger classes travel here.
     Stream,
     /// One peer, and no cast link beside it: all classes travel here.
@@ -34,7 +33,7 @@ impl LinkKind {
         match self {
             Self::Cast => 0b0011,
             Self::Stream => 0b1100,
-            Self::CastAll | Self::StreamAlone => 0b1111,
+            Self::StreamAlone => 0b1111,
         }
     }
 }
@@ -52,6 +51,8 @@ pub struct NodeSettings {
     pub engine: EngineSettings,
     /// Own cells a second, and at once; `None`: as many as the store takes.
     pub own_rate: Option<(u32, u32)>,
+    /// The shortest and the longest life of a name, s.
+    pub name_life_s: (u64, u64),
 }
 
 impl Default for NodeSettings {
@@ -62,6 +63,7 @@ impl Default for NodeSettings {
             store_bytes: STORE_BYTES_MAX,
             engine: EngineSettings::default(),
             own_rate: Some((2, 8)),
+            name_life_s: (600, 900),
         }
     }
 }
@@ -179,8 +181,24 @@ pub enum Output {
         /// How good the own clock is.
         grade: Grade,
     },
-    /// The name changed: change every address below it now.
-    NewName,
+    /// The name changed: close all streams and change every address below it now. Nothing is to be
+    /// sent before the silence is over.
+    NewName {
+        /// The new one.
+        name: Name,
+        /// How long nothing is sent, ms.
+        silence_ms: u64,
+    },
+    /// Open a stream to where this frame came from.
+    Dial {
+        /// The address of a beacon.
+        source: Source,
+    },
+    /// Close this stream: nothing is left to travel there.
+    Close {
+        /// Which.
+        link: LinkNumber,
+    },
     /// So many neighbours were heard in the last ten seconds.
     Neighbours(usize),
 }

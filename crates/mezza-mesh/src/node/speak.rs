@@ -65,7 +65,7 @@ impl Node {
                     }
                 }
             }
-            MeshFrame::Sync { to, held, .. } => self.send_sync(link, *to, held, rng),
+            MeshFrame::Sync(sync) => self.send_sync(link, sync.to, &sync.held, rng),
             MeshFrame::Busy { to, wait_ms } => {
                 self.put_out(link, &WireFrame::Busy { name, to: *to, wait_ms: *wait_ms });
             }

@@ -89,6 +89,16 @@ impl Node {
         }
     }
 
+    /// The network as beacons of today name it.
+    pub fn net(&self) -> [u8; 4] {
+        self.network.net()
+    }
+
+    /// Names heard in the last ten seconds.
+    pub fn around(&self, now: Time) -> usize {
+        self.engine.around(micros(now))
+    }
+
     /// Bytes of the tables, whatever is in them: columns of bits, and a place for each slot.
     pub fn table_bytes(&self) -> usize {
         self.ids.table_bytes()

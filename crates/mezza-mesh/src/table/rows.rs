@@ -74,7 +74,11 @@ impl Rows {
 
     #[inline]
     fn at(&self, seat: Seat, word: u32) -> usize {
-        (word as usize * self.seats + seat as usize) * self.stride
+        // The slice is asked afterwards, so that nothing is to be checked here.
+        (word as usize)
+            .wrapping_mul(self.seats)
+            .wrapping_add(seat as usize)
+            .wrapping_mul(self.stride)
     }
 
     /// Bytes of all columns.

@@ -1,10 +1,12 @@
 //! The tests of the crate that need more than one of its modules.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod conformance;
 mod crowd;
 mod operations;
 mod oracle;
 mod pairs;
 mod regressions;
+mod streams;
 mod town;
 mod vectors;

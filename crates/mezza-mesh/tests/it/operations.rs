@@ -54,7 +54,9 @@ fn input(
 ) -> Input {
     let link = operations.below(3) as u32;
     match kind {
-        0 => up(link, [LinkKind::Cast, LinkKind::CastAll, LinkKind::Stream][operations.below(3)]),
+        0 => {
+            up(link, [LinkKind::Cast, LinkKind::StreamAlone, LinkKind::Stream][operations.below(3)])
+        }
         1 if operations.below(4) == 0 => Input::LinkDown { link },
         2 => {
             let off_ms = now + 1_000 * operations.below(200) as u64;
@@ -62,7 +64,7 @@ fn input(
         }
         3 => {
             let life = Life::ALL[operations.below(3)];
-            let tick = tick + operations.below(3) as u32;
+            let tick = tick.saturating_add(operations.below(3) as u32);
             let payload = payload(operations.below(2) as u8, tick, operations.byte());
             Input::Originate { ticket: 1, life, tick, payload }
         }

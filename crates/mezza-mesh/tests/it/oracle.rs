@@ -82,7 +82,7 @@ fn simulated(
     }
     crew.watch();
     let radio = RadioModel { rate: u64::MAX / 8, ..RadioModel::default() };
-    let mut crowd = Crowd::new(Hosted(crew), devices as usize, radio, seed, START);
+    let mut crowd = Crowd::new(Hosted::new(crew), devices as usize, radio, seed, START);
     let mut made = BTreeMap::new();
     let end = trace.changes.iter().map(|(t, ..)| *t).max().unwrap_or(0);
     for second in 0..=end {
@@ -91,13 +91,13 @@ fn simulated(
         }
         for (at, (_, maker)) in messages.iter().enumerate().filter(|(_, (t, _))| *t == second) {
             let (now, to) = (crowd.now(), (maker + 1) % devices);
-            let slot = crowd.swarm_mut().0.send(*maker, to, now);
-            made.insert(crowd.swarm().0.table().number(slot), at);
+            let slot = crowd.swarm_mut().crew.send(*maker, to, now);
+            made.insert(crowd.swarm().crew.table().number(slot), at);
             crowd.look(*maker);
         }
         crowd.run_until(START + (second + 1) * SECOND - 1);
     }
-    let taken = crowd.swarm().0.taken().iter();
+    let taken = crowd.swarm().crew.taken().iter();
     let mut has: BTreeMap<(usize, u32), u64> =
         taken.map(|(device, number, at)| ((made[number], *device), at - START)).collect();
     for (at, (second, maker)) in messages.iter().enumerate() {

@@ -117,7 +117,8 @@ fn mesh_30_no_bytes_link_two_names() {
     let names: BTreeSet<Vec<u8>> =
         frames.iter().filter(|(_, f)| f[0] == 1).map(|(_, f)| f[5..11].to_vec()).collect();
     assert!(names.len() >= 2, "a name lasts 10 to 15 minutes");
-    assert!(town.residents[0].said.contains(&Output::NewName));
+    let renamed = |o: &Output| matches!(o, Output::NewName { .. });
+    assert!(town.residents[0].said.iter().any(renamed));
     // Bytes 1 to 4 are the network's, 11 to 13 the time's upper half, the same for all; flags, and the
     // number and sum of the cells that all hold (none here), come last.
     let private = |frame: &[u8]| match frame[0] {
@@ -310,9 +311,9 @@ fn mesh_53_nobody_sends_faster_than_the_radio() {
     };
     let mut crowd = grid(4, 12, settings);
     crowd.run_until(START + 10 * SECOND);
-    crowd.swarm_mut().0.count_from(START + 10 * SECOND);
+    crowd.swarm_mut().crew.count_from(START + 10 * SECOND);
     crowd.run_until(START + 40 * SECOND);
-    let (bytes, _) = crowd.swarm().0.bytes();
+    let (bytes, _) = crowd.swarm().crew.bytes();
     let most = 16 * 30 * 1_400_000 / 8;
     assert!(bytes > most / 2, "the radios are busy: {bytes} of {most}");
     assert!(bytes <= most + 16 * 4 * 8_199, "{bytes} of {most}");
@@ -339,6 +340,33 @@ fn mesh_5_own_cells_are_no_different() {
     assert!(shapes(&town).len() <= 2, "no mark on one's own");
 }
 
+/// Meshtastic fell back from a person's key to the channel's without a word, and showed both alike. A closed
+/// network has no fallback: every frame has its check, and a network of the same name without it, or with
+/// another key, neither gives nor takes a cell.
+#[test]
+fn meshtastic_a_closed_network_falls_back_to_nothing() {
+    let mut town = Town::new(4, 16, &NodeSettings::default()).room();
+    for (n, key) in [(0, 1), (1, 1), (2, 2)] {
+        town.close(n, key);
+    }
+    let mut town = town.start();
+    town.run(5_000);
+    let payloads: Vec<_> = (0..4).map(|n| town.send(n, n as u8)).collect();
+    town.run(40_000);
+    for (from, payload) in payloads.iter().enumerate() {
+        for n in (0..4).filter(|n| *n != from) {
+            let together = from < 2 && n < 2;
+            assert_eq!(town.residents[n].cells.contains_key(payload), together, "{from} to {n}");
+        }
+    }
+    let mut network = MeshNetwork::new("open", Some(mezza_core::Secret::copy_from(&[1; 32])));
+    for (at, frame) in &town.residents[0].sent {
+        let mesh = 1_000 * (crate::town::START_MS + at);
+        network.follow(mesh);
+        assert!(network.open(frame, mesh).is_some(), "a frame without its check");
+    }
+}
+
 /// Ten colluders of a hundred, thirty good clocks: few honest clocks follow them, whereas the paper's vote is
 /// theirs.
 #[test]
@@ -363,4 +391,24 @@ fn colluding_clocks_take_the_vote_of_the_paper_and_not_ours() {
     let (ours, paper) = (captured(ClockMode::Anchored), captured(ClockMode::Paper));
     assert!(ours <= 18, "{ours} of 90");
     assert!(paper >= 45, "{paper} of 90");
+}
+
+/// Meshtastic and others show who has GPS time. A grade never leaves the device: of two towns that differ in
+/// their grades alone every frame is the same.
+#[test]
+fn mesh_21_no_frame_tells_a_grade() {
+    let frames = |grade: Grade| {
+        let mut town = Town::new(4, 15, &NodeSettings::default()).room();
+        town.residents.iter_mut().for_each(|resident| resident.grade = grade);
+        let mut town = town.start();
+        town.run(5_000);
+        for n in 0..4 {
+            town.send(n, n as u8);
+        }
+        town.run(60_000);
+        town.residents.into_iter().map(|resident| resident.sent).collect::<Vec<_>>()
+    };
+    let (good, poor) = (frames(Grade::Good), frames(Grade::Poor));
+    assert!(good.iter().all(|sent| sent.len() > 15));
+    assert!(good == poor, "a frame differs");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::Machine;
+use mezza_core::{Machine, Secret};
 use mezza_mesh::cell::{CELL_BYTES, HEAD_BYTES};
 use mezza_mesh::node::{Input, LinkKind, NodeSettings, Output};
 use mezza_mesh::{Grade, Life, MeshNetwork, Node};
@@ -27,6 +27,19 @@ pub struct Resident {
     pub sent: Vec<(u64, Vec<u8>)>,
 }
 
+/// A frame on its way.
+struct Flight {
+    from: usize,
+    to: usize,
+    link: u32,
+    bytes: Vec<u8>,
+}
+
+/// The number of a stream to resident `n`, at its other end.
+pub fn stream_to(n: usize) -> u32 {
+    100 + n as u32
+}
+
 /// Some nodes, who hears whom, and the time.
 pub struct Town {
     pub residents: Vec<Resident>,
@@ -34,8 +47,8 @@ pub struct Town {
     pub now_ms: u64,
     pub loss_permille: u32,
     dice: SimRng,
-    /// Frames on their way: time, order, from, to, bytes.
-    air: BTreeMap<(u64, u64), (usize, usize, Vec<u8>)>,
+    /// Frames on their way, by time and order.
+    air: BTreeMap<(u64, u64), Flight>,
     order: u64,
     settings: NodeSettings,
 }
@@ -62,6 +75,12 @@ impl Town {
             order: 0,
             settings: settings.clone(),
         }
+    }
+
+    /// Node `n` is in a closed network of the same name.
+    pub fn close(&mut self, n: usize, key: u8) {
+        let network = MeshNetwork::new("open", Some(Secret::copy_from(&[key; 32])));
+        self.residents[n].node = Node::new(self.settings.clone(), network, Time::from_ms(0));
     }
 
     /// Each hears the one before and the one behind.
@@ -143,14 +162,27 @@ impl Town {
     fn drain(&mut self, n: usize) {
         while let Some(output) = self.residents[n].node.poll() {
             match output {
-                Output::Send { frame, .. } => {
+                Output::Send { link, frame } => {
                     self.residents[n].sent.push((self.now_ms, frame.clone()));
-                    for to in self.hears[n].clone() {
-                        if !self.dice.chance(self.loss_permille) {
+                    let (to, at_other_end) = match link {
+                        0 => (self.hears[n].clone(), 0),
+                        stream => (vec![(stream - stream_to(0)) as usize], stream_to(n)),
+                    };
+                    for to in to {
+                        if link > 0 || !self.dice.chance(self.loss_permille) {
                             self.order += 1;
                             let at = self.now_ms + 1;
-                            self.air.insert((at, self.order), (n, to, frame.clone()));
+                            let bytes = frame.clone();
+                            let flight = Flight { from: n, to, link: at_other_end, bytes };
+                            self.air.insert((at, self.order), flight);
                         }
+                    }
+                }
+                Output::Dial { source } => self.connect(n, source as usize),
+                Output::Close { link } => {
+                    let other = (link - stream_to(0)) as usize;
+                    for (at, link) in [(n, link), (other, stream_to(n))] {
+                        let _ = self.offer(at, Input::LinkDown { link });
                     }
                 }
                 Output::Cell { payload, .. } => {
@@ -159,6 +191,16 @@ impl Town {
                 }
                 other => self.residents[n].said.push(other),
             }
+        }
+    }
+
+    /// A stream between two nodes.
+    fn connect(&mut self, a: usize, b: usize) {
+        for (n, link) in [(a, stream_to(b)), (b, stream_to(a))] {
+            let (kind, frame_bytes_max) = (LinkKind::Stream, 4_160);
+            let up =
+                Input::LinkUp { link, kind, frame_bytes_max, delay_us: 1_000, room: 1_000_000 };
+            let _ = self.offer(n, up);
         }
     }
 
@@ -176,9 +218,9 @@ impl Town {
             }
             self.now_ms = next;
             while let Some(entry) = self.air.first_entry().filter(|e| e.key().0 <= next) {
-                let (from, to, bytes) = entry.remove();
-                if self.residents[to].up && self.hears[from].contains(&to) {
-                    let _ = self.offer(to, Input::Frame { link: 0, source: from as u64, bytes });
+                let Flight { from, to, link, bytes } = entry.remove();
+                if self.residents[to].up && (link > 0 || self.hears[from].contains(&to)) {
+                    let _ = self.offer(to, Input::Frame { link, source: from as u64, bytes });
                 }
             }
             for n in 0..self.residents.len() {

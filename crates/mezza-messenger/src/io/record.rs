@@ -94,11 +94,15 @@ pub enum RecordKind {
     MixnetPeer = 26,
     /// How much of a contact's notes was kept.
     Quota = 27,
+    /// What a person has begun to write to a contact: the program's at floor 3, as a setting.
+    Draft = 30,
+    /// A change that stands as a line in a thread: the program's at floor 3, as a setting.
+    Change = 31,
 }
 
 impl RecordKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Profile,
         Self::Contact,
         Self::Note,
@@ -119,6 +123,8 @@ impl RecordKind {
         Self::RelayPeer,
         Self::MixnetPeer,
         Self::Quota,
+        Self::Draft,
+        Self::Change,
     ];
 
     /// The kind of a stored number.

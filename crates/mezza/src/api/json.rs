@@ -30,7 +30,7 @@ macro_rules! silent {
 }
 use silent;
 
-silent!(StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest ContactPatch NoteJson FactJson OfferJson);
+silent!(Draft ChangeJson StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest ContactPatch NoteJson FactJson OfferJson);
 
 /// A one-time ticket from the URL's fragment.
 #[derive(Deserialize, ToSchema)]
@@ -111,6 +111,44 @@ pub(crate) struct PassphraseJson {
 pub(crate) struct UnlockRequest {
     /// The passphrase.
     pub passphrase: String,
+}
+
+/// Another passphrase.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct PassphraseRequest {
+    /// The passphrase of today.
+    pub old: String,
+    /// The one from now on, at least 8 characters.
+    pub new: String,
+}
+
+/// Settings of the program that shall be otherwise.
+#[derive(Default, Serialize, Deserialize, ToSchema)]
+pub(crate) struct SettingsPatch {
+    /// Seconds without a call after which the node locks itself: 60 to 604,800, or 0 for never.
+    pub idle_lock_s: Option<u64>,
+    /// Whether the observer records what others could see.
+    pub observe: Option<bool>,
+}
+
+/// The relay of this home.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub(crate) struct RelayHere {
+    /// None if there is none, or none with an address that others could be told.
+    pub relay: Option<RelayOffer>,
+}
+
+/// A relay that could be one's own.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub(crate) struct RelayOffer {
+    /// `mezzavoce:r1/..`.
+    pub uri: String,
+    /// The same for people.
+    pub relay: RelayJson,
+    /// Whether it runs now.
+    pub up: bool,
+    /// Whether only this machine reaches its address.
+    pub only_here: bool,
 }
 
 /// A relay as people compare it.

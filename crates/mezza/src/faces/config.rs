@@ -178,17 +178,18 @@ fn variable((name, text): (OsString, OsString)) -> Option<Result<(String, String
     }))
 }
 
-/// Keeps settings in the file: the line of each key is replaced, or one is added.
+/// Keeps settings in the file: the line of each key is replaced, or one is added. Each text gets the
+/// kind that the default of its key has.
 ///
 /// # Errors
 /// A file that cannot be changed so, or not at all.
 pub fn keep(file: &Path, settings: &[(&str, String)]) -> Result<(), Fault> {
     let mut expected = read(file)?;
     let mut text = without_mark(&fs::read_to_string(file).unwrap_or_default()).to_owned();
-    for (key, value) in settings {
-        let value = Value::String(value.clone());
-        text = with_line(&text, key, &format!("{key} = {value}"));
-        expected.insert((*key).to_owned(), value);
+    let given = settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+    for (key, value) in texts(given, &table_of(&Settings::default())?, Origin::File)? {
+        text = with_line(&text, &key, &format!("{key} = {value}"));
+        expected.insert(key, value);
     }
     if text.parse::<Table>().ok().as_ref() != Some(&expected) {
         let keys: Vec<&str> = settings.iter().map(|(key, _)| *key).collect();

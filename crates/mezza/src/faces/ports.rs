@@ -5,7 +5,7 @@
 //! |---|---|
 //! | 7100 | the page |
 //! | 7101 | the relay |
-//! | 7106 | the mesh (UDP) |
+//! | 7106 | the mesh (UDP, and TCP for streams) |
 //! | 7110-7117 | the metrics of the mixes of a network, by their position in the config |
 //! | 7118, 7119 | the metrics of its entry and of its bucket store |
 //!

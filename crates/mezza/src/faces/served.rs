@@ -85,9 +85,10 @@ impl ServedNode {
         private::replace(&home.run().join("url"), format!("{url}\n").as_bytes())?;
         let (stop, _) = watch::channel(false);
         let node = running.node.clone();
-        let web = Web { node: node.clone(), auth, observer, stop: stop.clone() };
+        let (home, stopping) = (home.clone(), stop.clone());
+        let web = Web { node: node.clone(), auth, observer, home: home.clone(), stop: stopping };
         let serving = tokio::spawn(sockets.serve(web));
-        Ok(Self { node, port, url, home: home.clone(), running, serving, stop, _lock: lock })
+        Ok(Self { node, port, url, home, running, serving, stop, _lock: lock })
     }
 
     /// Becomes true when somebody asked the program to stop over the interface.

@@ -1,6 +1,7 @@
 //! The HTTP interface and the page, on loopback only (WEB-1 to WEB-8).
 
 pub(crate) mod contacts;
+pub(crate) mod drafts;
 pub(crate) mod events;
 pub(crate) mod local_auth;
 pub(crate) mod mixnet;
@@ -10,6 +11,7 @@ pub(crate) mod person;
 pub(crate) mod problem;
 pub(crate) mod ratchet;
 pub(crate) mod seats;
+pub(crate) mod settings;
 pub(crate) mod world;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -31,6 +33,7 @@ use crate::api::{Exit, Fault, Refused, json};
 use crate::faces::ports;
 use crate::node::NodeHandle;
 use crate::node::observer::Observer;
+use crate::process::home::Home;
 use local_auth::LocalAuth;
 use seats::{SeatHandle, SeatedListener, Seats};
 
@@ -46,8 +49,10 @@ pub(crate) struct Web {
     pub node: NodeHandle,
     /// Checks the tickets and bearers of requests.
     pub auth: Arc<LocalAuth>,
-    /// The observer, in `up` and with `--observe`.
+    /// The observer, which may be off.
     pub observer: Option<Arc<Observer>>,
+    /// The home, for its settings and its relay.
+    pub home: Home,
     /// Becomes true when the program stops, or is to stop.
     pub stop: watch::Sender<bool>,
 }
@@ -88,6 +93,8 @@ pub(crate) fn interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
         .merge(world::routes())
         .merge(ratchet::routes())
         .merge(mixnet::routes())
+        .merge(settings::routes())
+        .merge(drafts::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .merge(pictures);
     let (router, mut description) = all.split_for_parts();

@@ -1,7 +1,7 @@
 //! What others see, from real bytes: a provider below TLS, a relay above it, a thief on disk.
 //!
-//! A ring of 256 events of at most 4 KiB in memory, only in `up` or with `--observe`; nothing is
-//! written anywhere. The thief's records are told by the vault that writes them: no database is
+//! A ring of 256 events of at most 4 KiB in memory, on in `up`, with `--observe` and where the person
+//! turns it on; nothing is written anywhere. The thief's records are told by the vault that writes them: no database is
 //! opened to be looked at (module `disk`). Fields are named by the decoders that the
 //! program itself uses. The page shows the recorded bytes and not a diagram, so that users can check
 //! what is claimed.
@@ -11,6 +11,7 @@ mod fields;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use data_encoding::HEXLOWER;
@@ -48,6 +49,7 @@ impl Vantage {
 
 /// Collects what passes and what lies.
 pub struct Observer {
+    on: AtomicBool,
     ring: Mutex<Ring>,
     disk: Mutex<disk::Disk>,
 }
@@ -68,10 +70,23 @@ struct Seen {
 }
 
 impl Observer {
-    /// An observer of these files besides the connections that tell it.
+    /// An observer of these files besides the connections that tell it. It is on.
     pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
-        let ring = Ring { next: 1, events: VecDeque::new() };
-        Self { ring: Mutex::new(ring), disk: Mutex::new(disk::Disk::new(files)) }
+        let (ring, disk) = (Ring { next: 1, events: VecDeque::new() }, disk::Disk::new(files));
+        Self { on: AtomicBool::new(true), ring: Mutex::new(ring), disk: Mutex::new(disk) }
+    }
+
+    /// Whether it records.
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// Turns it on or off; what it has recorded is forgotten when it is turned off.
+    pub fn turn(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+        if !on {
+            self.ring().events.clear();
+        }
     }
 
     /// Events from number `n` on. Looks at the files first, so that a change shows.
@@ -87,6 +102,9 @@ impl Observer {
 
     /// A record as it lies in the vault (messenger 4.3).
     pub fn record_disk_row(&self, place: RecordHeader, body: &[u8]) {
+        if !self.is_on() {
+            return;
+        }
         let head = body[..body.len().min(BYTES_MAX)].to_vec();
         let fields = fields::record(place, &head);
         self.ring().push(Vantage::Thief, "at rest", body.len(), head, fields);
@@ -99,6 +117,9 @@ impl Observer {
 
 impl Tap for Observer {
     fn record(&self, event: TapEvent<'_>) {
+        if !self.is_on() {
+            return;
+        }
         let (who, mut fields) = match event.side {
             Side::Wire => (Vantage::Provider, fields::tls(event.bytes)),
             Side::Frame => (Vantage::Relay, fields::frame(event.bytes, event.direction)),
@@ -176,6 +197,18 @@ mod tests {
         assert_eq!(&bytes[address.offset..address.offset + address.len], [0xab; 16]);
         let end = event.fields.iter().map(|f| f.offset + f.len).max();
         assert_eq!(end, Some(bytes.len()));
+    }
+
+    #[test]
+    fn web_10_an_observer_that_is_off_records_nothing_and_keeps_nothing() {
+        let observer = Observer::new([]);
+        observer.record(event(&[0x17; 9], Side::Wire));
+        observer.turn(false);
+        observer.record(event(&[0x17; 9], Side::Wire));
+        assert!(!observer.is_on() && observer.since(0).events.is_empty());
+        observer.turn(true);
+        observer.record(event(&[0x17; 9], Side::Wire));
+        assert_eq!(observer.since(0).events.len(), 1);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct CommitPlan {
     pub late: Vec<Output>,
     /// Whether its batches may wait for the next commit, where nothing is to do after them.
     pub may_wait: bool,
+    /// Whether the person caused it.
+    pub own: bool,
 }
 
 impl CommitPlan {

@@ -7,10 +7,12 @@
 //! ```
 
 pub(crate) mod ask;
+pub(crate) mod beside;
 mod commit;
 mod health;
 pub(crate) mod make;
 mod restore;
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +25,8 @@ use mezza_messenger::{
     CarrierInput, CarrierSet, Command, Device, Event, Input, RelayInput, WriteBatch,
 };
 use tokio::task::yield_now;
+
+use beside::Beside;
 
 use super::event_log::{self, EventLog};
 use super::plan::{self, CommitPlan};
@@ -82,6 +86,7 @@ fn carriers() -> CarrierSet<AwsLc> {
 struct UnlockedVault {
     vault: Vault,
     device: Device<AwsLc>,
+    beside: Beside,
     witness: Option<Witness>,
 }
 
@@ -120,7 +125,7 @@ impl NodeShell {
             state: self.state(),
             name: self.open.as_ref().map(|open| open.device.me().name),
             demo: self.options.demo,
-            observer: self.options.observer.is_some(),
+            observer: self.options.observer.as_ref().is_some_and(|observer| observer.is_on()),
             idle_lock_s: self.options.idle_lock_s,
             now_ms: now().ms(),
         }
@@ -142,7 +147,7 @@ impl NodeShell {
         let cost = if self.options.demo { Argon2Params::DEMO } else { Argon2Params::measured()? };
         let (vault, device, turn) = make::make(&self.options.vault, name, pass, cost, relays)?;
         let witness = self.witness(&vault, &[]);
-        self.begin(UnlockedVault { vault, device, witness }, turn)
+        self.begin(UnlockedVault { vault, device, beside: Beside::default(), witness }, turn)
     }
 
     /// Unlocks the vault.
@@ -155,19 +160,21 @@ impl NodeShell {
             NodeStateJson::Empty => return Err(Refused::empty()),
             NodeStateJson::Locked => {}
         }
-        let (vault, records) = Vault::open(&self.options.vault, pass, now()).map_err(|fault| {
-            let denied = fault.code == Exit::Denied;
-            if denied { Refused::new("passphrase", self.denied(fault)) } else { fault.into() }
-        })?;
+        let (vault, mut records) =
+            Vault::open(&self.options.vault, pass, now()).map_err(|fault| {
+                let denied = fault.code == Exit::Denied;
+                if denied { Refused::new("passphrase", self.denied(fault)) } else { fault.into() }
+            })?;
         let witness = self.witness(&vault, &records);
         let restored = restore::of(witness.as_ref(), &records);
+        let beside = Beside::take(&mut records);
         let mut device = load(&vault, records)?;
         if restored.is_some() {
             device.handle(Command::Restored.into(), now(), &mut OsRng).map_err(Refused::from)?;
         }
         let mut turn = plan::drain(&mut device);
         turn.batches.extend(restored);
-        self.begin(UnlockedVault { vault, device, witness }, turn)
+        self.begin(UnlockedVault { vault, device, beside, witness }, turn)
     }
 
     /// The refusal of a passphrase: whoever tries their own at a demonstration is told where they are.
@@ -187,7 +194,9 @@ impl NodeShell {
         Some(Witness::of(self.options.witness.as_deref()?, vault, records))
     }
 
-    fn begin(&mut self, open: UnlockedVault, turn: CommitPlan) -> Result<(), Refused> {
+    fn begin(&mut self, mut open: UnlockedVault, mut turn: CommitPlan) -> Result<(), Refused> {
+        let gone = open.beside.begin(&open.device);
+        turn.batches.extend((!gone.0.is_empty()).then_some(gone));
         self.open = Some(open);
         self.touched.now();
         self.finish(turn)?;
@@ -276,7 +285,7 @@ impl NodeShell {
     /// What the device refuses, or a disk that does.
     pub fn command(&mut self, command: impl Into<Input>) -> Result<(), Refused> {
         let turn = self.turn(command.into())?;
-        self.finish(turn)
+        self.finish(CommitPlan { own: true, ..turn })
     }
 
     /// Gives the device an input, and returns its effects.

@@ -17,7 +17,7 @@ use tungstenite::{Message, WebSocket};
 struct Served {
     api: ApiEndpoint,
     ticket: String,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -39,7 +39,7 @@ impl Served {
         let url: String = told.recv().unwrap();
         let api = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let ticket = url.split_once("#t=").unwrap().1.to_owned();
-        Self { api, ticket, _folder: folder, stop: Some(stop), thread: Some(thread) }
+        Self { api, ticket, folder, stop: Some(stop), thread: Some(thread) }
     }
 
     fn host(&self) -> String {
@@ -261,6 +261,62 @@ fn web_2_a_ticket_works_once() {
     let url: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
     let fresh = url["url"].as_str().unwrap().split_once("#t=").unwrap().1;
     assert_eq!((served.session(fresh).status, served.session(fresh).status), (200, 403));
+}
+
+#[test]
+fn web_10_settings_are_kept_in_the_file_and_hold_at_once() {
+    let served = Served::start();
+    let (host, known) = (served.host(), served.known());
+    let own = [
+        ("Host", host.as_str()),
+        ("Authorization", known.as_str()),
+        ("Content-Type", "application/json"),
+    ];
+    let set = |body: &str| served.ask("PATCH", "/v1/settings", &own, body);
+    assert_eq!(set(r#"{"idle_lock_s":600}"#).status, 404, "there is nobody yet");
+    let body = r#"{"name":"Nora","passphrase":"long enough"}"#;
+    assert_eq!(served.ask("POST", "/v1/create", &own, body).status, 201);
+    let answer = set(r#"{"idle_lock_s":600}"#);
+    assert!(answer.status == 200 && answer.body.contains("\"idle_lock_s\":600"), "{}", answer.body);
+    let file = served.folder.path().join("home/config.toml");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "idle_lock_s = 600\n");
+    for wrong in [r#"{"idle_lock_s":59}"#, r#"{"idle_lock_s":604801}"#] {
+        let answer = set(wrong);
+        assert_eq!(answer.status, 400, "{}", answer.body);
+        assert!(answer.body.contains("0 for never"), "{}", answer.body);
+    }
+    assert_eq!(set(r#"{"idle_lock_s":0,"observe":true}"#).status, 200);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "idle_lock_s = 0\nobserve = true\n");
+    // A file that no program may change: nothing holds that is not kept.
+    std::fs::write(&file, "log = \"\"\"\nidle_lock_s = 1\n\"\"\"\n").unwrap();
+    assert_eq!(set(r#"{"idle_lock_s":900}"#).status, 500);
+    assert!(served.ask("GET", "/v1/status", &own, "").body.contains("\"idle_lock_s\":0"));
+}
+
+#[test]
+fn web_10_the_relay_of_this_home_is_offered() {
+    let served = Served::start();
+    let (host, known) = (served.host(), served.known());
+    let own = [("Host", host.as_str()), ("Authorization", known.as_str())];
+    let offer = || {
+        let answer = served.ask("GET", "/v1/relay", &own, "").body;
+        serde_json::from_str::<serde_json::Value>(&answer).unwrap()["relay"].clone()
+    };
+    assert!(offer().is_null());
+    let home = served.folder.path().join("home");
+    let init = crate::program::command(&home, &["relay", "init", "--listen", "127.0.0.1:7199"])
+        .output()
+        .unwrap();
+    assert!(init.status.success(), "{init:?}");
+    let found = offer();
+    assert!(found["uri"].as_str().unwrap().starts_with("mezzavoce:r1/"), "{found}");
+    assert_eq!((found["up"].as_bool(), found["only_here"].as_bool()), (Some(false), Some(true)));
+    // One that listens on all addresses has none that could be told.
+    std::fs::write(home.join("config.toml"), "relay_listen = \"0.0.0.0:7199\"\n").unwrap();
+    assert!(offer().is_null());
+    let public = "relay_listen = \"0.0.0.0:7199\"\nrelay_public = \"relay.example:7199\"\n";
+    std::fs::write(home.join("config.toml"), public).unwrap();
+    assert_eq!(offer()["relay"]["host"], "relay.example");
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Liars {
     ) -> Option<MeshFrame> {
         match (liar, frame) {
             (Liar::EmptyPromise | Liar::BlackHole, MeshFrame::Data(_))
-            | (Liar::BlackHole, MeshFrame::Have(_) | MeshFrame::Sync { .. }) => None,
+            | (Liar::BlackHole, MeshFrame::Have(_) | MeshFrame::Sync(_)) => None,
             (Liar::EmptyPromise, MeshFrame::Have(mut set)) => {
                 let table = self.hosted.0.table();
                 let newest = table.made();

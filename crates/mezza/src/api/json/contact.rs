@@ -142,6 +142,53 @@ pub struct ContactPatch {
     pub blocked: Option<bool>,
 }
 
+/// What changed in a conversation.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = Changes)]
+pub struct ChangesJson {
+    /// The oldest first, at most 64.
+    pub changes: Vec<ChangeJson>,
+}
+
+/// A change that stands as a line in the thread.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Change)]
+pub struct ChangeJson {
+    /// When it was stored here, milliseconds since 1970.
+    pub at_ms: u64,
+    /// Whether this device's owner made it.
+    pub own: bool,
+    /// What it is.
+    pub what: ChangeWhat,
+    /// For `timer`: seconds, 0 for never. For `level`: 1 to 4. For `fallback`: 1 or 0.
+    pub number: Option<u32>,
+    /// For `carriers`: their names, best first. For `name`: the name alone.
+    pub names: Vec<String>,
+}
+
+/// What changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeWhat {
+    /// After which time notes go, for both sides.
+    Timer,
+    /// The carriers for own notes.
+    Carriers,
+    /// Whether another carrier of the list may step in.
+    Fallback,
+    /// The lowest level that own notes may leave by.
+    Level,
+    /// The name that the contact gives itself.
+    Name,
+}
+
+/// What was begun to be written to a contact.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub(crate) struct Draft {
+    /// At most 32,768 bytes; empty: nothing.
+    pub text: String,
+}
+
 /// The safety number of a contact.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub(crate) struct Number {

@@ -17,6 +17,7 @@ use crate::api::{Exit, Fault};
 use crate::process::control;
 use crate::process::stop::until_stopped;
 use crate::servers::mesh::control::{MeshAsk, START, socket};
+use crate::servers::mesh::links::LinkChoice;
 use crate::servers::mesh::network::NetworkChoice;
 use crate::servers::mesh::run::{MeshOptions, Started};
 use crate::servers::mesh::udp::PORT;
@@ -56,8 +57,12 @@ fn run(context: &CliContext, asked: &MeshRunArgs) -> Result<Exit, Fault> {
     let options = MeshOptions {
         home: context.home.clone(),
         network: network.into_network(),
-        interfaces: asked.interfaces.clone(),
-        port: asked.port.unwrap_or(PORT),
+        links: LinkChoice {
+            interfaces: asked.interfaces.clone(),
+            port: asked.port.unwrap_or(PORT),
+            casts: !asked.no_cast,
+        },
+        ble: asked.ble.clone(),
         grade: asked.grade.map(Into::into),
     };
     block_on(two_threads(), async {

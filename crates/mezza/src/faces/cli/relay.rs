@@ -75,7 +75,7 @@ fn store_of(settings: &Settings) -> Result<StoreSpec, Fault> {
 }
 
 /// Host and port under which people reach the relay, if somebody said so.
-fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fault> {
+pub(crate) fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fault> {
     let text = settings.relay_public.to_lowercase();
     if text.is_empty() {
         return Ok(None);

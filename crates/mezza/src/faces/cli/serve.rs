@@ -88,8 +88,9 @@ async fn run(context: &CliContext, serve: &ServeArgs, settings: &Settings) -> Re
     context.home.make()?;
     let lock = served::lock(&context.home)?;
     person::not_in_a_demonstration(context)?;
-    let observer = settings.observe.then(|| Arc::new(Observer::new(files(&context.home))));
-    let dialer = Dialer { tap: observer.clone().map(|o| o as Arc<dyn Tap>), ..Dialer::default() };
+    let observer = Arc::new(Observer::new(files(&context.home)));
+    observer.turn(settings.observe);
+    let dialer = Dialer { tap: Some(observer.clone() as Arc<dyn Tap>), ..Dialer::default() };
     let unattended = has_passphrase_file(serve);
     let options = NodeOptions {
         vault: context.home.vault(),
@@ -97,7 +98,7 @@ async fn run(context: &CliContext, serve: &ServeArgs, settings: &Settings) -> Re
         demo: false,
         idle_lock_s: if unattended { 0 } else { settings.idle_lock_s },
         dialer,
-        observer,
+        observer: Some(observer),
     };
     let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
     if unattended && let Err(fault) = unlock(&served, serve).await {

@@ -62,8 +62,8 @@ async fn observer(
     State(web): State<Web>,
     UrlQuery(query): UrlQuery<Since>,
 ) -> ApiResult<json::ObserverJson> {
-    let observer = web.observer.ok_or_else(|| {
-        let next = "start it with `mezza node run --observe`";
+    let observer = web.observer.filter(|observer| observer.is_on()).ok_or_else(|| {
+        let next = "turn it on under Settings, or start with `mezza node run --observe`";
         Refused::new("no_observer", Fault::new(Exit::NotFound, "the observer is off", next))
     })?;
     let since = query.since.unwrap_or(0);

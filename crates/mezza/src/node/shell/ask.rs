@@ -7,12 +7,14 @@ use mezza_messenger::view::{ConnectionView, ContactState, ContactView, Invitatio
 use mezza_messenger::{CarrierId, Command, ContactId, Device, Event, NoteId};
 
 use super::NodeShell;
+use super::beside::{Change, DRAFT_BYTES_MAX, What};
 use crate::api::json::{self, EventKind};
 use crate::api::uri::read_card;
 use crate::api::{Exit, Fault, Refused, views, words};
 use crate::backend::AwsLc;
 use crate::clock::now;
 use crate::node::event_log;
+use crate::node::plan::CommitPlan;
 
 /// Most notes of one answer.
 const NOTES_MAX: usize = 500;
@@ -151,7 +153,41 @@ impl NodeShell {
         Ok(json::Notes { notes: thread.iter().map(views::note).collect(), more })
     }
 
-    /// Writes a note. The same client id again gives the same note.
+    /// What was begun to be written to a contact.
+    ///
+    /// # Errors
+    /// No such contact.
+    pub fn draft(&self, contact: ContactId) -> Result<String, Refused> {
+        self.contact(contact)?;
+        Ok(self.open.as_ref().map_or_else(String::new, |open| open.beside.draft(contact).into()))
+    }
+
+    /// Keeps what was begun to be written; it is durable when this returns.
+    ///
+    /// # Errors
+    /// No such contact, more than 32 KiB, or a disk that refuses.
+    pub fn set_draft(&mut self, contact: ContactId, text: &str) -> Result<(), Refused> {
+        self.contact(contact)?;
+        if text.len() > DRAFT_BYTES_MAX {
+            return Err(words::too_long(text.len(), DRAFT_BYTES_MAX));
+        }
+        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
+        let batch = open.beside.set_draft(contact, text);
+        if batch.0.is_empty() { Ok(()) } else { self.commit(Vec::new(), vec![batch]) }
+    }
+
+    /// The changes of a conversation.
+    ///
+    /// # Errors
+    /// No such contact.
+    pub fn changes(&self, contact: ContactId) -> Result<json::ChangesJson, Refused> {
+        self.contact(contact)?;
+        let changes = self.open.iter().flat_map(|open| open.beside.changes(contact));
+        Ok(json::ChangesJson { changes: changes.map(change).collect() })
+    }
+
+    /// Writes a note. The same client id again gives the same note. A draft with its text goes in the same
+    /// commit.
     pub fn send(
         &mut self,
         contact: ContactId,
@@ -162,7 +198,12 @@ impl NodeShell {
         if text.len() > TEXT_BYTES_MAX {
             return Err(words::too_long(text.len(), TEXT_BYTES_MAX));
         }
-        self.command(Command::Send { contact, client, text })?;
+        let draft = text.clone();
+        let mut turn = self.turn(Command::Send { contact, client, text }.into())?;
+        if let Some(open) = self.open.as_mut().filter(|open| open.beside.draft(contact) == draft) {
+            turn.batches.push(open.beside.set_draft(contact, ""));
+        }
+        self.finish(CommitPlan { own: true, ..turn })?;
         let device = self.device()?;
         let sent = device.sent(&client).and_then(|id| device.note(id, now()));
         sent.map(|view| views::note(&view)).ok_or_else(Refused::no_note)
@@ -245,6 +286,23 @@ impl NodeShell {
         let policy = Policy { carriers: carriers.to_vec(), ..view.policy };
         self.command(Command::Policy { contact, policy })
     }
+}
+
+/// A change as the interface tells it.
+fn change(change: &Change) -> json::ChangeJson {
+    let (what, number, names) = match &change.what {
+        What::Timer(s) => (json::ChangeWhat::Timer, Some(*s), Vec::new()),
+        What::Carriers(list) => {
+            let names = list.iter().map(|carrier| carrier.name().into()).collect();
+            (json::ChangeWhat::Carriers, None, names)
+        }
+        What::Fallback(listed) => {
+            (json::ChangeWhat::Fallback, Some(u32::from(*listed)), Vec::new())
+        }
+        What::Level(level) => (json::ChangeWhat::Level, Some(u32::from(*level)), Vec::new()),
+        What::Name(name) => (json::ChangeWhat::Name, None, vec![name.clone()]),
+    };
+    json::ChangeJson { at_ms: change.at.ms(), own: change.own, what, number, names }
 }
 
 fn contact(device: &Device<AwsLc>, view: &ContactView) -> json::ContactJson {

@@ -6,6 +6,7 @@ use mezza_messenger::{
     CarrierOutput, Event, MixnetInput, MixnetOutput, Output, RecordChange, RecordKind, WriteBatch,
 };
 
+use super::beside::Beside;
 use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask, load};
 use crate::api::json::EventKind;
 use crate::api::{Fault, Refused};
@@ -26,10 +27,11 @@ impl NodeShell {
 
     /// Commits once, then does the rest in order (messenger 5.1). The device is told of its durable
     /// rows afterwards. Facts that may wait go with the next commit.
-    pub(super) fn finish(&mut self, plan: CommitPlan) -> Result<(), Refused> {
+    pub(super) fn finish(&mut self, mut plan: CommitPlan) -> Result<(), Refused> {
         if plan.is_empty() {
             return Ok(());
         }
+        self.look_for_changes(&mut plan);
         if plan.may_wait && plan.late.is_empty() && !plan.batches.is_empty() {
             self.later.shows.extend(plan.early);
             self.later.batches.extend(plan.batches);
@@ -41,6 +43,25 @@ impl NodeShell {
         match self.durable.take() {
             Some(seq) => self.command(MixnetInput::Stored(seq)),
             None => Ok(()),
+        }
+    }
+
+    /// Adds the rows of what changed at the contacts of a plan.
+    fn look_for_changes(&mut self, plan: &mut CommitPlan) {
+        let Some(UnlockedVault { device, beside, .. }) = &mut self.open else { return };
+        let late = plan.late.iter().filter_map(|output| match output {
+            Output::Notify(event) => Some(event),
+            _ => None,
+        });
+        let ids = plan.early.iter().chain(late).filter_map(|event| match event {
+            Event::Contact(id) | Event::ContactGone(id) => Some(*id),
+            _ => None,
+        });
+        for id in ids.collect::<BTreeSet<_>>() {
+            let batch = beside.look(id, device.contact(id).as_ref(), plan.own, now());
+            if !batch.0.is_empty() {
+                plan.batches.push(batch);
+            }
         }
     }
 
@@ -135,9 +156,13 @@ impl NodeShell {
         self.withheld = None;
         let Some(mut open) = self.open.take() else { return fault.into() };
         let records = open.vault.records();
-        let device = records.and_then(|records| load(&open.vault, records));
-        if let Ok(device) = device {
-            let mut open = UnlockedVault { device, ..open };
+        let loaded = records.and_then(|mut records| {
+            let beside = Beside::take(&mut records);
+            Ok((beside, load(&open.vault, records)?))
+        });
+        if let Ok((mut beside, device)) = loaded {
+            beside.begin(&device);
+            let mut open = UnlockedVault { device, beside, ..open };
             // The first batches of a fresh device are small. If even they cannot be committed, it
             // stays locked.
             let turn = plan::drain(&mut open.device);

@@ -19,6 +19,8 @@ use crate::node::{self, NodeHandle, RunningNode};
 use crate::process::home::failing::{Failing, WriteStep};
 use crate::servers::relay::{self, RelayConfig};
 
+mod kept;
+
 const PASS: &[u8] = b"a passphrase";
 
 fn options(vault: PathBuf, witness: Option<PathBuf>) -> NodeOptions {

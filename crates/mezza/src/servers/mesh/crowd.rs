@@ -1,13 +1,75 @@
-//! The devices of `mezza-mesh` in a crowd of `mezza-sim`: forty lines, which the lab uses too.
+//! The devices of `mezza-mesh` in a crowd of `mezza-sim`: who they are and how they move, for the command
+//! `mezza mesh crowd` and for the lab.
 
 use mezza_mesh::crew::{Crew, CrewSettings};
+use mezza_mesh::limits::{NEVER, SECOND};
 use mezza_mesh::{Grade, MeshFrame};
+use mezza_sim::SimRng;
+use mezza_sim::crowd::movement::{Converging, Density, Festival, Grid, Movement, Waypoint};
 use mezza_sim::crowd::{DeviceId, Swarm};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
 /// Where every crowd begins: 2027-01-15 08:00 UTC, µs since 1970.
 pub const START: u64 = 1_800_000_000_000_000;
+
+/// Square metres for each walker: nine in range of each other, about.
+const AREA_M2: f64 = 35.0;
+/// How far from a ring's centre groups begin, metres.
+const RING_M: f64 = 300.0;
+
+/// How people move.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Moves {
+    /// They sit on a grid.
+    Sit(Density),
+    /// Groups on a ring meet in its centre and leave after so many seconds.
+    Meet(u64),
+    /// They walk about.
+    Walk,
+    /// They go from stage to stage.
+    Celebrate,
+}
+
+impl Moves {
+    /// So many people who move like that.
+    pub fn of(self, users: usize, seed: u64) -> Box<dyn Movement + Send> {
+        let side = (f64::from(u32::try_from(users).unwrap_or(u32::MAX)) * AREA_M2).sqrt();
+        match self {
+            Self::Sit(density) => Box::new(Grid::new(users, density, seed)),
+            Self::Meet(leave_s) => Box::new(Converging::new(users, RING_M, leave_s, seed)),
+            Self::Walk => Box::new(Waypoint::new(users, side, seed)),
+            Self::Celebrate => Box::new(Festival::new(users, seed)),
+        }
+    }
+}
+
+/// Grades of so many clocks and their errors, µs: of a hundred some are good, within a quarter of a second,
+/// as a network sets a clock; the others are poor, and off by up to `spread_s`.
+pub fn clocks(
+    users: usize,
+    (good_percent, spread_s): (u64, u64),
+    dice: &mut SimRng,
+) -> Vec<(Grade, i64)> {
+    let mut clock = || {
+        let good = dice.between(0, 99) < good_percent;
+        let most = if good { SECOND / 4 } else { spread_s * SECOND };
+        let off = dice.between(0, 2 * most).cast_signed() - most.cast_signed();
+        (if good { Grade::Good } else { Grade::Poor }, off)
+    };
+    (0..users).map(|_| clock()).collect()
+}
+
+/// The settings of a crew whose users write each so many seconds, or never. Cells live for at most 90 s by
+/// any clock; the ring holds three minutes of them.
+pub fn settings(users: usize, every_s: Option<u64>) -> CrewSettings {
+    let made = every_s.map_or(64, |every| 180 * users / usize::try_from(every).unwrap_or(30));
+    CrewSettings {
+        every: every_s.map_or(NEVER, |every| every * SECOND),
+        ring: made.next_power_of_two().max(128),
+        ..CrewSettings::default()
+    }
+}
 
 /// The chance of a device.
 pub type CrowdRng = Xoshiro256PlusPlus;

@@ -6,8 +6,11 @@ use mezza_mesh::node::NodeSettings;
 use mezza_mesh::{Grade, MeshNetwork, Node};
 use tokio::sync::{mpsc, watch};
 
+use super::ble::{Ble, HciPlace};
 use super::control::{self, MeshAsk};
 use super::grade::BentClock;
+use super::link::LinkSender;
+use super::links::{LinkChoice, Links};
 use super::shell::{MeshEvent, MeshShell};
 use super::udp;
 use crate::api::{Exit, Fault};
@@ -31,10 +34,10 @@ pub(crate) struct MeshOptions {
     pub home: Home,
     /// Which network.
     pub network: MeshNetwork,
-    /// Names of interfaces; none: all that can multicast.
-    pub interfaces: Vec<String>,
-    /// The port.
-    pub port: u16,
+    /// Which links.
+    pub links: LinkChoice,
+    /// A Bluetooth controller.
+    pub ble: Option<HciPlace>,
     /// The grade of the clock, as a person names it.
     pub grade: Option<Grade>,
 }
@@ -53,37 +56,43 @@ impl Started {
     /// # Errors
     /// 66 for an interface that is not there, 69 if none can multicast, 75 if a node of this home runs.
     pub(crate) async fn open(options: MeshOptions) -> Result<Self, Fault> {
-        let MeshOptions { home, network, interfaces, port, grade } = options;
+        let MeshOptions { home, network, links, ble, grade } = options;
         private::folder(home.root())?;
         private::folder(&home.run())?;
         let lock = Lock::take(&control::lock(&home))?;
-        check(&interfaces)?;
+        check(&links.interfaces)?;
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let socket =
             ControlSocket::serve::<MeshAsk, MeshEvent>(&control::socket(&home), sender.clone())?;
         let clock = Clock::system();
-        let node = Node::new(NodeSettings::default(), network, clock.boot());
+        let link_sender = LinkSender::new(sender);
+        let ble = match ble {
+            Some(place) => Some(Ble::open(place, link_sender.clone()).await?),
+            None => None,
+        };
+        let links = Links::new(links, link_sender, ble);
+        let node = Node::new(settings(links.takes_streams()), network, clock.boot());
         let bent = (BentClock::of_environment(), grade);
-        let mut shell = MeshShell::new(node, clock, bent, (interfaces, port), sender);
+        let mut shell = MeshShell::new(node, clock, bent, links);
         // An interface that has just come up has no address for a second or two.
         for _ in 0..LINK_TRIES {
             shell.look_for_links();
-            if !shell.words().is_empty() {
+            if shell.links().has_any() {
                 break;
             }
             tokio::time::sleep(LINK_PAUSE).await;
         }
         shell.look_around();
-        if shell.words().is_empty() {
+        if !shell.links().has_any() {
             let text = "no interface can multicast";
-            return Err(Fault::new(Exit::Unreachable, text, "connect to a LAN, by cable or radio"));
+            return Err(Fault::new(Exit::Unreachable, text, "connect to a LAN or use `--ble`"));
         }
         Ok(Self { shell, events, _socket: socket, _lock: lock })
     }
 
     /// Its links, for people.
     pub(crate) fn links(&self) -> Vec<String> {
-        self.shell.words()
+        self.shell.links().words()
     }
 
     /// Runs until it is stopped.
@@ -93,6 +102,17 @@ impl Started {
     pub(crate) async fn run(self, stop: watch::Receiver<bool>) -> Result<Exit, Fault> {
         drive::run(self.shell, self.events, stop, NAP).await
     }
+}
+
+/// How the node behaves. Tests shorten the life of its name by `MEZZA_TEST_MESH_NAME_S`, in seconds.
+fn settings(streams: bool) -> NodeSettings {
+    let mut settings = NodeSettings::default();
+    settings.engine.streams = streams;
+    let test = std::env::var("MEZZA_TEST_MESH_NAME_S").ok().and_then(|text| text.parse().ok());
+    if let Some(seconds) = test {
+        settings.name_life_s = (seconds, seconds);
+    }
+    settings
 }
 
 fn check(named: &[String]) -> Result<(), Fault> {

@@ -1,45 +1,38 @@
 //! The machine's surroundings: frames to sockets, cells to whoever listens, the clock to the machine.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
-use std::sync::Arc;
 
 use mezza_core::{Machine as _, Time};
-use mezza_mesh::node::{Input, LinkKind, LinkNumber, Output, Refusal, Ticket};
+use mezza_mesh::node::{Input, Output, Refusal, Ticket};
 use mezza_mesh::{Grade, Life, Node};
 use serde_json::{Value, json};
-use tokio::net::UdpSocket;
-use tokio::sync::mpsc;
 
+use super::ble::BleIdentity;
 use super::control::{self, MeshAsk};
 use super::grade::{self, BentClock};
-use super::udp::CastInterface;
+use super::link::MeshLinkEvent;
+use super::links::Links;
 use crate::api::{Exit, Fault};
 use crate::clock::Clock;
 use crate::process::control::{ControlAnswer, ControlRequest};
 use crate::process::drive::Shell;
 use crate::process::rng::OsRng;
 
-/// Frames that a link takes at once, and how soon it takes as many again, ms.
-const ROOM: usize = 128;
+/// How soon links are asked whether they take more, ms.
 const REFILL_MS: u64 = 10;
 /// How often the time of day is read, ms.
 const READ_MS: u64 = 60_000;
 /// How often interfaces are looked for, ms.
 const LOOK_MS: u64 = 3_000;
-/// How old a frame usually is when it arrives on a LAN, µs.
-const DELAY_US: u64 = 1_000;
 /// Listeners at a time.
 const LISTENERS_MAX: usize = 16;
 /// Own cells whose senders wait at a time.
 const SENDERS_MAX: usize = 64;
 
 /// What happens around the machine.
-#[derive(Debug)]
 pub(super) enum MeshEvent {
-    /// A frame came.
-    Frame { link: LinkNumber, from: SocketAddr, bytes: Vec<u8> },
+    /// On a link.
+    Link(MeshLinkEvent),
     /// Somebody asks.
     Control(ControlRequest<MeshAsk>),
 }
@@ -50,33 +43,13 @@ impl From<ControlRequest<MeshAsk>> for MeshEvent {
     }
 }
 
-/// A cast link.
-struct Cast {
-    interface: CastInterface,
-    socket: Arc<UdpSocket>,
-    group: SocketAddr,
-    task: tokio::task::JoinHandle<()>,
-    spent: usize,
-}
-
-impl Drop for Cast {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 /// Everything around the machine.
 pub(super) struct MeshShell {
     node: Node,
     clock: Clock,
     bent: BentClock,
     named_grade: Option<Grade>,
-    interfaces: Vec<String>,
-    port: u16,
-    events: mpsc::Sender<MeshEvent>,
-    links: BTreeMap<LinkNumber, Cast>,
-    next_link: LinkNumber,
-    hasher: RandomState,
+    links: Links,
     listeners: Vec<ControlAnswer>,
     senders: BTreeMap<Ticket, ControlAnswer>,
     next_ticket: Ticket,
@@ -94,8 +67,7 @@ impl MeshShell {
         node: Node,
         clock: Clock,
         (bent, named_grade): (BentClock, Option<Grade>),
-        (interfaces, port): (Vec<String>, u16),
-        events: mpsc::Sender<MeshEvent>,
+        links: Links,
     ) -> Self {
         let now = clock.read();
         Self {
@@ -103,12 +75,7 @@ impl MeshShell {
             clock,
             bent,
             named_grade,
-            interfaces,
-            port,
-            events,
-            links: BTreeMap::new(),
-            next_link: 0,
-            hasher: RandomState::new(),
+            links,
             listeners: Vec::new(),
             senders: BTreeMap::new(),
             next_ticket: 1,
@@ -149,73 +116,26 @@ impl MeshShell {
 
     /// Links of interfaces that came, and farewell to those that went.
     pub(super) fn look_for_links(&mut self) {
-        let Ok(found) = super::udp::interfaces(&self.interfaces) else { return };
-        let gone = self.links.iter().filter(|(_, link)| !found.contains(&link.interface));
-        let gone: Vec<_> = gone.map(|(number, _)| *number).collect();
-        for link in gone {
-            self.links.remove(&link);
-            let _ = self.give(Input::LinkDown { link });
-        }
-        for interface in found {
-            if self.links.values().all(|link| link.interface != interface) {
-                self.bring_up(interface);
-            }
-        }
-    }
-
-    fn bring_up(&mut self, interface: CastInterface) {
-        let (socket, group) = match interface.open(self.port) {
-            Ok((socket, group)) => (Arc::new(socket), group),
-            Err(error) => {
-                tracing::warn!(target: "mezza", "{}: {error}", interface.words());
-                return;
-            }
-        };
-        let (link, events, reader) = (self.next_link, self.events.clone(), Arc::clone(&socket));
-        let task = tokio::spawn(async move {
-            let mut buffer = vec![0; 65_536];
-            loop {
-                match reader.recv_from(&mut buffer).await {
-                    Ok((bytes, from)) => {
-                        let frame =
-                            MeshEvent::Frame { link, from, bytes: buffer[..bytes].to_vec() };
-                        if events.send(frame).await.is_err() {
-                            return;
-                        }
-                    }
-                    Err(_) => tokio::time::sleep(std::time::Duration::from_millis(100)).await,
-                }
-            }
-        });
-        self.next_link += 1;
-        self.links.insert(link, Cast { interface, socket, group, task, spent: 0 });
-        // The largest cells travel in fragments of IP.
-        let frame_bytes_max = mezza_mesh::limits::STREAM_BYTES_MAX;
-        let up = Input::LinkUp {
-            link,
-            kind: LinkKind::CastAll,
-            frame_bytes_max,
-            delay_us: DELAY_US,
-            room: ROOM,
-        };
-        let _ = self.give(up);
+        let inputs = self.links.look();
+        self.give_all(inputs);
     }
 
     fn refill(&mut self) {
-        self.refill_at = None;
-        let spent: Vec<_> = self
-            .links
-            .iter_mut()
-            .map(|(number, link)| (*number, std::mem::take(&mut link.spent)))
-            .collect();
-        for (link, frames) in spent.into_iter().filter(|(_, frames)| *frames > 0) {
-            let _ = self.give(Input::Room { link, frames });
-        }
+        let inputs = self.links.left();
+        let waiting = self.links.are_waiting();
+        self.refill_at = waiting.then(|| self.clock.boot().plus_ms(REFILL_MS));
+        self.give_all(inputs);
     }
 
-    /// The links, for people.
-    pub(super) fn words(&self) -> Vec<String> {
-        self.links.values().map(|link| link.interface.words()).collect()
+    /// The links.
+    pub(super) fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn give_all(&mut self, inputs: Vec<Input>) {
+        for input in inputs {
+            let _ = self.give(input);
+        }
     }
 
     fn give(&mut self, input: Input) -> Result<(), mezza_mesh::node::Error> {
@@ -225,7 +145,22 @@ impl MeshShell {
     fn drain(&mut self) {
         while let Some(output) = self.node.poll() {
             match output {
-                Output::Send { link, frame } => self.send(link, &frame),
+                Output::Send { link, frame } => {
+                    self.links.send(link, frame);
+                    let soon = self.clock.boot().plus_ms(REFILL_MS);
+                    self.refill_at.get_or_insert(soon);
+                }
+                Output::Dial { source } => self.links.dial(source),
+                Output::Close { link } => {
+                    if let Some(down) = self.links.close(link) {
+                        let _ = self.give(down);
+                    }
+                }
+                Output::NewName { name, silence_ms } => {
+                    let net = self.node.net();
+                    let inputs = self.links.rename(BleIdentity { name, net, silence_ms });
+                    self.give_all(inputs);
+                }
                 Output::Cell { payload, tick, life } => {
                     let line = cell_line(&payload, tick, life);
                     self.listeners.retain(|listener| listener.line(&line));
@@ -248,19 +183,23 @@ impl MeshShell {
                     self.listeners.retain(|listener| listener.line(&line));
                     self.shown_clock = Some(line);
                 }
-                // Addresses of IP stay; `status` says so.
-                Output::NewName | Output::Neighbours(_) => (),
+                Output::Neighbours(_) => (),
             }
         }
     }
 
-    fn send(&mut self, link: LinkNumber, frame: &[u8]) {
-        let Some(cast) = self.links.get_mut(&link) else { return };
-        // What the system does not take now is lost, as on the air: it is asked for again.
-        let _ = cast.socket.try_send_to(frame, cast.group);
-        cast.spent += 1;
-        if self.refill_at.is_none() {
-            self.refill_at = Some(self.clock.boot().plus_ms(REFILL_MS));
+    fn hear_link(&mut self, event: MeshLinkEvent) {
+        let (now, from) = (self.clock.boot(), event.ip());
+        let Some(input) = self.links.hear(event, now) else { return };
+        let source = match &input {
+            Input::Frame { source, .. } => Some(*source),
+            _ => None,
+        };
+        // What strangers send is refused all day long; `status` counts what matters.
+        if self.give(input).is_ok()
+            && let (Some(source), Some(from)) = (source, from)
+        {
+            self.links.heard(source, from, now);
         }
     }
 
@@ -274,13 +213,13 @@ impl MeshShell {
         let done = match asked {
             MeshAsk::Status => {
                 let status = self.node.status(self.clock.boot());
-                let _ = answer.line(&control::status(&status, &self.words()));
+                let _ = answer.line(&control::status(&status, &self.links.words()));
                 Ok(())
             }
             MeshAsk::Clock { grade, trust_neighbours } => {
                 self.clock_asked(grade.as_deref(), trust_neighbours).map(|()| {
                     let status = self.node.status(self.clock.boot());
-                    let _ = answer.line(&control::status(&status, &self.words()));
+                    let _ = answer.line(&control::status(&status, &self.links.words()));
                 })
             }
             MeshAsk::Send { life, tick, envelope } => {
@@ -380,11 +319,7 @@ impl Shell for MeshShell {
 
     fn hear(&mut self, event: MeshEvent) {
         match event {
-            MeshEvent::Frame { link, from, bytes } => {
-                let source = self.hasher.hash_one(from);
-                // What strangers send is refused all day long; `status` counts what matters.
-                let _ = self.give(Input::Frame { link, source, bytes });
-            }
+            MeshEvent::Link(event) => self.hear_link(event),
             MeshEvent::Control(request) => self.answer(request),
         }
     }

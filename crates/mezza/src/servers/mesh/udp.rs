@@ -6,11 +6,18 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
 
+use mezza_mesh::limits::CAST_BYTES_MAX;
+use mezza_mesh::node::{LinkKind, LinkNumber};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
+use tokio::task::JoinHandle;
+
+use super::link::{FrameLink, FramePeer, LinkSender, MeshLinkEvent};
 
 /// The port of the mesh.
 pub(crate) const PORT: u16 = 7_106;
@@ -19,6 +26,10 @@ const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0, 0x6d7a);
 const GROUP4: Ipv4Addr = Ipv4Addr::new(239, 77, 90, 1);
 /// Bytes that the system keeps for us while we are busy.
 const BUFFER_BYTES: usize = 1 << 20;
+/// Frames that a link takes at once; so many again as soon as it is asked.
+const ROOM: usize = 128;
+/// How old a frame usually is when it arrives on a LAN, µs.
+const DELAY_US: u64 = 1_000;
 
 /// An interface that can multicast.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,5 +122,86 @@ impl CastInterface {
     pub(crate) fn words(&self) -> String {
         let family = if self.v4.is_some() { "IPv4" } else { "IPv6" };
         format!("{} ({family})", self.name)
+    }
+}
+
+/// A group that is heard on an interface.
+pub(super) struct CastLink {
+    pub interface: CastInterface,
+    socket: Arc<UdpSocket>,
+    group: SocketAddr,
+    task: JoinHandle<()>,
+    spent: usize,
+}
+
+impl CastLink {
+    /// Opens the group on an interface; what comes is told under this number.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(super) fn open(
+        interface: CastInterface,
+        port: u16,
+        link: LinkNumber,
+        sender: LinkSender,
+    ) -> io::Result<Self> {
+        let (socket, group) = interface.open(port)?;
+        let socket = Arc::new(socket);
+        let task = tokio::spawn(hear(Arc::clone(&socket), link, sender));
+        Ok(Self { interface, socket, group, task, spent: 0 })
+    }
+}
+
+/// Tells each datagram; one that is longer than a frame is cut, and then it is none.
+async fn hear(socket: Arc<UdpSocket>, link: LinkNumber, sender: LinkSender) {
+    let mut buffer = vec![0; CAST_BYTES_MAX + 1];
+    loop {
+        match socket.recv_from(&mut buffer).await {
+            Ok((size, from)) => {
+                let (from, bytes) = (FramePeer::Ip(from), buffer[..size].to_vec());
+                if !sender.tell(MeshLinkEvent::Frame { link, from, bytes }).await {
+                    return;
+                }
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+impl FrameLink for CastLink {
+    fn kind(&self) -> LinkKind {
+        LinkKind::Cast
+    }
+
+    fn delay_us(&self) -> u64 {
+        DELAY_US
+    }
+
+    fn room(&self) -> usize {
+        ROOM
+    }
+
+    fn send(&mut self, frame: Vec<u8>) {
+        // What the system does not take now is lost, as on the air.
+        let _ = self.socket.try_send_to(&frame, self.group);
+        self.spent += 1;
+    }
+
+    fn left(&mut self) -> usize {
+        std::mem::take(&mut self.spent)
+    }
+
+    fn is_over(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    fn words(&self) -> String {
+        self.interface.words()
+    }
+}
+
+impl Drop for CastLink {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }

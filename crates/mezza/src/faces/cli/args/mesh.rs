@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use mezza_mesh::Grade;
 
 use super::PassphraseArgs;
+use crate::servers::mesh::ble::HciPlace;
 
 /// `mezza mesh`.
 #[derive(Subcommand)]
@@ -53,6 +54,12 @@ pub struct MeshRunArgs {
     /// The port
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
+    /// Bluetooth LE too, on this controller: hci0, tcp:HOST:PORT or unix:PATH
+    #[arg(long, value_name = "HCI")]
+    pub(crate) ble: Option<HciPlace>,
+    /// No interface at all: Bluetooth LE alone
+    #[arg(long, requires = "ble", conflicts_with = "interfaces")]
+    pub no_cast: bool,
     /// How good the clock of this device is; else what the system knows
     #[arg(long, value_enum)]
     pub grade: Option<GradeName>,

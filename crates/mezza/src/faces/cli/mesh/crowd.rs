@@ -1,45 +1,34 @@
 //! `mezza mesh crowd`: a simulated crowd whose devices run the engine of `mezza mesh run`.
 
-use mezza_mesh::Grade;
-use mezza_mesh::crew::CrewSettings;
 use mezza_mesh::limits::SECOND;
 use mezza_sim::SimRng;
-use mezza_sim::crowd::movement::{Converging, Density, Festival, Grid, Movement, Waypoint};
+use mezza_sim::crowd::movement::Density;
 use mezza_sim::crowd::{Crowd, RadioModel};
 use serde_json::json;
 
 use super::super::show::Out;
 use crate::api::Exit;
 use crate::faces::cli::args::{CrowdArgs, MoveName};
-use crate::servers::mesh::crowd::{HostedCrew, START};
+use crate::servers::mesh::crowd::{HostedCrew, Moves, START, clocks, settings};
 
-/// Square metres for each walker: nine in range of each other, about.
-const AREA_M2: f64 = 35.0;
-/// Devices with a good clock, of a hundred; the others are off by up to five minutes.
-const GOOD_PERCENT: u64 = 30;
+/// Devices with a good clock, of a hundred, and by how much the others are off at most, s.
+const CLOCKS: (u64, u64) = (30, 300);
+/// How often each user writes, s.
+const EVERY_S: u64 = 30;
 
 /// `mezza mesh crowd`
 pub(super) fn crowd(out: Out, asked: &CrowdArgs) -> Exit {
     let users = asked.users as usize;
-    let mut dice = SimRng::new(asked.seed, 1);
-    let clocks: Vec<_> = (0..users)
-        .map(|_| {
-            if dice.between(0, 99) < GOOD_PERCENT {
-                return (Grade::Good, 0);
-            }
-            (Grade::Poor, dice.between(0, 600_000_000).cast_signed() - 300_000_000)
-        })
-        .collect();
-    let settings = CrewSettings { ring: (8 * users).max(2_048), ..CrewSettings::default() };
-    let crew = HostedCrew::new(settings, &clocks, asked.seed);
+    let clocks = clocks(users, CLOCKS, &mut SimRng::new(asked.seed, 1));
+    let crew = HostedCrew::new(settings(users, Some(EVERY_S)), &clocks, asked.seed);
     let mut crowd = Crowd::new(crew, users, RadioModel::default(), asked.seed, START);
-    let side = (f64::from(asked.users) * AREA_M2).sqrt();
-    let mut movement: Box<dyn Movement> = match asked.movement {
-        MoveName::Static => Box::new(Grid::new(users, Density::Eight, asked.seed)),
-        MoveName::Converging => Box::new(Converging::new(users, 300.0, 1_800, asked.seed)),
-        MoveName::Waypoint => Box::new(Waypoint::new(users, side, asked.seed)),
-        MoveName::Festival => Box::new(Festival::new(users, asked.seed)),
+    let moves = match asked.movement {
+        MoveName::Static => Moves::Sit(Density::Eight),
+        MoveName::Converging => Moves::Meet(1_800),
+        MoveName::Waypoint => Moves::Walk,
+        MoveName::Festival => Moves::Celebrate,
     };
+    let mut movement = moves.of(users, asked.seed);
     out.line("minute   clocks within 1 s   messages   arrived   median");
     for minute in 1..=asked.minutes {
         let from = crowd.now();

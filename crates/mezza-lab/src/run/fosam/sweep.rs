@@ -1,0 +1,148 @@
+//! What figures 3 to 8 have in common: a value by points or by minutes, for each kind of vote, the median of
+//! seeds, as a table, a plot and raw lines.
+
+use anyhow::Result;
+use mezza_mesh::ClockMode;
+use mezza_sim::crowd::movement::Density;
+
+use super::{Size, each, report};
+use crate::bench::Bench;
+use crate::clock::median;
+use crate::ours::crowd::{Moves, Scene, Stage};
+use crate::plot::Plot;
+use crate::run::experiment::Report;
+
+/// A kind of vote, and how many of a hundred clocks are good.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    pub name: &'static str,
+    mode: ClockMode,
+    good_percent: u64,
+}
+
+/// The paper's vote: no clock is better than another.
+pub const PAPER: Kind = Kind { name: "paper's vote", mode: ClockMode::Paper, good_percent: 0 };
+/// Ours.
+pub const OURS: Kind =
+    Kind { name: "ours, 30 % good", mode: ClockMode::Anchored, good_percent: 30 };
+/// Ours without the help of any good clock.
+pub const UNAIDED: Kind =
+    Kind { name: "ours, none good", mode: ClockMode::Anchored, good_percent: 0 };
+
+/// What is measured, in words.
+#[derive(Clone, Copy)]
+pub struct Quantity {
+    pub title: &'static str,
+    pub unit: &'static str,
+    /// The word of a raw line, before the point.
+    pub op: &'static str,
+    pub decimals: usize,
+}
+
+/// What one run of a kind says: so many columns of a table.
+#[derive(Clone, Copy)]
+pub struct Columns {
+    pub names: &'static [&'static str],
+    pub kind: Kind,
+    pub measure: fn(&Scene, u64) -> Vec<f64>,
+}
+
+/// A figure whose values stand by points: its report, and its columns.
+pub fn by_points<P: Copy + Send + Sync>(
+    bench: &mut Bench,
+    (exp, axis, said): (&'static str, &'static str, &str),
+    (quantity, runs): (Quantity, &[Columns]),
+    points: &[(f64, P)],
+    scene: impl Fn(P, u64) -> Scene + Sync,
+) -> Result<(Report, Vec<Vec<f64>>)> {
+    let size = Size::of(bench);
+    let mut report = report(exp, size)?;
+    report.say(said);
+    let names = runs.iter().flat_map(|run| run.names);
+    let head = names.fold(String::new(), |head, name| format!("{head} {name:>16}"));
+    report.say(format!("  {axis:>14}{head}"));
+    let mut plot = Plot::new(quantity.title, [axis, quantity.unit]);
+    let mut values = Vec::new();
+    for Columns { names, kind, measure } in runs {
+        let of_kind = |point, seed| {
+            let Kind { mode, good_percent, .. } = *kind;
+            measure(&Scene { mode, good_percent, ..scene(point, seed) }, size.seconds)
+        };
+        let seeds = each(points, size.seeds, |(_, point), seed| of_kind(point, seed));
+        for (at, name) in names.iter().enumerate() {
+            let of_column =
+                |seeds: &Vec<Vec<f64>>| seeds.iter().map(|row| row[at]).collect::<Vec<_>>();
+            let column: Vec<f64> = seeds.iter().map(|seeds| median(&of_column(seeds))).collect();
+            for ((x, _), value) in points.iter().zip(&column) {
+                let value = if value.is_finite() { *value } else { -1.0 };
+                let op = format!("{}_{x}", quantity.op);
+                bench.note_count(&format!("ours:{name}"), &op, quantity.unit, value)?;
+            }
+            plot.curve(*name, points.iter().zip(&column).map(|((x, _), y)| [*x, *y]));
+            values.push(column);
+        }
+    }
+    for (at, (x, _)) in points.iter().enumerate() {
+        let cells = values.iter().map(|column| cell(column[at], quantity.decimals));
+        report.say(format!("  {x:>14}{}", cells.collect::<String>()));
+    }
+    report.plot = Some(plot);
+    Ok((report, values))
+}
+
+fn cell(value: f64, decimals: usize) -> String {
+    if value.is_finite() { format!(" {value:>16.decimals$}") } else { format!(" {:>16}", "-") }
+}
+
+/// A figure whose values stand by minutes, looked at each `step` of them: its report, and its curves.
+pub fn by_minutes(
+    bench: &mut Bench,
+    exp: &'static str,
+    (quantity, kinds): (Quantity, &[Kind]),
+    (moves, minutes, step): (Moves, u64, u64),
+    (silent, look): (bool, fn(&mut Stage, u64) -> f64),
+) -> Result<(Report, Vec<Vec<[f64; 2]>>)> {
+    let size = Size::of(bench);
+    let mut report = report(exp, size)?;
+    let mut plot = Plot::new(quantity.title, ["minutes", quantity.unit]);
+    let mut curves = Vec::new();
+    for Kind { name, mode, good_percent } in kinds.iter().copied() {
+        let seeds = crate::parallel::map((0..size.seeds).collect(), |seed| {
+            let scene = Scene { moves, mode, good_percent, ..Scene::paper(size.users, seed) };
+            let mut stage = if silent { scene.silent() } else { scene }.begin();
+            (0..minutes / step).map(|_| look(&mut stage, 60 * step)).collect::<Vec<f64>>()
+        });
+        let count = seeds.first().map_or(0, Vec::len);
+        let minute = |at: usize| f64::from(u32::try_from((at as u64 + 1) * step).unwrap_or(0));
+        let point = |at| {
+            let values: Vec<f64> = seeds.iter().map(|seed: &Vec<f64>| seed[at]).collect();
+            [minute(at), median(&values)]
+        };
+        let curve: Vec<[f64; 2]> = (0..count).map(point).collect();
+        for [minute, value] in &curve {
+            let op = format!("minute_{minute}");
+            bench.note_count(&format!("ours:{name}"), &op, quantity.unit, *value)?;
+        }
+        plot.curve(name, curve.iter().copied());
+        curves.push(curve);
+    }
+    report.plot = Some(plot);
+    Ok((report, curves))
+}
+
+/// Sizes of crowds, by the profile.
+pub fn users(bench: &Bench, [smoke, quick, full]: [&'static [usize]; 3]) -> Vec<(f64, usize)> {
+    let users = bench.profile.pick(smoke, quick, full);
+    users.iter().map(|n| (f64::from(u32::try_from(*n).unwrap_or(0)), *n)).collect()
+}
+
+/// How many hear each other.
+pub fn densities() -> [(f64, Density); 3] {
+    Density::ALL.map(|d| (f64::from(u32::try_from(d.neighbours()).unwrap_or(0)), d))
+}
+
+/// The greatest and the least of a column.
+pub fn extremes(column: &[f64]) -> [f64; 2] {
+    let greatest = column.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    [greatest, column.iter().copied().fold(f64::INFINITY, f64::min)]
+}

@@ -1,0 +1,57 @@
+//! Streams, on which the two larger classes of cells travel: opened when a neighbour has some, closed
+//! when nobody does.
+
+use super::{LinkKind, LinkNumber, Name, Node, Output, Source};
+use crate::frame::Beacon;
+use crate::limits::{SECOND, STREAMS_MAX};
+
+/// How long a stream without a use stays, and how long it is waited before one is opened again.
+const IDLE: u64 = 30 * SECOND;
+const AGAIN: u64 = 10 * SECOND;
+/// Neighbours whose last stream is remembered.
+const DIALLED_MAX: usize = 64;
+
+impl Node {
+    /// A beacon came on a cast link. If one of both sides has something for a stream, the one with the
+    /// lower name opens it.
+    pub(super) fn dial(&mut self, (name, source): (Name, Source), beacon: Beacon, now: u64) {
+        let takes = beacon.streams && self.settings.engine.streams;
+        let has = beacon.large || self.engine.has_large();
+        if !takes || !has || self.engine.name() > name || self.is_on_a_stream(name) {
+            return;
+        }
+        self.dialled.retain(|_, at| *at + AGAIN > now);
+        let full = self.streams() >= STREAMS_MAX || self.dialled.len() >= DIALLED_MAX;
+        if !full && !self.dialled.contains_key(&name) {
+            self.dialled.insert(name, now);
+            self.outputs.push_back(Output::Dial { source });
+        }
+    }
+
+    /// Streams that are open.
+    pub fn streams(&self) -> usize {
+        self.links.values().filter(|link| link.kind == LinkKind::Stream).count()
+    }
+
+    fn is_on_a_stream(&self, name: Name) -> bool {
+        let mut streams = self.links.values().filter(|link| link.kind == LinkKind::Stream);
+        let known = |id| self.engine.neighbour(id).is_some_and(|n| n.name == name);
+        streams.any(|link| link.names.get(&name).is_some_and(|(id, _)| known(*id)))
+    }
+
+    /// Streams of which neither side has had a use for a while are closed.
+    pub(super) fn close_idle_streams(&mut self, now: u64) {
+        let Self { links, engine, outputs, .. } = self;
+        for (number, link) in links.iter_mut().filter(|(_, link)| link.kind == LinkKind::Stream) {
+            let neighbours = link.names.values().filter_map(|(id, _)| engine.neighbour(*id));
+            let used = engine.has_large() || neighbours.into_iter().any(|n| n.beacon.large);
+            if used {
+                link.idle_since = now;
+            } else if link.idle_since + IDLE < now {
+                link.idle_since = now;
+                let link: LinkNumber = *number;
+                outputs.push_back(Output::Close { link });
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What a person may change later: passphrase, idle lock, observer; and the relay of this home, to be
+//! offered (WEB-10). Name and relay of the own card are `PATCH /v1/me`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use mezza_core::Wiping;
+use mezza_messenger::card::RelayEntry;
+use mezza_messenger::relay_wire::MailboxAddress;
+use mezza_messenger::uri;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{ApiResult, JsonBody, Web};
+use crate::api::{Exit, Fault, Refused, json, views};
+use crate::faces::cli::relay::{public_of, relay_config};
+use crate::faces::config::{self, LoadedSettings};
+use crate::faces::passphrase;
+use crate::process::home::Home;
+use crate::servers::relay;
+
+/// The handlers of this file.
+pub(crate) fn routes() -> OpenApiRouter<Web> {
+    OpenApiRouter::new()
+        .routes(routes!(change_passphrase))
+        .routes(routes!(set))
+        .routes(routes!(relay_here))
+}
+
+/// Seal the vault under another passphrase. 204 means that the new one opens it after any crash.
+#[utoipa::path(post, path = "/v1/passphrase", request_body = json::PassphraseRequest,
+    responses((status = 204), (status = 403, body = json::Problem)))]
+async fn change_passphrase(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::PassphraseRequest>,
+) -> Result<StatusCode, Refused> {
+    let (old, new) = (Wiping::new(body.old.into_bytes()), Wiping::new(body.new.into_bytes()));
+    passphrase::check_new(&new)
+        .map_err(|fault| Refused::new("passphrase_short", Fault { code: Exit::Usage, ..fault }))?;
+    web.node.ask(move |shell| shell.change_passphrase(&old, &new)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Change settings of the program; what is left out stays. They are kept in `config.toml`.
+#[utoipa::path(patch, path = "/v1/settings", request_body = json::SettingsPatch,
+    responses((status = 200, body = json::StatusJson), (status = 400, body = json::Problem)))]
+async fn set(
+    State(web): State<Web>,
+    JsonBody(patch): JsonBody<json::SettingsPatch>,
+) -> ApiResult<json::StatusJson> {
+    let json::SettingsPatch { idle_lock_s, observe } = patch;
+    web.node.ask(move |shell| shell.may_set(idle_lock_s)).await?;
+    let idle = idle_lock_s.map(|s| ("idle_lock_s", s.to_string()));
+    let kept: Vec<_> =
+        idle.into_iter().chain(observe.map(|on| ("observe", on.to_string()))).collect();
+    // Kept before it holds: what the answer says is also what the next start finds.
+    config::keep(&web.home.config(), &kept)?;
+    let status = web.node.ask(move |shell| {
+        shell.set(idle_lock_s, observe);
+        Ok(shell.status())
+    });
+    status.await.map(Json)
+}
+
+/// The relay in this home, if there is one that others can be told of.
+#[utoipa::path(get, path = "/v1/relay", responses((status = 200, body = json::RelayHere)))]
+async fn relay_here(State(web): State<Web>) -> ApiResult<json::RelayHere> {
+    let looked = tokio::task::spawn_blocking(move || offer(&web.home)).await;
+    Ok(Json(json::RelayHere { relay: looked.ok().flatten() }))
+}
+
+/// The relay of a home, under the address that people reach: the one that was given, else where it
+/// listens. One that listens on all addresses has none that could be told.
+fn offer(home: &Home) -> Option<json::RelayOffer> {
+    // The environment of this process is not that of the relay's.
+    let settings = LoadedSettings::load(&home.config(), std::iter::empty(), &[]).ok()?.settings;
+    let config = relay_config(home, &settings).ok()?;
+    let key = relay::key(&config.dir).ok()?;
+    let running = relay::address(&config.dir);
+    let listen = running.unwrap_or(config.listen);
+    let public = public_of(&settings).ok()?;
+    let own = public.is_none().then_some(listen.ip());
+    if own.is_some_and(|ip| ip.is_unspecified()) {
+        return None;
+    }
+    let (host, port) = public.unwrap_or_else(|| (listen.ip().to_string(), listen.port()));
+    let uri = uri::relay(&key, port, &host, false).ok()?;
+    let entry = RelayEntry { key, address: MailboxAddress([0; 16]), port, host };
+    let only_here = own.is_some_and(|ip| ip.is_loopback());
+    Some(json::RelayOffer { uri, relay: views::relay(&entry), up: running.is_some(), only_here })
+}

@@ -1,0 +1,240 @@
+//! What the program keeps of each contact beside the device: the note that was begun, and the changes
+//! that stand as lines in the thread (WEB-14, WEB-15).
+//!
+//! ```text
+//! Draft   contact u32            text                                     sealed anew each day
+//! Change  contact u32 | n u32    at u64 | own u8 | what u8 | value        as long as the contact
+//! ```
+//!
+//! A change is found by comparing a contact with what it was when it was looked at last, so that it does
+//! not matter which of the two sides brought it about, or how. Its row is in the commit of the change.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+use mezza_messenger::policy::{Fallback, Policy};
+use mezza_messenger::view::{ContactState, ContactView};
+use mezza_messenger::{
+    CarrierId, ContactId, Device, RecordChange, RecordKind, Retention, WriteBatch,
+};
+
+use crate::backend::AwsLc;
+use crate::store::Record;
+
+/// Most bytes of a draft: more than a note holds, since people shorten what they have written.
+pub(crate) const DRAFT_BYTES_MAX: usize = 32 << 10;
+/// Changes kept of one contact; the oldest goes.
+const CHANGES_MAX: usize = 64;
+
+/// What changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// Notes go after so many seconds; 0: never.
+    Timer(u32),
+    /// The carriers for own notes, best first.
+    Carriers(Vec<CarrierId>),
+    /// Whether another carrier of the list may step in.
+    Fallback(bool),
+    /// The lowest level that own notes may leave by.
+    Level(u8),
+    /// The name that the contact gives itself.
+    Name(String),
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// When it was stored here.
+    pub at: Time,
+    /// Whether this device's owner made it.
+    pub own: bool,
+    /// What it is.
+    pub what: What,
+}
+
+/// A contact as it was looked at last.
+#[derive(Clone, PartialEq, Eq)]
+struct Looks {
+    policy: Policy,
+    claimed: String,
+}
+
+/// The changes of one contact.
+#[derive(Default)]
+struct Line {
+    next: u32,
+    kept: VecDeque<(u32, Change)>,
+}
+
+/// Everything that is kept.
+#[derive(Default)]
+pub(super) struct Beside {
+    drafts: BTreeMap<ContactId, Wiping<Vec<u8>>>,
+    lines: BTreeMap<ContactId, Line>,
+    looks: BTreeMap<ContactId, Looks>,
+}
+
+impl Beside {
+    /// Takes its rows out of those of the vault. One that cannot be read stays among them, so that the
+    /// device sets it aside (MSG-42).
+    pub(super) fn take(records: &mut Vec<Record>) -> Self {
+        let mut own = Self::default();
+        records.retain(|(kind, key, value)| match kind {
+            RecordKind::Draft => own.read_draft(key, value).is_err(),
+            RecordKind::Change => own.read_change(key, value).is_err(),
+            _ => true,
+        });
+        for line in own.lines.values_mut() {
+            line.kept.make_contiguous().sort_by_key(|(n, _)| *n);
+        }
+        own
+    }
+
+    fn read_draft(&mut self, key: &[u8], value: &[u8]) -> Result<(), DecodeError> {
+        let id = Reader::decode_exact(key, |r| Ok(ContactId(r.u32()?)))?;
+        std::str::from_utf8(value).map_err(|_| DecodeError::Value)?;
+        self.drafts.insert(id, Wiping::new(value.to_vec()));
+        Ok(())
+    }
+
+    fn read_change(&mut self, key: &[u8], value: &[u8]) -> Result<(), DecodeError> {
+        let (id, n) = Reader::decode_exact(key, |r| Ok((ContactId(r.u32()?), r.u32()?)))?;
+        let line = self.lines.entry(id).or_default();
+        // The number of a row that does not load is not given out again.
+        line.next = line.next.max(n.saturating_add(1));
+        line.kept.push_back((n, Change::read(value)?));
+        Ok(())
+    }
+
+    /// Looks at everybody for the first time; what belongs to nobody any more is to be dropped.
+    pub(super) fn begin(&mut self, device: &Device<AwsLc>) -> WriteBatch {
+        self.looks = device.contacts().iter().map(|view| (view.id, Looks::of(view))).collect();
+        let held = self.drafts.keys().chain(self.lines.keys()).copied().collect::<Vec<_>>();
+        let gone = held.into_iter().filter(|id| !self.looks.contains_key(id)).collect::<Vec<_>>();
+        WriteBatch(gone.into_iter().flat_map(|id| self.forget(id)).collect())
+    }
+
+    /// What was begun to be written to a contact.
+    pub(super) fn draft(&self, id: ContactId) -> &str {
+        let text = self.drafts.get(&id).map_or(&[][..], |text| text.as_slice());
+        std::str::from_utf8(text).unwrap_or_default()
+    }
+
+    /// Keeps another draft; an empty one is none.
+    pub(super) fn set_draft(&mut self, id: ContactId, text: &str) -> WriteBatch {
+        if self.draft(id) == text {
+            return WriteBatch::default();
+        }
+        let (kind, key) = (RecordKind::Draft, id.0.to_be_bytes().to_vec());
+        if text.is_empty() {
+            self.drafts.remove(&id);
+            return WriteBatch(vec![RecordChange::Drop { kind, key }]);
+        }
+        self.drafts.insert(id, Wiping::new(text.as_bytes().to_vec()));
+        let (bucket, value) = (Retention::Rolling, Wiping::new(text.as_bytes().to_vec()));
+        WriteBatch(vec![RecordChange::Put { kind, key, bucket, value }])
+    }
+
+    /// The changes of a contact, the oldest first.
+    pub(super) fn changes(&self, id: ContactId) -> impl Iterator<Item = &Change> {
+        self.lines.get(&id).into_iter().flat_map(|line| line.kept.iter().map(|(_, change)| change))
+    }
+
+    /// Compares a contact with what it was, and gives the rows of what changed. `None`: it is gone.
+    pub(super) fn look(
+        &mut self,
+        id: ContactId,
+        view: Option<&ContactView>,
+        own: bool,
+        at: Time,
+    ) -> WriteBatch {
+        let Some(view) = view else { return WriteBatch(self.forget(id)) };
+        let now = Looks::of(view);
+        let was = self.looks.insert(id, now.clone());
+        // What a stranger does before being let in is no change of a conversation.
+        let was = was.filter(|_| view.standing != ContactState::Request);
+        let whats = was.map_or_else(Vec::new, |was| now.since(&was));
+        let changes = whats.into_iter().map(|what| Change { at, own, what });
+        WriteBatch(changes.flat_map(|change| self.add(id, change)).collect())
+    }
+
+    fn add(&mut self, id: ContactId, change: Change) -> Vec<RecordChange> {
+        let line = self.lines.entry(id).or_default();
+        let (n, value) = (line.next, change.write());
+        line.next = line.next.saturating_add(1);
+        line.kept.push_back((n, change));
+        let surplus = line.kept.len().saturating_sub(CHANGES_MAX);
+        let dropped = line.kept.drain(..surplus).map(|(n, _)| dropped(id, n));
+        let (kind, bucket) = (RecordKind::Change, Retention::Permanent);
+        let put = RecordChange::Put { kind, key: key(id, n), bucket, value };
+        dropped.chain([put]).collect()
+    }
+
+    fn forget(&mut self, id: ContactId) -> Vec<RecordChange> {
+        self.looks.remove(&id);
+        let line = self.lines.remove(&id).unwrap_or_default();
+        let draft = self.set_draft(id, "").0;
+        line.kept.iter().map(|(n, _)| dropped(id, *n)).chain(draft).collect()
+    }
+}
+
+fn key(id: ContactId, n: u32) -> Vec<u8> {
+    [id.0.to_be_bytes(), n.to_be_bytes()].concat()
+}
+
+fn dropped(id: ContactId, n: u32) -> RecordChange {
+    RecordChange::Drop { kind: RecordKind::Change, key: key(id, n) }
+}
+
+impl Looks {
+    fn of(view: &ContactView) -> Self {
+        Self { policy: view.policy.clone(), claimed: view.claimed.clone() }
+    }
+
+    fn since(&self, was: &Self) -> Vec<What> {
+        let (now, then) = (&self.policy, &was.policy);
+        let listed = |policy: &Policy| policy.fallback == Fallback::Listed;
+        let whats = [
+            (now.timer_s != then.timer_s).then_some(What::Timer(now.timer_s)),
+            (now.carriers != then.carriers).then(|| What::Carriers(now.carriers.clone())),
+            (listed(now) != listed(then)).then(|| What::Fallback(listed(now))),
+            (now.level_min != then.level_min).then_some(What::Level(now.level_min)),
+            (self.claimed != was.claimed).then(|| What::Name(self.claimed.clone())),
+        ];
+        whats.into_iter().flatten().collect()
+    }
+}
+
+impl Change {
+    fn write(&self) -> Wiping<Vec<u8>> {
+        let (kind, value) = match &self.what {
+            What::Timer(s) => (1, s.to_be_bytes().to_vec()),
+            What::Carriers(list) => (2, list.iter().map(|carrier| carrier.number()).collect()),
+            What::Fallback(listed) => (3, vec![u8::from(*listed)]),
+            What::Level(level) => (4, vec![*level]),
+            What::Name(name) => (5, name.as_bytes().to_vec()),
+        };
+        let mut w = Writer::with_capacity(10 + value.len());
+        w.u64(self.at.ms()).u8(u8::from(self.own)).u8(kind).bytes(&value);
+        Wiping::new(w.finish())
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut r = Reader::new(bytes);
+        let (at, own, kind) = (Time::from_ms(r.u64()?), r.u8()? == 1, r.u8()?);
+        let value = r.rest();
+        let bad = DecodeError::Value;
+        let what = match (kind, value) {
+            (1, value) => What::Timer(u32::from_be_bytes(value.try_into().map_err(|_| bad)?)),
+            (2, list) => {
+                let list = list.iter().map(|number| CarrierId::from_number(*number).ok_or(bad));
+                What::Carriers(list.collect::<Result<_, _>>()?)
+            }
+            (3, [listed]) => What::Fallback(*listed == 1),
+            (4, [level]) => What::Level(*level),
+            (5, name) => What::Name(std::str::from_utf8(name).map_err(|_| bad)?.to_owned()),
+            _ => return Err(bad),
+        };
+        Ok(Self { at, own, what })
+    }
+}

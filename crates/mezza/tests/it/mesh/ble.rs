@@ -1,0 +1,153 @@
+//! Nodes on Bluetooth LE alone: each has a virtual controller of Bumble (`bumble.txt`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::node::{MeshNode, until};
+
+/// How long its controllers may take to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A Python that has Bumble: the one that `cargo xtask test` names, or that of the system.
+fn python() -> Option<PathBuf> {
+    let named = std::env::var_os("MEZZA_TEST_PYTHON").map_or("python3".into(), PathBuf::from);
+    let run = Command::new(&named).args(["-c", "import bumble.controller"]).output();
+    run.is_ok_and(|output| output.status.success()).then_some(named)
+}
+
+/// Virtual controllers, each behind a port.
+struct Controllers {
+    child: Child,
+    ports: Vec<u16>,
+    lines: Receiver<Value>,
+}
+
+impl Controllers {
+    /// `None`, with the reason, where there is no Bumble.
+    fn start(mode: &str, count: usize) -> Option<Self> {
+        let Some(python) = python() else {
+            println!(
+                "SKIPPED mesh over Bluetooth: no Python with Bumble; cargo xtask test installs it"
+            );
+            return None;
+        };
+        let free = (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let free: Vec<_> = free.collect();
+        let ports: Vec<u16> = free.iter().map(|held| held.local_addr().unwrap().port()).collect();
+        drop(free);
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/mesh/virtual_controllers.py");
+        let mut command = Command::new(python);
+        command.arg(script).arg(mode).args(ports.iter().map(u16::to_string));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            let values = output.lines().map_while(Result::ok);
+            let mut values = values.filter_map(|line| serde_json::from_str(&line).ok());
+            values.all(|value| sender.send(value).is_ok())
+        });
+        let started: Value = lines.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(started["ready"], true);
+        Some(Self { child, ports, lines })
+    }
+
+    /// A node on one of them, and on nothing else.
+    fn node(&self, folder: &Path, at: usize) -> MeshNode {
+        let hci = format!("tcp:127.0.0.1:{}", self.ports[at]);
+        let node = MeshNode::alone(folder, &format!("n{at}"), ("good", 0));
+        node.with(&["--no-cast", "--ble", &hci])
+    }
+
+    fn next(&self) -> Value {
+        self.lines.recv_timeout(PATIENCE).unwrap()
+    }
+}
+
+impl Drop for Controllers {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The one neighbour of a node: its name and the number of its link.
+fn neighbour(node: &MeshNode) -> Option<(String, u64)> {
+    let status = node.status()?;
+    let neighbours = status["neighbours"].as_array()?;
+    let [one] = &neighbours[..] else { return None };
+    Some((one["name"].as_str()?.to_owned(), one["link"].as_u64()?))
+}
+
+/// ```text
+/// n0 ~~~ virtual controller ~~~ virtual controller ~~~ n1        no interface, no network
+///        a text of 512 bytes and one of 4,096, each way, in one contact
+/// ```
+#[test]
+fn two_processes_exchange_cells_over_ble_both_ways_in_one_contact() {
+    let Some(air) = Controllers::start("watch", 2) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut nodes = [air.node(folder.path(), 0), air.node(folder.path(), 1)];
+    nodes.iter_mut().for_each(MeshNode::start);
+    until("a contact", || nodes.iter().all(|node| neighbour(node).is_some()));
+    let contacts = nodes.each_ref().map(neighbour);
+    let cards = nodes.each_ref().map(|node| node.keygen().1);
+    let listeners = nodes.each_ref().map(MeshNode::listen);
+    for bucket in ["0", "3"] {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let text = format!("{bucket} from {from}");
+            nodes[from].reaches(&listeners[to], &cards[to], &text, &["--bucket", bucket]);
+        }
+    }
+    assert_eq!(nodes.each_ref().map(neighbour), contacts, "all of it was one contact");
+    // A controller that is gone ends the contact, and one that comes back begins another.
+    nodes[1].kill();
+    until("the contact ends", || neighbour(&nodes[0]).is_none());
+    nodes[1].start();
+    until("another contact", || nodes.iter().all(|node| neighbour(node).is_some()));
+    assert_ne!(neighbour(&nodes[0]), contacts[0]);
+}
+
+/// What goes on the air under one name comes from one address, and neither is ever there with another one.
+#[test]
+fn mesh_31_name_and_address_change_together() {
+    let Some(air) = Controllers::start("watch", 1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = air.node(folder.path(), 0).set("MEZZA_TEST_MESH_NAME_S", "6");
+    node.start();
+    let (mut names, mut addresses) = (BTreeMap::new(), BTreeMap::new());
+    let mut rest = BTreeSet::new();
+    let end = Instant::now() + 2 * PATIENCE;
+    while names.len() < 3 {
+        assert!(Instant::now() < end, "{names:?}");
+        let shown = air.next();
+        let (address, data) = (shown["address"].as_str().unwrap(), shown["data"].as_str().unwrap());
+        let (name, address) = (data[8..20].to_owned(), address.to_owned());
+        rest.insert((data[..8].to_owned(), data[20..].to_owned()));
+        let before = names.insert(name.clone(), address.clone());
+        assert!(before.is_none_or(|before| before == address), "{names:?}");
+        let before = addresses.insert(address, name.clone());
+        assert!(before.is_none_or(|before| before == name), "{addresses:?}");
+    }
+    assert_eq!(rest.len(), 1, "network and channel are the same for all devices");
+}
+
+/// A host of another make, Bumble's own, takes our channel: what comes first is a beacon, and a beacon that it
+/// sends back makes it a neighbour.
+#[test]
+fn a_host_of_another_make_is_a_neighbour() {
+    let Some(air) = Controllers::start("peer", 1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = air.node(folder.path(), 0);
+    node.start();
+    assert_eq!(air.next()["connected"], true);
+    let first = air.next()["sdu"].as_str().unwrap().to_owned();
+    assert!(first.starts_with("01") && first.len() == 2 * 24, "a beacon is first: {first}");
+    until("it is a neighbour", || neighbour(&node).is_some_and(|(name, _)| name == "ffffffffffff"));
+}
