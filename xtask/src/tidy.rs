@@ -5,6 +5,7 @@
 //! | [`floors`] | an edge that points up or sideways, an unknown crate, more than thirteen |
 //! | [`device`] | functions of the messenger's device outside of its one short file |
 //! | [`layers`] | an import against the order of the modules of a crate |
+//! | [`json`] | a path that is handed to `json!` as it is |
 //! | [`names`] | a public type name that stands in several crates |
 //! | [`words`] | the world below floor 3, `unsafe`, leftovers, forbidden names, a machine's own paths |
 //! | [`shape`] | files above 600 lines, `mod.rs`, crates without the common lints |
@@ -17,6 +18,7 @@ mod citations;
 mod classes;
 mod device;
 mod floors;
+mod json;
 mod layers;
 mod names;
 mod rules;
@@ -64,6 +66,7 @@ pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     let mut all = floors::check(&tree);
     all.extend(device::check(&tree));
     all.extend(layers::check(&tree));
+    all.extend(json::check(&tree));
     all.extend(names::check(&tree));
     all.extend(words::check(&tree));
     all.extend(shape::check(&tree));

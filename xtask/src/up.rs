@@ -15,6 +15,8 @@ use std::time::Instant;
 struct Wishes {
     json: bool,
     no_web: bool,
+    /// Only take the demonstration away.
+    remove: bool,
     /// Arguments for the program.
     passed_on: Vec<String>,
 }
@@ -24,26 +26,30 @@ pub fn up(root: &Path, args: &[String]) -> Result<(), String> {
     let wishes = Wishes::parse(args)?;
     let target = machine::target(root);
     let logs = Logs::new(&target)?;
-    doctor(&wishes)?;
-    web(root, &logs, &wishes)?;
+    if !wishes.remove {
+        doctor(&wishes)?;
+        web(root, &logs, &wishes)?;
+    }
     program(root, &wishes)?;
     let mut program = Command::new(target.join("release/mezza"));
-    let failed = program.current_dir(root).args(["up", "--demo"]).args(&wishes.passed_on).exec();
+    program.current_dir(root).arg("up").args((!wishes.remove).then_some("--demo"));
+    let failed = program.args(&wishes.passed_on).exec();
     Err(format!("{}: {failed}; run `cargo build --release -p mezza`", target.display()))
 }
 
 impl Wishes {
     fn parse(args: &[String]) -> Result<Self, String> {
-        let mut wishes = Self { json: false, no_web: false, passed_on: Vec::new() };
+        let mut wishes = Self { json: false, no_web: false, remove: false, passed_on: Vec::new() };
         let mut home = vec!["--home".to_owned(), "./var".to_owned()];
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
             match arg.split('=').next().unwrap_or_default() {
                 "--json" => wishes.json = true,
                 "--no-web" => wishes.no_web = true,
+                "--remove" => wishes.remove = true,
                 "--check" | "--home" | "--port" => {}
                 _ => {
-                    let known = "--check, --json, --home DIR, --port N, --no-web";
+                    let known = "--check, --json, --home DIR, --port N, --no-web, --remove";
                     return Err(format!("up knows no `{arg}`; there are {known}"));
                 }
             }
@@ -138,6 +144,9 @@ mod tests {
         assert!(all.json && all.no_web);
         let expected = ["--home", "x", "--check", "--json", "--port", "7200", "--no-web"];
         assert_eq!(all.passed_on, expected);
+        let removal = wishes("--remove").expect("known");
+        assert!(removal.remove);
+        assert_eq!(removal.passed_on, ["--home", "./var", "--remove"]);
         assert_eq!(wishes("--home=y").expect("known").passed_on, ["--home=y"]);
     }
 

@@ -53,6 +53,18 @@ impl Contact {
         self.petname.as_deref().unwrap_or_else(|| self.card.name())
     }
 
+    /// Takes a newer card. The name under which the person knows this contact stays: whoever calls
+    /// themselves like somebody else is not shown as them.
+    fn take_card(&mut self, card: Card) {
+        let known = self.card.name();
+        let is_accepted = self.phase != ContactPhase::Request && !known.is_empty();
+        if self.petname.is_none() && is_accepted && known != card.name() {
+            self.petname = Some(known.into());
+        }
+        self.card = card;
+        self.trouble = None;
+    }
+
     /// How far things are.
     pub fn state(&self) -> ContactState {
         match self.phase {
@@ -217,8 +229,7 @@ impl Contacts {
     pub fn replace_card(&mut self, id: ContactId, card: Card, step: &mut Step) {
         self.change(id, step, |contact| {
             let same = card.serial() == contact.card.serial();
-            contact.card = if same { card.with_parts_of(&contact.card) } else { card };
-            contact.trouble = None;
+            contact.take_card(if same { card.with_parts_of(&contact.card) } else { card });
         });
     }
 
@@ -232,8 +243,7 @@ impl Contacts {
             return true;
         }
         if card.serial() > contact.card.serial() {
-            contact.card = card;
-            contact.trouble = None;
+            contact.take_card(card);
             step.show(Event::Contact(id));
         } else if card.same_head(&contact.card) {
             contact.card = card.with_parts_of(&contact.card);

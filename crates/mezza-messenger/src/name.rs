@@ -7,6 +7,10 @@
 //! 16 and 17 agree; they stand here and in the specification as a table, so that two versions of
 //! the program never differ. A later Unicode changes them only with a new version of the card.
 
+use alloc::string::String;
+
+use unicode_normalization::UnicodeNormalization;
+
 /// Most bytes of a name in UTF-8.
 pub const NAME_BYTES_MAX: usize = 24;
 
@@ -43,12 +47,22 @@ const FORBIDDEN: [(u32, u32); 23] = [
     (0xE_0020, 0xE_007F),
 ];
 
-/// Whether a person may take one name for the other: case and spaces around them do not count. Who
-/// has no name is shown by key, and looks like nobody.
-pub(crate) fn looks_like(one: &str, other: &str) -> bool {
-    let (one, other) = (one.trim(), other.trim());
-    let fold = |c: char| c.to_lowercase();
-    !one.is_empty() && one.chars().flat_map(fold).eq(other.chars().flat_map(fold))
+/// A name as it is compared: without case and without spaces around it, in normalization form C
+/// (UAX 15), so that letters with accents are equal however a keyboard makes them.
+pub fn folded(name: &str) -> String {
+    name.trim().nfc().flat_map(char::to_lowercase).nfc().collect()
+}
+
+/// Whether a person may take one name for the other. Who has no name is shown by key, and looks like
+/// nobody.
+pub fn looks_like(one: &str, other: &str) -> bool {
+    let one = folded(one);
+    !one.is_empty() && one == folded(other)
+}
+
+/// Whether a name looks like the number of a contact, `#2`. No name that a person gives is one.
+pub(crate) fn looks_like_number(name: &str) -> bool {
+    name.trim_start().starts_with('#')
 }
 
 /// Whether a card may carry `name`: at most [`NAME_BYTES_MAX`] bytes, no forbidden character.
@@ -115,6 +129,18 @@ mod tests {
         }
         for name in unclean {
             assert!(!is_clean(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_compared_in_one_form() {
+        for (one, other) in
+            [("Zoë", "zoe\u{308}"), (" BOB", "bob "), ("Ångström", "\u{212b}ngstro\u{308}m")]
+        {
+            assert!(looks_like(one, other), "{one:?} {other:?}");
+        }
+        for (one, other) in [("bob", "bobby"), ("", " "), ("Zoë", "Zoe")] {
+            assert!(!looks_like(one, other), "{one:?} {other:?}");
         }
     }
 

@@ -98,7 +98,7 @@ impl UriError {
 /// Decodes an address. Spaces and line breaks are ignored, wherever they stand.
 pub fn decode(text: &str) -> Result<Uri, UriError> {
     let mut compact = String::new();
-    for c in text.chars().filter(|c| !c.is_ascii_whitespace()) {
+    for c in text.chars().filter(|c| !is_between(*c)) {
         // The kind is short; whatever it is, no address is longer than this.
         if compact.len() > SCHEME.len() + LETTERS_MAX + 16 {
             return Err(UriError::TooLong);
@@ -116,6 +116,11 @@ pub fn decode(text: &str) -> Result<Uri, UriError> {
         BLOCK => Ok(Uri::Block(payload(BLOCK, letters)?)),
         _ => Err(UriError::Kind),
     }
+}
+
+/// What copying an address puts between its letters: spaces of every kind, and marks without width.
+fn is_between(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
 }
 
 /// The address of a card; `upper`: in upper case, for a QR code.

@@ -1,4 +1,5 @@
-//! `mezza up`: starts what a home holds; an empty one becomes the demonstration world.
+//! `mezza up`: starts what a home holds; where there is no identity, the demonstration, which has a
+//! home of its own unless one is named (NODE-6).
 //!
 //! ```text
 //! relay  <--TLS-- you  (alice, vault/, passphrase demo)      one process, many parties,
@@ -11,6 +12,7 @@
 
 mod check;
 mod echo;
+mod remove;
 mod screen;
 
 use std::collections::BTreeMap;
@@ -25,7 +27,7 @@ use mezza_messenger::{CarrierId, MixnetInput};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::api::json::{CardFormJson, CardText, ContactJson};
+use crate::api::json::{CardFormJson, CardText, ContactJson, NodeStateJson};
 use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault, words};
 use crate::carriers::Dialer;
@@ -60,26 +62,53 @@ const STOP: Duration = Duration::from_millis(1_500);
 /// # Errors
 /// Whatever keeps a party from starting.
 pub(crate) fn up(context: &CliContext, args: &UpArgs) -> Result<Exit, Fault> {
+    if args.remove {
+        return remove::remove(context);
+    }
+    let context = &CliContext { home: home_of(context, args)?, ..*context };
+    if args.serve.key.passphrase_file.is_some() && !is_own(&context.home) {
+        let text = "the demonstration has a passphrase of its own";
+        let next = "leave `--passphrase-file` out, or make an identity with `mezza init` first";
+        return Err(Fault::new(Exit::Usage, text, next));
+    }
     let settings = serve::settings(context, &serve::flags(&args.serve))?;
     serve::block_on(serve::two_threads(), run(context, args, &settings))
 }
 
+/// The home that is named, else the person's where it holds an identity, else the demonstration's.
+fn home_of(context: &CliContext, args: &UpArgs) -> Result<Home, Fault> {
+    let is_inhabited = Vault::exists(&context.home.vault());
+    if context.home_is_named || (is_inhabited && !args.demo) {
+        return Ok(context.home.clone());
+    }
+    Home::of_demonstration()
+}
+
+/// Whether a home holds the identity of a person.
+fn is_own(home: &Home) -> bool {
+    Vault::exists(&home.vault()) && !home.is_demonstration()
+}
+
+/// The lock of a home; who holds it is stopped by a command that names the home.
+fn lock(home: &Home) -> Result<Lock, Fault> {
+    served::lock(home).map_err(|fault| match fault.code {
+        Exit::Busy => {
+            Fault { next: format!("stop it with `{}`", home.command("node stop")), ..fault }
+        }
+        _ => fault,
+    })
+}
+
 async fn run(context: &CliContext, args: &UpArgs, settings: &Settings) -> Result<Exit, Fault> {
     context.home.make()?;
-    let lock = served::lock(&context.home)?;
-    let demo = context.home.root().join(ECHO).exists();
-    if Vault::exists(&context.home.vault()) && !demo {
+    let lock = lock(&context.home)?;
+    if is_own(&context.home) {
         if args.demo {
             let text = "this home holds an identity already";
             let next = "choose another folder for the demonstration with `--home DIR`";
             return Err(Fault::new(Exit::CannotWrite, text, next));
         }
         return own(context, args, settings, lock).await;
-    }
-    if args.serve.key.passphrase_file.is_some() {
-        let text = "the demonstration has a passphrase of its own";
-        let next = "leave `--passphrase-file` out, or make an identity with `mezza init` first";
-        return Err(Fault::new(Exit::Usage, text, next));
     }
     demonstrate(context, args, settings, lock).await
 }
@@ -92,8 +121,8 @@ async fn demonstrate(
     lock: Lock,
 ) -> Result<Exit, Fault> {
     let screen = Screen::new(context, args);
-    // Echo's folder marks a demonstration: it comes before anything that looks like a person's.
-    let echo_home = Home::find(Some(&context.home.root().join(ECHO)))?;
+    context.home.mark_as_demonstration()?;
+    let echo_home = context.home.echo();
     echo_home.make()?;
     let relay = DemoRelay::start(context, settings, true).await?;
     screen.relay(&relay, context);
@@ -121,13 +150,16 @@ async fn demonstrate(
     done
 }
 
-/// The check, and then nothing but waiting.
+/// The address of the page, then the check, and then nothing but waiting (NODE-4).
 async fn prove(
     screen: &Screen<'_>,
     served: &ServedNode,
     contact: &ContactJson,
     args: &UpArgs,
 ) -> Result<Exit, Fault> {
+    if !args.check {
+        screen.open(served);
+    }
     let mut proven = false;
     for carrier in [CarrierId::RELAY, CarrierId::MIXNET] {
         let proof = check::exchange(&served.node, contact, carrier).await;
@@ -137,10 +169,11 @@ async fn prove(
             break;
         }
     }
-    if !proven || args.check {
+    // Whoever locks the vault meanwhile is no failure of the demonstration.
+    let is_locked = served.node.ask(|shell| Ok(shell.state())).await? == NodeStateJson::Locked;
+    if (!proven && !is_locked) || args.check {
         return Ok(if proven { Exit::Done } else { Exit::No });
     }
-    screen.open(served);
     std::future::pending().await
 }
 
@@ -211,7 +244,7 @@ fn options_of(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -
 async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Result<(), Fault> {
     let entry = relay.entry.clone();
     let woken = node.ask(move |shell| match shell.state() {
-        crate::api::json::NodeStateJson::Empty => shell.create(name, PASSPHRASE, &[entry]),
+        NodeStateJson::Empty => shell.create(name, PASSPHRASE, &[entry]),
         _ => shell.unlock(PASSPHRASE),
     });
     Ok(woken.await?)

@@ -32,6 +32,7 @@ pub(crate) mod log_file;
 pub(crate) mod record;
 pub(crate) mod rows;
 pub(crate) mod tree_folder;
+pub(crate) mod typed;
 pub(crate) mod witness;
 
 use std::cmp::Ordering;

@@ -58,6 +58,8 @@ export class Program {
       if (ended !== null) throw new Error(`${this.binary} ended with ${ended}:\n${this.said.join('\n')}`);
       return /http:\/\/127\.0\.0\.1:\d+\/#t=[0-9a-f]+/.exec(this.said.join('\n'))?.[0];
     }, START_MS);
+    // `up` gives the address before its check, which changes the conversation with echo for a moment.
+    if (args[0] === 'up') await until('the check', () => this.said.filter((line) => line.includes('"check"')).length === 2, START_MS);
     this.origin = new URL(address).origin;
     const { bearer } = await this.ask('POST', '/v1/session', { ticket: address.split('#t=')[1] });
     this.bearer = bearer;

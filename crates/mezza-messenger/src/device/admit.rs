@@ -11,6 +11,7 @@ use crate::carriers::Port;
 use crate::contacts::ContactPhase;
 use crate::error::DeviceError;
 use crate::io::{Command, ContactId, NoteId};
+use crate::name;
 use crate::outbox::OUTBOX_MAX;
 use crate::policy::{Policy, is_timer_step};
 
@@ -95,6 +96,7 @@ pub(crate) fn command<P: Port>(
             Ok(Admitted::Add { to, card, petname, in_person })
         }
         Command::Publish { name, relays } => {
+            own_name(&name)?;
             let (card, plan) = publish(parts, &name, &relays, now, rng)?;
             Ok(Admitted::Publish { card, plan })
         }
@@ -167,9 +169,18 @@ fn policy<P: Port>(parts: &Parts<P>, id: ContactId, policy: &Policy) -> Result<(
 }
 
 fn petname(name: Option<&str>) -> Result<(), DeviceError> {
-    let fits =
-        |name: &str| (1..=PETNAME_BYTES_MAX).contains(&name.len()) && crate::name::is_clean(name);
+    let fits = |name: &str| {
+        (1..=PETNAME_BYTES_MAX).contains(&name.len())
+            && !name.trim().is_empty()
+            && name::is_clean(name)
+            && !name::looks_like_number(name)
+    };
     if name.is_none_or(fits) { Ok(()) } else { Err(DeviceError::BadName) }
+}
+
+/// Whether we may show this name to others as our own.
+pub(super) fn own_name(name: &str) -> Result<(), DeviceError> {
+    if name::looks_like_number(name) { Err(DeviceError::BadName) } else { Ok(()) }
 }
 
 /// To whom a card belongs that the person has scanned or pasted.

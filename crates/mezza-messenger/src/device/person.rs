@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::admit::{Admitted, Whom, card_refused, is_inviter, publish};
+use super::admit::{Admitted, Whom, card_refused, is_inviter, own_name, publish};
 use super::{Parts, arrive, leave};
 use crate::card::{Card, RelayEntry};
 use crate::carriers::Port;
@@ -24,6 +24,7 @@ pub(super) fn create<P: Port>(
     relays: &[RelayEntry],
     at: &mut At<'_>,
 ) -> Result<Parts<P>, DeviceError> {
+    own_name(name)?;
     let plan = carriers.plan(relays, at.now, at.rng)?;
     let card_parts = carriers.card_parts(&plan, at.now);
     let profile = Profile::create::<P::Backend>(name, card_parts, at.now, at.rng);

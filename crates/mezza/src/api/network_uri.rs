@@ -21,6 +21,7 @@ impl FromStr for NetworkUri {
     type Err = Fault;
 
     fn from_str(text: &str) -> Result<Self, Fault> {
+        let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
         let parts = text.strip_prefix("mezza-net:1:").and_then(|rest| rest.split_once('@'));
         let sound = parts.and_then(|(hash, address)| {
             let genesis = HEXLOWER.decode(hash.as_bytes()).ok()?.try_into().ok()?;
@@ -50,6 +51,7 @@ mod tests {
         let uri = NetworkUri { genesis: [0xab; 32], address: "[::1]:7000".into() };
         assert_eq!(uri.to_string().parse(), Ok(uri.clone()));
         let text = uri.to_string();
+        assert_eq!(format!("\u{feff}{text} \r\n").parse(), Ok(uri.clone()));
         for wrong in
             [&text[1..], &text.replace("ab", "AB"), &text.replace(":1:", ":2:"), "", &text[..80]]
         {

@@ -186,7 +186,7 @@ impl From<DeviceError> for Refused {
             DeviceError::BadName => refused(
                 "bad_name",
                 Exit::Usage,
-                "this name is empty, too long or has unprintable characters",
+                "this name is empty, too long, begins with # or has unprintable characters",
                 "use 1 to 24 bytes of ordinary letters",
             ),
             DeviceError::TooManyRelays => {

@@ -42,7 +42,14 @@ pub(crate) struct EntryConnection<E> {
 impl<E: From<ConnectionReport> + Send + 'static> EntryConnection<E> {
     /// No connection yet. Its reports bear `serial`.
     pub(crate) fn new(serial: u64, jobs: mpsc::Sender<E>) -> Self {
-        Self { jobs, serial, pace: Arc::new(Pace::new()), outbox: None, keeper: None, trouble: None }
+        Self {
+            jobs,
+            serial,
+            pace: Arc::new(Pace::new()),
+            outbox: None,
+            keeper: None,
+            trouble: None,
+        }
     }
 
     /// The serial number of its reports.

@@ -1,8 +1,9 @@
-//! The first exchange: a note to echo over each carrier that is up, and its answer.
+//! The first exchange: a note to echo over each carrier that is up, and its answer. Both go from the
+//! thread afterwards: they are no conversation of the person.
 
 use std::time::{Duration, Instant};
 
-use mezza_messenger::{CarrierId, ContactId};
+use mezza_messenger::{CarrierId, Command, ContactId, NoteId};
 use rand_core::Rng as _;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -10,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::echo;
 use crate::api::json::{ContactJson, EventJson, NoteStateJson};
-use crate::api::views::contact_id;
+use crate::api::views::{contact_id, note_id};
 use crate::api::{Exit, Fault, Refused};
 use crate::node::NodeHandle;
 use crate::process::rng::OsRng;
@@ -50,8 +51,8 @@ pub(super) async fn until_reachable(node: &NodeHandle) -> Result<(), Fault> {
     })
 }
 
-/// Sends a note by a carrier and waits until it is delivered and answered; the conversation goes by
-/// the relay afterwards.
+/// Sends a note by a carrier and waits until it is delivered and answered. Afterwards the thread and the
+/// carriers of the conversation are as they were, unless the person chose others meanwhile.
 ///
 /// # Errors
 /// If the carrier does not come up, or the time is over.
@@ -71,20 +72,54 @@ pub(super) async fn exchange(
         ));
     }
     let began = Instant::now();
-    by(node, id, carrier).await?;
+    let before = by(node, id, carrier).await?;
     let patience = if carrier == CarrierId::MIXNET { PATIENCE_OF_ROUNDS } else { PATIENCE };
     let done = timeout(patience, talk(node, id, &mut live)).await;
-    by(node, id, CarrierId::RELAY).await?;
-    let carrier = done.map_err(|_| {
+    restore(node, id, carrier, before).await?;
+    let done = done.map_err(|_| {
         let text = format!("no answer within {} s", patience.as_secs());
         Fault::new(Exit::No, text, "look at `mezza log echo` and `mezza doctor`")
-    })?;
-    Ok(CheckResult { carrier: carrier?, ms: began.elapsed().as_millis() })
+    })??;
+    let result = CheckResult { carrier: done.carrier, ms: began.elapsed().as_millis() };
+    for note in done.notes {
+        node.ask(move |shell| shell.command(Command::Forget { note })).await?;
+    }
+    Ok(result)
 }
 
-/// Has a conversation go by this carrier alone.
-async fn by(node: &NodeHandle, id: ContactId, carrier: CarrierId) -> Result<(), Refused> {
-    node.ask(move |shell| shell.go_by(id, carrier)).await
+/// Has a conversation go by this carrier alone; those by which it went.
+async fn by(
+    node: &NodeHandle,
+    id: ContactId,
+    carrier: CarrierId,
+) -> Result<Vec<CarrierId>, Refused> {
+    node.ask(move |shell| {
+        let before = shell.carriers_of(id)?;
+        shell.go_by(id, &[carrier])?;
+        Ok(before)
+    })
+    .await
+}
+
+/// Has a conversation go as before, if it still goes as the check wanted it.
+async fn restore(
+    node: &NodeHandle,
+    id: ContactId,
+    checked: CarrierId,
+    before: Vec<CarrierId>,
+) -> Result<(), Refused> {
+    node.ask(
+        move |shell| {
+            if shell.carriers_of(id)? == [checked] { shell.go_by(id, &before) } else { Ok(()) }
+        },
+    )
+    .await
+}
+
+/// An exchange that was made.
+struct Exchanged {
+    carrier: String,
+    notes: [NoteId; 2],
 }
 
 async fn until_up(node: &NodeHandle, carrier: CarrierId, live: &mut Receiver<EventJson>) {
@@ -99,7 +134,7 @@ async fn talk(
     node: &NodeHandle,
     id: ContactId,
     live: &mut Receiver<EventJson>,
-) -> Result<String, Refused> {
+) -> Result<Exchanged, Refused> {
     let mut client = [0; 16];
     OsRng.fill_bytes(&mut client);
     let sent = node.ask(move |shell| shell.send(id, client, TEXT.into())).await?;
@@ -110,10 +145,11 @@ async fn talk(
         if note.id == sent.id {
             delivered |= matches!(note.state, NoteStateJson::Delivered | NoteStateJson::Read);
         } else if note.incoming && note.text.as_deref().is_some_and(echo::is_answer_to(TEXT)) {
-            answer = note.carrier;
+            answer = note.carrier.zip(Some(note_id(&note.id)?));
         }
     }
-    answer.ok_or_else(Refused::stopping)
+    let (carrier, answer) = answer.ok_or_else(Refused::stopping)?;
+    Ok(Exchanged { carrier, notes: [note_id(&sent.id)?, answer] })
 }
 
 /// The next event. One that lagged has only missed some: states are asked for again.

@@ -80,7 +80,7 @@ fn settle(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
         if let Some(text) = answer_of(&note) {
             let number = note_id(&note.id)?.0.to_be_bytes();
             if let Some(carrier) = carrier_of(&note) {
-                shell.go_by(contact, carrier)?;
+                shell.go_by(contact, &[carrier])?;
             }
             shell.send(contact, labelled_hash("mezza/echo", &[&number]), text)?;
         }

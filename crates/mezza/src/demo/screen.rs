@@ -5,8 +5,8 @@ use serde_json::json;
 use super::check::CheckResult;
 use super::{DemoRelay, ECHO, PERSON};
 use crate::api::Fault;
-use crate::faces::cli::CliContext;
 use crate::faces::cli::args::UpArgs;
+use crate::faces::cli::{CliContext, show};
 use crate::faces::served::ServedNode;
 use crate::servers::mixnet::demo;
 
@@ -40,7 +40,7 @@ impl<'a> Screen<'a> {
         let vault = context.home.vault();
         let text =
             format!("you      {PERSON:<16} vault {} (demo passphrase: demo)", vault.display());
-        self.put(&json!({ "event": "you", "name": PERSON, "vault": vault }), &text);
+        self.put(&json!({ "event": "you", "name": PERSON, "vault": show::path(&vault) }), &text);
     }
 
     /// An identity of its own is served.
@@ -48,7 +48,10 @@ impl<'a> Screen<'a> {
         let vault = context.home.vault();
         let state = if unlocked { "unlocked" } else { "locked, unlock it on the page" };
         let text = format!("you      vault {} ({state})", vault.display());
-        self.put(&json!({ "event": "you", "vault": vault, "unlocked": unlocked }), &text);
+        self.put(
+            &json!({ "event": "you", "vault": show::path(&vault), "unlocked": unlocked }),
+            &text,
+        );
     }
 
     /// Echo is awake.
@@ -94,9 +97,10 @@ impl<'a> Screen<'a> {
         let file = self.context.home.run().join("url");
         if !self.no_web {
             let text = format!(
-                "open     {}\n         (also in {}; works once, `mezza url` for another)",
+                "open     {}\n         (also in {}; works once, `{}` for another)",
                 served.url,
-                file.display()
+                file.display(),
+                self.context.home.command("url")
             );
             self.put(&json!({ "event": "open", "url": served.url, "port": served.port }), &text);
         }

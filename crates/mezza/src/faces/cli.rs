@@ -14,11 +14,13 @@ pub(crate) mod mesh;
 pub(crate) mod mixnet;
 pub(crate) mod people;
 pub(crate) mod person;
+pub(crate) mod purge;
 pub(crate) mod ratchet;
 pub(crate) mod relay;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod talk;
+pub(crate) mod whom;
 
 use std::process::ExitCode;
 
@@ -38,9 +40,15 @@ pub(crate) type Demo = fn(&CliContext, &args::UpArgs) -> Result<Exit, Fault>;
 /// Runs the program.
 pub(crate) fn main(demo: Demo) -> ExitCode {
     memory::keep();
-    let cli = Cli::parse();
-    let json = cli.json;
-    match run(cli, demo) {
+    let (done, json) = match Cli::try_parse() {
+        Ok(cli) => {
+            let json = cli.json;
+            (run(cli, demo), json)
+        }
+        Err(said) => (Ok(explain(&said)), false),
+    };
+    // An answer that got lost on its way is no answer.
+    match done.and_then(|exit| show::lost().map_or(Ok(exit), Err)) {
         Ok(exit) => exit.into(),
         Err(fault) => {
             show::fault(&fault, json);
@@ -49,10 +57,22 @@ pub(crate) fn main(demo: Demo) -> ExitCode {
     }
 }
 
+/// Prints the help that was asked for, or what is wrong with the words.
+fn explain(said: &clap::Error) -> Exit {
+    let printed = said.print();
+    if said.use_stderr() {
+        return Exit::Usage;
+    }
+    show::keep(printed);
+    Exit::Done
+}
+
 /// The context of a command.
 pub(crate) struct CliContext {
     /// The folder of this identity.
     pub home: Home,
+    /// Whether it was named with `--home`.
+    pub home_is_named: bool,
     /// Where answers go.
     pub out: Out,
 }
@@ -94,43 +114,60 @@ fn run(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
         }
         _ => {}
     }
-    let context = CliContext { home: Home::find(cli.home.as_deref())?, out };
-    let done = match cli.command {
-        CliCommand::Up(up) => return demo(&context, &up),
-        CliCommand::Node { what } => return serve::node(&context, &what),
-        CliCommand::Relay { what } => return relay::relay(&context, &what),
-        CliCommand::Hibe { what } => return hibe::hibe(&context, &what),
-        CliCommand::Mesh { what } => return mesh::mesh(&context, &what),
-        CliCommand::Mixnet { what } => return mixnet::mixnet(&context, &what),
-        CliCommand::Init(init) => person::init(&context, &init),
-        CliCommand::Lock => person::lock(&context),
-        CliCommand::Unlock(key) => person::unlock(&context, &key),
-        CliCommand::Url => person::url(&context),
-        CliCommand::Card(card) => person::card(&context, &card),
-        CliCommand::Ratchet { what } => return ratchet::ratchet(&context, &what),
-        CliCommand::Doctor => return Ok(person::doctor(&context)),
-        CliCommand::Cpu(asked) => return Ok(cpu::cpu(&context, &asked)),
-        CliCommand::Config { what } => person::config(&context, &what),
-        CliCommand::Add(add) => people::add(&context, &add),
-        CliCommand::Contacts { name } => people::contacts(&context, name.as_deref()),
-        CliCommand::Requests { what } => people::requests(&context, what.as_ref()),
-        CliCommand::Verify { name, matches } => people::verify(&context, &name, matches),
-        CliCommand::Set(set) => people::set(&context, &set),
-        CliCommand::Send(send) => return talk::send(&context, &send),
-        CliCommand::Log { name, n, follow } => talk::log(&context, &name, n, follow),
-        CliCommand::Outbox { what } => talk::outbox(&context, what.as_ref()),
-        CliCommand::Carriers => talk::carriers(&context),
-        CliCommand::Completions { .. }
-        | CliCommand::Link { .. }
-        | CliCommand::Man { .. }
-        | CliCommand::Lab { .. }
-        | CliCommand::Openapi => Ok(()),
+    let home = Home::find(cli.home.as_deref())?;
+    let context = CliContext { home, home_is_named: cli.home.is_some(), out };
+    let name = cli.command.contact().map(str::to_owned);
+    match name {
+        Some(name) => about(&context, &cli.command).map_err(|fault| show::naming(fault, &name)),
+        None => on(&context, cli.command, demo),
+    }
+}
+
+/// The commands about one contact, whom they name.
+fn about(context: &CliContext, command: &CliCommand) -> Result<Exit, Fault> {
+    let done = match command {
+        CliCommand::Contacts(asked) => people::contacts(context, asked),
+        CliCommand::Verify { name, matches } => people::verify(context, name, *matches),
+        CliCommand::Set(set) => people::set(context, set),
+        CliCommand::Send(send) => return talk::send(context, send),
+        CliCommand::Log(log) => talk::log(context, log),
+        _ => Err(Fault::bug("a command names a contact and is not about one")),
+    };
+    done.map(|()| Exit::Done)
+}
+
+/// All other commands on a home.
+fn on(context: &CliContext, command: CliCommand, demo: Demo) -> Result<Exit, Fault> {
+    let done = match command {
+        CliCommand::Up(up) => return demo(context, &up),
+        CliCommand::Node { what } => return serve::node(context, &what),
+        CliCommand::Relay { what } => return relay::relay(context, &what),
+        CliCommand::Hibe { what } => return hibe::hibe(context, &what),
+        CliCommand::Mesh { what } => return mesh::mesh(context, &what),
+        CliCommand::Mixnet { what } => return mixnet::mixnet(context, &what),
+        CliCommand::Ratchet { what } => return ratchet::ratchet(context, &what),
+        CliCommand::Doctor => return Ok(person::doctor(context)),
+        CliCommand::Cpu(asked) => return Ok(cpu::cpu(context, &asked)),
+        CliCommand::Init(init) => person::init(context, &init),
+        CliCommand::Purge(asked) => purge::purge(context, &asked),
+        CliCommand::Lock => person::lock(context),
+        CliCommand::Unlock(key) => person::unlock(context, &key),
+        CliCommand::Url => person::url(context),
+        CliCommand::Card(card) => person::card(context, &card),
+        CliCommand::Config { what } => person::config(context, &what),
+        CliCommand::Add(add) => people::add(context, &add),
+        CliCommand::Requests { what } => people::requests(context, what.as_ref()),
+        CliCommand::Outbox { what } => talk::outbox(context, what.as_ref()),
+        CliCommand::Carriers => talk::carriers(context),
+        command => about(context, &command).map(drop),
     };
     done.map(|()| Exit::Done)
 }
 
 fn completions(shell: clap_complete::Shell) -> Exit {
-    clap_complete::generate(shell, &mut Cli::command(), "mezza", &mut std::io::stdout().lock());
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "mezza", &mut script);
+    show::bytes(&script);
     Exit::Done
 }
 
@@ -141,7 +178,7 @@ fn man(dir: &std::path::Path, out: Out) -> Result<Exit, Fault> {
         let text = format!("the man pages cannot be written: {error}");
         Fault::new(Exit::CannotWrite, text, "choose another folder")
     })?;
-    let value = serde_json::json!({ "folder": dir });
+    let value = serde_json::json!({ "folder": show::path(dir) });
     out.either(&value, format!("man pages are in {}", dir.display()));
     Ok(Exit::Done)
 }

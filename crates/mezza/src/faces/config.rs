@@ -17,6 +17,7 @@ use toml::{Table, Value};
 use crate::api::{Exit, Fault};
 use crate::faces::ports;
 use crate::process::home::private;
+use crate::store::typed::without_mark;
 
 /// The prefix of environment variables.
 const PREFIX: &str = "MEZZA_";
@@ -184,7 +185,7 @@ fn variable((name, text): (OsString, OsString)) -> Option<Result<(String, String
 /// A file that cannot be changed so, or not at all.
 pub fn keep(file: &Path, settings: &[(&str, String)]) -> Result<(), Fault> {
     let mut expected = read(file)?;
-    let mut text = fs::read_to_string(file).unwrap_or_default();
+    let mut text = without_mark(&fs::read_to_string(file).unwrap_or_default()).to_owned();
     let given = settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
     for (key, value) in texts(given, &table_of(&Settings::default())?, Origin::File)? {
         text = with_line(&text, &key, &format!("{key} = {value}"));
@@ -219,6 +220,7 @@ fn read(file: &Path) -> Result<Table, Fault> {
             return Err(Fault { code: Exit::Config, ..private::cannot_read(file, &error) });
         }
     };
+    let text = without_mark(&text);
     text.parse().map_err(|error: toml::de::Error| {
         let place = error.span().map_or(0, |span| 1 + text[..span.start].matches('\n').count());
         refused(

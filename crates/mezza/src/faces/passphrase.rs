@@ -19,6 +19,7 @@ use zeroize::Zeroizing;
 use crate::api::{Exit, Fault};
 use crate::process::home::private;
 use crate::process::rng::OsRng;
+use crate::store::typed::in_one_form;
 pub(crate) use words::WORDS;
 
 /// The environment variable that names a file with the passphrase.
@@ -69,9 +70,14 @@ fn twice(
 /// vault is asked for whatever its length.
 ///
 /// # Errors
-/// 77 if it has too few characters.
+/// 77 if it has too few characters, or is no text.
 pub(crate) fn check_new(pass: &[u8]) -> Result<(), Fault> {
-    if String::from_utf8_lossy(pass).chars().count() >= PASSPHRASE_CHARS_MIN {
+    let form = in_one_form(pass);
+    let Ok(text) = std::str::from_utf8(&form) else {
+        let next = "save its file as UTF-8, or type it on a terminal";
+        return Err(denied("a new passphrase is text, and this is not UTF-8", next));
+    };
+    if text.chars().count() >= PASSPHRASE_CHARS_MIN {
         return Ok(());
     }
     let text = format!("a new passphrase has at least {PASSPHRASE_CHARS_MIN} characters");
@@ -177,6 +183,9 @@ mod tests {
             ("ééééééé", false),
             ("12345678", true),
             ("éééééééé", true),
+            // Letters count, not what a keyboard or an editor makes of them.
+            ("\u{feff}1234567", false),
+            ("e\u{301}e\u{301}e\u{301}e\u{301}", false),
         ] {
             private::replace(&file, text.as_bytes()).unwrap();
             let new = ask_new(Some(&file));

@@ -38,6 +38,7 @@ use crate::backend::kernel::kernel;
 use crate::carriers::{Adapters, ConnectionReport};
 use crate::clock::now;
 use crate::process::drive::Shell;
+use crate::process::home::Home;
 use crate::process::rng::OsRng;
 use crate::store::witness::Witness;
 use crate::store::{Argon2Params, Record, Vault};
@@ -162,7 +163,7 @@ impl NodeShell {
         let (vault, mut records) =
             Vault::open(&self.options.vault, pass, now()).map_err(|fault| {
                 let denied = fault.code == Exit::Denied;
-                if denied { Refused::new("passphrase", fault) } else { fault.into() }
+                if denied { Refused::new("passphrase", self.denied(fault)) } else { fault.into() }
             })?;
         let witness = self.witness(&vault, &records);
         let restored = restore::of(witness.as_ref(), &records);
@@ -174,6 +175,19 @@ impl NodeShell {
         let mut turn = plan::drain(&mut device);
         turn.batches.extend(restored);
         self.begin(UnlockedVault { vault, device, beside, witness }, turn)
+    }
+
+    /// The refusal of a passphrase: whoever tries their own at a demonstration is told where they are.
+    fn denied(&self, fault: Fault) -> Fault {
+        let home = self.options.vault.parent().map(|home| Home::find(Some(home)));
+        match home {
+            Some(Ok(home)) if home.is_demonstration() => Fault {
+                text: "this is the demonstration, and its passphrase is `demo`".into(),
+                next: format!("for an identity of your own stop it, then say `{}`", home.removal()),
+                ..fault
+            },
+            _ => fault,
+        }
     }
 
     fn witness(&self, vault: &Vault, records: &[Record]) -> Option<Witness> {

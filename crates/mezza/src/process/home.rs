@@ -6,6 +6,8 @@
 //!   vault/                0700   sealed records (module `store`)
 //!   relay/                0700   a relay's key and store, if one runs here
 //!   run/                  0700   what a running node tells the command line: token, URL
+//!   echo/                 0700   of a demonstration alone, which it marks: the home of its echo contact
+//! ~/.local/share/mezza-demo      the home of the demonstration, unless another one is named
 //! ~/.local/state/mezza    0700   how far vaults have come (module `store::witness`)
 //! ```
 //!
@@ -16,6 +18,7 @@
 #[cfg(test)]
 pub(crate) mod failing;
 pub(crate) mod private;
+mod remove;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -24,6 +27,22 @@ use crate::api::{Exit, Fault};
 
 /// The environment variable that names the home folder.
 pub(crate) const HOME_VARIABLE: &str = "MEZZA_HOME";
+/// The folder in which a home has its identity.
+const VAULT: &str = "vault";
+/// The folder of a relay.
+const RELAY: &str = "relay";
+/// The folder of a running node.
+const RUN: &str = "run";
+/// The folder that marks a demonstration.
+const ECHO: &str = "echo";
+/// The folder of the mesh.
+const MESH: &str = "mesh";
+/// The settings.
+const CONFIG: &str = "config.toml";
+/// The folder for what must not be put back, where the user has no place for it.
+const STATE: &str = "state";
+/// The folder of a demonstration's mixnet.
+const MIXNET: &str = "mixnet";
 
 /// Where the files of this person are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,30 +61,14 @@ impl Home {
         variable: impl Fn(&str) -> Option<PathBuf>,
     ) -> Result<Self, Fault> {
         let chosen = flag.map(Path::to_path_buf).or_else(|| variable(HOME_VARIABLE));
-        // A relative XDG_DATA_HOME is to be ignored, says its specification.
-        let data = || variable("XDG_DATA_HOME").filter(|path| path.is_absolute());
-        let usual = || variable("HOME").map(|home| home.join(".local/share"));
-        chosen.or_else(|| Some(data().or_else(usual)?.join("mezza"))).map(Self).ok_or_else(|| {
-            Fault::new(
-                Exit::Config,
-                "there is no home folder: HOME is not set",
-                "name one with `--home DIR` or MEZZA_HOME",
-            )
-        })
+        chosen.map_or_else(|| usual("mezza", variable), Ok).map(Self)
     }
 
-    /// A command of this program for this home, to be pasted into a shell: the home is named unless it is
-    /// the one that is taken without a flag or variable.
-    pub(crate) fn command(&self, rest: &str) -> String {
-        let variable = |name: &str| (name != HOME_VARIABLE).then(|| env::var_os(name)).flatten();
-        let usual = Self::among(None, |name| {
-            variable(name).filter(|value| !value.is_empty()).map(PathBuf::from)
-        });
-        if usual.is_ok_and(|usual| usual == *self) {
-            return format!("mezza {rest}");
-        }
-        let path = std::path::absolute(self.root()).unwrap_or_else(|_| self.0.clone());
-        format!("mezza --home {} {rest}", in_shell(&path.to_string_lossy()))
+    /// The home of the demonstration where none is named: a folder beside the usual home, so that a
+    /// demonstration never takes a person's place (NODE-6).
+    pub fn of_demonstration() -> Result<Self, Fault> {
+        usual("mezza-demo", |name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from))
+            .map(Self)
     }
 
     /// Makes the folders that are missing and checks those that are there.
@@ -92,17 +95,17 @@ impl Home {
 
     /// The settings.
     pub fn config(&self) -> PathBuf {
-        self.0.join("config.toml")
+        self.0.join(CONFIG)
     }
 
     /// The vault's folder.
     pub fn vault(&self) -> PathBuf {
-        self.0.join("vault")
+        self.0.join(VAULT)
     }
 
     /// The relay's folder.
     pub fn relay(&self) -> PathBuf {
-        self.0.join("relay")
+        self.0.join(RELAY)
     }
 
     /// The folder for what must not be put back with a copy of this home: `mezza` in the user's
@@ -115,23 +118,74 @@ impl Home {
     pub fn state_among(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> PathBuf {
         let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
         let usual = || variable("HOME").map(|home| home.join(".local/state"));
-        state.or_else(usual).map_or_else(|| self.0.join("state"), |state| state.join("mezza"))
+        state.or_else(usual).map_or_else(|| self.0.join(STATE), |state| state.join("mezza"))
     }
 
     /// The folder of a running node.
     pub fn run(&self) -> PathBuf {
-        self.0.join("run")
+        self.0.join(RUN)
+    }
+
+    /// The folder of the mesh.
+    pub(crate) fn mesh(&self) -> PathBuf {
+        self.0.join(MESH)
+    }
+
+    /// The folder of a demonstration's mixnet.
+    pub(crate) fn mixnet(&self) -> PathBuf {
+        self.0.join(MIXNET)
+    }
+
+    /// The home of a demonstration's echo contact.
+    pub(crate) fn echo(&self) -> Self {
+        Self(self.0.join(ECHO))
+    }
+
+    /// A command on this home, to be pasted: with `--home`, unless this is the home that is found
+    /// without.
+    pub(crate) fn command(&self, words: &str) -> String {
+        if Self::find(None).is_ok_and(|found| found == *self) {
+            return format!("mezza {words}");
+        }
+        let path = std::path::absolute(&self.0).unwrap_or_else(|_| self.0.clone());
+        format!("mezza --home {} {words}", as_word(&path))
+    }
+
+    /// The command that removes the demonstration of this home.
+    pub(crate) fn removal(&self) -> String {
+        let words = "up --remove";
+        let is_its_own = Self::of_demonstration().is_ok_and(|home| home == *self);
+        if is_its_own { format!("mezza {words}") } else { self.command(words) }
+    }
+
+    /// Whether a demonstration is in this home.
+    pub fn is_demonstration(&self) -> bool {
+        self.echo().root().exists()
     }
 }
 
-/// One word of a shell's command line.
-fn in_shell(word: &str) -> String {
+/// A path as one word of a shell.
+fn as_word(path: &Path) -> String {
+    let path = path.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
-    if word.chars().all(is_plain) {
-        word.into()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
+    if path.chars().all(is_plain) {
+        return path.into_owned();
     }
+    format!("'{}'", path.replace('\'', "'\\''"))
+}
+
+/// The folder `name` in the user's data folder.
+fn usual(name: &str, variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Fault> {
+    // A relative XDG_DATA_HOME is to be ignored, says its specification.
+    let data = variable("XDG_DATA_HOME").filter(|path| path.is_absolute());
+    let usual = || variable("HOME").map(|home| home.join(".local/share"));
+    data.or_else(usual).map(|data| data.join(name)).ok_or_else(|| {
+        Fault::new(
+            Exit::Config,
+            "there is no home folder: HOME is not set",
+            "name one with `--home DIR` or MEZZA_HOME",
+        )
+    })
 }
 
 #[cfg(test)]

@@ -28,13 +28,14 @@ pub use store::{StoreSpec, Totals};
 
 use mezza_messenger::card::RelayKey;
 use std::fs::{OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use crate::process::home::private;
 use crate::process::lock::Lock;
-use crate::tls::TlsIdentity;
+use crate::tls::{IdentityError, TlsIdentity};
 
 /// The file in a relay's folder that says where it listens; it holds while the lock is held.
 const ADDRESS: &str = "address";
@@ -68,7 +69,17 @@ pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<RelayKey, RelayError> 
 /// # Errors
 /// [`RelayError`] if there is no relay in `dir`.
 pub fn key(dir: &Path) -> Result<RelayKey, RelayError> {
-    Ok(RelayKey(*TlsIdentity::load(dir)?.public()))
+    Ok(RelayKey(*identity(dir)?.public()))
+}
+
+/// The key pair of a relay that was made before.
+fn identity(dir: &Path) -> Result<TlsIdentity, RelayError> {
+    TlsIdentity::load(dir).map_err(|error| match error {
+        IdentityError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
+            RelayError::Missing { dir: dir.to_owned() }
+        }
+        error => error.into(),
+    })
 }
 
 /// Where the relay in `dir` listens, if it runs.
@@ -100,7 +111,7 @@ fn tell_address(dir: &Path, address: SocketAddr) {
 /// # Errors
 /// [`RelayError`] if there is no relay in `dir` or its store cannot be read.
 pub async fn status(dir: &Path, spec: &StoreSpec) -> Result<Status, RelayError> {
-    let identity = TlsIdentity::load(dir)?;
+    let identity = identity(dir)?;
     let totals = store::totals(spec, dir).await?;
     Ok(Status { key: RelayKey(*identity.public()), totals, clock: ClockRecord::read(dir) })
 }
@@ -110,6 +121,6 @@ pub async fn status(dir: &Path, spec: &StoreSpec) -> Result<Status, RelayError> 
 /// # Errors
 /// [`RelayError`] if there is no relay in `dir`, or its folder cannot be written to.
 pub(crate) fn trust_clock(dir: &Path) -> Result<(), RelayError> {
-    TlsIdentity::load(dir)?;
+    identity(dir)?;
     ClockRecord::agreed(crate::clock::now()).write(dir).map_err(RelayError::Date)
 }

@@ -6,6 +6,8 @@
 //! KEK  = Argon2id(passphrase, salt)        additional data: the 36 bytes before the slots
 //! ```
 //!
+//! The passphrase counts in one form (module `typed`).
+//!
 //! Both slots always look the same; the one that is not used holds random bytes. One evaluation of
 //! Argon2id serves both.
 
@@ -15,6 +17,7 @@ use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Wiping, Writer};
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
 use super::argon::{Argon2Params, SALT_BYTES};
+use super::typed::in_one_form;
 use crate::api::{Exit, Fault};
 use crate::process::home::private;
 
@@ -61,6 +64,15 @@ impl VaultHeader {
         cost: Argon2Params,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Fault> {
+        Self::seal_as_typed(master, &in_one_form(pass), cost, rng)
+    }
+
+    fn seal_as_typed(
+        master: &MasterKey,
+        pass: &[u8],
+        cost: Argon2Params,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, Fault> {
         if !cost.is_allowed() {
             return Err(Fault::new(
                 Exit::Config,
@@ -97,8 +109,17 @@ impl VaultHeader {
         [self.front().as_slice(), &self.slots[0], &self.slots[1]].concat()
     }
 
-    /// The master key, if the passphrase is right and no byte has changed.
+    /// The master key, if the passphrase is right and no byte has changed. It is tried as it was typed,
+    /// as older versions took it, and then in its one form.
     pub fn open(&self, pass: &[u8]) -> Result<Option<MasterKey>, Fault> {
+        let form = in_one_form(pass);
+        match self.open_as_typed(pass)? {
+            None if *form != *pass => self.open_as_typed(&form),
+            opened => Ok(opened),
+        }
+    }
+
+    fn open_as_typed(&self, pass: &[u8]) -> Result<Option<MasterKey>, Fault> {
         let kek = self.cost.key(pass, &self.salt)?;
         let master = |slot: &[u8; SLOT_BYTES]| {
             let text = aead::open(&kek, &self.front(), slot)?;
@@ -120,7 +141,11 @@ impl VaultHeader {
 
 /// The master key of the vault whose head is at `path`.
 ///
-/// A wrong passphrase, a damaged head and a cost below the floor get the same answer.
+/// A file that is no head, or names a cost outside the limits, is told apart from a wrong passphrase.
+/// A head whose salt or slots have changed is not: it opens with no passphrase.
+///
+/// # Errors
+/// 65 for a damaged file, 77 for a wrong passphrase.
 pub fn unlock(path: &Path, pass: &[u8]) -> Result<MasterKey, Fault> {
     Ok(enter(path, pass)?.1)
 }
@@ -157,16 +182,15 @@ pub(crate) fn change(
 
 /// The head at `path` and the master key in it.
 fn enter(path: &Path, pass: &[u8]) -> Result<(VaultHeader, MasterKey), Fault> {
-    let wrong = || {
-        Fault::new(
-            Exit::Denied,
-            "the passphrase is wrong, or the vault's head is damaged",
-            "try again; if you are sure of the passphrase, put the file `head` back from a copy",
-        )
-    };
     let bytes = private::read(path, HEAD_BYTES + 1)?;
-    let head = VaultHeader::decode(&bytes).map_err(|_| wrong())?;
-    let master = head.open(pass)?.ok_or_else(wrong)?;
+    let head = VaultHeader::decode(&bytes).map_err(|_| {
+        let text = format!("{} is damaged", path.display());
+        Fault::new(Exit::Malformed, text, "put the file `head` back from a copy of this vault")
+    })?;
+    let master = head.open(pass)?.ok_or_else(|| {
+        let next = "try again; capitals, the layout of the keyboard and spaces count";
+        Fault::new(Exit::Denied, "the passphrase is wrong", next)
+    })?;
     Ok((head, master))
 }
 

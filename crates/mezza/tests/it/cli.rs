@@ -69,7 +69,7 @@ fn cli_3_exit_codes_with_a_node() {
         &["up", "--json", "--port", "0"],
         &[("MEZZA_RELAY_LISTEN", "127.0.0.1:0")],
     );
-    until("the world", || up.out().contains("\"open\""));
+    until("the check", || up.out().matches("\"check\"").count() == 2);
     twins(&home);
     trycmd::TestCases::new()
         .env("MEZZA_HOME", home.to_str().unwrap())
@@ -86,7 +86,7 @@ fn twins(home: &Path) {
 }
 
 /// The card of somebody new, without relays.
-fn card_of(name: &str) -> String {
+pub fn card_of(name: &str) -> String {
     let (now, mut rng) = (mezza::testing::clock::now(), mezza::testing::process::rng::OsRng);
     let carriers = CarrierSet::<mezza::testing::backend::AwsLc>::default();
     let device = Device::create(carriers, name, &[], now, &mut rng).unwrap();
@@ -253,6 +253,26 @@ fn named_commands(text: &str) -> Vec<Vec<String>> {
     named.map(words).collect()
 }
 
+/// The commands in blocks of code, as words of a shell without quotes, pipes and comments.
+fn block_commands(text: &str) -> Vec<Vec<String>> {
+    let blocks = text.split("```").skip(1).step_by(2).flat_map(str::lines);
+    let commands = blocks.filter_map(|line| {
+        let line = line.split(" #").next().unwrap_or_default();
+        let command = line.split("mezza ").nth(1).filter(|_| is_command(line))?;
+        let ends = ["|", "&", ">"];
+        let words = command.split_whitespace().take_while(|word| !ends.contains(word));
+        let words = words.filter(|word| !word.contains('"') || word.ends_with('"'));
+        Some(["mezza"].into_iter().chain(words).map(|word| word.trim_matches('"').into()).collect())
+    });
+    commands.collect()
+}
+
+/// Whether a line of a block begins with the program, or pipes something into it.
+fn is_command(line: &str) -> bool {
+    let line = line.trim_start_matches("$ ");
+    line.starts_with("mezza ") || line.contains("| mezza ")
+}
+
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let path = entry.path();
@@ -265,9 +285,13 @@ fn every_command_that_a_text_names_is_there() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = vec![crates.join("../../README.md"), crates.join("../../CHANGELOG.md")];
     sources(&crates.join("src"), &mut files);
+    sources(&crates.join("../../docs/guide"), &mut files);
     let mut seen = 0;
     for file in files.iter().filter(|file| file.extension().is_some_and(|e| e != "html")) {
-        for words in named_commands(&std::fs::read_to_string(file).unwrap()) {
+        let text = std::fs::read_to_string(file).unwrap();
+        let is_page = file.extension().is_some_and(|ending| ending == "md");
+        let shown = if is_page { block_commands(&text) } else { Vec::new() };
+        for words in named_commands(&text).into_iter().chain(shown) {
             seen += 1;
             // Missing arguments and placeholders are for the reader to fill in.
             let Err(error) = Cli::command().try_get_matches_from(&words) else { continue };

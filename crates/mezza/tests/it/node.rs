@@ -32,8 +32,11 @@ fn node_1_a_second_node_on_a_vault_exits_75() {
         let second = mezza(&home, &args);
         assert_eq!(second.status.code(), Some(75), "{args:?}");
         let text = String::from_utf8(second.stderr).unwrap();
+        // `up` may have another home than a command that names none, so that it names its own.
+        let home =
+            if args[0] == "up" { format!("--home {} ", home.display()) } else { String::new() };
         let expected = format!(
-            "mezza: vault is in use by process {}; stop it with `mezza node stop`\n",
+            "mezza: vault is in use by process {}; stop it with `mezza {home}node stop`\n",
             first.id()
         );
         assert_eq!(text, expected);
@@ -133,8 +136,9 @@ fn node_4_up_says_ok_after_echo_has_answered() {
     let carriers = ["relay", "mixnet"];
     let said: Vec<_> = checks.map(|check| (check["ok"] == true, &check["carrier"])).collect();
     assert_eq!(said, [(true, &carriers[0].into()), (true, &carriers[1].into())]);
-    // Its notes are on both disks: two delivered questions, and their answers.
-    for (vault, name) in [("vault", "echo"), ("echo/vault", "alice")] {
+    // Its notes are on the other disk: two questions and their answers. Of the person's own thread they
+    // are no part.
+    for (vault, name, notes) in [("vault", "echo", 0), ("echo/vault", "alice", 4)] {
         let now = mezza::testing::clock::now();
         let (vault, records) = Vault::open(&home.join(vault), b"demo", now).unwrap();
         let mut rng = mezza::testing::process::rng::OsRng;
@@ -142,13 +146,39 @@ fn node_4_up_says_ok_after_echo_has_answered() {
         let device = Device::load(over, records, &[], now, &mut rng).unwrap();
         let contact = device.contacts().into_iter().find(|c| c.name == name).unwrap();
         let thread = device.thread(contact.id, None, 10, now);
-        assert_eq!(thread.len(), 4, "{name}");
+        assert_eq!(thread.len(), notes, "{name}");
         for (notes, carrier) in thread.chunks(2).zip(carriers) {
             assert_ne!(notes[0].incoming, notes[1].incoming);
             assert!(notes.iter().all(|note| note.carrier.is_some_and(|c| c.name() == carrier)));
         }
         vault.close().unwrap();
     }
+}
+
+/// The address comes first, so that nobody waits for the check.
+#[test]
+fn node_4_up_gives_the_address_and_then_checks() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("world");
+    let env = [("MEZZA_RELAY_LISTEN", "127.0.0.1:0")];
+    let up = Program::start(&home, &["up", "--json", "--port", "0"], &env);
+    until("the check", || up.out().matches("\"check\"").count() == 2);
+    let events = values(&up.out());
+    let at = |name| events.iter().position(|event| event["event"] == name).unwrap();
+    assert!(at("open") < at("check"), "{events:?}");
+    assert_eq!(events.iter().filter(|event| event["event"] == "open").count(), 1);
+    let contact = json(&home, &["contacts", "echo"]).remove(0);
+    assert_eq!(
+        (&contact["unread"], &contact["policy"]["carriers"]),
+        (&0.into(), &["relay"][..].into())
+    );
+    // What the person chose stays the same after the next check.
+    ok(&home, &["set", "echo", "--carriers", "mixnet,relay"]);
+    drop(up);
+    let up = Program::start(&home, &["up", "--json", "--port", "0"], &env);
+    until("the check", || up.out().matches("\"check\"").count() == 2);
+    let contact = json(&home, &["contacts", "echo"]).remove(0);
+    assert_eq!(contact["policy"]["carriers"], serde_json::json!(["mixnet", "relay"]));
 }
 
 #[test]

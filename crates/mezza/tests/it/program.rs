@@ -32,6 +32,13 @@ pub fn command(home: &Path, args: &[&str]) -> Command {
     command
 }
 
+/// A command as a stranger types it: no home is named, the user's folder is `user`.
+pub fn typed(user: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mezza"));
+    command.env_clear().env("HOME", user).args(args).stdin(Stdio::null());
+    command
+}
+
 /// Runs a command to its end.
 pub fn mezza(home: &Path, args: &[&str]) -> Output {
     command(home, args).stdin(Stdio::null()).output().unwrap()

@@ -69,6 +69,23 @@ fn msg_6_and_7_a_card_under_the_ratchet_is_the_writers_own_and_never_older() {
 }
 
 #[test]
+fn msg_98_a_contact_that_renames_itself_keeps_the_name_that_was_accepted() {
+    let mut stage = Stage::new(&["alice"]);
+    let (mut peer, contact) = Peer::open(&mut stage, 11);
+    let mut calls_itself = |stage: &mut Stage, serial: u32, name: &str| {
+        peer.serial = serial;
+        let card = peer.card(stage, name, vec![]);
+        peer.put(stage, &note(0, 0, vec![Item::Card(card.encode())]));
+        let view = stage.parties[0].device.contact(contact).expect("there");
+        (view.name, view.claimed)
+    };
+    assert_eq!(calls_itself(&mut stage, 70_001, "bob"), ("mallory".into(), "bob".into()));
+    let rename = Command::Rename { contact, name: "the tall one".into() };
+    stage.command(0, rename).expect("a name");
+    assert_eq!(calls_itself(&mut stage, 70_002, "carol"), ("the tall one".into(), "carol".into()));
+}
+
+#[test]
 fn msg_8_a_relay_cannot_strip_a_suite_of_the_card() {
     let mut stage = Stage::new(&["alice"]);
     let bob = identity(31);

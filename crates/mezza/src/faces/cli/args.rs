@@ -8,6 +8,7 @@ mod mesh;
 mod mixnet;
 mod ratchet;
 mod relay;
+mod talk;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ pub(crate) use mixnet::{
 };
 pub(crate) use ratchet::{NumberArgs, PeerArgs, RatchetCommand, SuiteName};
 pub(crate) use relay::RelayCommand;
+pub(crate) use talk::{ContactsArgs, ContactsCommand, LogArgs, OutboxCommand, SendArgs, WaitName};
 
 use crate::api::json::FallbackJson;
 
@@ -54,7 +56,7 @@ pub struct Cli {
 /// What to do.
 #[derive(Subcommand)]
 pub enum CliCommand {
-    /// Start what this home holds; an empty home becomes the demonstration world
+    /// Start what this home holds; without an identity, the demonstration in a folder of its own
     Up(UpArgs),
     /// Make a new identity and its vault
     Init(InitArgs),
@@ -64,6 +66,8 @@ pub enum CliCommand {
         #[command(subcommand)]
         what: NodeCommand,
     },
+    /// Remove everything of this home, after asking
+    Purge(PurgeArgs),
     /// Lock the vault
     Lock,
     /// Unlock the vault
@@ -74,11 +78,8 @@ pub enum CliCommand {
     Card(CardArgs),
     /// Add a contact from a card: an address, or a picture of a QR code
     Add(AddArgs),
-    /// List contacts, or show one
-    Contacts {
-        /// Name or #number
-        name: Option<String>,
-    },
+    /// List contacts, show one, or remove one
+    Contacts(ContactsArgs),
     /// List strangers who wrote or invite; let one in or turn one away
     Requests {
         /// What to do with one
@@ -95,17 +96,8 @@ pub enum CliCommand {
     },
     /// Write a note
     Send(SendArgs),
-    /// Show a thread
-    Log {
-        /// Name or #number
-        name: String,
-        /// How many notes
-        #[arg(short, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
-        n: u16,
-        /// Go on as notes and states come
-        #[arg(short, long)]
-        follow: bool,
-    },
+    /// Show a thread, and mark as read what is shown
+    Log(LogArgs),
     /// List notes that are not delivered yet, or give one up
     Outbox {
         /// What to do with one
@@ -196,6 +188,9 @@ pub struct UpArgs {
     /// End after the check
     #[arg(long)]
     pub check: bool,
+    /// Remove the demonstration, with all that is in it
+    #[arg(long, conflicts_with_all = ["demo", "check", "port", "no_web", "passphrase_file"])]
+    pub remove: bool,
     /// How it is served
     #[command(flatten)]
     pub serve: ServeArgs,
@@ -240,6 +235,14 @@ pub struct InitArgs {
     pub key: PassphraseArgs,
 }
 
+/// `mezza purge`.
+#[derive(Args)]
+pub struct PurgeArgs {
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+}
+
 /// `mezza node`.
 #[derive(Subcommand)]
 pub enum NodeCommand {
@@ -275,43 +278,6 @@ pub enum RequestsCommand {
     Refuse {
         /// The number in the list
         n: u32,
-    },
-}
-
-/// `mezza send`.
-#[derive(Args)]
-pub struct SendArgs {
-    /// Name or #number
-    pub name: String,
-    /// The text; `-` or nothing reads it from standard input
-    pub text: Option<String>,
-    /// Only if it leaves by this carrier
-    #[arg(long, value_name = "CARRIER")]
-    pub carrier: Option<String>,
-    /// Wait until the note is that far
-    #[arg(long, value_enum)]
-    pub wait: Option<WaitName>,
-    /// How long to wait, seconds
-    #[arg(long, value_name = "S", default_value_t = 30, requires = "wait")]
-    pub timeout: u64,
-}
-
-/// How far a note shall be.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum WaitName {
-    /// A carrier took it
-    Handed,
-    /// It is on their device
-    Delivered,
-}
-
-/// `mezza outbox`.
-#[derive(Subcommand)]
-pub enum OutboxCommand {
-    /// Give a note up
-    Cancel {
-        /// The number in the list
-        id: u64,
     },
 }
 
@@ -369,6 +335,18 @@ pub enum ConfigCommand {
 }
 
 impl CliCommand {
+    /// The contact that the command names.
+    pub(crate) fn contact(&self) -> Option<&str> {
+        match self {
+            Self::Verify { name, .. }
+            | Self::Send(SendArgs { name, .. })
+            | Self::Log(LogArgs { name, .. })
+            | Self::Set(SetArgs { name, .. }) => Some(name),
+            Self::Contacts(asked) => asked.named(),
+            _ => None,
+        }
+    }
+
     /// The kernel that was asked for (`--kernel`).
     pub fn kernel(&self) -> Option<KernelName> {
         match self {

@@ -10,6 +10,7 @@ use tungstenite::client::{IntoClientRequest, client};
 use tungstenite::{Error, Message, WebSocket};
 
 use super::client::ApiClient;
+use super::show;
 use crate::api::json::EventJson;
 use crate::api::{Exit, Fault};
 
@@ -48,6 +49,9 @@ impl Follower {
             }
             self.socket.get_ref().set_read_timeout(left).map_err(|_| gone())?;
             let Some(event) = next(&mut self.socket)? else { continue };
+            if show::is_over() {
+                return Ok(None);
+            }
             if let ControlFlow::Break(value) = on(&event) {
                 return Ok(Some(value));
             }

@@ -6,14 +6,28 @@ mod member;
 mod privacy;
 mod serve;
 
+use std::path::Path;
+
 use data_encoding::HEXLOWER;
 use serde_json::json;
 
-use super::CliContext;
 use super::args::MixnetCommand;
+use super::{CliContext, show};
 use crate::api::{Exit, Fault};
 use crate::process::rng::OsRng;
 use crate::servers::mixnet::key::ServerKey;
+
+/// Makes a key or shows one: its public half.
+fn keygen(context: &CliContext, out: Option<&Path>, shown: Option<&Path>) -> Result<Exit, Fault> {
+    let (file, key) = match (out, shown) {
+        (Some(file), _) => (file, ServerKey::make(file, &mut OsRng)?),
+        (None, Some(file)) => (file, ServerKey::load(file)?),
+        (None, None) => return Err(Fault::bug("`keygen` without a file")),
+    };
+    let public = HEXLOWER.encode(&key.public());
+    context.out.either(&json!({ "key": public, "file": show::path(file) }), &public);
+    Ok(Exit::Done)
+}
 
 /// `mezza mixnet ..`
 ///
@@ -21,11 +35,7 @@ use crate::servers::mixnet::key::ServerKey;
 /// What the command refuses; see each of them.
 pub(crate) fn mixnet(context: &CliContext, what: &MixnetCommand) -> Result<Exit, Fault> {
     match what {
-        MixnetCommand::Keygen { out } => {
-            let public = HEXLOWER.encode(&ServerKey::make(out, &mut OsRng)?.public());
-            context.out.either(&json!({ "key": public, "file": out }), &public);
-            Ok(Exit::Done)
-        }
+        MixnetCommand::Keygen { out, show } => keygen(context, out.as_deref(), show.as_deref()),
         MixnetCommand::Config { what } => config::config(context.out, what),
         MixnetCommand::Privacy(asked) => privacy::privacy(context.out, asked),
         MixnetCommand::Entry(asked) => serve::entry(context, asked),

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::args::{AddArgs, RequestsCommand, SetArgs, SwitchName};
+use super::args::{AddArgs, ContactsArgs, ContactsCommand, RequestsCommand, SetArgs, SwitchName};
 use super::client::ApiClient;
 use super::person::read_source;
-use super::{CliContext, show};
+use super::{CliContext, show, whom};
 use crate::api::uri::read_card;
 use crate::api::{Exit, Fault, json};
 
@@ -18,9 +18,11 @@ pub(crate) fn add(context: &CliContext, add: &AddArgs) -> Result<(), Fault> {
     // A card that cannot be read is the person's to mend, with or without a node.
     read_card(&uri)?;
     let body = json::AddRequest { uri, name: add.petname.clone(), in_person: Some(add.in_person) };
-    let contact: json::ContactJson = context.client()?.post("/v1/contacts", &body)?;
-    let name = show::clean(&contact.name);
-    context.out.either(&contact, format!("added {name} as #{}", contact.id));
+    let client = context.client()?;
+    let before = client.get::<json::Contacts>("/v1/contacts")?.contacts;
+    let contact: json::ContactJson = client.post("/v1/contacts", &body)?;
+    let known = before.iter().find(|known| known.id == contact.id);
+    context.out.either(&contact, added(&contact, known));
     if contact.namesake {
         context.out.line(format!(
             "another contact has this name and another key: a different person, or somebody who \
@@ -28,14 +30,36 @@ pub(crate) fn add(context: &CliContext, add: &AddArgs) -> Result<(), Fault> {
             show::handle(&contact)
         ));
     }
-    context.out.line(format!("next: `mezza send {} \"hello\"`", show::handle(&contact)));
+    let handle = show::handle_as(&contact, add.petname.as_deref());
+    context.out.line(format!("next: `mezza send {handle} \"hello\"`"));
     Ok(())
 }
 
+/// What came of adding a card, where the contact was known or was not.
+fn added(contact: &json::ContactJson, known: Option<&json::ContactJson>) -> String {
+    let name = show::clean(&contact.name);
+    let id = &contact.id;
+    match known {
+        None => format!("added {name} as #{id}"),
+        Some(old) if old.name == contact.name => {
+            format!("{name} (#{id}) was known already, and has the newest of both cards")
+        }
+        Some(old) => {
+            format!(
+                "#{id} was known already as {}, and is called {name} now",
+                show::clean(&old.name)
+            )
+        }
+    }
+}
+
 /// `mezza contacts`
-pub(crate) fn contacts(context: &CliContext, name: Option<&str>) -> Result<(), Fault> {
+pub(crate) fn contacts(context: &CliContext, asked: &ContactsArgs) -> Result<(), Fault> {
     let client = context.client()?;
-    if let Some(name) = name {
+    if let Some(ContactsCommand::Remove { name, yes }) = &asked.what {
+        return remove(context, &client, name, *yes);
+    }
+    if let Some(name) = &asked.name {
         let contact = find(&client, name)?;
         context.out.value(&contact);
         describe(context, &contact);
@@ -49,6 +73,30 @@ pub(crate) fn contacts(context: &CliContext, name: Option<&str>) -> Result<(), F
     if all.contacts.is_empty() {
         context.out.line("no contacts yet; `mezza add CARD` adds one, `mezza card` shows yours");
     }
+    Ok(())
+}
+
+/// `mezza contacts remove`
+fn remove(context: &CliContext, client: &ApiClient, name: &str, yes: bool) -> Result<(), Fault> {
+    let contact = find(client, name)?;
+    let name = show::clean(&contact.name);
+    if !yes {
+        let question = format!("Remove {name} (#{}) and all notes with them for ever?", contact.id);
+        match show::ask(context.out, &question) {
+            Some(true) => {}
+            Some(false) => {
+                let next = "`mezza set` with `--block` only keeps them out";
+                return Err(Fault::new(Exit::No, "nothing was removed", next));
+            }
+            None => {
+                let text = format!("{name} and all notes with them would be gone for ever");
+                return Err(Fault::new(Exit::Usage, text, "say it again with `--yes`"));
+            }
+        }
+    }
+    client.act("DELETE", &format!("/v1/contacts/{}", contact.id))?;
+    let text = format!("{name} is removed, with the thread; they are not told");
+    context.out.either(&json!({ "removed_contact": contact.id.as_str() }), text);
     Ok(())
 }
 
@@ -134,9 +182,9 @@ fn list_requests(context: &CliContext, client: &ApiClient) -> Result<(), Fault> 
 }
 
 /// `mezza verify`
-pub(crate) fn verify(context: &CliContext, name: &str, matches: bool) -> Result<(), Fault> {
+pub(crate) fn verify(context: &CliContext, typed: &str, matches: bool) -> Result<(), Fault> {
     let client = context.client()?;
-    let contact = find(&client, name)?;
+    let contact = find(&client, typed)?;
     let name = show::clean(&contact.name);
     if matches {
         let patch = json::ContactPatch { verified: Some(true), ..Default::default() };
@@ -155,7 +203,7 @@ pub(crate) fn verify(context: &CliContext, name: &str, matches: bool) -> Result<
     }
     context.out.line(format!(
         "equal: `mezza verify {} --matches`. Not equal: stop writing, somebody stands between you",
-        show::handle(&contact)
+        show::handle_as(&contact, Some(typed))
     ));
     Ok(())
 }
@@ -180,13 +228,39 @@ pub(crate) fn set(context: &CliContext, set: &SetArgs) -> Result<(), Fault> {
         client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
     context.out.value(&contact);
     describe(context, &contact);
+    if set.carriers.is_some() {
+        say_absent_carriers(context, &client, &contact.policy.carriers)?;
+    }
     let (policy, held) = (&contact.policy, contact.standing == json::StandingJson::Held);
     if held && policy.pin > 1 && policy.carriers.first().is_some_and(|first| first == "mixnet") {
         context.out.line(format!(
             "a first note in cells needs their keys; where none are held it waits, and `mezza set \
              {} --level-min 1` lets their relay be asked",
-            show::handle(&contact)
+            show::handle_as(&contact, Some(&set.name))
         ));
+    }
+    Ok(())
+}
+
+/// Warns of carriers of a conversation that this device does not have.
+fn say_absent_carriers(
+    context: &CliContext,
+    client: &ApiClient,
+    listed: &[String],
+) -> Result<(), Fault> {
+    let all: json::Carriers = client.get("/v1/carriers")?;
+    for name in listed {
+        if all.carriers.iter().any(|carrier| carrier.carrier == *name) {
+            continue;
+        }
+        let next = match name.as_str() {
+            "mixnet" => "join one with `mezza mixnet join LINK`",
+            "relay" => "name one with `mezza card renew --relay URI`",
+            _ => "no conversation can use it in this version",
+        };
+        context
+            .out
+            .line(format!("WARNING       there is no {name} here: notes wait for it; {next}"));
     }
     Ok(())
 }
@@ -204,68 +278,11 @@ fn changed(old: &json::PolicyJson, set: &SetArgs) -> json::PolicyJson {
     }
 }
 
-/// The contact of a name: `#number`, the exact name, else the only one that begins like it.
+/// The contact that a person named; see [`super::whom`].
 ///
 /// # Errors
-/// None or several; several are listed.
+/// None or several; see [`super::whom`].
 pub(crate) fn find(client: &ApiClient, name: &str) -> Result<json::ContactJson, Fault> {
     let all = client.get::<json::Contacts>("/v1/contacts")?.contacts;
-    choose(&all, name)
-}
-
-fn choose(all: &[json::ContactJson], name: &str) -> Result<json::ContactJson, Fault> {
-    let tests: [&dyn Fn(&json::ContactJson) -> bool; 3] =
-        [&|c| name.strip_prefix('#') == Some(c.id.as_str()), &|c| c.name == name, &|c| {
-            c.name.to_lowercase().starts_with(&name.to_lowercase())
-        }];
-    for test in tests {
-        let mut found: Vec<&json::ContactJson> = all.iter().filter(|c| test(c)).collect();
-        match found.len() {
-            0 => {}
-            1 => return Ok(found.remove(0).clone()),
-            _ => return Err(ambiguous(name, &found)),
-        }
-    }
-    let text = format!("no contact is called {}", show::clean(name));
-    Err(Fault::new(Exit::NotFound, text, "`mezza contacts` lists those you have"))
-}
-
-fn ambiguous(name: &str, found: &[&json::ContactJson]) -> Fault {
-    let list: Vec<String> =
-        found.iter().map(|c| format!("#{} {}", c.id, show::clean(&c.name))).collect();
-    let text = format!("{} may be {}", show::clean(name), list.join(" or "));
-    Fault::new(
-        Exit::NotFound,
-        text,
-        format!("name it by its number, like {}", show::handle(found[0])),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn contact(id: u32, name: &str) -> json::ContactJson {
-        serde_json::from_value(json!({
-            "id": id.to_string(), "name": name, "claimed_name": name, "standing": "open",
-            "verified": null, "suites": [], "relay": null, "absent_parts": [], "unread": 0,
-            "missing": 0, "trouble": null, "namesake": false, "last": null,
-            "policy": { "carriers": ["relay"], "pin": 1, "fallback": "none", "timer_s": 0,
-                        "delivered": true, "read": false },
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn names_are_found_or_candidates_are_listed() {
-        let all =
-            || vec![contact(1, "Bob"), contact(2, "Bobby"), contact(3, "Eve"), contact(4, "Eve")];
-        assert_eq!(choose(&all(), "Bob").unwrap().id, "1");
-        assert_eq!(choose(&all(), "#4").unwrap().id, "4");
-        assert_eq!(choose(&all(), "bobb").unwrap().id, "2");
-        let fault = choose(&all(), "Eve").unwrap_err();
-        assert_eq!(fault.text, "Eve may be #3 Eve or #4 Eve");
-        assert_eq!(fault.code.number(), 66);
-        assert_eq!(choose(&all(), "Zoe").unwrap_err().code.number(), 66);
-    }
+    whom::choose(&all, name).cloned()
 }

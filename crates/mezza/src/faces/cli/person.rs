@@ -25,6 +25,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// `mezza init`
 pub(crate) fn init(context: &CliContext, init: &InitArgs) -> Result<(), Fault> {
+    not_in_a_demonstration(context)?;
     if store::Vault::exists(&context.home.vault()) {
         return Err(Refused::exists().into());
     }
@@ -35,7 +36,7 @@ pub(crate) fn init(context: &CliContext, init: &InitArgs) -> Result<(), Fault> {
     let pass = passphrase::ask_new(file)?;
     let no_relay = relay.is_none();
     shell::make::init(&context.home.vault(), &name, &pass, relay.as_slice())?;
-    let value = json!({ "name": name, "home": context.home.root() });
+    let value = json!({ "name": name, "home": show::path(context.home.root()) });
     context.out.either(&value, format!("{name} lives in {}", context.home.root().display()));
     if no_relay {
         context.out.line(
@@ -45,6 +46,19 @@ pub(crate) fn init(context: &CliContext, init: &InitArgs) -> Result<(), Fault> {
     }
     context.out.line("next: `mezza node run`, then `mezza card --qr`");
     Ok(())
+}
+
+/// Refuses a command of a person in the home of a demonstration (NODE-6).
+pub(super) fn not_in_a_demonstration(context: &CliContext) -> Result<(), Fault> {
+    if !context.home.is_demonstration() {
+        return Ok(());
+    }
+    let text = format!("{} holds the demonstration of `mezza up`", context.home.root().display());
+    let next = format!(
+        "remove it with `{}`, or choose another folder with `--home DIR`",
+        context.home.removal()
+    );
+    Err(Fault::new(Exit::CannotWrite, text, next))
 }
 
 fn ask_name() -> Result<String, Fault> {
@@ -99,7 +113,7 @@ pub(crate) fn card(context: &CliContext, card: &CardArgs) -> Result<(), Fault> {
     let text: CardText = context.client()?.get(&format!("/v1/me/card?form={form}"))?;
     if let Some(path) = &card.out {
         write_picture(path, &text.uri)?;
-        let value = json!({ "file": path, "uri": text.uri });
+        let value = json!({ "file": show::path(path), "uri": text.uri });
         context.out.either(&value, format!("{} holds your card", path.display()));
         return Ok(());
     }
@@ -183,7 +197,7 @@ pub(crate) fn read_source(source: &str) -> Result<String, Fault> {
         Fault::new(
             Exit::NotFound,
             text,
-            "give an address (`mezzavoce:c1/..`), a text file or a PNG",
+            "give an address (`mezzavoce:c1/..`), a text file or a picture",
         )
     };
     let file = fs::File::open(path).map_err(missing)?;
@@ -193,18 +207,34 @@ pub(crate) fn read_source(source: &str) -> Result<String, Fault> {
         return Err(Fault::new(Exit::Malformed, text, "crop the picture"));
     }
     let bytes = fs::read(path).map_err(missing)?;
-    if bytes.starts_with(b"\x89PNG") {
-        return qr::read_png(bytes.as_slice());
+    if qr::is_picture(&bytes) {
+        return qr::read_picture(&bytes);
     }
-    String::from_utf8(bytes).map_err(|_| {
-        let text = format!("{source} is neither text nor a PNG");
-        Fault::new(Exit::Malformed, text, "give a text file or a PNG")
+    text_of(bytes).ok_or_else(|| {
+        let text = format!("{source} is neither text nor a picture");
+        Fault::new(Exit::Malformed, text, "give a text file, a PNG or a JPEG")
     })
+}
+
+/// The text of a file in UTF-8, or in UTF-16 with its mark, as some editors write it.
+fn text_of(bytes: Vec<u8>) -> Option<String> {
+    let units = |of: fn([u8; 2]) -> u16| {
+        let pairs = bytes[2..].chunks_exact(2);
+        let is_whole = pairs.remainder().is_empty();
+        let units: Vec<u16> = pairs.map(|pair| of([pair[0], pair[1]])).collect();
+        String::from_utf16(&units).ok().filter(|_| is_whole)
+    };
+    match bytes {
+        _ if bytes.starts_with(b"\xff\xfe") => units(u16::from_le_bytes),
+        _ if bytes.starts_with(b"\xfe\xff") => units(u16::from_be_bytes),
+        _ => String::from_utf8(bytes).ok(),
+    }
 }
 
 /// `mezza doctor`: the node's lines, or what can be seen without one.
 pub(crate) fn doctor(context: &CliContext) -> Exit {
-    let mut health = Health { lines: vec![home_line(context), settings_line(context)] };
+    let mut health =
+        Health { lines: vec![home_line(context), state_line(context), settings_line(context)] };
     match context.client().and_then(|client| client.get::<Health>("/v1/health")) {
         Ok(more) => {
             health.lines.push(line("node", Ok("running".into())));
@@ -222,8 +252,13 @@ pub(crate) fn doctor(context: &CliContext) -> Exit {
 }
 
 fn home_line(context: &CliContext) -> HealthLine {
-    let home = context.home.root().display().to_string();
+    let home = show::path(context.home.root());
     line("home", context.home.check().map(|()| home))
+}
+
+/// The second folder of an identity, which a copy of the home alone lacks.
+fn state_line(context: &CliContext) -> HealthLine {
+    HealthLine::good("state", &show::path(&context.home.state()))
 }
 
 fn settings_line(context: &CliContext) -> HealthLine {

@@ -1,6 +1,6 @@
 //! `mezza relay`: a relay for others.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use mezza_core::Time;
 use mezza_messenger::card::RelayKey;
@@ -88,9 +88,23 @@ pub(crate) fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fa
     let sound = |(host, port): &(String, u16)| {
         mezza_messenger::uri::relay(&RelayKey([0; 32]), *port, host, false).is_ok()
     };
-    parts.filter(sound).map(Some).ok_or_else(|| {
+    let next = "write it like relay.example:7101 or [2001:db8::7]:7101";
+    let (host, port) = parts.filter(sound).ok_or_else(|| {
         let text = format!("{} is no host with a port", settings.relay_public);
-        Fault::new(Exit::Config, text, "write it like relay.example:7101 or [2001:db8::7]:7101")
+        Fault::new(Exit::Config, text, next)
+    })?;
+    if is_nobodys(&host) || port == 0 {
+        let text = format!("{} is where nobody can reach a relay", settings.relay_public);
+        return Err(Fault::new(Exit::Config, text, next));
+    }
+    Ok(Some((host, port)))
+}
+
+/// Whether a host is an address that stands for several machines, or for any.
+fn is_nobodys(host: &str) -> bool {
+    host.parse::<IpAddr>().is_ok_and(|ip| {
+        let ip = ip.to_canonical();
+        ip.is_unspecified() || ip.is_multicast() || ip == Ipv4Addr::BROADCAST
     })
 }
 

@@ -11,7 +11,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::args::{NodeCommand, ServeArgs};
-use super::{CliContext, show};
+use super::{CliContext, person, show};
 use crate::api::json::{NodeStateJson, StatusJson};
 use crate::api::{Exit, Fault};
 use crate::carriers::Dialer;
@@ -87,6 +87,7 @@ pub(crate) fn block_on<T>(
 async fn run(context: &CliContext, serve: &ServeArgs, settings: &Settings) -> Result<Exit, Fault> {
     context.home.make()?;
     let lock = served::lock(&context.home)?;
+    person::not_in_a_demonstration(context)?;
     let observer = Arc::new(Observer::new(files(&context.home)));
     observer.turn(settings.observe);
     let dialer = Dialer { tap: Some(observer.clone() as Arc<dyn Tap>), ..Dialer::default() };

@@ -1,16 +1,21 @@
 //! Output: lines for people, JSON for programs, no character that steers a terminal.
 
-use std::io::Write;
+use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Write};
+use std::path::Path;
+use std::sync::OnceLock;
 
 use mezza_messenger::policy::TIMERS_S;
 use serde::Serialize;
 
 use super::client;
-use crate::api::Fault;
 use crate::api::json::{ContactJson, NoteJson, StandingJson, VerifiedHow};
+use crate::api::{Exit, Fault};
 
 /// The timers that may be chosen.
 const TIMERS: &str = "write 30s, 5m, 1h, 8h, 1d, 7d, 28d or off";
+
+/// The first error of standard output.
+static FAILED: OnceLock<io::Error> = OnceLock::new();
 
 /// Where answers go.
 #[derive(Clone, Copy)]
@@ -20,7 +25,7 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// One line for people. A reader that went away is no error.
+    /// One line for people.
     pub(crate) fn line(self, text: impl AsRef<str>) {
         if !self.json {
             raw(text.as_ref());
@@ -49,9 +54,57 @@ impl Out {
     }
 }
 
-/// Prints a line as it is.
+/// Prints a line as it is. What standard output refuses is remembered (CLI-6).
 pub(crate) fn raw(text: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
+    keep(writeln!(io::stdout().lock(), "{text}"));
+}
+
+/// Prints bytes as they are, at once.
+pub(crate) fn bytes(bytes: &[u8]) {
+    let mut out = io::stdout().lock();
+    keep(out.write_all(bytes).and_then(|()| out.flush()));
+}
+
+/// Remembers an error of standard output.
+pub(crate) fn keep(written: io::Result<()>) {
+    if let Err(error) = written {
+        // The first one tells why; those after it follow from it.
+        let _ = FAILED.set(error);
+    }
+}
+
+/// Whether standard output takes no more, so that going on would be for nobody.
+pub(crate) fn is_over() -> bool {
+    FAILED.get().is_some()
+}
+
+/// What is to be said at the end of a program whose output got lost: nothing where the reader went
+/// away, as `head` does.
+pub(crate) fn lost() -> Option<Fault> {
+    keep(io::stdout().lock().flush());
+    let error = FAILED.get().filter(|error| error.kind() != ErrorKind::BrokenPipe)?;
+    let text = format!("standard output cannot be written: {error}");
+    Some(Fault::new(
+        Exit::CannotWrite,
+        text,
+        "make room, or write somewhere else, and run it again",
+    ))
+}
+
+/// Asks a person a question that a `y` answers with yes. `None`: nobody is here to be asked.
+pub(crate) fn ask(out: Out, question: &str) -> Option<bool> {
+    if out.json || !io::stdin().is_terminal() {
+        return None;
+    }
+    raw(&format!("{question} [y/N]"));
+    let mut line = String::new();
+    let _ = io::stdin().lock().read_line(&mut line);
+    Some(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+/// A path as text. One that is not UTF-8 is shown as far as it can be (CLI-7).
+pub(crate) fn path(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// Prints a fault; the last words are the next step (CLI-2).
@@ -87,6 +140,29 @@ pub(super) fn steers(c: char) -> bool {
 /// text of others (MSG-85).
 pub(crate) fn handle(contact: &ContactJson) -> String {
     format!("'#{}'", contact.id)
+}
+
+/// The same as the person typed it, where that is a plain word of a shell: then the next step reads like
+/// the last one.
+pub(crate) fn handle_as(contact: &ContactJson, typed: Option<&str>) -> String {
+    let clear = |word: &&str| is_plain(word) && !contact.namesake;
+    typed.filter(clear).map_or_else(|| handle(contact), str::to_owned)
+}
+
+/// A fault whose next step names the contact that the command named, where it says `NAME`.
+pub(crate) fn naming(fault: Fault, typed: &str) -> Fault {
+    let word = match typed.strip_prefix('#') {
+        Some(number) if is_plain(number) => format!("'#{number}'"),
+        _ if is_plain(typed) => typed.to_owned(),
+        _ => return fault,
+    };
+    Fault { next: fault.next.replace("NAME", &word), ..fault }
+}
+
+/// Whether a word is taken by every shell as it stands, and is no option.
+fn is_plain(word: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !word.is_empty() && !word.starts_with('-') && word.chars().all(plain)
 }
 
 /// Notes of a contact that later ones have overtaken.

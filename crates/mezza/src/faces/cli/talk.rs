@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand_core::Rng as _;
 use serde_json::json;
 
-use super::args::{OutboxCommand, SendArgs, WaitName};
+use super::args::{LogArgs, OutboxCommand, SendArgs, WaitName};
 use super::client::ApiClient;
 use super::follow::Follower;
 use super::people::find;
@@ -35,7 +35,7 @@ pub(crate) fn send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fault>
     let client = context.client()?;
     let contact = find(&client, &send.name)?;
     if let Some(carrier) = &send.carrier {
-        check_carrier(&client, &contact, carrier, &text)?;
+        check_carrier(&client, (&contact, &send.name), carrier, &text)?;
     }
     let follower = send.wait.map(|_| Follower::of(&client)).transpose()?;
     let mut client_id = [0; 16];
@@ -45,9 +45,9 @@ pub(crate) fn send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fault>
     match (send.wait, follower) {
         (Some(wait), Some(follower)) => {
             let note = wait_for(&client, follower, note, wait, Duration::from_secs(send.timeout))?;
-            Ok(finish(context, &contact, &note, Some(wait)))
+            Ok(finish(context, (&contact, &send.name), &note, Some(wait)))
         }
-        _ => Ok(finish(context, &contact, &note, None)),
+        _ => Ok(finish(context, (&contact, &send.name), &note, None)),
     }
 }
 
@@ -68,7 +68,7 @@ fn read_input() -> Result<String, Fault> {
 /// "By this carrier only": refused before anything is written.
 fn check_carrier(
     client: &ApiClient,
-    contact: &json::ContactJson,
+    (contact, typed): (&json::ContactJson, &str),
     carrier: &str,
     text: &str,
 ) -> Result<(), Fault> {
@@ -83,7 +83,7 @@ fn check_carrier(
         }
         Some(_) => {
             let text = format!("{} may not carry this note to {name}", show::clean(carrier));
-            let handle = show::handle(contact);
+            let handle = show::handle_as(contact, Some(typed));
             let next = format!("see `mezza contacts {handle}` and `mezza set {handle}`");
             Err(Fault::new(Exit::No, text, next))
         }
@@ -127,7 +127,7 @@ fn is_far_enough(note: &json::NoteJson, wait: WaitName) -> bool {
 
 fn finish(
     context: &CliContext,
-    contact: &json::ContactJson,
+    (contact, typed): (&json::ContactJson, &str),
     note: &json::NoteJson,
     wait: Option<WaitName>,
 ) -> Exit {
@@ -135,7 +135,7 @@ fn finish(
     context.out.value(note);
     context.out.line(format!("note {} to {name}: {}", note.id, note.words));
     if note.why.as_deref() == Some("below_pin") {
-        context.out.line(below_pin(contact, note));
+        context.out.line(below_pin(contact, typed, note));
     }
     match wait {
         Some(wait) if !is_far_enough(note, wait) => {
@@ -146,7 +146,7 @@ fn finish(
     }
 }
 
-fn below_pin(contact: &json::ContactJson, note: &json::NoteJson) -> String {
+fn below_pin(contact: &json::ContactJson, typed: &str, note: &json::NoteJson) -> String {
     format!(
         "{} requires level {}, and no carrier that is up reaches it; the note waits. To send it \
          by relay after all: `mezza outbox cancel {}`, `mezza set {} --level-min 1`, then send \
@@ -154,34 +154,88 @@ fn below_pin(contact: &json::ContactJson, note: &json::NoteJson) -> String {
         show::clean(&contact.name),
         note.pin,
         note.id,
-        show::handle(contact)
+        show::handle_as(contact, Some(typed))
     )
 }
 
 /// `mezza log`
-pub(crate) fn log(context: &CliContext, name: &str, n: u16, follow: bool) -> Result<(), Fault> {
+pub(crate) fn log(context: &CliContext, log: &LogArgs) -> Result<(), Fault> {
     let client = context.client()?;
-    let contact = find(&client, name)?;
-    let follower = follow.then(|| Follower::of(&client)).transpose()?;
-    let notes: json::Notes = client.get(&format!("/v1/contacts/{}/notes?limit={n}", contact.id))?;
+    let contact = find(&client, &log.name)?;
+    let follower = log.follow.then(|| Follower::of(&client)).transpose()?;
+    let before = log.before.map_or(String::new(), |id| format!("&before={id}"));
+    let path = format!("/v1/contacts/{}/notes?limit={}{before}", contact.id, log.n);
+    let notes: json::Notes = client.get(&path)?;
     for note in &notes.notes {
         context.out.either(note, show::note(note, &contact.name));
+    }
+    let handle = show::handle_as(&contact, Some(&log.name));
+    if let Some(oldest) = notes.notes.first().filter(|_| notes.more) {
+        context.out.line(format!("(older: `mezza log {handle} --before {}`)", oldest.id));
     }
     if contact.missing > 0 {
         context.out.line(format!("({})", show::missing(contact.missing)));
     }
+    if !log.peek && log.before.is_none() {
+        read(context, &client, &contact, &notes.notes, &handle)?;
+    }
     let Some(follower) = follower else { return Ok(()) };
-    follower
-        .until(None, |event| {
-            let ours = event.contact.as_deref() == Some(contact.id.as_str());
-            let told = matches!(event.kind, EventKind::Note | EventKind::State);
-            if let (true, true, Some(_), Some(note)) = (ours, told, event.cursor, &event.note) {
-                context.out.either(note, show::note(note, &contact.name));
+    follow(context, &client, follower, &contact, log.peek)
+}
+
+/// Marks as read what was shown. Where older notes are unread than fit, nothing is marked: they were
+/// not seen.
+fn read(
+    context: &CliContext,
+    client: &ApiClient,
+    contact: &json::ContactJson,
+    shown: &[json::NoteJson],
+    handle: &str,
+) -> Result<(), Fault> {
+    let incoming = shown.iter().filter(|note| note.incoming);
+    match incoming.clone().next_back() {
+        Some(newest) if contact.unread > 0 && incoming.count() >= contact.unread => {
+            seen(client, newest)
+        }
+        Some(_) if contact.unread > 0 => {
+            context.out.line(format!(
+                "({} notes are unread, and not all of them are here: `mezza log {handle} -n 500`)",
+                contact.unread
+            ));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn seen(client: &ApiClient, newest: &json::NoteJson) -> Result<(), Fault> {
+    let body = json::SeenRequest { note: newest.id.clone() };
+    client.post(&format!("/v1/contacts/{}/seen", newest.contact), &body)
+}
+
+fn follow(
+    context: &CliContext,
+    client: &ApiClient,
+    follower: Follower,
+    contact: &json::ContactJson,
+    peek: bool,
+) -> Result<(), Fault> {
+    let ended = follower.until(None, |event| {
+        let ours = event.contact.as_deref() == Some(contact.id.as_str());
+        let told = matches!(event.kind, EventKind::Note | EventKind::State);
+        if let (true, true, Some(_), Some(note)) = (ours, told, event.cursor, &event.note) {
+            context.out.either(note, show::note(note, &contact.name));
+            if note.incoming
+                && !peek
+                && let Err(fault) = seen(client, note)
+            {
+                return ControlFlow::Break(Err(fault));
             }
-            let over = matches!(event.kind, EventKind::Locked | EventKind::Reload);
-            if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
-        .map(drop)
+        }
+        let over = matches!(event.kind, EventKind::Locked | EventKind::Reload);
+        if over { ControlFlow::Break(Ok(())) } else { ControlFlow::Continue(()) }
+    })?;
+    ended.unwrap_or(Ok(()))
 }
 
 /// `mezza outbox`
@@ -228,9 +282,11 @@ pub(crate) fn carriers(context: &CliContext) -> Result<(), Fault> {
         context.out.line(format!("  delay    {delay} ms, rarely {worst} ms"));
         let pieces = carrier.pieces_max;
         let bytes = words::grouped(carrier.piece_bytes);
-        context
-            .out
-            .line(format!("  takes    {pieces} x {bytes} bytes, keeps them {} h", carrier.store_h));
+        let keeps = match carrier.store_h {
+            0 => "keeps nothing: both have to be there".into(),
+            hours => format!("keeps them {hours} h"),
+        };
+        context.out.line(format!("  takes    {pieces} x {bytes} bytes, {keeps}"));
         for hides in &carrier.hides {
             let verb = if hides.hidden { "hides from" } else { "SHOWS to  " };
             context.out.line(format!("  {verb} {}: {}", hides.from, hides.what));

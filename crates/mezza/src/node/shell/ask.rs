@@ -265,16 +265,25 @@ impl NodeShell {
         self.device().is_ok_and(|device| device.connections(now()).iter().any(up))
     }
 
-    /// Has a conversation go by one carrier alone.
+    /// The carriers of a conversation, best first.
+    ///
+    /// # Errors
+    /// If there is no such contact.
+    pub fn carriers_of(&self, contact: ContactId) -> Result<Vec<CarrierId>, Refused> {
+        let view = self.device()?.contact(contact).ok_or_else(Refused::no_contact)?;
+        Ok(view.policy.carriers)
+    }
+
+    /// Has a conversation go by these carriers alone.
     ///
     /// # Errors
     /// What the device refuses.
-    pub fn go_by(&mut self, contact: ContactId, carrier: CarrierId) -> Result<(), Refused> {
+    pub fn go_by(&mut self, contact: ContactId, carriers: &[CarrierId]) -> Result<(), Refused> {
         let view = self.device()?.contact(contact).ok_or_else(Refused::no_contact)?;
-        if view.policy.carriers == [carrier] {
+        if view.policy.carriers == carriers {
             return Ok(());
         }
-        let policy = Policy { carriers: vec![carrier], ..view.policy };
+        let policy = Policy { carriers: carriers.to_vec(), ..view.policy };
         self.command(Command::Policy { contact, policy })
     }
 }

@@ -112,7 +112,7 @@ impl NetworkChoice {
 }
 
 fn path(home: &Home) -> PathBuf {
-    home.root().join("mesh")
+    home.mesh()
 }
 
 fn check(name: &str) -> Result<(), Fault> {

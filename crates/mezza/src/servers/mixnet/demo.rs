@@ -211,7 +211,7 @@ fn listen(server: &Server) -> Result<SocketAddr, Fault> {
 /// # Errors
 /// Files that cannot be had, ports that others have by now.
 pub(crate) async fn start(home: &Home) -> Result<DemoNetwork, Fault> {
-    run(&DemoFiles::load_or_make(&home.root().join("mixnet"))?).await
+    run(&DemoFiles::load_or_make(&home.mixnet())?).await
 }
 
 /// Starts the network of some files.

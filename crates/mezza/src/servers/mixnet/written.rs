@@ -23,7 +23,9 @@ struct ConfigToml {
     users_max: u32,
     threshold: u8,
     guardians: Vec<Hex<32>>,
-    coordinator: WrittenServer,
+    /// Older files call it the coordinator.
+    #[serde(alias = "coordinator")]
+    entry: WrittenServer,
     bucket: WrittenServer,
     mix: Vec<WrittenMix>,
     service: Vec<WrittenService>,
@@ -179,7 +181,7 @@ impl ConfigToml {
             valid_until: time(&self.valid_until)?,
             threshold: self.threshold,
             guardians,
-            coordinator: self.coordinator.server(),
+            coordinator: self.entry.server(),
             bucket: self.bucket.server(),
             mixes: self.mix.into_iter().map(mix).collect(),
             users_max: self.users_max,

@@ -15,6 +15,12 @@ pub enum RelayError {
     /// The relay's key.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// No relay was made in this folder.
+    #[error("there is no relay in {dir} yet; make one with `mezza relay init`")]
+    Missing {
+        /// Which folder.
+        dir: PathBuf,
+    },
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -57,13 +63,9 @@ impl RelayError {
     /// The exit code of a program that ends with this error.
     pub fn exit_code(&self) -> Exit {
         match self {
+            Self::Missing { .. } => Exit::NotFound,
             Self::Identity(IdentityError::Modes { .. }) => Exit::Denied,
             Self::Identity(IdentityError::NotAKey { .. }) => Exit::Malformed,
-            Self::Identity(IdentityError::Io { source, .. })
-                if source.kind() == io::ErrorKind::NotFound =>
-            {
-                Exit::NotFound
-            }
             Self::Identity(IdentityError::Io { .. }) | Self::Io { .. } => Exit::CannotWrite,
             Self::Store(error) => error.exit_code(),
             Self::Date(fault) => fault.code,

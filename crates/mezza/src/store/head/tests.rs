@@ -62,3 +62,35 @@ fn vault_10_a_crash_at_any_step_leaves_a_head_that_one_of_the_two_opens() {
     change(&path, OLD, NEW, &mut OsRng).unwrap();
     assert!(opens(&path, NEW, &key));
 }
+
+const FORMS: [&str; 3] =
+    ["grün-zwölf-straße", "gru\u{308}n-zwo\u{308}lf-straße", "\u{feff}grün-zwölf-straße"];
+
+fn is_opened_by(head: &VaultHeader, pass: &str) -> bool {
+    head.open(pass.as_bytes()).unwrap().is_some()
+}
+
+#[test]
+fn vault_11_a_passphrase_opens_however_it_is_typed() {
+    let master = MasterKey::draw(&mut OsRng);
+    for made in FORMS {
+        let cost = Argon2Params::DEMO;
+        let head = VaultHeader::seal(&master, made.as_bytes(), cost, &mut OsRng).unwrap();
+        for typed in FORMS {
+            assert!(is_opened_by(&head, typed), "{made:?} {typed:?}");
+        }
+        assert!(
+            !is_opened_by(&head, "grun-zwolf-strasse") && !is_opened_by(&head, "Grün-zwölf-straße")
+        );
+    }
+}
+
+#[test]
+fn vault_11_a_vault_of_an_older_version_opens_with_what_was_typed_then() {
+    let master = MasterKey::draw(&mut OsRng);
+    for made in FORMS {
+        let (pass, cost) = (made.as_bytes(), Argon2Params::DEMO);
+        let head = VaultHeader::seal_as_typed(&master, pass, cost, &mut OsRng).unwrap();
+        assert!(is_opened_by(&head, made), "{made:?}");
+    }
+}

@@ -56,6 +56,14 @@ fn a_server_with_the_wrong_key_noise_or_place_says_what_to_do() {
             78,
             "bucket: this key is not that of the config's bucket store; use the key",
         ),
+        // All three find their port in the config in the same way.
+        (place.run("entry", "mix0", &[]), 78, "entry: this key is not that of the config's entry"),
+        (place.run("mix", "entry", &[]), 78, "mix: this key is no mix of the config; use the key"),
+        (
+            place.run("bucket", "mix0", &dir),
+            78,
+            "bucket: this key is not that of the config's bucket",
+        ),
         (
             place.run("entry", "entry", &["--listen", "192.0.2.1:7000"]),
             78,

@@ -17,9 +17,9 @@ pub struct CardArgs {
     #[arg(long, value_enum, default_value_t = CardFormJson::Full)]
     pub form: CardFormJson,
     /// Draw it as a QR code
-    #[arg(long, conflicts_with = "out")]
+    #[arg(long)]
     pub qr: bool,
-    /// Write the QR code into a file, .png or .svg
+    /// Write the QR code into this file, .png or .svg, not on the screen
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

@@ -13,8 +13,11 @@ pub enum MixnetCommand {
     /// Make a key for a server or a guardian, and print its public half
     Keygen {
         /// The file to make; one that is there is not touched
-        #[arg(long, value_name = "FILE")]
-        out: PathBuf,
+        #[arg(long, value_name = "FILE", required_unless_present = "show")]
+        out: Option<PathBuf>,
+        /// Make nothing, and print the public half of this key
+        #[arg(long, value_name = "FILE", conflicts_with = "out")]
+        show: Option<PathBuf>,
     },
     /// Make, sign, check or show the config of a network
     Config {
@@ -73,6 +76,9 @@ pub struct ServerArgs {
     /// The key of this server
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
+    /// Where to listen; else all addresses, at the port of the config
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
     /// The port of the metrics on loopback, 0 for none; else 7110 and the position for a mix, 7118
     /// for an entry, 7119 for a bucket store
     #[arg(long, value_name = "PORT")]
@@ -85,9 +91,9 @@ pub struct EntryArgs {
     /// Who it is
     #[command(flatten)]
     pub identity: ServerArgs,
-    /// Where to listen
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub listen: SocketAddr,
+    /// Draw the link of the network as a QR code
+    #[arg(long)]
+    pub qr: bool,
     /// Connections per IPv4 /24 or IPv6 /48; an IPv4 address may have a quarter; 0: no limit
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub per_prefix: u32,
@@ -105,9 +111,6 @@ pub struct MixArgs {
     /// Who it is
     #[command(flatten)]
     pub identity: ServerArgs,
-    /// Where to listen; else all addresses, at the port of the config
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub listen: Option<SocketAddr>,
     /// The least noise that this mix signs for
     #[arg(long, value_enum, default_value_t = NoiseFloorName::Standard)]
     pub min_noise: NoiseFloorName,
@@ -139,9 +142,6 @@ pub struct BucketArgs {
     /// The folder of the buckets
     #[arg(long)]
     pub dir: PathBuf,
-    /// Where to listen
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub listen: SocketAddr,
 }
 
 /// `mezza mixnet load`.
@@ -200,10 +200,13 @@ pub enum MixnetConfigCommand {
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Show what a config says
+    /// Show what a config says, and the link with which members join
     Show {
         /// The config
         file: PathBuf,
+        /// Draw the link as a QR code
+        #[arg(long)]
+        qr: bool,
     },
 }
 

@@ -15,7 +15,7 @@ use crate::api::uri::read_block;
 use crate::api::{Exit, Fault};
 use crate::faces::cli::args::BlockArgs;
 use crate::faces::cli::person::{read_source, write_picture};
-use crate::faces::cli::show::Out;
+use crate::faces::cli::show::{self, Out};
 use crate::faces::qr::{Medium, QrImage};
 
 /// The first byte of a card block that this version reads; no text and no picture begins so.
@@ -70,7 +70,7 @@ pub(super) fn card(out: Out, asked: &BlockArgs) -> Result<Exit, Fault> {
         "first": day(card.origin()), "last": day(last), "bytes": card.as_bytes().len(),
         "public_key_bytes": PUBLIC_KEY_BYTES, "qr_version": version,
         "uri": uri::block(card.as_bytes(), false),
-        "file": asked.out.as_ref().map(|path| path.display().to_string()),
+        "file": asked.out.as_ref().map(|path| show::path(path)),
     }));
     if asked.qr {
         out.line(code.to_terminal());

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::{minute, read_envelope};
 use crate::api::{Exit, Fault};
-use crate::faces::cli::CliContext;
 use crate::faces::cli::args::{DetectArgs, DetectKeyArgs};
 use crate::faces::cli::show::clean;
+use crate::faces::cli::{CliContext, show};
 use crate::process::home::private;
 use crate::process::rng::OsRng;
 use crate::store::tree_folder::tree_fault;
@@ -36,7 +36,7 @@ pub(super) fn lend(context: &CliContext, asked: &DetectKeyArgs) -> Result<Exit, 
     let (from, _) = keys[0].ticks();
     let (_, to) = keys[keys.len() - 1].ticks();
     out.value(&json!({
-        "file": asked.out, "keys": keys.len(), "bytes": bytes.len(), "from": from.0, "to": to.0,
+        "file": show::path(&asked.out), "keys": keys.len(), "bytes": bytes.len(), "from": from.0, "to": to.0,
     }));
     out.line(format!("{} keys, {} bytes, in {}", keys.len(), bytes.len(), asked.out.display()));
     out.line(format!("covered  {} to {}", minute(from), minute(to)));
@@ -102,8 +102,10 @@ pub(super) fn detect(context: &CliContext, asked: &DetectArgs) -> Result<Exit, F
                 Detected::Malformed => ("malformed", None),
             },
         };
-        let name = path.display().to_string();
-        out.value(&json!({ "file": name, "outcome": word, "tick": tick.map(|tick| tick.0) }));
+        let name = show::path(path);
+        out.value(
+            &json!({ "file": show::path(path), "outcome": word, "tick": tick.map(|tick| tick.0) }),
+        );
         let at = tick.map_or(String::new(), |tick| format!(", {}", minute(tick)));
         out.line(format!("{}: {word}{at}", clean(&name)));
     }

@@ -1,6 +1,5 @@
 //! `mezza hibe open`: trials of files in one batch.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use mezza_hibe::{
@@ -12,7 +11,7 @@ use super::{minute, read_envelope};
 use crate::api::{Exit, Fault};
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::OpenArgs;
-use crate::faces::cli::show::{Out, clean};
+use crate::faces::cli::show::{self, Out, clean};
 use crate::process::home::private;
 use crate::process::rng::OsRng;
 use crate::store::tree_folder::tree_fault;
@@ -93,11 +92,7 @@ fn give(asked: &OpenArgs, path: &Path, envelope: &OpenedEnvelope) -> Result<Outc
         private::replace(&place, payload)?;
         text = format!("{text}, in {}", place.display());
     } else if asked.files.len() == 1 {
-        let written = io::stdout().lock().write_all(payload);
-        written.map_err(|error| {
-            let text = format!("the payload cannot be written: {error}");
-            Fault::new(Exit::CannotWrite, text, "write it into a folder with `--out DIR`")
-        })?;
+        show::bytes(payload);
     } else {
         text += "; read it with `--out DIR`";
     }
@@ -142,9 +137,9 @@ fn no_key(tree: &KeyTree, low: u8, now: Tick) -> Outcome {
 /// One line a file; with one file alone standard output belongs to its payload.
 fn report(out: Out, path: &Path, outcome: &Outcome) {
     let Outcome { word, text, tick } = outcome;
-    let name = path.display().to_string();
+    let name = show::path(path);
     out.value(&json!({
-        "file": name, "outcome": word, "text": text, "tick": tick.map(|tick| tick.0),
+        "file": show::path(path), "outcome": word, "text": text, "tick": tick.map(|tick| tick.0),
     }));
     out.aside(&format!("{}: {word}: {text}", clean(&name)));
 }

@@ -1,6 +1,6 @@
 //! `mezza hibe seal`: an envelope from standard input.
 
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read};
 
 use data_encoding::{BASE64, HEXLOWER};
 use mezza_hibe::wire::envelope::PAYLOAD_BYTES_MAX;
@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 use super::{card, minute};
 use crate::api::words::grouped;
 use crate::api::{Exit, Fault};
-use crate::faces::cli::CliContext;
 use crate::faces::cli::args::SealArgs;
+use crate::faces::cli::{CliContext, show};
 use crate::process::rng::OsRng;
 
 /// Bytes of standard input that are read, to say how long a payload is that does not fit.
@@ -33,13 +33,7 @@ pub(super) fn seal(context: &CliContext, asked: &SealArgs) -> Result<Exit, Fault
     let envelope = envelope(&card, tick, &payload, asked.bucket)?;
     match &asked.out {
         Some(path) => card::write(path, envelope.as_bytes())?,
-        None if !out.json => {
-            let written = io::stdout().lock().write_all(envelope.as_bytes());
-            written.map_err(|error| {
-                let text = format!("the envelope cannot be written: {error}");
-                Fault::new(Exit::CannotWrite, text, "write it into a file with `--out FILE`")
-            })?;
-        }
+        None if !out.json => show::bytes(envelope.as_bytes()),
         None => {}
     }
     let bytes = envelope.as_bytes();

@@ -11,9 +11,9 @@ use serde_json::json;
 use super::{day, minute, open_tree, tick_or_now};
 use crate::api::words::grouped;
 use crate::api::{Exit, Fault};
-use crate::faces::cli::CliContext;
 use crate::faces::cli::args::{AdvanceArgs, KeygenArgs, TreeArgs};
 use crate::faces::cli::show::Out;
+use crate::faces::cli::{CliContext, show};
 use crate::faces::passphrase;
 use crate::process::rng::OsRng;
 use crate::store::Argon2Params;
@@ -37,7 +37,7 @@ pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, F
     let (hash, last) = (HEXLOWER.encode(&card.hash().0), Tick(card.end().0 - 1));
     let (level, meaning) = erasure(dir);
     out.value(&json!({
-        "dir": dir, "card": hash, "first": day(card.origin()), "last": day(last),
+        "dir": show::path(dir), "card": hash, "first": day(card.origin()), "last": day(last),
         "erasure": level, "floor": folder.tree().floor().0,
     }));
     out.line(format!("card     {hash}"));
@@ -153,6 +153,6 @@ pub(super) fn wipe(out: Out, dir: &Path, yes: bool) -> Result<Exit, Fault> {
     }
     TreeFolder::wipe(dir)?;
     let text = format!("{} is wiped; envelopes for its card open for nobody", dir.display());
-    out.either(&json!({ "wiped": dir }), text);
+    out.either(&json!({ "wiped": show::path(dir) }), text);
     Ok(Exit::Done)
 }

@@ -4,7 +4,6 @@
 //! it learns changes no frame (MESH-33). One thread reads lines, this one opens in batches.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use data_encoding::{BASE64, HEXLOWER};
@@ -52,7 +51,8 @@ pub(super) fn listen(context: &CliContext, asked: &ListenArgs) -> Result<Exit, F
     loop {
         for opened in listener.step(context, &waiting)? {
             give(context, asked, &opened)?;
-            if asked.once {
+            // Whoever reads no more is given no message that would be lost.
+            if asked.once || show::is_over() {
                 return Ok(Exit::Done);
             }
         }
@@ -197,7 +197,7 @@ fn give(context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelope) -> Re
     if out.json {
         out.value(&json!({
             "event": "message", "id": id, "tick": opened.tick.0, "minute": minute,
-            "payload": kept.is_none().then(|| BASE64.encode(payload)), "file": kept,
+            "payload": kept.is_none().then(|| BASE64.encode(payload)), "file": kept.as_deref().map(show::path),
         }));
         return Ok(());
     }
@@ -211,6 +211,5 @@ fn give(context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelope) -> Re
             }
         }
     }
-    let _ = std::io::stdout().flush();
     Ok(())
 }

@@ -6,7 +6,7 @@ use mezza_core::Secret;
 use mezza_mesh::{MeshCell, bundle};
 use serde_json::json;
 
-use super::super::CliContext;
+use super::super::{CliContext, show};
 use super::{ask, lines};
 use crate::api::{Exit, Fault};
 use crate::faces::cli::args::MeshNetCommand;
@@ -79,7 +79,7 @@ pub(super) fn export(context: &CliContext, file: &Path) -> Result<Exit, Fault> {
         cells.extend(MeshCell::decode(&bytes).ok());
     }
     private::replace_shared(file, &bundle::encode(&cells))?;
-    let value = json!({ "cells": cells.len(), "file": file });
+    let value = json!({ "cells": cells.len(), "file": show::path(file) });
     context.out.either(&value, format!("{} cells are in {}", cells.len(), file.display()));
     Ok(Exit::Done)
 }

@@ -3,13 +3,15 @@
 mod said;
 
 use std::fs;
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
 use mezza_mixnet::config::{Config, ServicePolicy, SignatureSet, SignedConfig};
 use serde_json::{Value, json};
 
+use super::serve;
+use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault, figures};
 use crate::faces::cli::args::MixnetConfigCommand;
 use crate::faces::cli::show::{self, Out};
@@ -30,12 +32,22 @@ pub(super) fn config(out: Out, what: &MixnetConfigCommand) -> Result<Exit, Fault
             sign(out, file, key, after.as_deref(), *yes)
         }
         MixnetConfigCommand::Verify { files } => verify(out, files.iter().map(AsRef::as_ref)),
-        MixnetConfigCommand::Show { file } => {
-            let signed = network::read(file)?;
-            tell(out, &signed);
-            Ok(Exit::Done)
-        }
+        MixnetConfigCommand::Show { file, qr } => show_config(out, file, *qr),
     }
+}
+
+/// Shows a config, and the link if it is the first one: that is what a link pins.
+fn show_config(out: Out, file: &Path, qr: bool) -> Result<Exit, Fault> {
+    let signed = network::read(file)?;
+    tell(out, &signed);
+    let config = signed.config();
+    if config.seq == 0 {
+        let address = config.coordinator.address.clone();
+        serve::say_link(out, &NetworkUri { genesis: config.hash(), address }, qr)?;
+    } else {
+        out.line("link     is that of the first config, which `mezza mixnet config show` prints");
+    }
+    Ok(Exit::Done)
 }
 
 /// The config goes to a file or to standard output, what is said about it then to the other one.
@@ -51,9 +63,7 @@ fn new(out: Out, file: &Path, to: Option<&Path>) -> Result<Exit, Fault> {
         value["bytes"] = HEXLOWER.encode(&bytes).into();
         out.value(&value);
     } else {
-        let mut stdout = io::stdout().lock();
-        let written = stdout.write_all(&bytes).and_then(|()| stdout.flush());
-        written.map_err(|error| private::cannot_write(Path::new("standard output"), &error))?;
+        show::bytes(&bytes);
         for line in lines(&signed) {
             let _ = writeln!(io::stderr().lock(), "{line}");
         }
@@ -126,14 +136,11 @@ fn difference(before: &Config, next: &Config) -> Vec<String> {
 
 /// Asks a person. Without a terminal this fails.
 fn agree(out: Out) -> Result<(), Fault> {
-    if out.json || !io::stdin().is_terminal() {
+    let asked = show::ask(out, "Sign this?").ok_or_else(|| {
         let text = "nobody is here to say whether this is to be signed";
-        return Err(Fault::new(Exit::Usage, text, "read it, then say so with `--yes`"));
-    }
-    show::raw("Sign this? [y/N]");
-    let mut line = String::new();
-    let _ = io::stdin().lock().read_line(&mut line);
-    if matches!(line.trim(), "y" | "Y" | "yes") {
+        Fault::new(Exit::Usage, text, "read it, then say so with `--yes`")
+    })?;
+    if asked {
         return Ok(());
     }
     let next = "ask whoever made it why it is so, then sign or leave it";
@@ -187,7 +194,7 @@ fn about(signed: &SignedConfig) -> Value {
         "prev": hex(&config.prev), "threshold": config.threshold,
         "guardians": config.guardians.iter().map(|key| hex(key)).collect::<Vec<_>>(),
         "valid_from_ms": config.valid_from.ms(), "valid_until_ms": config.valid_until.ms(),
-        "coordinator": config.coordinator.address, "coordinator_key": hex(&config.coordinator.key),
+        "entry": config.coordinator.address, "entry_key": hex(&config.coordinator.key),
         "bucket": config.bucket.address, "bucket_key": hex(&config.bucket.key),
         "mixes": config.mixes.iter().map(mix).collect::<Vec<_>>(), "users_max": config.users_max,
         "services": config.services.iter().map(|policy| service(config, policy)).collect::<Vec<_>>(),

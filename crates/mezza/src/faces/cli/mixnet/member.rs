@@ -7,6 +7,9 @@ use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault};
 use crate::faces::cli::CliContext;
 
+/// As many rounds are no budget: the network promises nothing, for ever.
+const NO_BUDGET: u64 = u32::MAX as u64;
+
 /// `mezza mixnet join`
 pub(super) fn join(context: &CliContext, link: &str) -> Result<Exit, Fault> {
     // A malformed link is refused before a node is needed.
@@ -62,7 +65,16 @@ fn lines(net: &Mixnet) -> Vec<String> {
         let demo = if net.demo { "  DEMO NOISE: it hides nothing" } else { "" };
         lines.push(format!("noise     {} servers, mu={mu}, scale {scale}{demo}", net.mixes));
     }
-    lines.push(format!("budget    {} of {} rounds used", net.rounds_used, known(net.rounds_max)));
+    lines.push(match net.rounds_max {
+        Some(max) if max < NO_BUDGET => {
+            format!("budget    {} of {max} rounds used", net.rounds_used)
+        }
+        Some(_) => format!(
+            "budget    none: this network promises nothing ({} rounds taken part in)",
+            net.rounds_used
+        ),
+        None => format!("budget    not known yet, {} rounds used", net.rounds_used),
+    });
     if net.alarms > 0 {
         lines.push(format!("ALARM     {} times noise of a server did not come back", net.alarms));
     }

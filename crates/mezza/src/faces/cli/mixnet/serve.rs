@@ -5,20 +5,24 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::available_parallelism;
 
 use data_encoding::HEXLOWER;
+use mezza_mixnet::config::Server;
 use mezza_mixnet::mix::NoiseFloor;
 use serde_json::json;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault};
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::{self, BucketArgs, EntryArgs, MixArgs, ServerArgs};
 use crate::faces::cli::serve::{block_on, settings, two_threads};
+use crate::faces::cli::show::Out;
+use crate::faces::qr::{Medium, QrImage};
 use crate::process::stop::until_stopped;
 use crate::process::{memory, metrics};
 use crate::servers::mixnet::key::ServerKey;
-use crate::servers::mixnet::network::ConfigArchive;
+use crate::servers::mixnet::network::{ConfigArchive, in_force};
 use crate::servers::mixnet::server::{self, Learn, ServerHandle};
 use crate::servers::mixnet::signed::Signed;
 use crate::servers::mixnet::{bucket, entry, mix};
@@ -27,17 +31,24 @@ use crate::servers::mixnet::{bucket, entry, mix};
 pub(super) fn entry(context: &CliContext, asked: &EntryArgs) -> Result<Exit, Fault> {
     settings(context, &[])?;
     let (network, key) = load(&asked.identity)?;
+    let config = in_force(&network.chain);
+    let listen = place(&asked.identity, "entry", &config.coordinator, &key)?;
+    let genesis = network.archive.first().map(|first| first.config().hash());
+    let address = config.coordinator.address.clone();
+    let link = genesis.map(|genesis| NetworkUri { genesis, address });
     let options = entry::EntryServerOptions {
         network,
         key,
-        listen: asked.listen,
+        listen,
         per_prefix: asked.per_prefix,
         once: asked.once,
         metrics: asked.identity.metrics.unwrap_or(metrics::ENTRY_PORT),
     };
     // Thousands of connections: all cores.
     let threads = Builder::new_multi_thread();
-    block_on(threads, run(context, ("entry", &asked.identity), |stop| entry::start(options, stop)))
+    let link = link.map(|link| (link, asked.qr));
+    let role = Role { name: "entry", identity: &asked.identity, link };
+    block_on(threads, run(context, role, |stop| entry::start(options, stop)))
 }
 
 /// `mezza mixnet mix`
@@ -46,7 +57,8 @@ pub(super) fn mix(context: &CliContext, asked: &MixArgs) -> Result<Exit, Fault> 
     memory::require_closed()?;
     let (network, key) = load(&asked.identity)?;
     let signed = Signed::beside(&asked.identity.key)?;
-    let listen = asked.listen.map_or_else(|| of_config(&network, &key), Ok)?;
+    let (config, at) = mix::place(&network, &key.public())?;
+    let listen = place(&asked.identity, "mix", &config.mixes[at].server, &key)?;
     let options = mix::MixServerOptions {
         network,
         key,
@@ -60,27 +72,24 @@ pub(super) fn mix(context: &CliContext, asked: &MixArgs) -> Result<Exit, Fault> 
         signed,
         metrics: asked.identity.metrics,
     };
-    block_on(
-        two_threads(),
-        run(context, ("mix", &asked.identity), |stop| mix::start(options, stop)),
-    )
+    let role = Role { name: "mix", identity: &asked.identity, link: None };
+    block_on(two_threads(), run(context, role, |stop| mix::start(options, stop)))
 }
 
 /// `mezza mixnet bucket`
 pub(super) fn bucket(context: &CliContext, asked: &BucketArgs) -> Result<Exit, Fault> {
     settings(context, &[])?;
     let (network, key) = load(&asked.identity)?;
+    let listen = place(&asked.identity, "bucket", &in_force(&network.chain).bucket, &key)?;
     let options = bucket::BucketServerOptions {
         network,
         key,
-        listen: asked.listen,
+        listen,
         dir: asked.dir.clone(),
         metrics: asked.identity.metrics.unwrap_or(metrics::BUCKET_PORT),
     };
-    block_on(
-        two_threads(),
-        run(context, ("bucket", &asked.identity), |stop| bucket::start(options, stop)),
-    )
+    let role = Role { name: "bucket", identity: &asked.identity, link: None };
+    block_on(two_threads(), run(context, role, |stop| bucket::start(options, stop)))
 }
 
 fn load(identity: &ServerArgs) -> Result<(ConfigArchive, ServerKey), Fault> {
@@ -88,23 +97,51 @@ fn load(identity: &ServerArgs) -> Result<(ConfigArchive, ServerKey), Fault> {
     Ok((ConfigArchive::load(identity.configs.iter().map(AsRef::as_ref))?, key))
 }
 
-/// All addresses, at the port under which the config knows this mix.
-fn of_config(network: &ConfigArchive, key: &ServerKey) -> Result<SocketAddr, Fault> {
-    let (config, at) = mix::place(network, &key.public())?;
-    let port =
-        config.mixes[at].server.address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+/// Where a server listens: where it was told, else on all addresses at the port under which the config
+/// knows it.
+fn place(
+    asked: &ServerArgs,
+    role: &str,
+    written: &Server,
+    key: &ServerKey,
+) -> Result<SocketAddr, Fault> {
+    if let Some(listen) = asked.listen {
+        return Ok(listen);
+    }
+    if written.key != key.public() {
+        let text = format!("{role}: this key is not that of the config's {role}");
+        return Err(Fault::new(Exit::Config, text, "use the key whose public half stands there"));
+    }
+    let port = written.address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     let port: u16 = port.ok_or_else(|| Fault::bug("an address of the config without port"))?;
     Ok((Ipv4Addr::UNSPECIFIED, port).into())
+}
+
+/// The link with which members join, for whoever is to give it away.
+pub(super) fn say_link(out: Out, link: &NetworkUri, qr: bool) -> Result<(), Fault> {
+    let text = link.to_string();
+    out.either(&json!({ "event": "link", "link": text }), format!("link     {text}"));
+    if qr {
+        out.line(QrImage::draw(&text, Medium::Screen)?.to_terminal());
+    }
+    Ok(())
 }
 
 fn cores() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
+/// A server that is to run: what it is, who, and the link that it gives away, perhaps as a code.
+struct Role<'a> {
+    name: &'static str,
+    identity: &'a ServerArgs,
+    link: Option<(NetworkUri, bool)>,
+}
+
 /// Runs a server until it is told to stop, or cannot go on. At SIGHUP it reads its configs again.
 async fn run<S: Future<Output = Result<ServerHandle, Fault>>>(
     context: &CliContext,
-    (role, identity): (&'static str, &ServerArgs),
+    role: Role<'_>,
     start: impl FnOnce(watch::Receiver<bool>) -> S,
 ) -> Result<Exit, Fault> {
     memory::say();
@@ -113,8 +150,12 @@ async fn run<S: Future<Output = Result<ServerHandle, Fault>>>(
         .map_err(|_| Fault::bug("the system refuses signal handlers"))?;
     let mut running = start(stopped).await?;
     let (address, key) = (running.address, HEXLOWER.encode(&running.key));
-    let value = json!({ "event": role, "address": address, "key": key });
-    context.out.either(&value, format!("{role:<8} {address}   key {key}"));
+    let name = role.name;
+    let value = json!({ "event": name, "address": address, "key": key });
+    context.out.either(&value, format!("{name:<8} {address}   key {key}"));
+    if let Some((link, qr)) = &role.link {
+        say_link(context.out, link, *qr)?;
+    }
     let told = until_stopped(stop.subscribe());
     tokio::pin!(told);
     loop {
@@ -125,7 +166,7 @@ async fn run<S: Future<Output = Result<ServerHandle, Fault>>>(
                 let _ = stop.send(true);
                 return running.wait().await;
             }
-            _ = hang_up.recv() => learn(identity, &running.learn),
+            _ = hang_up.recv() => learn(role.identity, &running.learn),
         }
     }
 }

@@ -1,0 +1,45 @@
+//! `mezza up --remove`: a demonstration goes, with everything in it. It holds nothing of anybody's, so
+//! nobody is asked.
+
+use serde_json::json;
+
+use super::lock;
+use crate::api::{Exit, Fault};
+use crate::faces::cli::{CliContext, show};
+use crate::process::home::Home;
+
+/// Removes the demonstration of the home that is named; else its own home, and the one that older
+/// versions made in the usual home.
+///
+/// # Errors
+/// 66 if there is none, 75 if one runs, 73 if a folder cannot be removed.
+pub(super) fn remove(context: &CliContext) -> Result<Exit, Fault> {
+    let mut homes = vec![context.home.clone()];
+    if !context.home_is_named {
+        homes.push(Home::of_demonstration()?);
+    }
+    let found: Vec<&Home> = homes.iter().filter(|home| home.is_demonstration()).collect();
+    if found.is_empty() {
+        let text = format!("there is no demonstration in {}", named(&homes));
+        return Err(Fault::new(Exit::NotFound, text, "`mezza up --demo` makes one"));
+    }
+    for home in found {
+        let lock = lock(home)?;
+        let relay_stays = home.remove_demonstration()?;
+        drop(lock);
+        let folder = show::path(home.root());
+        let value = json!({ "removed": show::path(home.root()), "relay_stays": relay_stays });
+        context.out.either(&value, format!("the demonstration in {folder} is removed"));
+        if relay_stays {
+            let text =
+                format!("the relay in {} was there before it and stays", home.relay().display());
+            context.out.line(text);
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn named(homes: &[Home]) -> String {
+    let folders: Vec<String> = homes.iter().map(|home| show::path(home.root())).collect();
+    folders.join(" or ")
+}

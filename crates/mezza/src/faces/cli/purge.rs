@@ -1,0 +1,91 @@
+//! `mezza purge`: everything of a home goes, after asking.
+
+use serde_json::json;
+
+use super::args::PurgeArgs;
+use super::{CliContext, person, show};
+use crate::api::{Exit, Fault};
+use crate::faces::served;
+use crate::process::home::Home;
+use crate::process::lock::Lock;
+use crate::servers::{mesh, relay};
+use crate::store::Vault;
+
+/// `mezza purge`
+///
+/// # Errors
+/// 66 if there is nothing, 75 if something runs here, 73 if a folder cannot be removed, 1 if the person
+/// says no.
+pub(crate) fn purge(context: &CliContext, asked: &PurgeArgs) -> Result<(), Fault> {
+    let home = &context.home;
+    person::not_in_a_demonstration(context)?;
+    let parts = home.parts();
+    if parts.is_empty() {
+        let text = format!("there is nothing of Mezzavoce in {}", show::path(home.root()));
+        return Err(Fault::new(Exit::NotFound, text, "choose another folder with `--home DIR`"));
+    }
+    let lock = stopped(home)?;
+    if !asked.yes {
+        agree(context, &parts)?;
+    }
+    home.purge()?;
+    drop(lock);
+    let witness = home.remove_witness(owns_the_witness(context)?)?;
+    let removed = show::path(home.root());
+    let value = json!({ "removed": show::path(home.root()), "witness_stays": witness });
+    context.out.either(&value, format!("removed: {removed}"));
+    if witness > 0 {
+        context.out.line(format!(
+            "{witness} files in {} stay: which of them belong to other homes, only their vaults tell",
+            show::path(&home.state())
+        ));
+    }
+    Ok(())
+}
+
+/// The locks of what may run in a home.
+fn stopped(home: &Home) -> Result<Option<Lock>, Fault> {
+    if relay::address(&home.relay()).is_some() {
+        let text = "the relay of this home runs";
+        return Err(Fault::new(
+            Exit::Busy,
+            text,
+            "stop it, or name another home with `--home DIR`",
+        ));
+    }
+    if Lock::is_held(&mesh::control::lock(home)) {
+        let text = "a node of the mesh runs in this home";
+        return Err(Fault::new(
+            Exit::Busy,
+            text,
+            "stop it, or name another home with `--home DIR`",
+        ));
+    }
+    home.run().exists().then(|| served::lock(home)).transpose()
+}
+
+/// The person says yes, and knows to what.
+fn agree(context: &CliContext, parts: &[&'static str]) -> Result<(), Fault> {
+    let folder = show::path(context.home.root());
+    context.out.line(format!("{folder} holds {}", parts.join(", ")));
+    context.out.line(
+        "no copy of it is anywhere else: your contacts cannot reach this identity again, and its notes \
+         are gone",
+    );
+    match show::ask(context.out, "Remove all of it for ever?") {
+        Some(true) => Ok(()),
+        Some(false) => {
+            Err(Fault::new(Exit::No, "nothing was removed", "run it again when you are sure"))
+        }
+        None => {
+            let text = format!("everything in {folder} would be gone for ever");
+            Err(Fault::new(Exit::Usage, text, "say it again with `--yes`"))
+        }
+    }
+}
+
+/// Whether no other vault can have left its witness: the usual home is this one, or has no vault.
+fn owns_the_witness(context: &CliContext) -> Result<bool, Fault> {
+    let usual = Home::find(None)?;
+    Ok(usual == context.home || !Vault::exists(&usual.vault()))
+}

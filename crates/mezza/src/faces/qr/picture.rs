@@ -1,0 +1,197 @@
+//! Pictures as grey pixels: PNG (RFC 2083) and JPEG (ITU-T T.81).
+
+use std::io::Cursor;
+
+use zune_jpeg::JpegDecoder;
+use zune_jpeg::zune_core::bytestream::ZCursor;
+use zune_jpeg::zune_core::colorspace::ColorSpace;
+use zune_jpeg::zune_core::options::DecoderOptions;
+
+use crate::api::{Exit, Fault};
+
+/// Longest edge of a picture that is read, in pixels.
+const EDGE_MAX: usize = 8_192;
+/// Most pixels of a picture that is read.
+const PIXELS_MAX: usize = 1 << 24;
+/// The first bytes of a PNG.
+const PNG: &[u8] = b"\x89PNG";
+/// The first bytes of a JPEG.
+const JPEG: &[u8] = b"\xff\xd8\xff";
+
+/// A picture in shades of grey, row by row.
+#[derive(Clone, Debug)]
+pub(super) struct GreyPicture {
+    pub width: usize,
+    pub height: usize,
+    pixels: Vec<u8>,
+}
+
+/// Whether these are the first bytes of a picture that can be read.
+pub(crate) fn is_picture(bytes: &[u8]) -> bool {
+    bytes.starts_with(PNG) || bytes.starts_with(JPEG)
+}
+
+impl GreyPicture {
+    /// A picture of these pixels.
+    ///
+    /// # Errors
+    /// If the sizes do not agree, or are above the limits.
+    pub(super) fn new(width: usize, height: usize, pixels: Vec<u8>) -> Result<Self, Fault> {
+        if !fits(width, height) || pixels.len() != width * height {
+            return Err(no_picture());
+        }
+        Ok(Self { width, height, pixels })
+    }
+
+    /// Decodes a PNG or a JPEG.
+    ///
+    /// # Errors
+    /// If it is neither, cut, or too large.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Fault> {
+        if bytes.starts_with(JPEG) { of_jpeg(bytes) } else { of_png(bytes) }
+    }
+
+    pub(super) fn at(&self, x: usize, y: usize) -> u8 {
+        self.pixels[y * self.width + x]
+    }
+
+    /// Light where it is dark: what a screen in dark mode shows.
+    pub(super) fn inverted(&self) -> Self {
+        Self { pixels: self.pixels.iter().map(|grey| 255 - grey).collect(), ..*self }
+    }
+
+    /// Twice as wide and high, each new pixel between its neighbours. `None` above the limits.
+    pub(super) fn doubled(&self) -> Option<Self> {
+        let (width, height) = (2 * self.width, 2 * self.height);
+        if !fits(width, height) {
+            return None;
+        }
+        let mut pixels = Vec::with_capacity(width * height);
+        for y in 0..height {
+            for x in 0..width {
+                pixels.push(self.between(x, y));
+            }
+        }
+        Some(Self { width, height, pixels })
+    }
+
+    /// Dark spots and lines up to `2 * half` pixels wide become as bright as what is around them; edges of
+    /// anything larger stay where they are (a closing: the brightest around, then the darkest of that).
+    pub(super) fn closed(&self, half: usize) -> Self {
+        let brightest = self.filtered(half, u8::max);
+        brightest.filtered(half, u8::min)
+    }
+
+    /// Each pixel is the extreme one in the square around it, `half` pixels in each direction.
+    fn filtered(&self, half: usize, extreme: fn(u8, u8) -> u8) -> Self {
+        let (width, height) = (self.width, self.height);
+        let mut rows = vec![0; width * height];
+        for (from, to) in self.pixels.chunks_exact(width).zip(rows.chunks_exact_mut(width)) {
+            slide(from, half, extreme, |x, grey| to[x] = grey);
+        }
+        let mut pixels = vec![0; width * height];
+        let mut column = vec![0; height];
+        for x in 0..width {
+            for y in 0..height {
+                column[y] = rows[y * width + x];
+            }
+            slide(&column, half, extreme, |y, grey| pixels[y * width + x] = grey);
+        }
+        Self { width, height, pixels }
+    }
+
+    /// The pixel at half of these coordinates.
+    fn between(&self, x: usize, y: usize) -> u8 {
+        let (left, top) = (x / 2, y / 2);
+        let right = (left + x % 2).min(self.width - 1);
+        let bottom = (top + y % 2).min(self.height - 1);
+        let corners = [(left, top), (right, top), (left, bottom), (right, bottom)];
+        let sum: u16 = corners.iter().map(|(x, y)| u16::from(self.at(*x, *y))).sum();
+        (sum / 4) as u8
+    }
+}
+
+/// The extreme of each place of a line and its neighbours, `half` on each side: blocks as long as a window
+/// are run through from both ends, and a window is the end of one and the beginning of the next.
+fn slide(line: &[u8], half: usize, extreme: fn(u8, u8) -> u8, mut put: impl FnMut(usize, u8)) {
+    let window = 2 * half + 1;
+    let (mut forth, mut back) = (line.to_vec(), line.to_vec());
+    for block in forth.chunks_mut(window) {
+        for at in 1..block.len() {
+            block[at] = extreme(block[at], block[at - 1]);
+        }
+    }
+    for block in back.chunks_mut(window) {
+        for at in (1..block.len()).rev() {
+            block[at - 1] = extreme(block[at], block[at - 1]);
+        }
+    }
+    let last = line.len() - 1;
+    for at in 0..line.len() {
+        let (first, end) = (at.saturating_sub(half), (at + half).min(last));
+        let same_block = first / window == end / window;
+        let edge = if same_block && first % window == 0 { forth[end] } else { back[first] };
+        put(at, if same_block { edge } else { extreme(edge, forth[end]) });
+    }
+}
+
+fn fits(width: usize, height: usize) -> bool {
+    let edges = [width, height].iter().all(|edge| (1..=EDGE_MAX).contains(edge));
+    edges && width * height <= PIXELS_MAX
+}
+
+fn of_png(bytes: &[u8]) -> Result<GreyPicture, Fault> {
+    let mut decoder = png::Decoder::new(Cursor::new(bytes));
+    decoder.set_transformations(png::Transformations::normalize_to_color8());
+    decoder.set_ignore_text_chunk(true);
+    let mut reader = decoder.read_info().map_err(|_| no_picture())?;
+    let (width, height) = (reader.info().width as usize, reader.info().height as usize);
+    if !fits(width, height) {
+        return Err(no_picture());
+    }
+    let size = reader.output_buffer_size().ok_or_else(no_picture)?;
+    let mut raw = vec![0; size];
+    let frame = reader.next_frame(&mut raw).map_err(|_| no_picture())?;
+    let channels = frame.color_type.samples();
+    let grey = raw[..frame.buffer_size()].chunks_exact(channels).map(grey_of).collect();
+    GreyPicture::new(width, height, grey)
+}
+
+fn of_jpeg(bytes: &[u8]) -> Result<GreyPicture, Fault> {
+    let options = DecoderOptions::default()
+        .set_max_width(EDGE_MAX)
+        .set_max_height(EDGE_MAX)
+        .jpeg_set_out_colorspace(ColorSpace::Luma);
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    decoder.decode_headers().map_err(|_| no_picture())?;
+    let (width, height) = decoder.dimensions().ok_or_else(no_picture)?;
+    if !fits(width, height) {
+        return Err(no_picture());
+    }
+    let grey = decoder.decode().map_err(|_| no_picture())?;
+    GreyPicture::new(width, height, grey)
+}
+
+/// Brightness of one pixel on white: grey, grey + alpha, RGB or RGBA.
+fn grey_of(pixel: &[u8]) -> u8 {
+    let sum = |rgb: &[u8]| rgb.iter().map(|c| u16::from(*c)).sum::<u16>() / 3;
+    let on_white = |grey: u16, alpha: u8| {
+        let alpha = u16::from(alpha);
+        ((grey * alpha + 255 * (255 - alpha)) / 255) as u8
+    };
+    match pixel {
+        [grey] => *grey,
+        [grey, alpha] => on_white(u16::from(*grey), *alpha),
+        [r, g, b] => sum(&[*r, *g, *b]) as u8,
+        [r, g, b, alpha, ..] => on_white(sum(&[*r, *g, *b]), *alpha),
+        [] => 255,
+    }
+}
+
+fn no_picture() -> Fault {
+    Fault::new(
+        Exit::Malformed,
+        "this is no picture that can be read",
+        "use a PNG or a JPEG of at most 16 million pixels",
+    )
+}

@@ -1,0 +1,144 @@
+//! Commands about a contact: what they show, mark, remove, and propose next.
+
+use std::path::Path;
+
+use crate::cli::card_of;
+use crate::program::{Program, json, mezza, ok, passphrase, until};
+
+/// A node without a relay.
+fn lonely(folder: &Path) -> Program {
+    let home = folder.join("home");
+    let pass = passphrase(folder, "long enough for all");
+    let pass = ["--passphrase-file", pass.to_str().unwrap()];
+    ok(&home, &[&["init", "--name", "Nora"], &pass[..]].concat());
+    Program::node(&home, &pass, &[])
+}
+
+/// Two people at one relay who know each other: their nodes, and what has to live as long.
+fn friends(folder: &Path) -> (Program, Vec<Program>) {
+    let port = crate::program::free_port();
+    let relay_home = folder.join("relay");
+    ok(&relay_home, &["relay", "init", "--listen", &format!("127.0.0.1:{port}")]);
+    let relay = Program::relay(&relay_home, port, &[]);
+    let uri = ok(&relay_home, &["relay", "uri"]);
+    let pass = passphrase(folder, "long enough for all");
+    let pass = ["--passphrase-file", pass.to_str().unwrap()];
+    let [ann, ben] = ["ann", "ben"].map(|name| {
+        let home = folder.join(name);
+        ok(&home, &[&["init", "--name", name, "--relay", uri.trim()], &pass[..]].concat());
+        Program::node(&home, &pass, &[])
+    });
+    for (one, other) in [(&ann, &ben), (&ben, &ann)] {
+        until("the mailbox", || other.is_reachable());
+        ok(&one.home, &["add", ok(&other.home, &["card"]).trim()]);
+    }
+    (ann, vec![ben, relay])
+}
+
+fn unread(home: &Path, name: &str) -> u64 {
+    json(home, &["contacts", name])[0]["unread"].as_u64().unwrap()
+}
+
+fn stderr(home: &Path, args: &[&str], code: i32) -> String {
+    let output = mezza(home, args);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn cli_10_log_marks_as_read_what_it_shows_and_pages_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ann, others) = friends(folder.path());
+    let (ann, ben) = (&ann.home, &others[0].home);
+    for text in ["one", "two", "three"] {
+        ok(ben, &["send", "ann", text, "--wait", "delivered"]);
+    }
+    assert_eq!(unread(ann, "ben"), 3);
+    assert!(ok(ann, &["log", "ben", "--peek"]).contains("three"));
+    assert_eq!(unread(ann, "ben"), 3);
+    // Fewer than are unread: what was not shown was not read.
+    let some = ok(ann, &["log", "ben", "-n", "2"]);
+    assert!(!some.contains("one") && some.contains("3 notes are unread"), "{some}");
+    assert_eq!(unread(ann, "ben"), 3);
+    let before = some.split("--before ").nth(1).unwrap().split('`').next().unwrap();
+    let older = ok(ann, &["log", "ben", "--before", before]);
+    assert!(older.contains("one") && !older.contains("two"), "{older}");
+    assert!(ok(ann, &["log", "ben"]).contains("one"));
+    assert_eq!(unread(ann, "ben"), 0);
+    let mut follower = Program::start(ann, &["log", "ben", "-f"], &[]);
+    until("the follower", || follower.out().contains("three"));
+    ok(ben, &["send", "ann", "four", "--wait", "delivered"]);
+    until("the note", || follower.out().contains("four"));
+    until("it to be read", || unread(ann, "ben") == 0);
+    follower.stop(nix::sys::signal::Signal::SIGINT);
+}
+
+#[test]
+fn cli_10_a_contact_is_removed_after_asking() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = lonely(folder.path());
+    let home = &node.home;
+    ok(home, &["add", &card_of("Eve")]);
+    ok(home, &["send", "Eve", "hello"]);
+    let asked = stderr(home, &["contacts", "remove", "Eve"], 2);
+    assert!(asked.contains("Eve and all notes with them") && asked.contains("--yes"), "{asked}");
+    assert_eq!(
+        stderr(home, &["contacts", "remove", "Ev", "--yes"], 66).matches("did you mean").count(),
+        1
+    );
+    assert!(ok(home, &["contacts"]).contains("Eve"));
+    assert!(ok(home, &["contacts", "remove", "Eve", "--yes"]).contains("Eve is removed"));
+    assert!(ok(home, &["contacts"]).contains("no contacts yet"));
+    assert!(json(home, &["outbox"])[0]["notes"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn cli_10_the_next_step_names_whom_the_command_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = lonely(folder.path());
+    let home = &node.home;
+    let card = card_of("Bob the Builder");
+    assert!(ok(home, &["add", &card, "--as", "bob"]).contains("next: `mezza send bob \"hello\"`"));
+    assert!(ok(home, &["verify", "bob"]).contains("`mezza verify bob --matches`"));
+    assert!(ok(home, &["verify", "1"]).contains("`mezza verify 1 --matches`"));
+    assert!(ok(home, &["verify", "#1"]).contains("`mezza verify '#1' --matches`"));
+    ok(home, &["set", "bob", "--block"]);
+    let refused = stderr(home, &["send", "bob", "hello"], 1);
+    assert!(refused.contains("`mezza contacts bob`"), "{refused}");
+    // A word that a shell would take apart is not shown to be pasted.
+    let refused = stderr(home, &["set", "BOB", "--as", "Bob the Builder"], 0);
+    assert!(refused.is_empty(), "{refused}");
+    let refused = stderr(home, &["send", "Bob the Builder", "hello"], 1);
+    assert!(refused.contains("`mezza contacts NAME`"), "{refused}");
+}
+
+#[test]
+fn cli_5_adding_a_known_card_says_what_it_renamed() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = lonely(folder.path());
+    let card = card_of("Eve");
+    let added = |args: &[&str]| {
+        let out = ok(&node.home, &[&["add", &card], args].concat());
+        out.lines().next().unwrap().to_owned()
+    };
+    assert_eq!(added(&[]), "added Eve as #1");
+    assert_eq!(added(&[]), "Eve (#1) was known already, and has the newest of both cards");
+    assert_eq!(added(&["--as", "evelyn"]), "#1 was known already as Eve, and is called evelyn now");
+    assert_eq!(added(&[]), "evelyn (#1) was known already, and has the newest of both cards");
+}
+
+#[test]
+fn cli_10_a_card_is_drawn_into_a_file_and_a_text_may_begin_with_a_dash() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = lonely(folder.path());
+    let home = &node.home;
+    let picture = folder.path().join("me.png");
+    ok(home, &["card", "--qr", "--out", picture.to_str().unwrap()]);
+    let shown = ok(home, &["card", "show", picture.to_str().unwrap()]);
+    assert!(shown.starts_with("name     Nora"), "{shown}");
+    ok(home, &["add", &card_of("Eve")]);
+    let help = ok(home, &["send", "--help"]);
+    assert!(help.contains("mezza send bob -- \"-5 degrees\""), "{help}");
+    ok(home, &["send", "Eve", "--", "-5 degrees"]);
+    assert!(ok(home, &["log", "Eve"]).contains("you: -5 degrees"));
+}

@@ -1,0 +1,89 @@
+//! Paths in JSON. `json!` panics at a path that is not UTF-8, so that a path is made a text first
+//! (CLI-7).
+
+use super::{Diagnostic, Tree};
+
+/// The start of a value of JSON.
+const JSON: &str = "json!(";
+/// Keys whose values are paths.
+const KEYS: [&str; 9] =
+    ["dir", "file", "folder", "home", "path", "removed", "socket", "vault", "wiped"];
+/// What makes a text of a path.
+const TEXTS: [&str; 2] = ["path(", "show::path"];
+
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
+    let sources = tree.code().filter(|(path, _)| path.starts_with("crates/mezza/src/"));
+    let mut refused = Vec::new();
+    for (path, code) in sources {
+        let text = tree.iter().find(|(of, _)| *of == path).map_or("", |(_, text)| text);
+        refused.extend(paths(code, text).into_iter().map(|line| {
+            Diagnostic::new(path, line, "`json!` panics at such a path; hand it `show::path(..)`")
+        }));
+    }
+    refused
+}
+
+/// The lines of `text` on which a path is handed to `json!`. Strings are blank in `code`, which has
+/// every other character in the same place.
+fn paths(code: &str, text: &str) -> Vec<usize> {
+    let mut lines = Vec::new();
+    for (at, _) in code.match_indices(JSON) {
+        let start = at + JSON.len();
+        let end = start + closing(&code[start..]);
+        for key in KEYS {
+            let key = format!("\"{key}\":");
+            for (found, _) in text[start..end].match_indices(&key) {
+                let value = start + found + key.len();
+                let rest = &code[value..end];
+                let value_text = &rest[..value_end(rest)];
+                let is_text = TEXTS.iter().any(|made| value_text.contains(made));
+                if !is_text && !value_text.trim().is_empty() {
+                    lines.push(1 + text[..value].matches('\n').count());
+                }
+            }
+        }
+    }
+    lines
+}
+
+/// Where the bracket ends that was opened before `code`.
+fn closing(code: &str) -> usize {
+    let mut depth = 1;
+    for (at, c) in code.char_indices() {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        if depth == 0 {
+            return at;
+        }
+    }
+    code.len()
+}
+
+/// Where a value ends: at a comma or a brace that is not inside of it.
+fn value_end(code: &str) -> usize {
+    let mut depth = 0;
+    for (at, c) in code.char_indices() {
+        if depth == 0 && matches!(c, ',' | '}') {
+            return at;
+        }
+        depth += i32::from(matches!(c, '(' | '{' | '[')) - i32::from(matches!(c, ')' | '}' | ']'));
+    }
+    code.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cli_7_a_path_as_it_is_is_refused() {
+        let lines = |text: &str| {
+            let code = crate::tidy::source::code_only(text).expect("Rust");
+            paths(&code, text)
+        };
+        assert_eq!(lines("f(&json!({\n \"file\": file,\n \"home\": c.home.root() }))"), [2, 3]);
+        assert_eq!(lines("json!({ \"file\": show::path(file), \"name\": name })"), [0; 0]);
+        assert_eq!(lines("json!({ \"file\": kept.as_deref().map(show::path) })"), [0; 0]);
+        assert_eq!(lines("json!({ \"file\": \"a text\" })"), [0; 0]);
+        assert_eq!(lines("let file = (\"file\", file);"), [0; 0]);
+    }
+}
