@@ -126,7 +126,7 @@ fn msg_95_two_copies_of_a_home_show_nothing_false() {
     ok(&twins.ben, &["send", "Ann", "good"]);
     // Sessions begin anew once in ten minutes at most, and the last one may have begun just now.
     let end = Instant::now() + HEALING;
-    let mut arrived = || {
+    let arrived = || {
         let here = texts(&twins.ann, "Ben", true).contains("good");
         here && texts(&twins.ben, "Ann", true).contains("alone again")
     };

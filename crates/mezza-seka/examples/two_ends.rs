@@ -1,6 +1,6 @@
 //! Two devices on one cable: a button on each, an exchange, a frame of traffic.
 //!
-//! `cargo run -p mezza-seka --example two_parties` prints every frame with its arrow.
+//! `cargo run -p mezza-seka --example two_ends` prints every frame with its arrow.
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a program that shows")]
 
 use mezza_core::{EphemeralKey, Machine, PortableBackend, Secret, Time};
