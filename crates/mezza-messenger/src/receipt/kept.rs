@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use crate::note::Era;
 use mezza_core::{DecodeError, Reader, Time, Writer, labelled_hash};
 
-/// Digest of a note: H_4("mezza/kept", sent u48 | text), 4 B. Two lives of a vault may give one number
-/// to two notes; the digest tells them apart.
+/// Digest of a note: `H_4("mezza/kept", sent u48 | text)`, 4 B. Two lives of a vault may give one
+/// number to two notes; the digest tells them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NoteDigest(pub [u8; NoteDigest::BYTES]);
 
