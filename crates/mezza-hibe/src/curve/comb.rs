@@ -136,9 +136,10 @@ fn digits(scalar: &[u8; 32]) -> [i8; WINDOWS] {
 fn selected<B: Base>(row: &[B::Words], digit: u64) -> B::Words {
     let mut out = B::ZERO;
     for (k, entry) in (1..).zip(row) {
-        let different = black_box(digit ^ k);
-        // All ones if nothing is different.
-        let mask = ((different | different.wrapping_neg()) >> 63).wrapping_sub(1);
+        let different = digit ^ k;
+        // All ones if nothing is different. The compiler must not know that the mask has two values
+        // only: it would branch on them.
+        let mask = black_box(((different | different.wrapping_neg()) >> 63).wrapping_sub(1));
         for (word, entry) in out.as_mut().iter_mut().zip(entry.as_ref()) {
             *word |= entry & mask;
         }

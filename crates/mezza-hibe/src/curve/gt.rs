@@ -101,8 +101,9 @@ impl Drop for Gt {
 fn selected(table: &[Gt; PRODUCTS], index: u64) -> Gt {
     let mut out = raw::Fp12 { fp6: [raw::Fp6::default(); 2] };
     for (i, entry) in (0..).zip(table) {
-        let different = black_box(index ^ i);
-        let mask = ((different | different.wrapping_neg()) >> 63).wrapping_sub(1);
+        let different = index ^ i;
+        // Behind the box the compiler does not know that there are two masks only, and cannot branch.
+        let mask = black_box(((different | different.wrapping_neg()) >> 63).wrapping_sub(1));
         for (to, from) in out.fp6.iter_mut().zip(&entry.0.fp6) {
             for (to, from) in to.fp2.iter_mut().zip(&from.fp2) {
                 for (to, from) in to.fp.iter_mut().zip(&from.fp) {
@@ -135,7 +136,7 @@ fn divide(dividend: &mut [u64; 4]) -> u64 {
             remainder = remainder << 1 | *word >> bit & 1;
             // All ones if the remainder, with its carry, is |z| or more.
             let below = u64::from(remainder.overflowing_sub(Z).1);
-            let mask = black_box(carry | (below ^ 1)).wrapping_neg();
+            let mask = black_box((carry | (below ^ 1)).wrapping_neg());
             remainder = remainder.wrapping_sub(Z & mask);
             quotient = quotient << 1 | mask & 1;
         }
