@@ -182,7 +182,7 @@ export const web_15_a_draft_outlives_screen_reload_and_node = async ({ browser, 
     await entryOf(page).pressSequentially('begun and not');
     await go(page, '#/health', '.lines li');
     await until('the draft at the node', async () => (await drafted()) === 'begun and not');
-    await go(page, `#/c/${id}`, 'article.note');
+    await go(page, `#/c/${id}`, '[role="log"]');
     await shown('begun and not');
     await entryOf(page).press('End');
     await entryOf(page).pressSequentially(' sent');
@@ -209,6 +209,7 @@ export const web_15_the_page_asks_before_it_is_left_with_a_draft_that_cannot_be_
   const failed = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/draft'));
   await entryOf(page).pressSequentially('nobody keeps this');
   await failed;
+  await until('the page knows that nobody keeps it', () => page.evaluate(() => !window.dispatchEvent(new Event('beforeunload', { cancelable: true }))));
   const asked = new Promise((resolve) => page.on('dialog', (dialog) => {
     resolve(dialog.type());
     void dialog.accept();
