@@ -29,9 +29,11 @@ pub(crate) use stored::{key_seen, read_windows, write_windows};
 /// Notes kept of one request.
 const REQUEST_NOTES_MAX: usize = 8;
 /// Notes beside one receipt that arrived since the last one; the others go with the next.
-const KEPT_SAID_MAX: usize = 64;
+const KEPT_SAID_MAX: usize = 32;
 /// Notes of one void that are named beside its answer.
-const KEPT_ASKED_MAX: usize = 64;
+const KEPT_ASKED_MAX: usize = 16;
+/// Notes named in one note, so that it still fits the seven cells of a message in the mixnet.
+const KEPT_TOTAL_MAX: usize = 48;
 /// The newest notes that are named beside every receipt, and among how many of the thread they are.
 const NEWEST: usize = 8;
 const NEWEST_OF: usize = 32;
@@ -376,7 +378,7 @@ impl Threads {
             all.extend(newest.filter_map(|id| self.kept_as(id)).take(NEWEST));
         }
         let mut eras: BTreeMap<Era, BTreeMap<u32, NoteDigest>> = BTreeMap::new();
-        for (era, seq, digest) in all {
+        for (era, seq, digest) in all.into_iter().take(KEPT_TOTAL_MAX) {
             eras.entry(era).or_default().insert(seq, digest);
         }
         let chunks = eras.into_iter().flat_map(|(era, notes)| {
