@@ -96,7 +96,8 @@ pub fn node(data: &[u8]) {
         let input = match kind {
             0 => Input::LinkUp {
                 link,
-                kind: [LinkKind::Cast, LinkKind::StreamAlone, LinkKind::Stream][operations.below(3)],
+                kind: [LinkKind::Cast, LinkKind::StreamAlone, LinkKind::Stream]
+                    [operations.below(3)],
                 frame_bytes_max: [1_200, 4_160][operations.below(2)],
                 delay_us: 0,
                 room: operations.below(200),

@@ -38,7 +38,9 @@ fn tidy(context: &Context) -> Result<Verdict, String> {
 }
 
 fn fmt(context: &Context) -> Result<Verdict, String> {
-    quietly(context, "fmt", &mut [cargo(context, &["fmt", "--all", "--check"])])
+    // The fuzz targets are a workspace of their own.
+    let fuzz = cargo(context, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]);
+    quietly(context, "fmt", &mut [cargo(context, &["fmt", "--all", "--check"]), fuzz])
 }
 
 fn clippy(context: &Context) -> Result<Verdict, String> {
@@ -155,8 +157,7 @@ fn fuzz(context: &Context) -> Result<Verdict, String> {
     // The targets of the program are only checked, because building it takes too long.
     let program = within(&["check", "--locked", "--features", "program"]);
     let unit = within(&["test", "--lib", "--bin", "mezza-fuzz", "--locked"]);
-    let mut commands = [within(&["fmt", "--check"]), unit, smoke, program];
-    quietly(context, "fuzz", &mut commands)
+    quietly(context, "fuzz", &mut [unit, smoke, program])
 }
 
 fn doc(context: &Context) -> Result<Verdict, String> {
