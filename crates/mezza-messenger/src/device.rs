@@ -18,6 +18,7 @@ mod due;
 mod first;
 mod leave;
 mod person;
+mod receipts;
 mod rows;
 mod view;
 

@@ -20,7 +20,7 @@ use crate::receipt::{REACH, Receipt};
 
 pub(crate) use lane::{AgainWish, Lane};
 use missing::Repeats;
-pub(crate) use owed::Owed;
+pub(crate) use owed::{Owed, Spoken};
 pub(crate) use parcel::Parcel;
 
 /// Notes that wait for one contact (MSG-35).
@@ -55,8 +55,8 @@ pub(crate) struct Sealed<'a> {
     pub contact: ContactId,
     pub note: Option<NoteId>,
     pub wire: &'a Note,
-    /// Whether all that was owed had room in it.
-    pub full: bool,
+    /// What it says of what was owed; `None`: there was no room for any of it.
+    pub spoken: Option<Spoken>,
     pub route: Route,
     pub pin: u8,
     pub level: u8,
@@ -218,7 +218,7 @@ impl Outbox {
     /// A message was sealed: its parcel waits for the carrier, and what it says is not owed any
     /// more.
     pub fn sealed(&mut self, sealed: Sealed<'_>, now: Time, step: &mut Step) -> ParcelId {
-        let Sealed { contact, note, wire, full, route, pin, level, bytes } = sealed;
+        let Sealed { contact, note, wire, spoken, route, pin, level, bytes } = sealed;
         if let Some(note) = note {
             self.waiting.remove(&(contact, note));
             self.unreceipted[0].insert((contact, wire.seq), (note, false));
@@ -226,7 +226,7 @@ impl Outbox {
         if let Some(lane) = self.lanes.get_mut(&contact) {
             lane.next_seq = lane.next_seq.max(wire.seq.saturating_add(1));
             if lane.owed.level <= pin {
-                lane.owed.said(wire, full);
+                lane.owed.said(wire, spoken);
             }
         }
         self.store(contact, step);

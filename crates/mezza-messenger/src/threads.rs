@@ -347,22 +347,27 @@ impl Threads {
         !eras.is_empty()
     }
 
-    /// The receipts that are owed.
-    pub fn receipts(&self, contact: ContactId, owing: &Owing<'_>) -> Vec<Receipt> {
+    /// The answer to a void of the contact, or that its numbers were used twice.
+    pub fn answer(&self, contact: ContactId, (era, from, to): &(Era, u32, u32)) -> Vec<Receipt> {
+        if (*from, *to) == (u32::MAX, u32::MAX) {
+            return [Receipt::twice(*era)].into();
+        }
+        let windows = self.all.get(&contact).and_then(|thread| thread.windows.get(era));
+        windows.map_or(Vec::new(), |(arrived, _)| arrived.answer(Receipt::DELIVERED, *from, *to))
+    }
+
+    /// Receipts of one kind for all that arrived, or was read. Those of these eras come first: the others
+    /// are of lives of the contact's vault that are over, and may have no room.
+    pub fn receipts(&self, contact: ContactId, what: u8, first: &BTreeSet<Era>) -> Vec<Receipt> {
         let Some(thread) = self.all.get(&contact) else { return Vec::new() };
-        let answers = owing.answers.iter().filter_map(|(era, from, to)| {
-            if (*from, *to) == (u32::MAX, u32::MAX) {
-                return Some(Vec::from([Receipt::twice(*era)]));
-            }
-            let (arrived, _) = thread.windows.get(era)?;
-            Some(arrived.answer(Receipt::DELIVERED, *from, *to))
+        let of = |is_first: bool| {
+            let windows = thread.windows.iter();
+            windows.filter(move |(era, _)| first.contains(era) == is_first)
+        };
+        let all = of(true).chain(of(false)).map(|(_, (arrived, read))| {
+            if what == Receipt::READ { read } else { arrived }.receipts(what)
         });
-        let receipts = thread.windows.values().flat_map(|(arrived, read)| {
-            let arrived = owing.delivered.then(|| arrived.receipts(Receipt::DELIVERED));
-            let read = owing.read.then(|| read.receipts(Receipt::READ));
-            arrived.into_iter().chain(read).flatten()
-        });
-        answers.flatten().chain(receipts).collect()
+        all.flatten().collect()
     }
 
     /// What receipts are said to prove, beside them: what arrived since the last one, what was asked

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{Backend, Time};
 
-use super::{Parts, carried, first};
+use super::{Parts, carried, first, receipts};
 use crate::carriers::Port;
 use crate::contacts::{ContactPhase, Contacts};
 use crate::evidence::WaitReason;
@@ -16,12 +16,9 @@ use crate::io::{
     Handover, HelloPlace, Leaving, Missing, NoteId, ParcelId, RATCHET_MESSAGE, Reach,
 };
 use crate::note::{Era, Item, Note};
-use crate::outbox::{Outbox, Owe, Owed, Parcel, Reached, Sealed, UNANSWERED_MAX};
+use crate::outbox::{Outbox, Owe, Owed, Parcel, Reached, Sealed, Spoken, UNANSWERED_MAX};
 use crate::sessions::Sessions;
-use crate::threads::Owing;
 
-/// Receipt items in one note; what is left goes with the next.
-const RECEIPTS_MAX: usize = 16;
 /// Voids in one note, oldest first; they are said until a receipt passes them.
 const VOIDS_IN_NOTE: usize = 24;
 /// What leaves may make a carrier say something at once, so many times in one step.
@@ -276,7 +273,7 @@ fn seal<P: Port>(
     let level = if note.is_none() { owed } else { 0 };
     let written = note.and_then(|note| parts.threads.get(note));
     let pin = written.map_or(contact.policy.level_min.max(level), |note| note.level_min);
-    let Some((wire, full)) = fitting(parts, id, note, (&reach, pin), &items, at) else { return };
+    let Some((wire, spoken)) = fitting(parts, id, note, (&reach, pin), &items, at) else { return };
     let Ok(message) = parts.sessions.seal(id, &wire.encode(), reach.paddings, at) else { return };
     let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
     if let Some(note) = note {
@@ -284,7 +281,7 @@ fn seal<P: Port>(
         parts.threads.sealed(note, number, carrier, at.step);
     }
     let route = reach.route;
-    let sealed = Sealed { contact: id, note, wire: &wire, full, route, pin, level, bytes };
+    let sealed = Sealed { contact: id, note, wire: &wire, spoken, route, pin, level, bytes };
     parts.outbox.sealed(sealed, at.now, at.step);
     let said: Vec<Item> = items.into_iter().filter(|item| wire.items.contains(item)).collect();
     if let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
@@ -292,8 +289,8 @@ fn seal<P: Port>(
     }
 }
 
-/// The fullest note that the carrier takes, and whether it is full: with all that is owed, else with
-/// the text alone (MSG-25).
+/// The fullest note that the carrier takes: with what is owed and what it says of that, else with the
+/// text alone (MSG-25).
 /// `None`: in a session that nobody has answered not even that fits beside what begins it, so that the
 /// greeting goes ahead alone.
 fn fitting<P: Port>(
@@ -303,15 +300,15 @@ fn fitting<P: Port>(
     (reach, pin): (&Reach, u8),
     items: &[Item],
     at: &mut At<'_>,
-) -> Option<(Note, bool)> {
+) -> Option<(Note, Option<Spoken>)> {
     let carrier = parts.carriers.state(reach.route.carrier, None, at.now);
     let bytes_max = carrier.map_or(usize::MAX, |state| state.caps.parcel_bytes_max);
     let fits = |wire: &Note| {
         let message = parts.sessions.message_bytes(id, wire.encode().len());
         message.is_some_and(|bytes| bytes + size_of_val(&RATCHET_MESSAGE) <= bytes_max)
     };
-    let full = compose(parts, id, note, (&reach.place, pin), items.to_vec(), at.now)?;
-    let Some(note) = note.filter(|_| !fits(&full)) else { return Some((full, true)) };
+    let (full, spoken) = compose(parts, id, note, (&reach.place, pin), items.to_vec(), at.now)?;
+    let Some(note) = note.filter(|_| !fits(&full)) else { return Some((full, Some(spoken))) };
     let answered = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
     let bare = full.with_only(|item| match item {
         Item::Text(_) => true,
@@ -320,7 +317,7 @@ fn fitting<P: Port>(
         _ => false,
     });
     if fits(&bare) {
-        return Some((bare, false));
+        return Some((bare, None));
     }
     let pending = parts.sessions.facts(id).pending;
     let why = if pending { WaitReason::Answer } else { WaitReason::TooBig };
@@ -328,7 +325,8 @@ fn fitting<P: Port>(
     None
 }
 
-/// The note on the wire: the person's text, if any, and whatever is owed to the contact.
+/// The note on the wire: the person's text, if any, and whatever is owed to the contact; what it says
+/// of that.
 fn compose<P: Port>(
     parts: &Parts<P>,
     id: ContactId,
@@ -336,7 +334,7 @@ fn compose<P: Port>(
     (place, pin): (&HelloPlace, u8),
     further: Vec<Item>,
     now: Time,
-) -> Option<Note> {
+) -> Option<(Note, Spoken)> {
     let all = parts.outbox.owed(id)?;
     // What is owed does not ride on a note that may go below the level of its cause (MSG-20).
     let nothing = Owed::default();
@@ -348,11 +346,8 @@ fn compose<P: Port>(
     if let Some(cause) = owed.anew {
         items.extend([Item::Reset(cause), Item::Retry]);
     }
-    let (answers, kept) = (owed.answers.as_slice(), owed.kept.as_slice());
-    let owing = Owing { delivered: owed.receipt, read: owed.read, answers, kept };
-    let receipts = parts.threads.receipts(id, &owing).into_iter();
-    items.extend(receipts.take(RECEIPTS_MAX).map(Item::Receipt));
-    items.extend(parts.threads.kept(id, &owing).into_iter().map(Item::Kept));
+    let (receipts, spoken) = receipts::of(&parts.threads, id, owed);
+    items.extend(receipts);
     let era = own_era(parts, id);
     let voids = all.voids.iter().take(VOIDS_IN_NOTE);
     items.extend(voids.map(|&(from, to)| Item::Void { era, from, to }));
@@ -370,7 +365,7 @@ fn compose<P: Port>(
         seq = if note.seq == 0 { parts.outbox.next_seq(id) } else { note.seq };
         (sent, timer_s) = (note.sent, note.timer_s);
     }
-    Some(Note { era, seq, sent, timer_s, items })
+    Some((Note { era, seq, sent, timer_s, items }, spoken))
 }
 
 /// Where the contact reaches us, and our card. A mailbox that is not open yet is said once it is;

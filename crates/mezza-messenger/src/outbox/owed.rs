@@ -45,6 +45,15 @@ pub(crate) struct Owed {
     pub level: u8,
 }
 
+/// What one note says of the receipts that are owed: so many of the answers, oldest first, and each kind
+/// as a whole or not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spoken {
+    pub answers: usize,
+    pub delivered: bool,
+    pub read: bool,
+}
+
 impl Owed {
     /// Whether there is anything to say without a note of the person.
     pub fn any(&self) -> bool {
@@ -87,8 +96,8 @@ impl Owed {
         }
     }
 
-    /// What was said is no longer owed; `full`: nothing was left out for want of room.
-    pub fn said(&mut self, wire: &Note, full: bool) {
+    /// What was said is no longer owed.
+    pub fn said(&mut self, wire: &Note, spoken: Option<Spoken>) {
         for item in &wire.items {
             match item {
                 Item::Hello { .. } => self.hello = false,
@@ -106,12 +115,12 @@ impl Owed {
                 | Item::Unknown(_) => {}
             }
         }
-        if !full {
-            return;
-        }
-        self.receipt = !self.kept.is_empty();
-        (self.read, self.void) = (false, false);
-        self.answers.clear();
+        let Some(Spoken { answers, delivered, read }) = spoken else { return };
+        // Digests that are left make another receipt.
+        self.receipt &= !delivered || !self.kept.is_empty();
+        self.read &= !read;
+        self.void = false;
+        self.answers.drain(..answers);
         if !self.any() {
             self.level = 0;
         }

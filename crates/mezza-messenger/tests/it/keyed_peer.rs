@@ -8,7 +8,7 @@ mod world;
 
 use proptest::prelude::*;
 
-pub use peer::{Peer, forms};
+pub use peer::{Peer, forms, relay_part};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, max_shrink_iters: 40, ..ProptestConfig::default() })]

@@ -9,6 +9,10 @@ use mezza_messenger::{
 };
 use mezza_ratchet::OneTimePrekey;
 
+/// Kinds of requests, as [`Model::refuses`] names them.
+pub const PUT: u64 = 3;
+pub const SET: u64 = 4;
+
 /// The answer of a relay that wants patience.
 const SLOW_DOWN: u8 = 4;
 
@@ -61,8 +65,8 @@ impl Ask {
             Self::Open(ticket, _) => (0, *ticket),
             Self::Close(ticket, _) => (1, *ticket),
             Self::Watch(ticket, ..) => (2, *ticket),
-            Self::Put(ticket, ..) => (3, *ticket),
-            Self::Set(ticket, ..) => (4, *ticket),
+            Self::Put(ticket, ..) => (PUT, *ticket),
+            Self::Set(ticket, ..) => (SET, *ticket),
             Self::Get(ticket, _) => (5, *ticket),
             Self::Hello | Self::Taken(..) => return None,
         })

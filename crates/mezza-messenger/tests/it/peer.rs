@@ -3,13 +3,15 @@
 use mezza_messenger::relay_wire::MailboxAddress;
 use std::collections::BTreeMap;
 
-use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, StaticKey, Time};
+use mezza_core::{EphemeralKey, Machine as _, PortableBackend, PublicKey, Secret, StaticKey, Time};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::envelope;
 use mezza_messenger::note::{Era, Item, Kept, Note, NoteDigest, Receipt, RemoteMailbox};
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{Command, ContactId, Input, MailboxId, RelayInput, RequestId};
-use mezza_ratchet::{Bundle, Conversation, IdentityKeyPair, Padding, Prekeys, SuiteList};
+use mezza_ratchet::{
+    Bundle, Conversation, IdentityKeyPair, OneTimePrekey, Padding, Prekeys, SuiteList, prekeys,
+};
 
 use crate::model::Ask;
 use crate::stage::{START, Stage, relay};
@@ -41,6 +43,26 @@ pub fn identity(scalar: u8) -> IdentityKeyPair {
 /// A note of the peer.
 pub fn note(seq: u32, timer_s: u32, items: Vec<Item>) -> Note {
     Note { era: ERA, seq, sent: START, timer_s, items }
+}
+
+/// What these prekeys publish: a bundle, and one-time keys.
+pub fn published(keys: &mut Prekeys, stage: &mut Stage) -> (Vec<u8>, Vec<OneTimePrekey>) {
+    keys.wake(stage.now, &mut stage.rng);
+    while let Some(output) = keys.poll() {
+        match output {
+            prekeys::Output::Need { spk, opk } => {
+                let mut fresh = |n: usize| {
+                    (0..n).map(|_| StaticKey::random::<PortableBackend>(&mut stage.rng)).collect()
+                };
+                let (spk, opk) = (fresh(spk), fresh(opk));
+                let fresh = prekeys::Input::Fresh { spk, opk };
+                keys.handle(fresh, stage.now, &mut stage.rng).expect("what was asked for");
+            }
+            prekeys::Output::Publish { bundle, one_time, .. } => return (bundle, one_time),
+            _ => {}
+        }
+    }
+    panic!("new prekeys are published")
 }
 
 pub fn text(text: &str) -> Item {
@@ -78,6 +100,12 @@ impl Peer {
         assert_eq!(stage.standing(0, contact), ContactState::Open);
         peer.read(stage);
         (peer, contact)
+    }
+
+    /// Puts prekeys of the peer up at this address of the relay.
+    pub fn publish(&mut self, stage: &mut Stage, address: MailboxAddress) {
+        let bundle = published(&mut self.prekeys, stage);
+        stage.relay.store.bundles.insert(address, bundle);
     }
 
     pub fn contact(&self, stage: &Stage) -> ContactId {

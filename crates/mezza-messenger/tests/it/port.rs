@@ -1,14 +1,19 @@
 //! The port of the carriers: a fifth one, a toy, is added to the device from outside, and a note
 //! goes over it. The files that know which carriers there are, are counted.
 
+mod ways;
+
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::path::Path;
+use std::rc::Rc;
 
 use mezza_core::{
     CryptoRng, DecodeError, Machine, PortableBackend, PublicKey, StaticKey, Time, Wiping, Writer,
 };
 use mezza_messenger::CarrierSet;
 use mezza_messenger::carriers::{Port, Welcome};
+use mezza_messenger::evidence::WaitReason;
 use mezza_messenger::io::{
     Arrival, ArrivalOrigin, At, CardParts, CarrierCaps, CarrierConnection, CarrierState,
     ContactFacts, Dropped, FetchPurpose, Forget, Handover, HelloPlace, Input, InviterFacts,
@@ -18,7 +23,7 @@ use mezza_messenger::io::{
 use mezza_messenger::note::Item;
 use mezza_messenger::view::NoteContent;
 use mezza_messenger::{
-    CarrierId, CarrierInput, CarrierOutput, Command, ContactId, DeviceError, DeviceOver,
+    CarrierId, CarrierInput, CarrierOutput, Command, ContactId, DeviceError, DeviceOver, Event,
     RecordChange, RecordKind,
 };
 use mezza_messenger::{card::RelayEntry, io::DeliveryProblem, policy::Policy};
@@ -50,12 +55,14 @@ struct Five {
     four: CarrierSet<PortableBackend>,
     handed: VecDeque<Vec<u8>>,
     news: VecDeque<News>,
+    /// Why the toy takes nothing now.
+    waits: Rc<Cell<Option<WaitReason>>>,
 }
 
 impl Five {
-    fn new() -> Self {
+    fn new(waits: &Rc<Cell<Option<WaitReason>>>) -> Self {
         let four = CarrierSet::new(mezza_lanes::portable());
-        Self { four, handed: VecDeque::new(), news: VecDeque::new() }
+        Self { four, handed: VecDeque::new(), news: VecDeque::new(), waits: Rc::clone(waits) }
     }
 }
 
@@ -112,6 +119,9 @@ impl Port for Five {
     ) -> Result<Reach, Missing> {
         if id != TOY {
             return self.four.route(id, to, pin, at);
+        }
+        if let Some(why) = self.waits.get() {
+            return Err(Missing::Wait(why));
         }
         let route = Route { carrier: TOY, until: None, invitation: false, address: vec![7] };
         Ok(Reach { route, place: HelloPlace::Tag, paddings: &[Padding::Blocks] })
@@ -359,20 +369,50 @@ struct Pair {
     told: VecDeque<(usize, Tell)>,
     toys: VecDeque<(usize, Vec<u8>)>,
     carried: usize,
+    /// Why the toy of each takes nothing now.
+    waits: [Rc<Cell<Option<WaitReason>>>; 2],
+    shown: Vec<(usize, Event)>,
+    /// Mail that went to the relay, by whom.
+    puts: Vec<usize>,
     rng: ChaCha20Rng,
 }
 
 impl Pair {
     fn new() -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(5);
-        let devices = ["alice", "bob"].map(|name| {
-            DeviceOver::create(Five::new(), name, &[relay()], START, &mut rng).expect("clean")
+        let waits: [Rc<Cell<Option<WaitReason>>>; 2] = Default::default();
+        let devices = [("alice", &waits[0]), ("bob", &waits[1])].map(|(name, waits)| {
+            let carriers = Five::new(waits);
+            DeviceOver::create(carriers, name, &[relay()], START, &mut rng).expect("clean")
         });
-        let (told, toys) = (VecDeque::new(), VecDeque::new());
-        let mut pair =
-            Self { devices, relay: Model::new(Store::default()), told, toys, carried: 0, rng };
+        let (told, toys, shown, puts) = (VecDeque::new(), VecDeque::new(), vec![], vec![]);
+        let relay = Model::new(Store::default());
+        let mut pair = Self { devices, relay, told, toys, carried: 0, waits, shown, puts, rng };
         pair.settle();
         pair
+    }
+
+    /// Alice has written to Bob, by the relay.
+    fn asked() -> Self {
+        let mut pair = Self::new();
+        let card = pair.devices[1].card(mezza_messenger::card::CardForm::Full).expect("a card");
+        pair.command(0, Command::Add { card, petname: None, in_person: false });
+        pair.say(0, 1, "by the relay");
+        pair
+    }
+
+    /// And he has answered.
+    fn friends() -> Self {
+        let mut pair = Self::asked();
+        let contact = pair.contact(1);
+        pair.command(1, Command::Accept { contact });
+        pair.say(1, 2, "and back");
+        pair
+    }
+
+    fn goes_by(&mut self, who: usize, policy: Policy) {
+        let contact = self.contact(who);
+        self.command(who, Command::Policy { contact, policy });
     }
 
     fn command(&mut self, who: usize, command: Command) {
@@ -384,10 +424,12 @@ impl Pair {
     fn drain(&mut self, who: usize) {
         while let Some(output) = self.devices[who].poll() {
             match output {
-                Output::Store(_) | Output::Notify(_) => {}
+                Output::Store(_) => {}
+                Output::Notify(event) => self.shown.push((who, event)),
                 Output::Carrier(FiveOutput::Toy(parcel)) => self.toys.push_back((1 - who, parcel)),
                 Output::Carrier(FiveOutput::Four(output)) => {
                     let Some(ask) = Ask::from_output(Output::Carrier(output)) else { continue };
+                    self.puts.extend(matches!(ask, Ask::Put(..)).then_some(who));
                     let (early, late) = self.relay.ask(who, ask);
                     self.told.extend(early.into_iter().chain(late));
                 }
@@ -423,7 +465,7 @@ impl Pair {
             RecordChange::Put { kind, key, value, .. } => (kind, key, value),
             RecordChange::Drop { .. } => unreachable!("of rows that are there"),
         });
-        let device = DeviceOver::load(Five::new(), rows, &[], START, &mut self.rng);
+        let device = DeviceOver::load(Five::new(&self.waits[who]), rows, &[], START, &mut self.rng);
         self.devices[who] = device.expect("what was stored loads");
     }
 
@@ -439,17 +481,9 @@ impl Pair {
 
 #[test]
 fn a_note_goes_over_a_carrier_that_the_device_does_not_know() {
-    let mut pair = Pair::new();
-    let card = pair.devices[1].card(mezza_messenger::card::CardForm::Full).expect("a card");
-    pair.command(0, Command::Add { card, petname: None, in_person: false });
-    pair.say(0, 1, "by the relay");
-    let contact = pair.contact(1);
-    pair.command(1, Command::Accept { contact });
-    pair.say(1, 2, "and back");
+    let mut pair = Pair::friends();
     for who in 0..2 {
-        let policy = Policy { carriers: vec![TOY], level_min: 2, ..Policy::default() };
-        let contact = pair.contact(who);
-        pair.command(who, Command::Policy { contact, policy });
+        pair.goes_by(who, Policy { carriers: vec![TOY], level_min: 2, ..Policy::default() });
     }
     assert_eq!(pair.carried, 0);
     pair.say(0, 3, "by the toy");

@@ -19,6 +19,8 @@ use crate::model::{Ask, Model, Store, Tell};
 
 /// The only relay's key.
 pub const RELAY: RelayKey = RelayKey([0x5f; 32]);
+/// More than this is told in one breath only where two answer each other without end.
+const TOLD_MAX: usize = 10_000;
 /// A moment in 2026.
 pub const START: Time = Time::from_ms(1_792_000_000_000);
 
@@ -274,7 +276,10 @@ impl Stage {
         for who in 0..self.parties.len() {
             self.drain(who);
         }
+        let mut told = 0;
         while let Some((who, tell)) = self.queue.pop_front() {
+            told += 1;
+            assert!(told < TOLD_MAX, "nobody comes to rest");
             if self.parties[who].online {
                 // An answer to a request of an older connection is no fault of the device.
                 match self.input(who, tell.into_input(connection())) {

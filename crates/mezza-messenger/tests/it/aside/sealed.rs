@@ -3,9 +3,10 @@
 use mezza_core::Time;
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::Part;
-use mezza_messenger::{Command, ContactId, LoadError, RecordKind, Unread};
+use mezza_messenger::{CarrierId, Command, ContactId, LoadError, RecordKind, Unread};
 
 use super::talked;
+use crate::model::Ask;
 use crate::stage::{Stage, load_beside};
 use crate::town::{ROUND_MS, Town, cells};
 
@@ -74,6 +75,42 @@ fn msg_66_what_was_in_a_lost_parcel_is_sealed_again() {
     for text in ["under way", "waits"] {
         assert!(texts.iter().any(|other| other == text), "{texts:?}");
     }
+}
+
+/// Where Bob reads is lost: what is sealed for there goes another way, though nobody says a word.
+#[test]
+fn msg_66_a_note_for_a_lost_mailbox_arrives() {
+    let (mut stage, bob, alice) = Stage::friends();
+    stage.parties[0].online = false;
+    let note = stage.say(0, bob, "under way");
+    stage.offline(0);
+    lose(&mut stage, 0, &(RecordKind::RelayPeer, bob.0.to_be_bytes().to_vec()));
+    stage.offline(1);
+    stage.online(0);
+    stage.pass(Time::MINUTE_MS);
+    assert_eq!(stage.state(0, note), NoteState::Handed(CarrierId::RELAY));
+    stage.online(1);
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
+    assert_eq!(stage.texts(1, alice).last().map(String::as_str), Some("under way"));
+}
+
+/// Nobody knows whether the relay had the bundle that the lost row announced.
+#[test]
+fn msg_66_an_announcement_that_is_lost_is_made_again() {
+    let mut stage = Stage::new(&["alice"]);
+    let news = (RecordKind::Prekey, vec![0]);
+    let sets = |stage: &Stage| {
+        stage.parties[0].left.iter().filter(|ask| matches!(ask, Ask::Set(..))).count()
+    };
+    stage.parties[0].online = false;
+    stage.command(0, Command::Rotate).expect("possible");
+    let before = sets(&stage);
+    lose(&mut stage, 0, &news);
+    stage.parties[0].online = true;
+    stage.settle();
+    stage.online(0);
+    assert!(sets(&stage) > before, "the new bundle is published");
+    assert!(!stage.parties[0].disk.contains_key(&news));
 }
 
 #[test]

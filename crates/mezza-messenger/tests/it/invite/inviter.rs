@@ -290,3 +290,58 @@ fn an_invitation_of_somebody_known_is_a_first_message() {
         assert!(town.members[BEN].device.inviters().is_empty());
     }
 }
+
+#[test]
+fn the_chains_of_an_invitation_end_with_it() {
+    let mut town = Town::new(&["ann", "ben"]);
+    let ben = town.add(ANN, BEN, cells(1));
+    town.say(ANN, ben, "guess who");
+    town.until("the invitation", |town| town.guest(BEN));
+    assert!(town.is_known(ANN, ben));
+    town.sleep(32 * Time::DAY_MS);
+    assert!(!town.is_known(ANN, ben), "a root that nobody will ever use");
+}
+
+#[test]
+fn an_inviter_whose_invitation_has_ended_leaves_nothing() {
+    let mut town = Town::new(&["ann", "ben"]);
+    let ben = town.add(ANN, BEN, cells(1));
+    town.say(ANN, ben, "guess who");
+    let guest = town.until("the invitation", |town| town.guest(BEN));
+    let rows = |town: &Town| {
+        let number = guest.0.to_be_bytes();
+        let of_people = |kind: &RecordKind| {
+            let prekeys = matches!(kind, RecordKind::Prekey | RecordKind::NetworkRow);
+            !prekeys && !matches!(kind, RecordKind::Mailbox | RecordKind::Note)
+        };
+        let rows = town.members[BEN].disk.keys();
+        rows.filter(|(kind, key)| of_people(kind) && key.starts_with(&number)).count()
+    };
+    assert!(rows(&town) > 1);
+    town.sleep(32 * Time::DAY_MS);
+    assert_eq!((town.guest(BEN), rows(&town)), (None, 0));
+    // A start finds everything that is there.
+    town.crash(BEN);
+}
+
+#[test]
+fn two_who_invite_each_other_begin_one_better_session() {
+    let mut town = Town::new(&["ann", "ben"]);
+    let ben = town.add(ANN, BEN, cells(1));
+    let ann = town.add(BEN, ANN, cells(1));
+    let (hello, hi) = (town.say(ANN, ben, "hello"), town.say(BEN, ann, "hi"));
+    town.delivered(ANN, hello);
+    town.delivered(BEN, hi);
+    town.pass(60 * ROUND_MS);
+    let sessions = |who: usize, of: ContactId| {
+        let rows = town.members[who].disk.keys();
+        let own = rows.filter(|(kind, key)| {
+            *kind == RecordKind::Session && key.starts_with(&of.0.to_be_bytes())
+        });
+        own.count()
+    };
+    let better = Some(super::BETTER);
+    assert_eq!((town.suite(ANN, ben), town.suite(BEN, ann)), (better, better));
+    // That of each invitation, and one more.
+    assert_eq!((sessions(ANN, ben), sessions(BEN, ann)), (3, 3));
+}

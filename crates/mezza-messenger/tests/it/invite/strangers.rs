@@ -237,6 +237,16 @@ fn msg_17_an_invitation_that_comes_again_is_the_same() {
         let newer = invited(&mut town, &mut stranger);
         assert!(newer != guest && town.members[BEN].device.inviters().len() == 1);
         assert!(!town.is_known(BEN, guest));
+        // Nothing of the first one is left for the next start to wonder at.
+        let number = guest.0.to_be_bytes();
+        let of_guest =
+            |kind: &RecordKind| matches!(kind, RecordKind::Session | RecordKind::Inviter);
+        let rows = town.members[BEN].disk.keys();
+        assert_eq!(
+            rows.filter(|(kind, key)| of_guest(kind) && key.starts_with(&number)).count(),
+            0
+        );
+        town.crash(BEN);
     }
 }
 

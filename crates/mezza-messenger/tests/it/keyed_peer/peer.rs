@@ -72,7 +72,7 @@ pub fn forms(identity: &IdentityKeyPair, serial: u32, parts: &[(u8, Vec<u8>)]) -
 }
 
 /// The relay part of a card.
-fn relay_part(entry: &RelayEntry) -> Vec<u8> {
+pub fn relay_part(entry: &RelayEntry) -> Vec<u8> {
     let host = entry.host.as_bytes();
     let port = entry.port.to_be_bytes();
     [&[1], &entry.key.0[..], &entry.address.0, &port, &[host.len() as u8], host].concat()

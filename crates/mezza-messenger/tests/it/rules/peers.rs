@@ -2,7 +2,7 @@
 //! by one.
 
 use mezza_core::suite::SuiteId;
-use mezza_core::{Machine as _, PortableBackend, StaticKey, Time};
+use mezza_core::{Machine as _, Time};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::evidence::{self, Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::io::DeliveryProblem;
@@ -13,10 +13,10 @@ use mezza_messenger::view::ContactState;
 use mezza_messenger::{
     CarrierId, CarrierOutput, Command, Event, Input, Output, RecordKind, RelayInput, RelayOutput,
 };
-use mezza_ratchet::{BundleError, Prekeys, SuiteList, Table, prekeys};
+use mezza_ratchet::{BundleError, Prekeys, SuiteList, Table};
 
 use crate::model::Ask;
-use crate::peer::{ERA, Peer, identity, kept, note, receipt, text};
+use crate::peer::{ERA, Peer, identity, kept, note, published, receipt, text};
 use crate::stage::{START, Stage, carries, connection, relay, send};
 
 fn puts(stage: &Stage, who: usize) -> usize {
@@ -101,23 +101,8 @@ fn msg_8_a_relay_cannot_strip_a_suite_of_the_card() {
     // Bob's own signature, on the weaker suite alone.
     let weak = SuiteId(0x0101);
     let mut keys = Prekeys::new(bob.duplicate()).offering(&[weak]);
-    keys.wake(stage.now, &mut stage.rng);
-    while let Some(output) = keys.poll() {
-        match output {
-            prekeys::Output::Need { spk, opk } => {
-                let mut fresh = |n: usize| {
-                    (0..n).map(|_| StaticKey::random::<PortableBackend>(&mut stage.rng)).collect()
-                };
-                let (spk, opk) = (fresh(spk), fresh(opk));
-                let fresh = prekeys::Input::Fresh { spk, opk };
-                keys.handle(fresh, stage.now, &mut stage.rng).expect("what was asked for");
-            }
-            prekeys::Output::Publish { bundle, one_time, .. } => {
-                stage.relay.store.bundles.insert(address, (bundle, one_time));
-            }
-            _ => {}
-        }
-    }
+    let bundle = published(&mut keys, &mut stage);
+    stage.relay.store.bundles.insert(address, bundle);
     let ik = *card.ik().as_bytes();
     stage.command(0, Command::Add { card, petname: None, in_person: false }).expect("a good card");
     let contact = stage.parties[0].device.contact_by_ik(&ik).expect("added");
