@@ -52,9 +52,7 @@ pub(crate) async fn keep<E: From<ConnectionReport>>(
             Ok((control, put)) => {
                 let began = time::Instant::now();
                 connection.stand(control, put).await;
-                if began.elapsed() >= STEADY {
-                    pause_ms = PAUSE_MS_MIN;
-                }
+                pause_ms = after_standing(began.elapsed(), pause_ms);
             }
             Err(error) => {
                 tracing::debug!(exit = error.exit_code().number(), "a relay cannot be reached");
@@ -64,6 +62,11 @@ pub(crate) async fn keep<E: From<ConnectionReport>>(
         time::sleep(jittered(pause_ms)).await;
         pause_ms = (pause_ms * 2).min(PAUSE_MS_MAX);
     }
+}
+
+/// The pause behind a connection that stood so long.
+fn after_standing(stood: Duration, pause_ms: u64) -> u64 {
+    if stood >= STEADY { PAUSE_MS_MIN } else { pause_ms }
 }
 
 /// Between 80 % and 120 % of a pause, so that clients do not come back in step.
@@ -173,7 +176,68 @@ fn hold(flight: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
 
 #[cfg(test)]
 mod tests {
+    use mezza_core::Secret;
+    use mezza_messenger::card::RelayKey;
+    use mezza_messenger::relay_wire::{MailboxAddress, VERSION};
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
     use super::*;
+    use crate::tls::{TlsIdentity, server_config};
+
+    /// A relay that says this on one of the two connections, and then leaves it.
+    async fn relay_that_says(frames: Vec<u8>) -> RelayEntry {
+        let identity = TlsIdentity::from_seed(Secret::init_with(|seed| seed.fill(7))).unwrap();
+        let tls = TlsAcceptor::from(server_config(&identity).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let now_ms = Clock::system().wall().ms();
+        let (version, envelope_bytes_max, ttl_h_max) = (VERSION, 16_384, 720);
+        let hello = RelayFrame::Hello { version, now_ms, envelope_bytes_max, ttl_h_max };
+        tokio::spawn(async move {
+            let mut both = Vec::new();
+            for _ in 0..2 {
+                let mut stream = tls.accept(listener.accept().await.unwrap().0).await.unwrap();
+                stream.write_all(&hello.encode().unwrap()).await.unwrap();
+                stream.flush().await.unwrap();
+                both.push(stream);
+            }
+            both[0].write_all(&frames).await.unwrap();
+            both[0].shutdown().await.unwrap();
+            // The other one stays until the test is over.
+            std::future::pending::<()>().await;
+        });
+        let (key, host) = (RelayKey(*identity.public()), "127.0.0.1".into());
+        RelayEntry { key, address: MailboxAddress([0; 16]), port, host }
+    }
+
+    #[tokio::test]
+    async fn msg_77_a_relay_that_talks_without_end_is_heard_at_a_pace() {
+        let frames = RelayFrame::Ping.encode().unwrap().repeat(2_250);
+        let (jobs, mut reports) = mpsc::channel::<ConnectionReport>(ORDERS_MAX);
+        let relay = relay_that_says(frames).await;
+        let keeper = tokio::spawn(keep(relay, Dialer::default(), 1, jobs));
+        let Some(ConnectionEvent::Up { orders }) = reports.recv().await.map(|report| report.news)
+        else {
+            panic!("it stands")
+        };
+        let began = time::Instant::now();
+        while !matches!(reports.recv().await.map(|report| report.news), Some(ConnectionEvent::Down))
+        {
+        }
+        // 2,000 at once, and one each 4 ms of the 250 behind them; the first may be due at once.
+        assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
+        keeper.abort();
+        drop(orders);
+    }
+
+    #[test]
+    fn a_relay_that_drops_us_at_once_is_left_in_peace() {
+        assert_eq!(after_standing(Duration::ZERO, 8_000), 8_000);
+        assert_eq!(after_standing(STEADY.saturating_sub(Duration::from_millis(1)), 8_000), 8_000);
+        assert_eq!(after_standing(STEADY, 8_000), PAUSE_MS_MIN);
+    }
 
     #[test]
     fn pauses_stay_within_a_fifth() {

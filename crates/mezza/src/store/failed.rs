@@ -131,6 +131,25 @@ fn msg_60_the_database_remembers_no_keyring_that_is_not_on_the_disk() {
     }
 }
 
+/// A record that comes between the sweep of its bucket and the end of the key.
+#[test]
+fn vault_3_what_comes_late_into_an_ended_bucket_goes_with_it() {
+    let (folder, mut vault) = fresh();
+    let ended = Retention::Hour(noon().hours());
+    vault.commit(&[put(1, ended, b"ends"), put(2, Retention::Permanent, b"stays")]).unwrap();
+    let later = noon().plus_ms(2 * Time::HOUR_MS);
+    let failing = Failing::after(0, WriteStep::Checkpoint, Errno::EIO);
+    vault.tick(later).unwrap_err();
+    drop(failing);
+    vault.commit(&[put(3, ended, b"late")]).unwrap();
+    vault.tick(later).unwrap();
+    assert!(holds(&content(&mut vault), &[2]));
+    assert_eq!(vault.unread().len(), 0);
+    vault.close().unwrap();
+    let (vault, content) = folder.enter(later);
+    assert!(holds(&content, &[2]) && vault.unread().is_empty());
+}
+
 #[test]
 fn failed_ring_at_a_change_of_day_is_written_again() {
     for ((step, error), writes) in faults().flat_map(|fault| [(fault, 0), (fault, 1)]) {

@@ -297,3 +297,24 @@ impl From<rusqlite::Error> for Fault {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn msg_60_each_commit_waits_for_the_disk_and_leaves_no_old_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.db");
+        let asked = |rows: &Rows| {
+            ["synchronous", "secure_delete", "trusted_schema"].map(|name| {
+                let sql = format!("PRAGMA {name}");
+                rows.db.query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap()
+            })
+        };
+        let made = Rows::create(&path).unwrap();
+        assert_eq!(asked(&made), [2, 1, 0]);
+        made.close().unwrap();
+        assert_eq!(asked(&Rows::open(&path).unwrap()), [2, 1, 0], "2: each commit is synced");
+    }
+}

@@ -19,6 +19,7 @@ use crate::node::{self, NodeHandle, RunningNode};
 use crate::process::home::failing::{Failing, WriteStep};
 use crate::servers::relay::{self, RelayConfig};
 
+mod away;
 mod kept;
 
 const PASS: &[u8] = b"a passphrase";

@@ -312,6 +312,28 @@ mod tests {
     }
 
     #[test]
+    fn vault_7_a_file_with_a_secret_is_open_to_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("passphrase");
+        File::create(&path).unwrap();
+        let with_mode = |mode| {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            (check_unread(&path), check_not_planted(&path))
+        };
+        for mode in [0o600, 0o400, 0o700] {
+            let (unread, not_planted) = with_mode(mode);
+            assert!(unread.is_ok() && not_planted.is_ok(), "{mode:o}");
+        }
+        for bit in [0o040, 0o020, 0o010, 0o004, 0o002, 0o001] {
+            let (unread, not_planted) = with_mode(0o600 | bit);
+            assert_eq!(unread.unwrap_err().code, Exit::Denied, "{bit:o}");
+            // What may be read need not be written.
+            assert_eq!(not_planted.is_err(), bit & 0o022 != 0, "{bit:o}");
+        }
+        assert!(check_unread(folder.path()).is_ok(), "a mode protects no folder and no pipe");
+    }
+
+    #[test]
     fn each_cause_has_its_next_step() {
         let text = |fault: Fault| fault.to_string();
         let read = |kind: ErrorKind| cannot_read(Path::new("x"), &kind.into());

@@ -105,6 +105,22 @@ async fn msg_70_who_waits_comes_in_as_soon_as_a_handshake_ends() {
 }
 
 #[tokio::test]
+async fn msg_70_who_waits_comes_in_as_soon_as_a_handshake_is_done() {
+    let limiter = limiter(100, 1, 100, 100);
+    // Its time is over in an hour, so nothing but the end of its handshake wakes who waits.
+    let late = Instant::now() + Duration::from_secs(3_600);
+    let silent = enter_at(&limiter, "203.0.113.1", late).unwrap();
+    let doors_too = Arc::clone(&limiter);
+    let waiting =
+        tokio::spawn(async move { doors_too.seat("198.51.100.1".parse().unwrap()).await });
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    silent.settle();
+    assert!(timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().is_some());
+    assert!(!is_told(&silent).await);
+}
+
+#[tokio::test]
 async fn msg_70_of_a_crowded_address_a_silent_one_makes_room_for_the_next() {
     let limiter = limiter(100, 100, 2, 2);
     let silent = enter(&limiter, "192.0.2.1").unwrap();

@@ -8,7 +8,7 @@
 
 mod requests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -300,11 +300,19 @@ impl Connection {
                 }
                 self.last_nr = self.last_nr.wrapping_add(1);
                 self.in_flight.insert(self.last_nr, (watch, id));
+                debug_assert!(self.numbers_are_of_watches(), "numbers outlive their watch");
                 self.push_out(encode_mail(number, self.last_nr, &envelope)?);
                 Ok(())
             }
             WriterEvent::End => Err(End::Failed),
         }
+    }
+
+    /// Whether each number in flight is of a watch that stands: whoever watches a box again and again
+    /// costs no memory.
+    fn numbers_are_of_watches(&self) -> bool {
+        let watches: BTreeSet<_> = self.watches.values().map(|watched| watched.watch).collect();
+        self.in_flight.values().all(|(of, _)| watches.contains(of))
     }
 
     /// Puts a frame behind what is to be written.

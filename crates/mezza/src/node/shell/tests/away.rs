@@ -1,0 +1,71 @@
+//! What is gone with a lock or a crash, and stays gone.
+
+use super::*;
+
+fn planted(shell: &NodeShell, since: u64) -> bool {
+    let missed = shell.events.listen(Some(since)).missed;
+    serde_json::to_string(&missed).unwrap().contains("a planted text")
+}
+
+#[tokio::test]
+async fn a_locked_node_remembers_no_text_that_it_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let ben = node::start(options(folder.path().join("ben"), None)).node;
+    let card = ben.ask(|shell| {
+        shell.create("Ben", PASS, &[])?;
+        shell.card(CardFormJson::Full)
+    });
+    let card = card.await.unwrap();
+    let ann = node::start(options(folder.path().join("ann"), None)).node;
+    let told = move |shell: &mut NodeShell| {
+        let since = shell.events.listen(Some(0)).missed[0].cursor.unwrap();
+        shell.create("Ann", PASS, &[])?;
+        let contact = contact_id(&shell.add(&card.uri, None, false)?.id).unwrap();
+        let text = "a planted text".into();
+        shell.command(Command::Send { contact, client: [1; 16], text })?;
+        let before = planted(shell, since);
+        shell.lock();
+        Ok((before, planted(shell, since), planted(shell, 0)))
+    };
+    assert_eq!(ann.ask(told).await.unwrap(), (true, false, false));
+}
+
+/// A fact of the device that is dropped would be written over newer rows.
+#[tokio::test]
+async fn what_waited_for_a_commit_that_failed_is_gone_with_its_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let [vault, older] = ["vault", "older"].map(|name| folder.path().join(name));
+    let node = node::start(options(vault.clone(), Some(folder.path().join("state")))).node;
+    let join = MixnetInput::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
+    let begin = move |shell: &mut NodeShell| {
+        shell.create("Ann", PASS, &[])?;
+        shell.command(join)?;
+        round(shell)?;
+        shell.lock();
+        Ok(())
+    };
+    node.ask(begin).await.unwrap();
+    copy(&vault, &older);
+    let go_on = |shell: &mut NodeShell| {
+        shell.unlock(PASS)?;
+        round(shell)?;
+        shell.lock();
+        Ok(())
+    };
+    node.ask(go_on).await.unwrap();
+    fs::remove_dir_all(&vault).unwrap();
+    copy(&older, &vault);
+    let back = |shell: &mut NodeShell| {
+        shell.unlock(PASS)?;
+        let (kind, key) = (RecordKind::Setting, b"waits".to_vec());
+        let (bucket, value) = (Retention::Permanent, Wiping::new(vec![1]));
+        let put = RecordChange::Put { kind, key, bucket, value };
+        shell.later.batches.push(WriteBatch(vec![put]));
+        shell.later.end = Some(now());
+        let failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
+        assert!(shell.resume().is_err(), "what the person decided is not written");
+        drop(failing);
+        Ok((shell.later.batches.len(), shell.later.end))
+    };
+    assert_eq!(node.ask(back).await.unwrap(), (0, None));
+}
