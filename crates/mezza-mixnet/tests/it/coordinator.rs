@@ -81,6 +81,32 @@ fn a_coordinator_that_starts_late_begins_with_the_next_round() {
     assert_eq!(city.net.refused, []);
 }
 
+/// A round whose settings should be out already would end at once, and the mixes would make keys for it.
+#[test]
+fn a_round_that_is_late_at_the_entry_is_not_asked_for() {
+    let mut rng = ChaCha20Rng::seed_from_u64(0);
+    let mut asked = 0;
+    // An entry that starts at each fiftieth of a round.
+    for step in 0..50 {
+        let City { mut entry, net, .. } = City::new();
+        let now = OPEN.plus_ms(100_000 + 100 * step);
+        entry.wake(now, &mut rng);
+        let outputs = std::iter::from_fn(|| entry.poll());
+        let news = outputs.filter_map(|output| match output {
+            Output::ToMix(0, Frame::Round(id, FrameBody::NewRound)) => Some(id),
+            _ => None,
+        });
+        for id in news {
+            // Its settings are due a lead ahead of the opening.
+            let (_, policy) = net.config.policy(id.service).expect("a service");
+            let announce = policy.open(id.round).expect("a round").minus_ms(policy.lead_ms.into());
+            assert!(now < announce, "{id:?} at {now:?}");
+            asked += 1;
+        }
+    }
+    assert!(asked > 0);
+}
+
 #[test]
 fn mix_28_a_client_submits_once_whole_and_in_time() {
     let mut city = City::new();

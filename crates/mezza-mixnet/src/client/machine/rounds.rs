@@ -84,7 +84,7 @@ snapshot!(struct Slot { access, served });
 
 impl SlotContents {
     /// Whether any of it is real, and so costs privacy (MIX-24).
-    fn is_real(&self) -> bool {
+    pub(super) fn is_real(&self) -> bool {
         match self {
             Self::Drops(slots) => slots.iter().any(|slot| slot.served.is_some()),
             Self::Call(called, _) => *called,

@@ -203,6 +203,14 @@ fn buckets_are_believed_by_the_word_of_the_last_mix() {
         desk.round(id, FrameBody::Object(Some((fewer, signed)))),
         Err(ClientError::Malformed)
     );
+    // Yesterday's bucket, with the signature of its day.
+    let earlier = RoundId { round: id.round - 1, ..id };
+    let older = Manifest { id: earlier, entries: manifest.entries.clone() };
+    let signed = older.sign(&signer(52), &desk.config.hash());
+    assert_eq!(
+        desk.round(id, FrameBody::Object(Some((older, signed)))),
+        Err(ClientError::Malformed)
+    );
     let found = || FrameBody::Object(Some((manifest.clone(), signature)));
     assert_eq!(desk.round(id, found()), Ok(()));
     assert_eq!(desk.round(id, found()), Err(ClientError::Unexpected));

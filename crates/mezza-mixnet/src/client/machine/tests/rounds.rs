@@ -202,6 +202,35 @@ fn a_call_goes_to_the_bucket_of_the_contact_among_those_that_there_are() {
 }
 
 #[test]
+fn mix_25_what_would_be_beyond_the_budget_waits() {
+    let mut config = config(3);
+    for policy in &mut config.services {
+        policy.rounds = 1;
+    }
+    for (service, allows_more) in [Service::Call, Service::Invitation]
+        .into_iter()
+        .flat_map(|service| [(service, false), (service, true)])
+    {
+        let id = RoundId { service, round: 101 };
+        let (mut client, round) = armed(&config, id);
+        client.contacts.all.insert(0, Partner::new(1, line(0)));
+        client.calls.push_back((0, Intent::Talk));
+        let pair = EphemeralKey::random::<PortableBackend>(&mut rng());
+        let invite = Invite { ticket: 1, to: *pair.public(), body: Wiping::new([0; 208]) };
+        assert!(client.invites.push(invite));
+        client.allow_more = allows_more;
+        let ledger = client.ledger.as_mut().expect("it has joined");
+        ledger.charge(PrivacyCost::of(&round.policy));
+        let filled = match service {
+            Service::Call => client.fill_call(&round, NOW, &mut rng()),
+            _ => client.fill_invitation(&round, NOW, &mut rng()),
+        };
+        assert_eq!(filled.content.is_real(), allows_more, "{service:?}");
+        assert_eq!(client.calls.len(), usize::from(service != Service::Call || !allows_more));
+    }
+}
+
+#[test]
 fn an_invitation_goes_to_the_bucket_of_its_key_and_none_to_bucket_0() {
     let mut config = config(3);
     config.services[2].buckets = 4;
