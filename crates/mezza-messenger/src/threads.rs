@@ -21,6 +21,9 @@ use crate::policy::timer_step;
 use crate::receipt::{Receipt, SeqStatus, Window};
 use crate::view::NoteContent;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use note::StoredNote;
 use quota::Amount;
 pub(crate) use quota::Quota;
