@@ -55,8 +55,8 @@ pub(crate) enum ConnectionEvent {
     Down,
     /// Something for the device.
     Input(CarrierInput),
-    /// It cannot be reached or trusted, in words for people.
-    Trouble(String),
+    /// Why the last dial failed, in words for people; `None`: there is nothing to say.
+    Trouble(Option<String>),
 }
 
 struct PooledRelay {
@@ -151,7 +151,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
                 Some(RelayInput::Down { connection }.into())
             }
             ConnectionEvent::Trouble(text) => {
-                known.trouble = Some(text);
+                known.trouble = text;
                 None
             }
             ConnectionEvent::Input(input) => {

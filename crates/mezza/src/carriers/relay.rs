@@ -58,7 +58,7 @@ pub(crate) async fn keep<E: From<ConnectionReport>>(
             }
             Err(error) => {
                 tracing::debug!(exit = error.exit_code().number(), "a relay cannot be reached");
-                connection.tell(ConnectionEvent::Trouble(error.to_string())).await;
+                connection.tell(ConnectionEvent::Trouble(Some(error.to_string()))).await;
             }
         }
         time::sleep(jittered(pause_ms)).await;
