@@ -21,9 +21,6 @@ use crate::policy::timer_step;
 use crate::receipt::{Receipt, SeqStatus, Window};
 use crate::view::NoteContent;
 
-#[cfg(test)]
-mod tests;
-
 pub(crate) use note::StoredNote;
 use quota::Amount;
 pub(crate) use quota::Quota;
@@ -571,3 +568,6 @@ fn store_quota(contact: ContactId, quota: &Quota, step: &mut Step) {
         step.put(RecordKind::Quota, key32(contact.0), Retention::Permanent, value);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ fn thread(notes: u32) -> (Threads, Vec<(Era, u32, NoteDigest)>) {
             timer_s: 0,
             pin: 1,
             body: NoteContent::Text("a note".into()),
-            by: By { carrier: CarrierId::RELAY, level: 1 },
+            by: By { carrier: CarrierId::ALL[0], level: 1 },
             at: Time::from_ms(seq.into()),
         };
         owed.push((ERA, seq, note.digest()));
