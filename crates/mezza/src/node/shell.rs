@@ -8,6 +8,7 @@
 
 pub(crate) mod ask;
 pub(crate) mod beside;
+mod clock;
 mod commit;
 mod health;
 pub(crate) mod make;
@@ -19,7 +20,7 @@ mod tests;
 use std::sync::Arc;
 
 use mezza_core::{Machine, Time};
-use mezza_messenger::card::{RelayEntry, RelayKey};
+use mezza_messenger::card::RelayEntry;
 use mezza_messenger::carriers::mixnet::MixnetOutput;
 use mezza_messenger::{
     CarrierInput, CarrierSet, Command, Device, Event, Input, RelayInput, WriteBatch,
@@ -230,43 +231,6 @@ impl NodeShell {
         tracing::info!("locked");
     }
 
-    /// The date by which vault and device go (MSG-99).
-    fn date(&self) -> Time {
-        self.options.clock.date()
-    }
-
-    /// The date, once the newest day of the vault is known. Nothing in a demonstration is worth a day
-    /// of doubt.
-    fn meet(&self, day: Option<u32>) -> Time {
-        if let Some(day) = day.filter(|_| !self.options.demo) {
-            self.options.clock.meet(day);
-        }
-        self.date()
-    }
-
-    /// Looks at the clocks, and says so when the wall clock begins or ends to be doubted.
-    fn look_at_clock(&mut self) {
-        let seen = self.options.clock.look();
-        if std::mem::replace(&mut self.doubts, seen.is_err()) == seen.is_err() {
-            return;
-        }
-        match seen {
-            Ok(()) => tracing::info!("the clock of this machine is believed again"),
-            Err(doubt) => tracing::warn!(
-                clock_h = doubt.wall.hours(),
-                expected_h = doubt.expected.hours(),
-                left_h = doubt.left_ms.div_ceil(Time::HOUR_MS),
-                "the clock of this machine has jumped by more than a day: nothing expires by it until \
-                 it has stood for a day; if it is right, say `mezza node trust-clock`"
-            ),
-        }
-    }
-
-    /// The person says that the wall clock is right.
-    pub fn trust_clock(&mut self) {
-        self.options.clock.agree();
-    }
-
     /// When the vault locks itself, by boot time.
     fn idle_end(&self) -> Option<Time> {
         let idle_ms = self.options.idle_lock_s * Time::SECOND_MS;
@@ -322,15 +286,6 @@ impl NodeShell {
             shell.heard = Some(CommitPlan { may_wait, ..shell.turn(Input::Carrier(input))? });
             Ok(())
         });
-    }
-
-    /// The time at a relay of the own card, if that is on another machine: where it is the wall
-    /// clock's, both are right. A contact's relay has no say in what is erased here.
-    fn hear_time(&self, relay: RelayKey, time: Time) {
-        let relays = self.open.as_ref().map(|open| open.device.me().relays).unwrap_or_default();
-        if relays.iter().any(|own| own.key == relay) {
-            self.options.clock.hear(time);
-        }
     }
 
     /// Has the device take a command; what it changed is durable when this returns.

@@ -1,6 +1,5 @@
 //! How healthy the node is, line by line.
 
-use mezza_core::Time;
 use mezza_messenger::io::Places;
 use mezza_messenger::view::{ConnectionView, ContactState, ContactView};
 use mezza_messenger::{CarrierId, DeviceOver};
@@ -50,22 +49,6 @@ impl NodeShell {
         }
     }
 
-    /// The wall clock, if it is doubted (MSG-99).
-    pub(super) fn clock_line(&self) -> Option<HealthLine> {
-        let doubt = self.options.clock.look().err()?;
-        let days = |ms: u64| words::counted(ms / Time::DAY_MS, "day", "days");
-        let (ahead, behind) =
-            (doubt.wall.since_ms(doubt.expected), doubt.expected.since_ms(doubt.wall));
-        let apart = if ahead > 0 { days(ahead) + " ahead of" } else { days(behind) + " behind" };
-        let hours = words::counted(doubt.left_ms.div_ceil(Time::HOUR_MS), "hour", "hours");
-        let text = format!(
-            "the clock of this machine is {apart} what was expected: nothing expires by it until it has \
-             stood for {hours} more, or another machine with your relay says the same"
-        );
-        let next = "set it if it is wrong; if it is right, say `mezza node trust-clock`";
-        Some(HealthLine::bad("clock", &text, next))
-    }
-
     /// How many days the vault is ahead of the clock.
     fn days_ahead(&self) -> u32 {
         self.open.as_ref().map_or(0, |open| open.vault.days_ahead(self.date()))
@@ -109,7 +92,7 @@ impl NodeShell {
             elsewhere: a.elsewhere + b.elsewhere,
         })?;
         let Places { all, here, elsewhere } = places;
-        let of_all = words::counted(all as u64, "mailbox", "mailboxes");
+        let of_all = words::counted(all.into(), "mailbox", "mailboxes");
         Some(if elsewhere > 0 {
             HealthLine::bad(
                 "mailbox",

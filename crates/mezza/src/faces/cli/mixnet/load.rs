@@ -81,7 +81,7 @@ async fn run(context: &CliContext, asked: &LoadArgs) -> Result<Exit, Fault> {
         format!(
             "{}, {}: {} right, {} wrong, {} missed, {verified}; {rate:.0} \
              onions made in a second of CPU with {}",
-            words::counted(asked.users as u64, "user", "users"),
+            words::counted(asked.users.into(), "user", "users"),
             words::counted(sum.rounds.into(), "round", "rounds"),
             words::counted(sum.right as u64, "reply", "replies"),
             sum.wrong,

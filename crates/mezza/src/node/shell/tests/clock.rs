@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use mezza_messenger::card::RelayKey;
+
 use super::*;
 use crate::api::json::NoteStateJson;
 use crate::clock::Moment;
