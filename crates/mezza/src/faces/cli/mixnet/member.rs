@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::api::json::{Health, JoinRequest, Mixnet};
 use crate::api::network_uri::NetworkUri;
-use crate::api::{Exit, Fault};
+use crate::api::{Exit, Fault, words};
 use crate::faces::cli::CliContext;
 
 /// As many rounds are no budget: the network promises nothing, for ever.
@@ -26,8 +26,8 @@ pub(super) fn join(context: &CliContext, link: &str) -> Result<Exit, Fault> {
 pub(super) fn resume(context: &CliContext) -> Result<Exit, Fault> {
     let net = context.client()?.post::<Mixnet>("/v1/mixnet/resume", &())?;
     let text = format!(
-        "the mixnet goes on; its budget says {} rounds and lacks those since the copy",
-        net.rounds_used
+        "the mixnet goes on; its budget says {} and lacks those since the copy",
+        words::counted(net.rounds_used, "round", "rounds")
     );
     context.out.either(&json!({ "resumed": net.link }), text);
     Ok(Exit::Done)
@@ -57,9 +57,9 @@ fn lines(net: &Mixnet) -> Vec<String> {
     lines.push(format!("carrier   {state}, level {}", net.level));
     let every = net.interval_ms.map_or_else(String::new, |ms| format!(", one every {ms} ms"));
     lines.push(format!(
-        "round     {}{every}, {} users in the last one",
+        "round     {}{every}, {} in the last one",
         known(net.round),
-        net.users
+        words::counted(net.users.into(), "user", "users")
     ));
     if let Some([mu, scale]) = net.noise {
         let demo = if net.demo { "  DEMO NOISE: it hides nothing" } else { "" };
@@ -70,13 +70,17 @@ fn lines(net: &Mixnet) -> Vec<String> {
             format!("budget    {} of {max} rounds used", net.rounds_used)
         }
         Some(_) => format!(
-            "budget    none: this network promises nothing ({} rounds taken part in)",
-            net.rounds_used
+            "budget    none: this network promises nothing ({} taken part in)",
+            words::counted(net.rounds_used, "round", "rounds")
         ),
-        None => format!("budget    not known yet, {} rounds used", net.rounds_used),
+        None => {
+            let used = words::counted(net.rounds_used, "round", "rounds");
+            format!("budget    not known yet, {used} used")
+        }
     });
     if net.alarms > 0 {
-        lines.push(format!("ALARM     {} times noise of a server did not come back", net.alarms));
+        let times = words::counted(net.alarms.into(), "time", "times");
+        lines.push(format!("ALARM     {times} noise of a server did not come back"));
     }
     if net.clock_off {
         lines.push("mixnet: this clock and the network's differ; set the clock".into());

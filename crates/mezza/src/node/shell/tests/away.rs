@@ -61,7 +61,7 @@ async fn what_waited_for_a_commit_that_failed_is_gone_with_its_device() {
         let (bucket, value) = (Retention::Permanent, Wiping::new(vec![1]));
         let put = RecordChange::Put { kind, key, bucket, value };
         shell.later.batches.push(WriteBatch(vec![put]));
-        shell.later.end = Some(now());
+        shell.later.end = Some(shell.options.clock.boot());
         let failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
         assert!(shell.resume().is_err(), "what the person decided is not written");
         drop(failing);
