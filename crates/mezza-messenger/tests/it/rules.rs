@@ -5,6 +5,7 @@ mod arrivals;
 mod cells;
 mod connections;
 mod in_time;
+mod leaving;
 mod peers;
 mod policy;
 mod recalled;

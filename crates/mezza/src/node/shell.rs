@@ -10,6 +10,7 @@ pub(crate) mod ask;
 pub(crate) mod beside;
 mod commit;
 mod health;
+mod leaving;
 pub(crate) mod make;
 mod restore;
 mod settings;
