@@ -139,8 +139,8 @@ impl MixnetPeer {
         known.then(|| self.write())
     }
 
-    /// The stored form: `version u8 | root for | has called u8 | year u32 | talk u64`, and in version 2
-    /// `dialling key 32`.
+    /// The stored form: `version u8 | root for | has called u8 | year u32 | talk u64`; version 2 has the
+    /// dialling key, 32 bytes, before the year.
     fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(32);
         w.u8(VERSIONS[usize::from(self.dialling.is_some())]);
@@ -148,10 +148,11 @@ impl MixnetPeer {
         if let Some(session) = &self.root_for {
             w.bytes(session);
         }
-        w.u8(u8::from(self.has_called)).u32(self.talk.year).u64(self.talk.ms);
+        w.u8(u8::from(self.has_called));
         if let Some(dialling) = &self.dialling {
             w.bytes(dialling.as_bytes());
         }
+        w.u32(self.talk.year).u64(self.talk.ms);
         Wiping::new(w.finish())
     }
 
@@ -163,8 +164,9 @@ impl MixnetPeer {
                 return Err(DecodeError::Value);
             }
             let root_for = if flag(r)? { Some(r.array()?) } else { None };
-            let peer = Self::of(root_for, flag(r)?, Talk::read(r)?);
+            let has_called = flag(r)?;
             let dialling = if version == 2 { Some(PublicKey::read(r)?) } else { None };
+            let peer = Self::of(root_for, has_called, Talk::read(r)?);
             Ok(Self { dialling, ..peer })
         })
     }

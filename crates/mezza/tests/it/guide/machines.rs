@@ -182,7 +182,9 @@ fn cli_9_the_guide_to_the_mesh_works() {
     std::fs::copy(receiver.home.join("keys/card"), sender.home.join("friend/card")).unwrap();
     for line in typed(GUIDE, "## The sender writes") {
         if line.starts_with("echo") {
-            until("a neighbour", || sender.types("mezza mesh peers").1.contains("fe80::"));
+            until("a neighbour", || {
+                sender.types("mezza mesh status --json").1.contains("\"name\"")
+            });
         }
         let text = sender.succeeds(&line);
         assert!(!line.starts_with("echo") || text.contains("announced by 1 neighbour"), "{text}");
