@@ -7,8 +7,8 @@ wireguard=$peers/bin/wireguard
 boringtun=$peers/bin/boringtun-cli
 case $action in
     version)
-        for program in iperf3 sockperf wg ip; do
-            command -v $program >/dev/null || skipped "no $program found" "on Debian: apt install iperf3 sockperf wireguard-tools iproute2"
+        for program in iperf3 sockperf wg ip ping; do
+            command -v $program >/dev/null || skipped "no $program found" "on Debian: apt install iperf3 sockperf wireguard-tools iproute2 iputils-ping"
         done
         [ -x "$wireguard" ] || skipped "$name is not built" "$fetch_with"
         echo "wireguard-go 20260522$([ -x "$boringtun" ] && echo ", boringtun 0.7.1")$(command -v openvpn >/dev/null && echo ", openvpn")"
@@ -16,7 +16,7 @@ case $action in
     fetch)
         mkdir -p "$peers/bin"
         if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-            apt-get install -y -qq iperf3 sockperf wireguard-tools iproute2 openvpn >/dev/null || true
+            apt-get install -y -qq iperf3 sockperf wireguard-tools iproute2 iputils-ping openvpn >/dev/null || true
         fi
         command -v go >/dev/null || skipped "no Go found" "on Debian: apt install golang-go"
         GOBIN=$peers/bin go install golang.zx2c4.com/wireguard@v0.0.0-20260522210424-ecfc5a8d5446
