@@ -194,7 +194,7 @@ fn cli_9_the_guide_to_the_mesh_works() {
         said.contains("somebody who holds your card wrote:") && said.contains("meet at the well")
     });
     // By hand: what the sender has, to somebody who hears neither.
-    let Some([mut third, _]) = two("the mesh", folder.path()) else { return };
+    let Some([mut third, _other]) = two("the mesh", folder.path()) else { return };
     third.succeeds("mezza mesh run &");
     until("the third", || third.types("mezza mesh status").0 == 0);
     for line in typed(GUIDE, "## A third that carries") {
