@@ -405,7 +405,7 @@ impl<B: Backend> Mixnet<B> {
         if self.tell(client::Input::Add(root), at).is_ok() {
             let (session, dialling) = (of.session.id, Some(entry.dialling));
             self.change(of.id, at.step, |peer| {
-                (peer.root_for, peer.dialling) = (session, dialling)
+                (peer.root_for, peer.dialling) = (session, dialling);
             });
             self.suspend(of.id, at);
         }

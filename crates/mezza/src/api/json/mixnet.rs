@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::silent;
 
-silent!(Mixnet Promise JoinRequest Leaving LeftBehind);
+silent!(Mixnet Promise JoinRequest NetworkLeaving LeftBehind);
 
 /// A network to join.
 #[derive(Serialize, Deserialize, ToSchema)]
@@ -25,7 +25,7 @@ pub struct LeftBehind {
 
 /// What becomes of what the mixnet serves once it is left.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Leaving {
+pub struct NetworkLeaving {
     /// The link of the mixnet.
     pub link: String,
     /// Own notes without a receipt that go by the next carrier of their conversation.

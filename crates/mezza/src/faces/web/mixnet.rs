@@ -47,15 +47,15 @@ async fn join(
 
 /// What would become of notes and contacts if the network were left.
 #[utoipa::path(get, path = "/v1/mixnet/leaving",
-    responses((status = 200, body = json::Leaving), (status = 404, body = json::Problem)))]
-async fn leaving(State(web): State<Web>) -> ApiResult<json::Leaving> {
+    responses((status = 200, body = json::NetworkLeaving), (status = 404, body = json::Problem)))]
+async fn leaving(State(web): State<Web>) -> ApiResult<json::NetworkLeaving> {
     web.node.ask(|shell| shell.leaving()).await.map(Json)
 }
 
 /// Leave the network. What was spent of its budget is kept, and counts again if it is joined again.
 #[utoipa::path(delete, path = "/v1/mixnet",
-    responses((status = 200, body = json::Leaving), (status = 404, body = json::Problem)))]
-async fn leave(State(web): State<Web>) -> ApiResult<json::Leaving> {
+    responses((status = 200, body = json::NetworkLeaving), (status = 404, body = json::Problem)))]
+async fn leave(State(web): State<Web>) -> ApiResult<json::NetworkLeaving> {
     web.node.ask(NodeShell::leave).await.map(Json)
 }
 

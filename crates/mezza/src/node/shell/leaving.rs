@@ -12,14 +12,14 @@ impl NodeShell {
     ///
     /// # Errors
     /// No mixnet was joined, or the vault is locked.
-    pub fn leaving(&self) -> Result<json::Leaving, Refused> {
+    pub fn leaving(&self) -> Result<json::NetworkLeaving, Refused> {
         let link = self.mixnet()?.link;
         let device = self.device()?;
         let view = device.without(CarrierId::MIXNET, now());
         let contact =
             |view: ContactView| json::LeftBehind { id: view.id.0.to_string(), name: view.name };
         let unreachable = view.unreachable.iter().filter_map(|id| device.contact(*id));
-        Ok(json::Leaving {
+        Ok(json::NetworkLeaving {
             link,
             elsewhere: view.elsewhere,
             waiting: view.waiting,
@@ -32,7 +32,7 @@ impl NodeShell {
     ///
     /// # Errors
     /// As [`leaving`](Self::leaving), or what the device or the disk refuses.
-    pub fn leave(&mut self) -> Result<json::Leaving, Refused> {
+    pub fn leave(&mut self) -> Result<json::NetworkLeaving, Refused> {
         let leaving = self.leaving()?;
         self.command(MixnetInput::Leave)?;
         Ok(leaving)

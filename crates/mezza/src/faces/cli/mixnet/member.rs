@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::api::json::{Health, JoinRequest, Leaving, Mixnet};
+use crate::api::json::{Health, JoinRequest, Mixnet, NetworkLeaving};
 use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault};
 use crate::faces::cli::{CliContext, show};
@@ -23,8 +23,10 @@ pub(super) fn join(context: &CliContext, link: &str) -> Result<Exit, Fault> {
 pub(super) fn leave(context: &CliContext, yes: bool) -> Result<Exit, Fault> {
     let client = context.client()?;
     if !yes {
-        let leaving = client.get::<Leaving>("/v1/mixnet/leaving")?;
-        consequences(&leaving, false).iter().for_each(|line| context.out.aside(line));
+        let leaving = client.get::<NetworkLeaving>("/v1/mixnet/leaving")?;
+        for line in consequences(&leaving, false) {
+            context.out.aside(&line);
+        }
         match show::ask(context.out, "Leave the mixnet?") {
             Some(true) => {}
             Some(false) => {
@@ -37,16 +39,18 @@ pub(super) fn leave(context: &CliContext, yes: bool) -> Result<Exit, Fault> {
             }
         }
     }
-    let left = client.delete::<Leaving>("/v1/mixnet")?;
+    let left = client.delete::<NetworkLeaving>("/v1/mixnet")?;
     let uri: NetworkUri = left.link.parse()?;
     context.out.value(&left);
     context.out.line(format!("left the mixnet of {}", uri.address));
-    consequences(&left, true).iter().for_each(|line| context.out.line(line));
+    for line in consequences(&left, true) {
+        context.out.line(line);
+    }
     Ok(Exit::Done)
 }
 
 /// What becomes of notes and contacts, before and after it.
-fn consequences(leaving: &Leaving, done: bool) -> Vec<String> {
+fn consequences(leaving: &NetworkLeaving, done: bool) -> Vec<String> {
     let mut lines = Vec::new();
     if leaving.elsewhere > 0 {
         let verb = if done { "go" } else { "will go" };
