@@ -34,15 +34,15 @@ use crate::carriers::{CarrierSet, Port};
 use crate::contacts::Contacts;
 use crate::error::{DeviceError, LoadError};
 use crate::io::{
-    At, CarrierId, ContactId, Due, Input, NoteId, Output, RecordChange, Step, StoredRecord, Unread,
+    At, ContactId, Due, Input, NoteId, Output, RecordChange, Step, StoredRecord, Unread,
 };
 use crate::outbox::Outbox;
 use crate::profile::Profile;
 use crate::sessions::Sessions;
 use crate::threads::Threads;
 use crate::view::{
-    CarrierEstimate, ConnectionView, ContactView, IdentityView, InvitationView, LeavingView,
-    NoteView, PrekeysView, SetAside,
+    CarrierEstimate, ConnectionView, ContactView, IdentityView, InvitationView, NoteView,
+    PrekeysView, SetAside,
 };
 use aside::Aside;
 
@@ -230,11 +230,6 @@ impl<P: Port> DeviceOver<P> {
     /// What each carrier could do with a text of so many bytes for this contact.
     pub fn preview(&self, id: ContactId, text_bytes: usize, now: Time) -> Vec<CarrierEstimate> {
         view::preview(&self.parts, id, text_bytes, now)
-    }
-
-    /// What becomes of everything that a carrier serves, once it is gone.
-    pub fn without(&self, carrier: CarrierId, now: Time) -> LeavingView {
-        view::without(&self.parts, carrier, now)
     }
 
     /// What is stored and did not load at the last start.

@@ -26,6 +26,11 @@ const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 19;
 const SENT_MAX: u64 = (1 << 48) - 1;
 
+/// The time of writing as a note holds it, ms: a later one than 48 bits have is the last of them.
+pub(crate) fn sent_ms(sent: Time) -> u64 {
+    sent.ms().min(SENT_MAX)
+}
+
 /// Keeps two lives of a vault, or of a contact in it, apart: numbers of notes count within an era.
 /// 4 bytes, drawn or derived from what was drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,7 +70,7 @@ impl Note {
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(self.wire_bytes());
         w.u8(VERSION).bytes(&self.era.0).u32(self.seq);
-        w.u48(self.sent.ms().min(SENT_MAX)).u32(self.timer_s);
+        w.u48(sent_ms(self.sent)).u32(self.timer_s);
         for item in &self.items {
             item.write(&mut w);
         }

@@ -568,3 +568,6 @@ fn store_quota(contact: ContactId, quota: &Quota, step: &mut Step) {
         step.put(RecordKind::Quota, key32(contact.0), Retention::Permanent, value);
     }
 }
+
+#[cfg(test)]
+mod tests;

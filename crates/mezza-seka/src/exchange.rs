@@ -10,8 +10,10 @@
 use mezza_core::{Snapshot, Writer};
 use subtle::ConstantTimeEq;
 
-use crate::keys::{LinkPair, LinkRole, LinkState};
+use crate::keys::LinkRole;
 use crate::limits::TAG_BYTES;
+use crate::record::PeerRecord;
+use crate::session::NoncePrefixes;
 use crate::suite::{LinkMac, LinkSuite, TagPlace};
 
 /// Bytes of KE1 and of KE2 before their tags.
@@ -56,8 +58,15 @@ impl TagOf {
 }
 
 impl<S: LinkSuite> TagKey<S> {
-    pub(crate) fn new(state: &LinkState, born: i64) -> Self {
-        Self { born, mac: S::Mac::new(state) }
+    /// The key under the present state of a pairing.
+    pub(crate) fn current(record: &PeerRecord, prefixes: &NoncePrefixes) -> Self {
+        Self { born: record.current_born, mac: S::Mac::new(&record.current, prefixes) }
+    }
+
+    /// The key under the state that waits for its third message.
+    pub(crate) fn pending(record: &PeerRecord, prefixes: &NoncePrefixes) -> Option<Self> {
+        let state = record.pending.as_ref()?;
+        Some(Self { born: record.pending_born, mac: S::Mac::new(state, prefixes) })
     }
 
     /// How many attempts came before `attempt` under this state.
@@ -72,21 +81,11 @@ impl<S: LinkSuite> TagKey<S> {
     }
 
     /// The tag over `parts` in `attempt`.
-    pub(crate) fn tag(
-        &self,
-        of: TagOf,
-        pair: &LinkPair,
-        attempt: u32,
-        parts: &[&[u8]],
-    ) -> [u8; TAG_BYTES] {
-        let sender = of.sender();
+    pub(crate) fn tag(&self, of: TagOf, attempt: u32, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         // Two tags of an attempt go from the initiator to the responder, one goes back.
         let counter = 2 * self.attempts_before(attempt) + i64::from(of == TagOf::Ke3);
-        let place = TagPlace {
-            sender: pair.side(sender),
-            receiver: pair.side(sender.other()),
-            counter: u16::try_from(counter).unwrap_or(u16::MAX),
-        };
+        let counter = u16::try_from(counter).unwrap_or(u16::MAX);
+        let place = TagPlace { sender: of.sender(), counter };
         let mut all: [&[u8]; 4] = [of.label(), &[], &[], &[]];
         all[1..=parts.len()].copy_from_slice(parts);
         self.mac.tag(&place, &all[..=parts.len()])
@@ -96,11 +95,10 @@ impl<S: LinkSuite> TagKey<S> {
     pub(crate) fn fits(
         &self,
         of: TagOf,
-        pair: &LinkPair,
         attempt: u32,
         (parts, tag): (&[&[u8]], &[u8; TAG_BYTES]),
     ) -> bool {
-        self.allows(attempt) && self.tag(of, pair, attempt, parts).ct_eq(tag).into()
+        self.allows(attempt) && self.tag(of, attempt, parts).ct_eq(tag).into()
     }
 }
 

@@ -30,6 +30,7 @@ use crate::exchange::TagKey;
 use crate::keys::{LinkPair, LinkRole, LinkState};
 use crate::limits::{BACKOFF_MS, TAG_BYTES};
 use crate::record::{PeerRecord, StoreKey};
+use crate::session::NoncePrefixes;
 use crate::suite::LinkSuite;
 use crate::wire::{Ke1, Ke2, Ke3, Nudge, kind_of};
 use alarm::{ExchangeBudget, Recognition};
@@ -67,6 +68,7 @@ pub struct Peer<S: LinkSuite> {
     store_key: StoreKey,
     /// What is durable, or will be within a second and may be lost without harm.
     record: PeerRecord,
+    prefixes: NoncePrefixes,
     /// The number of the last write.
     seq: u64,
     /// Writes until both slots hold the record.
@@ -133,12 +135,14 @@ impl<S: LinkSuite> Peer<S> {
         settings: PeerSettings,
         now: Time,
     ) -> Self {
-        let current = TagKey::new(&record.current, record.current_born);
-        let pending = record.pending.as_ref().map(|state| TagKey::new(state, record.pending_born));
+        let prefixes = NoncePrefixes::of(&record.pair());
+        let current = TagKey::current(&record, &prefixes);
+        let pending = TagKey::pending(&record, &prefixes);
         let mut peer = Self {
             settings,
             store_key,
             record,
+            prefixes,
             seq: 0,
             flushes: 0,
             flush_out: None,

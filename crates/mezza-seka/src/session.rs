@@ -10,11 +10,12 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use hmac::Hmac;
 use mezza_core::Secret;
 use sha2::{Digest, Sha512};
 
 use crate::error::FrameError;
-use crate::keys::{LinkId, LinkPair, LinkRole, SessionKey, keyed_hash};
+use crate::keys::{LinkId, LinkPair, LinkRole, SessionKey, finish, keyed, keyed_hash};
 use crate::limits::{FRAMES_PER_SUBKEY, PACKETS_MAX, TAG_BYTES};
 use crate::suite::FrameKey;
 use crate::window::ReplayWindow;
@@ -23,8 +24,30 @@ use crate::wire::{DATA, DATA_HEADER_BYTES};
 /// Bytes of the part of a nonce that tells directions apart.
 const PREFIX_BYTES: usize = 10;
 
-/// `P(sender, receiver) = SHA-512(sender | receiver)[..10]`.
-pub(crate) fn prefix(sender: LinkId, receiver: LinkId) -> [u8; PREFIX_BYTES] {
+/// How the nonces of a pair begin: `P(sender, receiver) = SHA-512(sender | receiver)[..10]`.
+#[derive(Clone, Copy, Debug)]
+pub struct NoncePrefixes {
+    initiator: [u8; PREFIX_BYTES],
+    responder: [u8; PREFIX_BYTES],
+}
+
+impl NoncePrefixes {
+    /// Those of both directions.
+    pub fn of(pair: &LinkPair) -> Self {
+        let LinkPair { initiator, responder } = *pair;
+        Self { initiator: prefix(initiator, responder), responder: prefix(responder, initiator) }
+    }
+
+    /// What `sender` begins its nonces with, 10 bytes.
+    pub(crate) fn of_sender(&self, sender: LinkRole) -> &[u8; PREFIX_BYTES] {
+        match sender {
+            LinkRole::Initiator => &self.initiator,
+            LinkRole::Responder => &self.responder,
+        }
+    }
+}
+
+fn prefix(sender: LinkId, receiver: LinkId) -> [u8; PREFIX_BYTES] {
     let digest = Sha512::new().chain_update(sender.as_bytes()).chain_update(receiver.as_bytes());
     let mut prefix = [0; PREFIX_BYTES];
     prefix.copy_from_slice(&digest.finalize()[..PREFIX_BYTES]);
@@ -46,14 +69,14 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    fn new(key: &SessionKey, pair: &LinkPair, sender: LinkRole) -> Self {
+    fn new(key: &Hmac<Sha512>, prefixes: &NoncePrefixes, sender: LinkRole) -> Self {
         let letter: &[u8] = match sender {
             LinkRole::Initiator => b"I",
             LinkRole::Responder => b"R",
         };
         Self {
-            root: keyed_hash(key.expose(), &[b"seka1 dir", letter]),
-            prefix: prefix(pair.side(sender), pair.side(sender.other())),
+            root: finish(key.clone(), &[b"seka1 dir", letter]),
+            prefix: *prefixes.of_sender(sender),
         }
     }
 
@@ -88,7 +111,7 @@ pub struct LinkSession {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionPlace {
     pub role: LinkRole,
-    pub pair: LinkPair,
+    pub prefixes: NoncePrefixes,
     pub attempt: u32,
     pub own_index: u32,
     pub peer_index: u32,
@@ -98,13 +121,14 @@ pub(crate) struct SessionPlace {
 impl LinkSession {
     #[expect(clippy::needless_pass_by_value, reason = "the session key goes with the session")]
     pub(crate) fn new(key: SessionKey, place: &SessionPlace) -> Self {
+        let key = keyed(key.expose());
         Self {
             attempt: place.attempt,
             own_index: place.own_index,
             peer_index: place.peer_index,
-            out: Way::new(&key, &place.pair, place.role),
-            back: Way::new(&key, &place.pair, place.role.other()),
-            exporter: keyed_hash(key.expose(), &[b"seka1 export"]),
+            out: Way::new(&key, &place.prefixes, place.role),
+            back: Way::new(&key, &place.prefixes, place.role.other()),
+            exporter: finish(key, &[b"seka1 export"]),
             next: AtomicU32::new(0),
             limit: place.subkeys.saturating_mul(FRAMES_PER_SUBKEY).min(PACKETS_MAX),
             received: AtomicU32::new(0),

@@ -6,8 +6,9 @@ pub mod paper;
 use mezza_core::{AeadKey, CryptoRng, Secret};
 
 use crate::backend::LinkBackend;
-use crate::keys::{CanonicalPoint, LinkId, LinkPair, LinkState, SessionKey};
+use crate::keys::{CanonicalPoint, LinkId, LinkPair, LinkRole, LinkState, SessionKey};
 use crate::limits::TAG_BYTES;
+use crate::session::NoncePrefixes;
 
 /// What an exchange gives: the next state, and the key of the session.
 #[derive(Debug)]
@@ -34,18 +35,16 @@ pub struct ExchangeView<'a> {
 /// Where a tag stands, for a MAC that needs a number used once.
 #[derive(Clone, Copy, Debug)]
 pub struct TagPlace {
-    /// Who makes the tag.
-    pub sender: LinkId,
-    /// Who checks it.
-    pub receiver: LinkId,
+    /// Who makes the tag; the other side checks it.
+    pub sender: LinkRole,
     /// Number of the tag in this direction under this state (suite `paper` alone looks at it).
     pub counter: u16,
 }
 
 /// The key of tags under one state.
 pub trait LinkMac: Send {
-    /// The key that belongs to a state.
-    fn new(state: &LinkState) -> Self;
+    /// The key that belongs to a state of a pair with these nonces.
+    fn new(state: &LinkState, prefixes: &NoncePrefixes) -> Self;
 
     /// The tag of `parts`, one behind the other, at most 512 bytes in all.
     fn tag(&self, place: &TagPlace, parts: &[&[u8]]) -> [u8; TAG_BYTES];

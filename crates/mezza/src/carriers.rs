@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use mezza_core::Time;
 use mezza_messenger::card::{RelayEntry, RelayKey};
 use mezza_messenger::carriers::mixnet::MixnetOutput;
 use mezza_messenger::{
@@ -21,6 +22,7 @@ use mezza_messenger::{
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::clock::Clock;
 use crate::connection::tap::Tap;
 
 /// Orders that may wait for one connection: more than a device has in flight.
@@ -51,13 +53,15 @@ pub(crate) enum ConnectionEvent {
     Up {
         /// Where orders go.
         orders: relay::RelayCommands,
+        /// The relay, and the time there, if it is on another machine.
+        time: Option<(RelayKey, Time)>,
     },
     /// It is gone.
     Down,
     /// Something for the device.
     Input(CarrierInput),
-    /// It cannot be reached or trusted, in words for people.
-    Trouble(String),
+    /// Why the last dial failed, in words for people; `None`: there is nothing to say.
+    Trouble(Option<String>),
 }
 
 struct PooledRelay {
@@ -72,6 +76,7 @@ struct PooledRelay {
 /// All connections of one node.
 pub(crate) struct Adapters<E> {
     dialer: Dialer,
+    clock: Clock,
     jobs: mpsc::Sender<E>,
     connections: BTreeMap<RelayConnectionId, PooledRelay>,
     mailboxes: BTreeMap<MailboxId, RelayConnectionId>,
@@ -85,10 +90,11 @@ pub(crate) struct Adapters<E> {
 
 impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     /// No connections yet.
-    pub(crate) fn new(dialer: Dialer, jobs: mpsc::Sender<E>) -> Self {
+    pub(crate) fn new(dialer: Dialer, clock: Clock, jobs: mpsc::Sender<E>) -> Self {
         let (connections, mailboxes) = (BTreeMap::new(), BTreeMap::new());
         Self {
             dialer,
+            clock,
             jobs,
             connections,
             mailboxes,
@@ -141,7 +147,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
             self.connections.iter_mut().find(|(_, connection)| connection.serial == report.serial);
         let (connection, known) = known.map(|(connection, known)| (*connection, known))?;
         match report.news {
-            ConnectionEvent::Up { orders } => {
+            ConnectionEvent::Up { orders, .. } => {
                 known.orders = Some(orders);
                 known.trouble = None;
                 let (level, demo) =
@@ -154,7 +160,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
                 Some(RelayInput::Down { connection }.into())
             }
             ConnectionEvent::Trouble(text) => {
-                known.trouble = Some(text);
+                known.trouble = text;
                 None
             }
             ConnectionEvent::Input(input) => {
@@ -204,7 +210,8 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
             return;
         }
         self.serial += 1;
-        let task = relay::keep(relay, self.dialer.clone(), self.serial, self.jobs.clone());
+        let (dialer, clock) = (self.dialer.clone(), self.clock.clone());
+        let task = relay::keep(relay, (dialer, clock), self.serial, self.jobs.clone());
         let keeper = tokio::spawn(task);
         let (serial, unconfirmed) = (self.serial, BTreeSet::new());
         let connection = PooledRelay { serial, keeper, orders: None, trouble: None, unconfirmed };
@@ -244,7 +251,7 @@ mod tests {
     #[tokio::test]
     async fn msg_50_a_line_goes_by_key_host_and_port() {
         let (jobs, _reports) = mpsc::channel::<ConnectionReport>(8);
-        let mut adapters = Adapters::new(Dialer::default(), jobs);
+        let mut adapters = Adapters::new(Dialer::default(), Clock::default(), jobs);
         let at = |port| RelayEntry {
             key: RelayKey([7; 32]),
             address: MailboxAddress([0; 16]),
@@ -268,7 +275,7 @@ mod tests {
     #[tokio::test]
     async fn a_relay_has_confirmed_once_it_answers_or_its_connection_breaks() {
         let (jobs, _reports) = mpsc::channel::<ConnectionReport>(8);
-        let mut adapters = Adapters::new(Dialer::default(), jobs);
+        let mut adapters = Adapters::new(Dialer::default(), Clock::default(), jobs);
         let address = MailboxAddress([0; 16]);
         let relay =
             RelayEntry { key: RelayKey([7; 32]), address, port: 1, host: "127.0.0.1".into() };

@@ -5,7 +5,7 @@ mod calendar;
 pub(crate) use calendar::{Calendar, Doubt};
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mezza_core::Time;
@@ -57,9 +57,13 @@ fn whole_ms(since: Duration) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Tells the time; tests give a server one of their own.
+/// Tells the time, and how much of it may be believed; tests give a node or a server one of their own.
+/// Clones are the same clock.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Moment + Send + Sync>);
+pub struct Clock {
+    read: Arc<dyn Fn() -> Moment + Send + Sync>,
+    calendar: Arc<Mutex<Calendar>>,
+}
 
 impl Clock {
     /// The clocks of this machine.
@@ -69,12 +73,13 @@ impl Clock {
 
     /// A clock that asks `read`.
     pub fn from_fn(read: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
-        Self(Arc::new(read))
+        let calendar = Calendar::since(None, read());
+        Self { read: Arc::new(read), calendar: Arc::new(Mutex::new(calendar)) }
     }
 
     /// The present moment.
     pub fn read(&self) -> Moment {
-        (self.0)()
+        (self.read)()
     }
 
     /// The time of day.
@@ -85,6 +90,44 @@ impl Clock {
     /// The time since the system was started.
     pub fn boot(&self) -> Time {
         self.read().boot
+    }
+
+    /// The date, as far as it may be believed: the wall clock's, unless that has left boot time by
+    /// more than a day (MSG-99).
+    pub fn date(&self) -> Time {
+        self.calendar().believed(self.read())
+    }
+
+    /// Whether another machine's date is within `apart_ms` of the wall clock or of [`Clock::date`].
+    pub(crate) fn is_near(&self, other: Time, apart_ms: u64) -> bool {
+        [self.wall(), self.date()].into_iter().any(|own| calendar::apart_ms(own, other) <= apart_ms)
+    }
+
+    /// Looks whether the wall clock may be believed.
+    pub(crate) fn look(&self) -> Result<(), Doubt> {
+        self.calendar().look(self.read())
+    }
+
+    /// The person says that the wall clock is right.
+    pub(crate) fn agree(&self) {
+        self.calendar().agree(self.read());
+    }
+
+    /// Goes on from the newest day in a store; see [`Calendar::meet`].
+    pub(crate) fn meet(&self, day: u32) {
+        self.calendar().meet(day);
+    }
+
+    /// Another machine says what time it is. Two clocks that agree are right.
+    pub(crate) fn hear(&self, other: Time) {
+        let at = self.read();
+        if calendar::apart_ms(at.wall, other) <= calendar::STEP_MS {
+            self.calendar().agree(at);
+        }
+    }
+
+    fn calendar(&self) -> MutexGuard<'_, Calendar> {
+        self.calendar.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -31,6 +31,7 @@ use crate::api::json::{CardFormJson, CardText, ContactJson, NodeStateJson};
 use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault, words};
 use crate::carriers::Dialer;
+use crate::clock::Clock;
 use crate::connection::tap::Tap;
 use crate::faces::cli::args::UpArgs;
 use crate::faces::cli::relay::{relay_config, relay_fault};
@@ -202,8 +203,9 @@ async fn own(
     let unattended = serve::has_passphrase_file(&args.serve);
     let idle_lock_s = if unattended { 0 } else { settings.idle_lock_s };
     let (vault, witness) = (context.home.vault(), Some(context.home.state()));
-    let options =
-        NodeOptions { vault, witness, demo: false, idle_lock_s, dialer, observer: Some(observer) };
+    let clock = Clock::system();
+    let observer = Some(observer);
+    let options = NodeOptions { vault, witness, demo: false, idle_lock_s, clock, dialer, observer };
     let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
     let unlocked = if unattended { serve::unlock(&served, &args.serve).await } else { Ok(()) };
     if unlocked.is_ok() && !args.check {
@@ -235,8 +237,8 @@ fn options_of(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -
     let tap = observer.clone().map(|observer| observer as Arc<dyn Tap>);
     let dialer = Dialer { at_home: BTreeMap::from([relay.at_home()]), tap, demo: true };
     // A demonstration hides nothing, so it leaves no witness outside of its home.
-    let (vault, witness) = (home.vault(), None);
-    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, dialer, observer }
+    let (vault, witness, clock) = (home.vault(), None, Clock::system());
+    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, clock, dialer, observer }
 }
 
 /// Echo has no observer; its parcels are seen at the relay.

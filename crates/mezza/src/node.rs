@@ -28,7 +28,7 @@ use tokio::time::timeout;
 
 use crate::api::{Exit, Fault, Refused};
 use crate::carriers::{self, ConnectionReport};
-use crate::clock::now;
+use crate::clock::Clock;
 use crate::node::observer::Observer;
 use crate::process::drive;
 use event_log::EventLog;
@@ -49,6 +49,8 @@ pub struct NodeOptions {
     pub demo: bool,
     /// Seconds without a call of a person after which the node locks itself; 0: never.
     pub idle_lock_s: u64,
+    /// The one clock of vault, device and connections.
+    pub clock: Clock,
     /// How relays are dialled.
     pub dialer: carriers::Dialer,
     /// Records what others could see, while it is on.
@@ -82,18 +84,24 @@ pub struct NodeHandle {
 }
 
 /// When a person did something last; the task is not woken for that.
-#[derive(Default)]
-pub(crate) struct LastActivity(AtomicU64);
+pub(crate) struct LastActivity {
+    clock: Clock,
+    boot_ms: AtomicU64,
+}
 
 impl LastActivity {
-    /// It was now.
-    pub(crate) fn now(&self) {
-        self.0.store(now().ms(), Ordering::Relaxed);
+    fn new(clock: Clock) -> Self {
+        Self { clock, boot_ms: AtomicU64::default() }
     }
 
-    /// When it was.
+    /// It was now.
+    pub(crate) fn now(&self) {
+        self.boot_ms.store(self.clock.boot().ms(), Ordering::Relaxed);
+    }
+
+    /// When it was, by boot time.
     pub(crate) fn at(&self) -> Time {
-        Time::from_ms(self.0.load(Ordering::Relaxed))
+        Time::from_ms(self.boot_ms.load(Ordering::Relaxed))
     }
 }
 
@@ -107,7 +115,8 @@ pub struct RunningNode {
 /// Starts the task on the runtime of the caller. It begins locked, or empty if there is no vault.
 pub fn start(options: NodeOptions) -> RunningNode {
     let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-    let (events, touched) = (Arc::new(EventLog::new(now())), Arc::<LastActivity>::default());
+    let events = Arc::new(EventLog::new(options.clock.wall()));
+    let touched = Arc::new(LastActivity::new(options.clock.clone()));
     let (stop, stopped) = watch::channel(false);
     let node = NodeHandle { jobs, events, touched, stop };
     let shell = NodeShell::new(options, &node);

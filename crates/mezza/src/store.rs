@@ -202,9 +202,19 @@ impl Vault {
     /// Errors: 65 if a file was changed as a whole, 66 if there is no vault, 75 if it is in use (the text
     /// names the process), 77 for a wrong passphrase or wrong modes.
     pub fn open(dir: &Path, pass: &[u8], now: Time) -> Result<(Self, Vec<Record>), Fault> {
+        Self::open_by(dir, pass, |_| now)
+    }
+
+    /// Opens the vault as [`Vault::open`] does, at the time that `date` says once it knows the newest
+    /// day that the vault went by.
+    pub(crate) fn open_by(
+        dir: &Path,
+        pass: &[u8],
+        date: impl FnOnce(Option<u32>) -> Time,
+    ) -> Result<(Self, Vec<Record>), Fault> {
         let lock = Self::lock(dir)?;
         let master = head::unlock(&dir.join(HEAD), pass)?;
-        Self::enter_locked(dir, &master, now, lock)
+        Self::enter_locked(dir, &master, date, lock)
     }
 
     /// Opens the vault with a master key that [`head::unlock`] gave.
@@ -214,7 +224,7 @@ impl Vault {
         now: Time,
     ) -> Result<(Self, Vec<Record>), Fault> {
         let lock = Self::lock(dir)?;
-        Self::enter_locked(dir, master, now, lock)
+        Self::enter_locked(dir, master, |_| now, lock)
     }
 
     /// Seals the master key under another passphrase (VAULT-10); nothing else is sealed anew, so that a
@@ -322,11 +332,12 @@ impl Vault {
     fn enter_locked(
         dir: &Path,
         master: &MasterKey,
-        now: Time,
+        date: impl FnOnce(Option<u32>) -> Time,
         lock: Lock,
     ) -> Result<(Self, Vec<Record>), Fault> {
         private::sweep(&dir.join(HEAD))?;
         let ring = Keyring::read(dir.join(KEYRING), master)?;
+        let now = date(ring.today());
         let rows = Rows::open(&dir.join(RECORDS))?;
         let mut vault = Self::new(rows, ring, lock, master, now);
         vault.recall()?;

@@ -2,6 +2,7 @@
 //! others in network namespaces (S6 to S10).
 
 pub mod net;
+mod rekeys;
 pub mod tunnel;
 
 use anyhow::Result;

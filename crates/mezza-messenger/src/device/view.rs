@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use mezza_core::Time;
 use mezza_ratchet::safety;
 
-use super::{Parts, leave};
+use super::{DeviceOver, Parts, leave};
 use crate::carriers::Port;
 use crate::contacts::Contact;
 use crate::io::{CarrierId, ContactId, DeliveryProblem, NoteId};
@@ -161,8 +161,14 @@ pub(super) fn preview<P: Port>(
     parts.carriers.ids().into_iter().filter_map(estimate).collect()
 }
 
-/// What becomes of everything that a carrier serves, once it is gone (MSG-97).
-pub(super) fn without<P: Port>(parts: &Parts<P>, carrier: CarrierId, now: Time) -> LeavingView {
+impl<P: Port> DeviceOver<P> {
+    /// What becomes of everything that a carrier serves, once it is gone (MSG-97).
+    pub fn without(&self, carrier: CarrierId, now: Time) -> LeavingView {
+        without(&self.parts, carrier, now)
+    }
+}
+
+fn without<P: Port>(parts: &Parts<P>, carrier: CarrierId, now: Time) -> LeavingView {
     let mut view =
         LeavingView { guests: parts.carriers.inviters().len(), ..LeavingView::default() };
     for (id, contact) in parts.contacts.iter().filter(|(_, contact)| contact.is_ours()) {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::note::Era;
+use crate::note::{Era, sent_ms};
 use mezza_core::{DecodeError, Reader, Time, Writer, labelled_hash};
 
 /// Digest of a note: `H_4("mezza/kept", sent u48 | text)`, 4 B. Two lives of a vault may give one
@@ -16,7 +16,7 @@ impl NoteDigest {
 
     /// The digest of a note with this text; a body of a newer version counts as no text.
     pub fn of(sent: Time, text: &str) -> Self {
-        Self(labelled_hash("mezza/kept", &[&sent.ms().to_be_bytes()[2..], text.as_bytes()]))
+        Self(labelled_hash("mezza/kept", &[&sent_ms(sent).to_be_bytes()[2..], text.as_bytes()]))
     }
 
     /// Reads the next 4 bytes.
@@ -61,5 +61,23 @@ impl Kept {
             notes.push((r.u32()?, NoteDigest::read(r)?));
         }
         Ok(Self { era, notes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::note::{Item, Note};
+
+    #[test]
+    fn msg_95_writer_and_reader_have_one_digest_whatever_the_clock_says() {
+        let digest = |note: &Note| NoteDigest::of(note.sent, "a note");
+        for ms in [0, (1 << 48) - 1, 1 << 48, (1 << 48) + 5, u64::MAX] {
+            let items = Vec::from([Item::Text("a note".into())]);
+            let sent = Time::from_ms(ms);
+            let written = Note { era: Era([3; 4]), seq: 1, sent, timer_s: 0, items };
+            let read = Note::decode(&written.encode()).expect("it is a note");
+            assert_eq!(digest(&written), digest(&read), "{ms}");
+        }
     }
 }

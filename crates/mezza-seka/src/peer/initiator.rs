@@ -86,7 +86,7 @@ impl<S: LinkSuite> Peer<S> {
         };
         let untagged = frame.encode();
         let parts: [&[u8]; 1] = [&untagged[..KE_BYTES]];
-        frame.tag = self.current.tag(TagOf::Ke1, &self.pair(), attempt, &parts);
+        frame.tag = self.current.tag(TagOf::Ke1, attempt, &parts);
         let ke1 = frame.encode();
         self.send(ke1.clone());
         // The former exchange is over, confirmed or not.
@@ -142,7 +142,7 @@ impl<S: LinkSuite> Peer<S> {
             return Err(LinkError::Refused);
         }
         let parts: [&[u8]; 2] = [&frame[..KE_BYTES], &sent.ke1[..KE_BYTES]];
-        if !self.current.fits(TagOf::Ke2, &self.pair(), ke2.attempt, (&parts, &ke2.tag)) {
+        if !self.current.fits(TagOf::Ke2, ke2.attempt, (&parts, &ke2.tag)) {
             return Err(LinkError::Refused);
         }
         self.verified(now);
@@ -173,7 +173,7 @@ impl<S: LinkSuite> Peer<S> {
         let ke3 = self.ke3((&sent.ke1, frame), attempt);
         let place = SessionPlace {
             role: LinkRole::Initiator,
-            pair,
+            prefixes: self.prefixes,
             attempt,
             own_index: self.index(attempt),
             peer_index: ke2.index,
@@ -188,7 +188,7 @@ impl<S: LinkSuite> Peer<S> {
         record.accepted = true;
         record.rekeys += 1;
         record.accepted_ms = now.ms().saturating_add(self.wall_ms);
-        let current = TagKey::new(&record.current, record.current_born);
+        let current = TagKey::current(&record, &self.prefixes);
         let seq = self.write(&record, rng);
         self.stage = Stage::Staged(Box::new(Staged {
             seq,
@@ -214,7 +214,7 @@ impl<S: LinkSuite> Peer<S> {
         };
         let untagged = frame.encode();
         let parts: [&[u8]; 3] = [&untagged[..KE3_BYTES], &ke1[..KE_BYTES], &ke2[..KE_BYTES]];
-        frame.tag = self.current.tag(TagOf::Ke3, &self.pair(), attempt, &parts);
+        frame.tag = self.current.tag(TagOf::Ke3, attempt, &parts);
         frame.encode()
     }
 
@@ -262,7 +262,7 @@ impl<S: LinkSuite> Peer<S> {
         let parts: [&[u8]; 1] = [&frame[..NUDGE_BYTES]];
         // Its tag counts no attempts: the state alone tells whose it is.
         let attempt = u32::try_from(self.record.current_born + 1).unwrap_or(u32::MAX);
-        if !self.current.fits(TagOf::Nudge, &self.pair(), attempt, (&parts, &nudge.tag)) {
+        if !self.current.fits(TagOf::Nudge, attempt, (&parts, &nudge.tag)) {
             self.misfit(now);
             return Ok(());
         }

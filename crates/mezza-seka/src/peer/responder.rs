@@ -60,8 +60,7 @@ impl<S: LinkSuite> Peer<S> {
             return self.heard_old_ke1(frame, now);
         }
         let parts: [&[u8]; 1] = [&frame[..KE_BYTES]];
-        let fits =
-            |key: &TagKey<S>| key.fits(TagOf::Ke1, &self.pair(), ke1.attempt, (&parts, &ke1.tag));
+        let fits = |key: &TagKey<S>| key.fits(TagOf::Ke1, ke1.attempt, (&parts, &ke1.tag));
         let recovers = if fits(&self.current) {
             false
         } else if self.pending.as_ref().is_some_and(fits) {
@@ -112,7 +111,7 @@ impl<S: LinkSuite> Peer<S> {
         if recovers {
             promote(&mut record);
         }
-        let current = TagKey::new(&record.current, record.current_born);
+        let current = TagKey::current(&record, &self.prefixes);
         let pair = self.pair();
         let m2 = CanonicalPoint::own(ephemeral.public());
         let view = ExchangeView { pair: &pair, session_id: &ke1.session_id, m1: &ke1.m1, m2: &m2 };
@@ -124,10 +123,10 @@ impl<S: LinkSuite> Peer<S> {
         record.pending = Some(derived.state);
         record.pending_born = i64::from(attempt);
         record.attempt_seen = i64::from(attempt);
-        let pending = record.pending.as_ref().map(|state| TagKey::new(state, record.pending_born));
+        let pending = TagKey::pending(&record, &self.prefixes);
         let place = SessionPlace {
             role: LinkRole::Responder,
-            pair,
+            prefixes: self.prefixes,
             attempt,
             own_index: self.index(attempt),
             peer_index: ke1.index,
@@ -163,7 +162,7 @@ impl<S: LinkSuite> Peer<S> {
         };
         let untagged = frame.encode();
         let parts: [&[u8]; 2] = [&untagged[..KE_BYTES], &heard[..KE_BYTES]];
-        frame.tag = key.tag(TagOf::Ke2, &self.pair(), ke1.attempt, &parts);
+        frame.tag = key.tag(TagOf::Ke2, ke1.attempt, &parts);
         frame.encode()
     }
 
@@ -184,8 +183,7 @@ impl<S: LinkSuite> Peer<S> {
         let parts: [&[u8]; 3] =
             [&frame[..KE3_BYTES], &answered.ke1[..KE_BYTES], &answered.ke2[..KE_BYTES]];
         let seen = u32::try_from(self.record.attempt_seen).unwrap_or(u32::MAX);
-        let right = ke3.attempt == seen
-            && self.current.fits(TagOf::Ke3, &self.pair(), seen, (&parts, &ke3.tag));
+        let right = ke3.attempt == seen && self.current.fits(TagOf::Ke3, seen, (&parts, &ke3.tag));
         if !right {
             return Err(LinkError::Refused);
         }
@@ -254,7 +252,7 @@ impl<S: LinkSuite> Peer<S> {
         let untagged = frame.encode();
         let attempt = u32::try_from(born + 1).unwrap_or(u32::MAX);
         let parts: [&[u8]; 1] = [&untagged[..NUDGE_BYTES]];
-        frame.tag = key.tag(TagOf::Nudge, &self.pair(), attempt, &parts);
+        frame.tag = key.tag(TagOf::Nudge, attempt, &parts);
         frame.encode()
     }
 }

@@ -11,6 +11,7 @@ use super::{ExchangeKeys, ExchangeView, GcmFrames, LinkMac, LinkSuite, TagPlace}
 use crate::backend::LinkBackend;
 use crate::keys::{CanonicalPoint, LinkId, LinkState, SessionKey, finish, kdf, keyed, keyed_hash};
 use crate::limits::TAG_BYTES;
+use crate::session::NoncePrefixes;
 
 /// Suite 02, over a backend.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub struct DefaultSuite<B>(PhantomData<B>);
 pub struct HmacTags(Hmac<Sha512>);
 
 impl LinkMac for HmacTags {
-    fn new(state: &LinkState) -> Self {
+    fn new(state: &LinkState, _: &NoncePrefixes) -> Self {
         let key: Secret<32> = keyed_hash(state.expose(), &[b"seka1 mac"]);
         Self(keyed(key.expose()))
     }

@@ -9,7 +9,7 @@ use super::{ExchangeKeys, ExchangeView, GcmFrames, LinkMac, LinkSuite, TagPlace}
 use crate::backend::LinkBackend;
 use crate::keys::{CanonicalPoint, LinkId, LinkState, SessionKey, kdf};
 use crate::limits::{PAPER_ATTEMPTS_MAX, TAG_BYTES};
-use crate::session::{nonce, prefix};
+use crate::session::{NoncePrefixes, nonce};
 
 /// Bytes of a state and of a session key.
 const KEY_BYTES: usize = 16;
@@ -21,13 +21,16 @@ const TAGGED_BYTES_MAX: usize = 512;
 pub struct PaperSuite<B>(PhantomData<B>);
 
 /// AES-128-GMAC under the state itself.
-pub struct GmacTags<B: LinkBackend>(B::Gcm128);
+pub struct GmacTags<B: LinkBackend> {
+    key: B::Gcm128,
+    prefixes: NoncePrefixes,
+}
 
 impl<B: LinkBackend> LinkMac for GmacTags<B> {
-    fn new(state: &LinkState) -> Self {
+    fn new(state: &LinkState, prefixes: &NoncePrefixes) -> Self {
         let mut key = Wiping::new([0; KEY_BYTES]);
         key.copy_from_slice(&state.expose()[..KEY_BYTES]);
-        Self(B::Gcm128::new(&key))
+        Self { key: B::Gcm128::new(&key), prefixes: *prefixes }
     }
 
     fn tag(&self, place: &TagPlace, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
@@ -37,8 +40,8 @@ impl<B: LinkBackend> LinkMac for GmacTags<B> {
             joined[len..len + part.len()].copy_from_slice(part);
             len += part.len();
         }
-        let iv = nonce(&prefix(place.sender, place.receiver), place.counter);
-        self.0.seal(&iv, &joined[..len], &mut [])
+        let iv = nonce(self.prefixes.of_sender(place.sender), place.counter);
+        self.key.seal(&iv, &joined[..len], &mut [])
     }
 }
 

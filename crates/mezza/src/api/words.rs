@@ -56,7 +56,9 @@ pub(crate) fn state_words(state: NoteState) -> String {
         NoteState::Received => "received".into(),
         NoteState::Queued(why) => why_words(why).into(),
         NoteState::Handed(carrier) => handed_words(carrier).into(),
-        NoteState::Carried(k) => format!("announced by {k} neighbours"),
+        NoteState::Carried(k) => {
+            format!("announced by {}", counted(k.into(), "neighbour", "neighbours"))
+        }
         NoteState::Expired => "not confirmed before it expired; it may have arrived".into(),
         NoteState::Delivered => "on their device".into(),
         NoteState::Read => "read".into(),
@@ -125,7 +127,7 @@ pub(crate) fn cost_words(caps: &CarrierCaps, pieces: usize, up: bool) -> String 
         ms @ 0..1_000 => format!("about {ms} ms"),
         ms => format!("about {} s", ms / 1_000),
     };
-    let what = if pieces == 1 { "one piece".into() } else { format!("{pieces} pieces") };
+    let what = counted(pieces as u64, "piece", "pieces");
     if up { format!("{what}, {time}") } else { format!("{what}, when it is up again") }
 }
 
@@ -269,6 +271,12 @@ pub(crate) fn grouped(n: usize) -> String {
     out
 }
 
+/// A number with its noun, of one or of several.
+pub(crate) fn counted(n: u64, one: &str, several: &str) -> String {
+    let grouped = usize::try_from(n).map_or_else(|_| n.to_string(), grouped);
+    format!("{grouped} {}", if n == 1 { one } else { several })
+}
+
 /// The first eight digits of a key, as people compare them: `5F3A-91C0`.
 pub(crate) fn key_digits(key: &RelayKey) -> String {
     let hex = data_encoding::HEXUPPER.encode(&key.0[..4]);
@@ -286,6 +294,14 @@ mod tests {
         for (n, text) in cases {
             assert_eq!(grouped(n), text);
         }
+    }
+
+    #[test]
+    fn one_is_counted_as_one() {
+        let days = [0, 1, 2, 1_000].map(|n| counted(n, "day", "days"));
+        assert_eq!(days, ["0 days", "1 day", "2 days", "1,000 days"]);
+        assert_eq!(state_words(NoteState::Carried(1)), "announced by 1 neighbour");
+        assert_eq!(state_words(NoteState::Carried(2)), "announced by 2 neighbours");
     }
 
     #[test]

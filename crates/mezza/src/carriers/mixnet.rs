@@ -61,15 +61,10 @@ impl<E: From<ConnectionReport> + Send + 'static> EntryConnection<E> {
     pub(crate) fn report(&mut self, news: ConnectionEvent) -> Option<CarrierInput> {
         match news {
             ConnectionEvent::Trouble(text) => {
-                self.trouble = Some(text);
+                self.trouble = text;
                 None
             }
-            ConnectionEvent::Input(input) => {
-                if matches!(input, CarrierInput::Mixnet(MixnetInput::Up { .. })) {
-                    self.trouble = None;
-                }
-                Some(input)
-            }
+            ConnectionEvent::Input(input) => Some(input),
             ConnectionEvent::Up { .. } | ConnectionEvent::Down => None,
         }
     }
@@ -164,7 +159,16 @@ async fn keep<E: From<ConnectionReport>>(
     pace: Arc<Pace>,
 ) {
     let pin = key.map_or_else(Pin::any, Pin::new);
-    match link::dial(&address, link::CLIENT, Arc::clone(&pin), None).await {
+    let dialled = link::dial(&address, link::CLIENT, Arc::clone(&pin), None).await;
+    // What was said of an earlier dial is over, however this one ends.
+    let trouble = pin.other_key().map(|_| {
+        format!(
+            "{address} shows another key than the config of the network names: it serves another \
+             network, or somebody is in between"
+        )
+    });
+    teller.report(ConnectionEvent::Trouble(trouble)).await;
+    match dialled {
         Ok(stream) => {
             teller.tell(MixnetInput::Up { trusted: key.is_some() }).await;
             let (frames, mut heard) = mpsc::channel(CLIENT_FRAMES_MAX);
@@ -185,16 +189,7 @@ async fn keep<E: From<ConnectionReport>>(
             };
             tokio::join!(carry, hear);
         }
-        Err(error) => {
-            tracing::debug!(%error, "the mixnet cannot be reached");
-            if pin.other_key().is_some() {
-                let text = format!(
-                    "{address} shows another key than the config of the network names: it serves \
-                     another network, or somebody is in between"
-                );
-                teller.report(ConnectionEvent::Trouble(text)).await;
-            }
-        }
+        Err(error) => tracing::debug!(%error, "the mixnet cannot be reached"),
     }
     teller.tell(MixnetInput::Down).await;
 }

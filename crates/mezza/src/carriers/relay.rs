@@ -41,11 +41,11 @@ const PAUSE_MS_MAX: u64 = 60_000;
 /// Keeps the connections until the task is aborted.
 pub(crate) async fn keep<E: From<ConnectionReport>>(
     relay: RelayEntry,
-    dialer: Dialer,
+    (dialer, clock): (Dialer, Clock),
     serial: u64,
     jobs: mpsc::Sender<E>,
 ) {
-    let connection = RelayConnector { relay, dialer, serial, jobs, pace: Pace::new() };
+    let connection = RelayConnector { relay, dialer, clock, serial, jobs, pace: Pace::new() };
     let mut pause_ms = PAUSE_MS_MIN;
     loop {
         match connection.connect().await {
@@ -58,7 +58,7 @@ pub(crate) async fn keep<E: From<ConnectionReport>>(
             }
             Err(error) => {
                 tracing::debug!(exit = error.exit_code().number(), "a relay cannot be reached");
-                connection.tell(ConnectionEvent::Trouble(error.to_string())).await;
+                connection.tell(ConnectionEvent::Trouble(Some(error.to_string()))).await;
             }
         }
         time::sleep(jittered(pause_ms)).await;
@@ -91,6 +91,7 @@ impl RelayCommands {
 struct RelayConnector<E> {
     relay: RelayEntry,
     dialer: Dialer,
+    clock: Clock,
     serial: u64,
     jobs: mpsc::Sender<E>,
     pace: Pace,
@@ -101,8 +102,8 @@ impl<E: From<ConnectionReport>> RelayConnector<E> {
         let at_home = self.dialer.at_home.get(&self.relay.key);
         let host = at_home.map_or_else(|| self.relay.host.clone(), |at| at.ip().to_string());
         let port = at_home.map_or(self.relay.port, std::net::SocketAddr::port);
-        let clock = Clock::system();
-        let one = || relay::connect(&self.relay.key, &host, port, &clock, self.dialer.tap.clone());
+        let one =
+            || relay::connect(&self.relay.key, &host, port, &self.clock, self.dialer.tap.clone());
         tokio::try_join!(one(), one())
     }
 
@@ -113,7 +114,8 @@ impl<E: From<ConnectionReport>> RelayConnector<E> {
         let (to_put, put_frames) = mpsc::channel(ORDERS_MAX);
         let orders =
             RelayCommands { flight: Arc::clone(&flight), control: to_control, put: to_put };
-        if !self.tell(ConnectionEvent::Up { orders }).await {
+        let time = control.time_elsewhere().map(|time| (self.relay.key, time));
+        if !self.tell(ConnectionEvent::Up { orders, time }).await {
             return;
         }
         let (control_sender, control_receiver) = control.split();

@@ -14,7 +14,7 @@ use super::Moment;
 
 /// A step of the wall clock against boot time that is believed at once, ms; also how long a larger
 /// one has to stand, in boot time.
-const STEP_MS: u64 = Time::DAY_MS;
+pub(super) const STEP_MS: u64 = Time::DAY_MS;
 
 /// What is believed about the date, and since when it is doubted.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct Calendar {
     /// A moment whose date is believed.
     anchor: Moment,
     doubt: Option<Step>,
+    /// Whether it is known when something was written last. Boot time goes on from there.
+    met: bool,
 }
 
 /// A step of the wall clock that is not believed yet.
@@ -47,7 +49,22 @@ impl Calendar {
     /// date of `at`, the moment of reading. Boot time does not go on across a start of the system.
     pub(crate) fn since(written: Option<Time>, at: Moment) -> Self {
         let wall = written.unwrap_or(at.wall);
-        Self { anchor: Moment { wall, boot: at.boot }, doubt: None }
+        let anchor = Moment { wall, boot: at.boot };
+        Self { anchor, doubt: None, met: written.is_some() }
+    }
+
+    /// Compares itself, once, with the newest day that a store went by; where they are more than a day
+    /// apart it goes on from the first moment of that day. What has passed since the clocks were read
+    /// first is known by boot time, so that a week in which a running program was locked is no step.
+    pub(crate) fn meet(&mut self, day: u32) {
+        if std::mem::replace(&mut self.met, true) {
+            return;
+        }
+        let begin = Time::from_ms(u64::from(day) * Time::DAY_MS);
+        let within = self.anchor.wall.clamp(begin, begin.plus_ms(Time::DAY_MS - 1));
+        if apart_ms(within, self.anchor.wall) > STEP_MS {
+            (self.anchor.wall, self.doubt) = (begin, None);
+        }
     }
 
     /// Looks at the clocks; `Err` if the date is doubted.
@@ -72,6 +89,7 @@ impl Calendar {
     pub(crate) fn agree(&mut self, at: Moment) {
         self.anchor = at;
         self.doubt = None;
+        self.met = true;
     }
 
     /// The date by which something may be erased or held back; a step is not believed before a look
@@ -109,7 +127,7 @@ impl Step {
     }
 }
 
-fn apart_ms(one: Time, other: Time) -> u64 {
+pub(super) fn apart_ms(one: Time, other: Time) -> u64 {
     one.since_ms(other).max(other.since_ms(one))
 }
 
@@ -155,6 +173,36 @@ mod tests {
         assert_eq!(calendar.look(at(61 * DAY - 1, DAY - 1)).unwrap_err().left_ms, 1);
         assert_eq!(calendar.look(at(61 * DAY, DAY)), Ok(()));
         assert_eq!(calendar.believed(at(61 * DAY, DAY)), at(61 * DAY, 0).wall);
+    }
+
+    #[test]
+    fn msg_99_a_store_of_long_ago_makes_the_date_doubtful() {
+        let opened = |day, start: Moment, now: Moment| {
+            let mut calendar = Calendar::since(None, start);
+            calendar.meet(day);
+            (calendar.look(now).is_ok(), calendar.believed(now))
+        };
+        let noon = at(DAY / 2, 5);
+        for day in [1_000, 999] {
+            assert_eq!(opened(day, noon, noon), (true, noon.wall), "yesterday's");
+        }
+        let begin = Time::from_ms(998 * DAY);
+        assert_eq!(opened(998, noon, noon), (false, begin), "off for a day and more");
+        assert_eq!(
+            opened(1_003, noon, noon),
+            (false, Time::from_ms(1_003 * DAY)),
+            "a flat battery"
+        );
+        let later = at(9 * DAY, 5 + 17 * DAY / 2);
+        assert_eq!(
+            opened(1_000, noon, later),
+            (true, later.wall),
+            "locked, while boot time went on"
+        );
+        let mut again = Calendar::since(None, noon);
+        again.agree(noon);
+        again.meet(900);
+        assert_eq!(again.look(noon), Ok(()), "the person knew already");
     }
 
     #[test]

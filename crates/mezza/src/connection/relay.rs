@@ -18,6 +18,7 @@ mod error;
 
 pub use error::{ConnectError, ConnectionError};
 
+use mezza_core::Time;
 use mezza_messenger::card::RelayKey;
 use std::error::Error;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ type Stream = TlsStream<Tapped<TcpStream>>;
 pub struct Connection {
     sender: RelayWriteHalf,
     receiver: RelayReadHalf,
+    time_elsewhere: Option<Time>,
 }
 
 /// The half that sends.
@@ -103,6 +105,7 @@ impl Target<'_> {
     async fn connect(&self, clock: &Clock, point: TapPoint) -> Result<Connection, ConnectError> {
         let socket = TcpStream::connect((self.host, self.port)).await;
         let socket = socket.map_err(|source| self.unreachable(source))?;
+        let is_elsewhere = is_elsewhere(&socket);
         // Small frames wait for nothing; where the system refuses this, only speed is lost.
         drop(socket.set_nodelay(true));
         let stream = self.secure(Tapped::new(socket, point.clone(), Direction::ToClient)).await?;
@@ -114,8 +117,10 @@ impl Target<'_> {
             buffer: Vec::new(),
             begin: 0,
         };
-        self.hello(&mut receiver, clock).await?;
-        Ok(Connection { sender: RelayWriteHalf { stream: writing, point }, receiver })
+        let time = self.hello(&mut receiver, clock).await?;
+        let time_elsewhere = is_elsewhere.then_some(time);
+        let sender = RelayWriteHalf { stream: writing, point };
+        Ok(Connection { sender, receiver, time_elsewhere })
     }
 
     /// TLS with the pinned key.
@@ -142,7 +147,11 @@ impl Target<'_> {
     }
 
     /// The first frame is HELLO, from a relay whose clock agrees with ours.
-    async fn hello(&self, receiver: &mut RelayReadHalf, clock: &Clock) -> Result<(), ConnectError> {
+    async fn hello(
+        &self,
+        receiver: &mut RelayReadHalf,
+        clock: &Clock,
+    ) -> Result<Time, ConnectError> {
         let first = receiver.recv().await.map_err(|error| match error {
             ConnectionError::Io(source) => self.unreachable(source),
             _ => self.not_a_relay(),
@@ -150,10 +159,12 @@ impl Target<'_> {
         let RelayFrame::Hello { version: VERSION, now_ms, .. } = first else {
             return Err(self.not_a_relay());
         };
-        if now_ms.abs_diff(clock.wall().ms()) > CLOCK_DIFFERENCE_MS_MAX {
-            return Err(ConnectError::Clock(self.name()));
+        let time = Time::from_ms(now_ms);
+        if clock.is_near(time, CLOCK_DIFFERENCE_MS_MAX) {
+            Ok(time)
+        } else {
+            Err(ConnectError::Clock(self.name()))
         }
-        Ok(())
     }
 
     fn name(&self) -> String {
@@ -167,6 +178,12 @@ impl Target<'_> {
     fn not_a_relay(&self) -> ConnectError {
         ConnectError::NotARelay(self.name())
     }
+}
+
+/// Whether the other end is on another machine, which has a clock of its own.
+fn is_elsewhere(socket: &TcpStream) -> bool {
+    let ends = socket.peer_addr().and_then(|peer| Ok((peer.ip(), socket.local_addr()?.ip())));
+    ends.is_ok_and(|(there, here)| there != here && !there.is_loopback())
 }
 
 /// Whether TLS itself, and not the network, said no.
@@ -183,6 +200,11 @@ impl Connection {
     /// The next frame. Dropping the future loses nothing.
     pub async fn recv(&mut self) -> Result<RelayFrame, ConnectionError> {
         self.receiver.recv().await
+    }
+
+    /// The time that the relay's HELLO told, if it is on another machine.
+    pub(crate) const fn time_elsewhere(&self) -> Option<Time> {
+        self.time_elsewhere
     }
 
     /// Two halves for two tasks.

@@ -8,6 +8,7 @@
 
 pub(crate) mod ask;
 pub(crate) mod beside;
+mod clock;
 mod commit;
 mod health;
 mod leaving;
@@ -36,8 +37,7 @@ use crate::api::json::{self, EventKind, NodeStateJson};
 use crate::api::{Exit, Fault, Refused, words};
 use crate::backend::AwsLc;
 use crate::backend::kernel::kernel;
-use crate::carriers::{Adapters, ConnectionReport};
-use crate::clock::now;
+use crate::carriers::{Adapters, ConnectionEvent, ConnectionReport};
 use crate::process::drive::Shell;
 use crate::process::home::Home;
 use crate::process::rng::OsRng;
@@ -56,8 +56,10 @@ pub struct NodeShell {
     adapters: Adapters<NodeEvent>,
     open: Option<UnlockedVault>,
     touched: Arc<LastActivity>,
-    /// The time at which the task ran last.
+    /// The date when the task ran last.
     seen: Time,
+    /// Whether the wall clock was doubted then (MSG-99).
+    doubts: bool,
     commit_ms: u64,
     /// `Handed` facts that go with the next commit. The receipt is often right behind them, and
     /// must not wait for a commit of theirs; after a crash the relay is asked once more.
@@ -75,6 +77,7 @@ pub struct NodeShell {
 struct DeferredCommit {
     batches: Vec<WriteBatch>,
     shows: Vec<Event>,
+    /// By boot time.
     end: Option<Time>,
 }
 
@@ -94,14 +97,17 @@ struct UnlockedVault {
 impl NodeShell {
     /// A shell that is locked, or empty if there is no vault.
     pub(super) fn new(options: NodeOptions, node: &NodeHandle) -> Self {
-        let adapters = Adapters::new(options.dialer.clone(), node.jobs.clone());
+        let clock = options.clock.clone();
+        let seen = clock.date();
+        let adapters = Adapters::new(options.dialer.clone(), clock, node.jobs.clone());
         Self {
             options,
             events: Arc::clone(&node.events),
             adapters,
             open: None,
             touched: Arc::clone(&node.touched),
-            seen: now(),
+            seen,
+            doubts: false,
             commit_ms: 0,
             later: DeferredCommit::default(),
             durable: None,
@@ -128,7 +134,7 @@ impl NodeShell {
             demo: self.options.demo,
             observer: self.options.observer.as_ref().is_some_and(|observer| observer.is_on()),
             idle_lock_s: self.options.idle_lock_s,
-            now_ms: now().ms(),
+            now_ms: self.date().ms(),
         }
     }
 
@@ -146,6 +152,7 @@ impl NodeShell {
             return Err(Refused::exists());
         }
         let cost = if self.options.demo { Argon2Params::DEMO } else { Argon2Params::measured()? };
+        let cost = (cost, self.date());
         let (vault, device, turn) = make::make(&self.options.vault, name, pass, cost, relays)?;
         let witness = self.witness(&vault, &[]);
         self.begin(UnlockedVault { vault, device, beside: Beside::default(), witness }, turn)
@@ -161,17 +168,18 @@ impl NodeShell {
             NodeStateJson::Empty => return Err(Refused::empty()),
             NodeStateJson::Locked => {}
         }
-        let (vault, mut records) =
-            Vault::open(&self.options.vault, pass, now()).map_err(|fault| {
+        let (vault, mut records) = Vault::open_by(&self.options.vault, pass, |day| self.meet(day))
+            .map_err(|fault| {
                 let denied = fault.code == Exit::Denied;
                 if denied { Refused::new("passphrase", self.denied(fault)) } else { fault.into() }
             })?;
         let witness = self.witness(&vault, &records);
         let restored = restore::of(witness.as_ref(), &records);
         let beside = Beside::take(&mut records);
-        let mut device = load(&vault, records)?;
+        let now = self.date();
+        let mut device = load(&vault, records, now)?;
         if restored.is_some() {
-            device.handle(Command::Restored.into(), now(), &mut OsRng).map_err(Refused::from)?;
+            device.handle(Command::Restored.into(), now, &mut OsRng).map_err(Refused::from)?;
         }
         let mut turn = plan::drain(&mut device);
         turn.batches.extend(restored);
@@ -224,6 +232,7 @@ impl NodeShell {
         tracing::info!("locked");
     }
 
+    /// When the vault locks itself, by boot time.
     fn idle_end(&self) -> Option<Time> {
         let idle_ms = self.options.idle_lock_s * Time::SECOND_MS;
         (idle_ms > 0).then(|| self.touched.at().plus_ms(idle_ms))
@@ -231,21 +240,18 @@ impl NodeShell {
 
     /// Does what is due; called after every event and every nap.
     ///
-    /// A clock that was put back takes every end far away: then nothing waits for its own, and the
-    /// device is woken to follow the clock.
+    /// A date that was put back takes the device's end far away: then it is woken to follow.
     fn run_due_work_at(&mut self, now: Time) {
         let back = now < self.seen;
         self.seen = now;
         if self.open.is_none() {
             return;
         }
-        if self.touched.at() > now {
-            self.touched.now();
-        }
-        if self.idle_end().is_some_and(|end| now >= end) {
+        let boot = self.options.clock.boot();
+        if self.idle_end().is_some_and(|end| boot >= end) {
             return self.lock();
         }
-        if self.later.end.is_some_and(|end| back || now >= end) {
+        if self.later.end.is_some_and(|end| boot >= end) {
             self.log(Self::commit_later);
         }
         let due =
@@ -271,6 +277,9 @@ impl NodeShell {
     /// Takes a report of a carrier in; `settle` carries out its effects. A report of a connection
     /// that was closed is dropped.
     fn report(&mut self, report: ConnectionReport) {
+        if let ConnectionEvent::Up { time: Some((relay, time)), .. } = &report.news {
+            self.hear_time(*relay, *time);
+        }
         let input = self.adapters.report(report).filter(|_| self.open.is_some());
         let Some(input) = input else { return };
         let may_wait = matches!(input, CarrierInput::Relay(RelayInput::Done { .. }));
@@ -292,16 +301,18 @@ impl NodeShell {
     /// Gives the device an input, and returns its effects.
     fn turn(&mut self, input: Input) -> Result<CommitPlan, Refused> {
         self.turn_buckets()?;
+        let now = self.date();
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        open.device.handle(input, now(), &mut OsRng)?;
+        open.device.handle(input, now, &mut OsRng)?;
         self.drain()
     }
 
     /// Old bucket keys go before any other work (VAULT-3).
     fn turn_buckets(&mut self) -> Result<(), Refused> {
+        let now = self.date();
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        if now() >= open.vault.deadline() {
-            open.vault.tick(now())?;
+        if now >= open.vault.deadline() {
+            open.vault.tick(now)?;
         }
         Ok(())
     }
@@ -314,18 +325,26 @@ impl NodeShell {
 }
 
 /// Loads a device from the records of its vault.
-fn load(vault: &Vault, records: Vec<Record>) -> Result<Device<AwsLc>, Fault> {
-    let device = Device::load(carriers(), records, vault.unread(), now(), &mut OsRng);
+fn load(vault: &Vault, records: Vec<Record>, now: Time) -> Result<Device<AwsLc>, Fault> {
+    let device = Device::load(carriers(), records, vault.unread(), now, &mut OsRng);
     device.map_err(words::load_fault)
 }
 
 impl Shell for NodeShell {
     type Event = NodeEvent;
 
+    /// The date, as far as it may be believed.
+    fn now(&self) -> Time {
+        self.date()
+    }
+
     /// Never the past: a deadline that stays there must not keep a processor busy.
     fn deadline(&self) -> Option<Time> {
         let open = self.open.as_ref()?;
-        let ends = [open.device.deadline(), self.idle_end(), self.later.end];
+        let (now, boot) = (self.date(), self.options.clock.boot());
+        let by_boot = |end: Time| now.plus_ms(end.since_ms(boot));
+        let ends =
+            [open.device.deadline(), self.idle_end().map(by_boot), self.later.end.map(by_boot)];
         let end = ends.into_iter().flatten().fold(open.vault.deadline(), Time::min);
         Some(end.max(self.seen.plus_ms(NAP_MS_MIN)))
     }
@@ -355,7 +374,8 @@ impl Shell for NodeShell {
     }
 
     fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
-        self.run_due_work_at(now());
+        self.look_at_clock();
+        self.run_due_work_at(self.date());
         None
     }
 

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! A block is [`BLOCK`] commits of rows of the mixnet's client, in which the charges of the privacy
-//! ledger are, or of what gives a note its number; each opening begins a new one. A crash may fall between any two steps of a claim. A
-//! copy that is put back within the block in which it was made is not noticed, nor is one that is
-//! put back together with its witness.
+//! ledger are, of what gives a note its number, or of prekeys, which the relay gives out; each opening
+//! begins a new one. A crash may fall between any two steps of a claim. A copy that is put back within
+//! the block in which it was made is not noticed, nor is one that is put back together with its witness.
 
 use std::path::{Path, PathBuf};
 
@@ -120,7 +120,12 @@ impl Witness {
     /// 73 if the file cannot be written; then what is committed has no witness.
     pub(crate) fn before(&mut self, batches: &[WriteBatch]) -> Result<Option<WriteBatch>, Fault> {
         let is_row = |change: &RecordChange| {
-            let kinds = [RecordKind::NetworkRow, RecordKind::LeftNetwork, RecordKind::Owed];
+            let kinds = [
+                RecordKind::NetworkRow,
+                RecordKind::LeftNetwork,
+                RecordKind::Owed,
+                RecordKind::Prekey,
+            ];
             matches!(change, RecordChange::Put { kind, .. } if kinds.contains(kind))
         };
         let has_row = batches.iter().flat_map(|batch| &batch.0).any(is_row);

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use mezza::testing::api::json::{EventKind, NodeStateJson};
 use mezza::testing::carriers::Dialer;
+use mezza::testing::clock::Clock;
 use mezza::testing::node::{self, NodeHandle, NodeOptions};
 
 /// Seconds until the node of these tests locks itself.
@@ -21,6 +22,7 @@ async fn a_node_that_nobody_asks_locks_itself() {
         witness: None,
         demo: true,
         idle_lock_s: IDLE_S,
+        clock: Clock::system(),
         dialer: Dialer::default(),
         observer: None,
     };

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mezza::testing::carriers::Dialer;
+use mezza::testing::clock::Clock;
 use mezza::testing::faces::served::{self, ApiEndpoint, ServedNode};
 use mezza::testing::node::NodeOptions;
 use mezza::testing::process::home::Home;
@@ -107,7 +108,9 @@ fn serve(
         let lock = served::lock(home).unwrap();
         let vault = home.vault();
         let (witness, dialer, observer) = (None, Dialer::default(), None);
-        let options = NodeOptions { vault, witness, demo: true, idle_lock_s, dialer, observer };
+        let clock = Clock::system();
+        let options =
+            NodeOptions { vault, witness, demo: true, idle_lock_s, clock, dialer, observer };
         let served = ServedNode::open(home, lock, 0, options).await.unwrap();
         tell.send(served.url.clone()).unwrap();
         let _ = stopped.await;

@@ -124,6 +124,23 @@ impl Net {
         &self.folder
     }
 
+    /// The control socket of a daemon of ours.
+    pub fn socket(&self, side: usize, name: &str) -> PathBuf {
+        self.state(side, name).join("link.sock")
+    }
+
+    /// Frames that found no room in the queue of an interface.
+    ///
+    /// # Errors
+    /// If there is no such interface.
+    pub fn queue_drops(&self, side: usize, name: &str) -> Result<f64> {
+        let told = ok(Command::new("ip")
+            .args(["-n", &self.names[side], "-s", "-j", "link", "show", name])
+            .stdout(Stdio::piped()))?;
+        let told: serde_json::Value = serde_json::from_str(&told)?;
+        told[0]["stats64"]["tx"]["dropped"].as_f64().context("an interface without counts")
+    }
+
     fn state(&self, side: usize, name: &str) -> PathBuf {
         self.folder.join(format!("{name}{side}"))
     }

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use super::net::{Net, ok};
+use super::rekeys;
 use crate::bench::Bench;
 use crate::clock::median;
 use crate::limit::Limit;
@@ -25,13 +26,11 @@ const ETHER: Limit = Limit::none("S7", "bare Ethernet, TCP / wireguard-go", "x")
 const PLAIN: Limit =
     Limit::at_least("S8", "tunnel, TCP, encrypted / plain", 0.75, "x").stretching(1.0);
 const LATENCY: Limit = Limit::at_most("S9", "added latency, median / wireguard-go's", 0.25, "x");
-const REKEYS: Limit =
-    Limit::at_most("S10", "frames lost in forced rekeys at half capacity", 0.0, "frames");
 const FLOOD: Limit = Limit::at_most("S11", "throughput lost to 2,000 junk KE1 a second", 10.0, "%");
 
 /// The limits.
 pub const LIMITS: [Limit; 9] =
-    [RAW, WIREGUARD, BORINGTUN, OPENVPN, ETHER, PLAIN, LATENCY, REKEYS, FLOOD];
+    [RAW, WIREGUARD, BORINGTUN, OPENVPN, ETHER, PLAIN, LATENCY, rekeys::LIMIT, FLOOD];
 
 /// A way between the namespaces: its name and the address of B.
 struct Way {
@@ -102,7 +101,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         ratio(&PLAIN, "mezza", "plain"),
     ];
     rows.push(latency(bench, &net, &ways)?);
-    rows.push(rekeys(bench, &net, of("mezza").map_or(1.0, best))?);
+    rows.push(rekeys::run(bench, &net, of("mezza").map_or(1.0, best))?);
     rows.push(flood(bench, &net)?);
     Ok(rows)
 }
@@ -183,61 +182,8 @@ fn percentile(text: &str, name: &str) -> Option<f64> {
     line.rsplit('=').next()?.trim().parse().ok()
 }
 
-/// UDP at half of the capacity while keys are renewed again and again.
-fn rekeys(bench: &mut Bench, net: &Net, gbit: f64) -> Result<Row> {
-    let rekeys = bench.profile.pick(10, 1_000, 1_000);
-    let rate = format!("{:.0}M", capacity_udp(net, gbit)? * 500.0);
-    let before = net.shown(1, "lkr")?;
-    // The initiator is asked: a responder would ask it, and be heard every 5 s at most.
-    let asks = net.mezza(1 - responder(net, "lkr")?, "lkr", &["rekey", "lkr"])?;
-    let asked = format!("{asks:?}");
-    // An exchange is asked for about every 80 ms.
-    let seconds = u64::div_ceil(rekeys, 10);
-    let (program, args) = split(&asked);
-    let rekeying = std::thread::spawn(move || {
-        let end = std::time::Instant::now() + Duration::from_secs(seconds);
-        while std::time::Instant::now() < end {
-            let _ = Command::new(&program).args(&args).stdout(Stdio::null()).status();
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    });
-    let time = seconds.to_string();
-    let said = iperf(net, "10.2.0.2", &["-u", "-b", &rate, "-t", &time, "-l", "1300"])?;
-    rekeying.join().map_err(|_| anyhow::anyhow!("nobody asked for keys"))?;
-    let after = net.shown(1, "lkr")?;
-    let number = |value: &Value, key: &str| value[key].as_f64().unwrap_or(f64::NAN);
-    let done = number(&after, "rekeys") - number(&before, "rekeys");
-    let sum = &said["end"]["sum"];
-    let (lost, packets) = (number(sum, "lost_packets"), number(sum, "packets"));
-    bench.note_count("mezza", "lost in rekeys", "frames", lost)?;
-    Ok(REKEYS.row(lost).with(format!("{done} exchanges during {packets} frames at {rate}bit/s")))
-}
-
-/// The words of a command, as its `Debug` shows them.
-fn split(shown: &str) -> (String, Vec<String>) {
-    let mut words = shown.split('"').skip(1).step_by(2).map(str::to_owned);
-    (words.next().unwrap_or_default(), words.collect())
-}
-
-/// Gbit/s of UDP that arrive whole: half of them are the load of the rekeys.
-fn capacity_udp(net: &Net, most: f64) -> Result<f64> {
-    let mut rate = most.min(4.0);
-    for _ in 0..6 {
-        let text = format!("{:.0}M", rate * 1e3);
-        let said = iperf(net, "10.2.0.2", &["-u", "-b", &text, "-t", "1", "-l", "1300"])?;
-        let sum = &said["end"]["sum"];
-        let sent = sum["bits_per_second"].as_f64().unwrap_or_default() / 1e9;
-        let lost = sum["lost_percent"].as_f64().unwrap_or(100.0);
-        if lost < 0.5 {
-            return Ok(sent.min(rate));
-        }
-        rate *= 0.6;
-    }
-    Ok(rate)
-}
-
 /// Which side of a link of ours answers exchanges.
-fn responder(net: &Net, name: &str) -> Result<usize> {
+pub(super) fn responder(net: &Net, name: &str) -> Result<usize> {
     Ok(usize::from(net.shown(1, name)?["role"] == "responder"))
 }
 

@@ -87,23 +87,21 @@ impl Latencies {
     }
 }
 
-/// Lines of sockperf's log: packet, time sent, time received, in seconds. Half of a round trip is one way.
+/// Lines of sockperf's log: packet, time sent, time received, both in seconds, and in later versions the
+/// latency, which follows from them. Half of a round trip is one way.
 fn read(log: &str) -> Vec<(u64, f64)> {
-    let mut first = None;
     let line = |line: &str| {
-        let mut fields = line.split(',').map(|field| field.trim().parse::<f64>().ok());
-        let numbers: Vec<f64> = fields.by_ref().map_while(|field| field).collect();
-        let [.., sent, received] = numbers[..] else { return None };
-        Some((sent, received))
+        let numbers: Option<Vec<f64>> =
+            line.split(',').map(|field| field.trim().parse().ok()).collect();
+        let [_, sent, received, ..] = numbers?[..] else { return None };
+        (received > sent).then_some((sent, received))
     };
-    let times = log.lines().filter_map(line).filter(|(sent, received)| received > sent);
-    times
-        .map(|(sent, received)| {
-            let begun = *first.get_or_insert(sent);
-            let second = (sent - begun).max(0.0);
-            (second as u64, (received - sent) * 1e6 / 2.0)
-        })
-        .collect()
+    let times: Vec<(f64, f64)> = log.lines().filter_map(line).collect();
+    let begun = times.first().map_or(0.0, |(sent, _)| *sent);
+    let way = |(sent, received): &(f64, f64)| {
+        ((sent - begun).max(0.0) as u64, (received - sent) * 1e6 / 2.0)
+    };
+    times.iter().map(way).collect()
 }
 
 /// Latencies of each tunnel by its name, and how often ours renewed its keys.
@@ -225,4 +223,21 @@ pub fn figure_11(bench: &mut Bench) -> Result<Report> {
     report.shapes.push(Claim::above(claim, last(2) / last(1), 0.85));
     report.shapes.push(Claim::above("more than 1 Gbit/s, encrypted", last(2), 1.0));
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn latencies_are_read_with_and_without_a_fourth_column() {
+        let head = "sockperf: Summary: Latency is 20.000 usec\npacket, txTime(sec), rxTime(sec)\n";
+        let three = format!("{head}0, 2.5, 2.50004\n1, 3.75, 3.75002\n------\n");
+        let four = format!("{head}0, 2.5, 2.50004, 20.000\n1, 3.75, 3.75002, 10.000\n------\n");
+        for log in [three, four] {
+            let found = read(&log);
+            assert_eq!(found.iter().map(|(second, _)| *second).collect::<Vec<_>>(), [0, 1]);
+            assert!((found[0].1 - 20.0).abs() < 0.01 && (found[1].1 - 10.0).abs() < 0.01);
+        }
+    }
 }

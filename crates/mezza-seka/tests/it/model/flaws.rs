@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use mezza_core::{CryptoRng, Secret};
 use mezza_seka::keys::{CanonicalPoint, LinkId, LinkPair, LinkState};
+use mezza_seka::session::NoncePrefixes;
 use mezza_seka::suite::{ExchangeKeys, ExchangeView, LinkMac, LinkSuite, TagPlace};
 
 use super::fresh::Clause;
@@ -85,9 +86,9 @@ struct Weak<F>(PhantomData<F>);
 struct WeakTags<F>(<Suite as LinkSuite>::Mac, PhantomData<F>);
 
 impl<F: Flaw> LinkMac for WeakTags<F> {
-    fn new(state: &LinkState) -> Self {
+    fn new(state: &LinkState, prefixes: &NoncePrefixes) -> Self {
         let nobody = nobodys_state::<Suite>();
-        Self(LinkMac::new(if F::KEYLESS { &nobody } else { state }), PhantomData)
+        Self(LinkMac::new(if F::KEYLESS { &nobody } else { state }, prefixes), PhantomData)
     }
 
     fn tag(&self, place: &TagPlace, parts: &[&[u8]]) -> [u8; 16] {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use mezza_core::{EphemeralKey, Machine, Secret, Time};
-use mezza_seka::keys::{CanonicalPoint, LinkPair, LinkState};
+use mezza_seka::keys::{CanonicalPoint, LinkPair, LinkRole, LinkState};
+use mezza_seka::session::NoncePrefixes;
 use mezza_seka::suite::{ExchangeView, LinkMac, LinkSuite, TagPlace};
 use mezza_seka::wire::{HandshakeFrame, Ke1, Ke2, Ke3, kind_of};
 use mezza_seka::{Peer, PeerEvent, PeerInput, PeerOutput, PeerRecord};
@@ -566,7 +567,8 @@ pub fn nobodys_state<S: LinkSuite>() -> LinkState {
 
 /// A tag of the suite under a state that nobody has.
 fn guessed<S: LinkSuite>(label: [u8; 8], parts: &[&[u8]]) -> [u8; 16] {
-    let place = TagPlace { sender: id(1), receiver: id(2), counter: 0 };
+    let place = TagPlace { sender: LinkRole::Initiator, counter: 0 };
+    let prefixes = NoncePrefixes::of(&LinkPair { initiator: id(1), responder: id(2) });
     let all: Vec<&[u8]> = [&label[..]].into_iter().chain(parts.iter().copied()).collect();
-    S::Mac::new(&nobodys_state::<S>()).tag(&place, &all)
+    S::Mac::new(&nobodys_state::<S>(), &prefixes).tag(&place, &all)
 }

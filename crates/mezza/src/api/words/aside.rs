@@ -2,7 +2,7 @@
 
 use mezza_messenger::view::{Part, SetAside};
 
-use super::grouped;
+use super::counted;
 use crate::api::json::HealthLine;
 
 /// One line of the health of a node; no two parts have the same name.
@@ -10,12 +10,11 @@ pub(crate) fn aside_line(aside: &SetAside) -> HealthLine {
     let (name, what, next) = part_words(aside);
     let notes = match aside.notes {
         0 => String::new(),
-        n => format!(", {} of them notes", grouped(n)),
+        n => format!(", {} among them", counted(n as u64, "note", "notes")),
     };
-    let (records, bytes) = (grouped(aside.records), grouped(aside.bytes));
-    let text = format!(
-        "{what} could not be read and is kept as it is ({records} records{notes}, {bytes} bytes)"
-    );
+    let records = counted(aside.records as u64, "record", "records");
+    let bytes = counted(aside.bytes as u64, "byte", "bytes");
+    let text = format!("{what} could not be read and is kept as it is ({records}{notes}, {bytes})");
     HealthLine::bad(&name, &text, next)
 }
 
@@ -96,8 +95,8 @@ mod tests {
         assert_eq!((line.name.as_str(), line.ok), ("contact 3", false));
         assert_eq!(
             line.text,
-            "contact 3 (Bob) could not be read and is kept as it is (1,240 records, 17 of them \
-             notes, 98,000 bytes)"
+            "contact 3 (Bob) could not be read and is kept as it is (1,240 records, 17 notes \
+             among them, 98,000 bytes)"
         );
         assert!(line.next.is_some_and(|next| next.starts_with("install the newest version")));
         let name = Some("mix.example:7000".into());
@@ -110,7 +109,7 @@ mod tests {
         assert_eq!(
             line.text,
             "a part of what happened in the mixnet mix.example:7000 could not be read and is kept \
-             as it is (1 records, 2,048 bytes)"
+             as it is (1 record, 2,048 bytes)"
         );
         assert!(line.next.is_some_and(|next| next.starts_with("nothing is to be done")));
     }

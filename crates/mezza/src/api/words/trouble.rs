@@ -5,6 +5,8 @@
 use mezza_messenger::io::DeliveryProblem;
 use mezza_ratchet::{BundleError, OpenError, SuiteList};
 
+use super::counted;
+
 /// The text for a delivery problem with `name`, ending with the next step.
 pub(crate) fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
     match trouble {
@@ -18,9 +20,10 @@ pub(crate) fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
             format!("the mailbox of {name} does not exist any more; ask them for a new card")
         }
         DeliveryProblem::Share(notes) => format!(
-            "{name} sent more than one contact may leave here: {notes} notes were not kept, and \
-             {name} was not told that they arrived. Read what is here and ask {name} to send them \
-             again tomorrow, or block {name}"
+            "{name} sent more than one contact may leave here: {} not kept, and {name} was not told \
+             that they arrived. Read what is here and ask {name} to send them \
+             again tomorrow, or block {name}",
+            counted(notes.into(), "note was", "notes were")
         ),
         DeliveryProblem::Twice => format!(
             "two copies of one vault wrote to each other's place, yours or that of {name}: numbers of \

@@ -259,6 +259,8 @@ pub enum NodeCommand {
     Status,
     /// Lock and stop it
     Stop,
+    /// The clock of this machine is right, though it jumped: what is due by it may go
+    TrustClock,
 }
 
 /// `mezza requests`.

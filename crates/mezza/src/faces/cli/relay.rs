@@ -187,8 +187,10 @@ async fn status(context: &CliContext, settings: &Settings) -> Result<Exit, Fault
     context.out.line(format!("key      {digits}"));
     context.out.line(format!("listen   {listen}, {state}"));
     context.out.line(format!(
-        "holds    {} boxes, {} mails, {} bytes",
-        totals.boxes, totals.mails, totals.bytes
+        "holds    {}, {}, {}",
+        words::counted(totals.boxes, "box", "boxes"),
+        words::counted(totals.mails, "mail", "mails"),
+        words::counted(totals.bytes, "byte", "bytes")
     ));
     if let Some((clock, doubted_h)) = status.clock.and_then(|clock| Some((clock, clock.doubted_h?)))
     {

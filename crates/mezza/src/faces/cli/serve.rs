@@ -15,6 +15,7 @@ use super::{CliContext, person, show};
 use crate::api::json::{NodeStateJson, StatusJson};
 use crate::api::{Exit, Fault};
 use crate::carriers::Dialer;
+use crate::clock::Clock;
 use crate::connection::tap::Tap;
 use crate::faces::config::{LoadedSettings, Settings};
 use crate::faces::passphrase;
@@ -39,7 +40,16 @@ pub(crate) fn node(context: &CliContext, what: &NodeCommand) -> Result<Exit, Fau
             context.out.either(&json!({ "stopped": true }), "stopping");
             Ok(Exit::Done)
         }
+        NodeCommand::TrustClock => trust_clock(context),
     }
+}
+
+/// `mezza node trust-clock`
+fn trust_clock(context: &CliContext) -> Result<Exit, Fault> {
+    let status: StatusJson = context.client()?.post("/v1/clock", &())?;
+    let now = show::time(status.now_ms);
+    context.out.either(&json!({ "now": now }), format!("the node goes by {now}"));
+    Ok(Exit::Done)
 }
 
 /// Flags that are settings.
@@ -97,6 +107,7 @@ async fn run(context: &CliContext, serve: &ServeArgs, settings: &Settings) -> Re
         witness: Some(context.home.state()),
         demo: false,
         idle_lock_s: if unattended { 0 } else { settings.idle_lock_s },
+        clock: Clock::system(),
         dialer,
         observer: Some(observer),
     };

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::client;
 use crate::api::json::{ContactJson, NoteJson, StandingJson, VerifiedHow};
-use crate::api::{Exit, Fault};
+use crate::api::{Exit, Fault, words};
 
 /// The timers that may be chosen.
 const TIMERS: &str = "write 30s, 5m, 1h, 8h, 1d, 7d, 28d or off";
@@ -167,10 +167,7 @@ fn is_plain(word: &str) -> bool {
 
 /// Notes of a contact that later ones have overtaken.
 pub(crate) fn missing(count: usize) -> String {
-    match count {
-        1 => "1 note did not arrive here".into(),
-        count => format!("{count} notes did not arrive here"),
-    }
+    words::counted(count as u64, "note", "notes") + " did not arrive here"
 }
 
 /// One note as a line of a log.

@@ -199,8 +199,8 @@ fn read(
         }
         Some(_) if contact.unread > 0 => {
             context.out.line(format!(
-                "({} notes are unread, and not all of them are here: `mezza log {handle} -n 500`)",
-                contact.unread
+                "({} unread, and not all of them are here: `mezza log {handle} -n 500`)",
+                words::counted(contact.unread as u64, "note is", "notes are")
             ));
             Ok(())
         }

@@ -24,6 +24,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
         .routes(routes!(session))
         .routes(routes!(ticket))
         .routes(routes!(status))
+        .routes(routes!(trust_clock))
         .routes(routes!(create))
         .routes(routes!(words))
         .routes(routes!(unlock))
@@ -69,6 +70,16 @@ async fn ticket(State(web): State<Web>) -> ApiResult<json::TicketUrl> {
 #[utoipa::path(get, path = "/v1/status", responses((status = 200, body = json::StatusJson)))]
 async fn status(State(web): State<Web>) -> ApiResult<json::StatusJson> {
     web.node.ask(|shell| Ok(shell.status())).await.map(Json)
+}
+
+/// Go by the clock of this machine, though it has jumped by more than a day.
+#[utoipa::path(post, path = "/v1/clock", responses((status = 200, body = json::StatusJson)))]
+async fn trust_clock(State(web): State<Web>) -> ApiResult<json::StatusJson> {
+    let status = web.node.ask(|shell| {
+        shell.trust_clock();
+        Ok(shell.status())
+    });
+    status.await.map(Json)
 }
 
 /// Make an identity and unlock it.

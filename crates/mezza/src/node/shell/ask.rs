@@ -1,5 +1,6 @@
 //! The questions of the interface to an unlocked shell.
 
+use mezza_core::Time;
 use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::uri;
@@ -12,7 +13,6 @@ use crate::api::json::{self, EventKind};
 use crate::api::uri::read_card;
 use crate::api::{Exit, Fault, Refused, views, words};
 use crate::backend::AwsLc;
-use crate::clock::now;
 use crate::node::event_log;
 use crate::node::plan::CommitPlan;
 
@@ -65,14 +65,14 @@ impl NodeShell {
     pub fn contacts(&self) -> Result<Vec<json::ContactJson>, Refused> {
         let device = self.device()?;
         let known = device.contacts().into_iter().filter(|c| c.standing != ContactState::Request);
-        Ok(known.map(|view| contact(device, &view)).collect())
+        Ok(known.map(|view| contact(device, &view, self.date())).collect())
     }
 
     /// One contact.
     pub fn contact(&self, id: ContactId) -> Result<json::ContactJson, Refused> {
         let device = self.device()?;
         let view = device.contact(id).ok_or_else(Refused::no_contact)?;
-        Ok(contact(device, &view))
+        Ok(contact(device, &view, self.date()))
     }
 
     /// Takes a contact from a card; one that is known already gets the newer card.
@@ -131,7 +131,7 @@ impl NodeShell {
         let sessions = sessions.filter_map(|c| Some(views::session(c.id, &device.session(c.id)?)));
         Ok(json::RatchetJson {
             sessions: sessions.collect(),
-            prekeys: views::prekeys(&device.prekeys(now())),
+            prekeys: views::prekeys(&device.prekeys(self.date())),
         })
     }
 
@@ -145,7 +145,7 @@ impl NodeShell {
         let device = self.device()?;
         device.contact(contact).ok_or_else(Refused::no_contact)?;
         let limit = limit.clamp(1, NOTES_MAX);
-        let mut thread = device.thread(contact, before, limit + 1, now());
+        let mut thread = device.thread(contact, before, limit + 1, self.date());
         let more = thread.len() > limit;
         if more {
             thread.remove(0);
@@ -205,7 +205,7 @@ impl NodeShell {
         }
         self.finish(CommitPlan { own: true, ..turn })?;
         let device = self.device()?;
-        let sent = device.sent(&client).and_then(|id| device.note(id, now()));
+        let sent = device.sent(&client).and_then(|id| device.note(id, self.date()));
         sent.map(|view| views::note(&view)).ok_or_else(Refused::no_note)
     }
 
@@ -213,14 +213,15 @@ impl NodeShell {
     pub fn preview(&self, contact: ContactId, text: &str) -> Result<json::Preview, Refused> {
         let device = self.device()?;
         device.contact(contact).ok_or_else(Refused::no_contact)?;
-        let offers = device.preview(contact, text.len(), now()).iter().map(views::offer).collect();
+        let offers =
+            device.preview(contact, text.len(), self.date()).iter().map(views::offer).collect();
         Ok(json::Preview { bytes: text.len(), bytes_max: TEXT_BYTES_MAX, offers })
     }
 
     /// Own notes that are not delivered yet.
     pub fn outbox(&self) -> Result<Vec<json::NoteJson>, Refused> {
         let device = self.device()?;
-        Ok(device.outbox(now()).iter().map(views::note).collect())
+        Ok(device.outbox(self.date()).iter().map(views::note).collect())
     }
 
     /// Strangers who wrote, with what they wrote, and those who invite.
@@ -229,8 +230,8 @@ impl NodeShell {
         let strangers =
             device.contacts().into_iter().filter(|c| c.standing == ContactState::Request);
         let one = |view: ContactView| json::StrangerRequest {
-            notes: device.thread(view.id, None, 8, now()).iter().map(views::note).collect(),
-            contact: contact(device, &view),
+            notes: device.thread(view.id, None, 8, self.date()).iter().map(views::note).collect(),
+            contact: contact(device, &view, self.date()),
         };
         let requests = strangers.map(one).collect();
         let guests = device.inviters().iter().map(views::invitation).collect();
@@ -244,13 +245,13 @@ impl NodeShell {
 
     /// All carriers.
     pub fn carriers(&self) -> Result<Vec<json::CarrierJson>, Refused> {
-        let roads = self.device()?.connections(now());
+        let roads = self.device()?.connections(self.date());
         Ok(roads.iter().map(views::carrier).collect())
     }
 
     /// The mixnet that was joined.
     pub fn mixnet(&self) -> Result<json::Mixnet, Refused> {
-        let view = self.device()?.carriers().network(now()).ok_or_else(Refused::no_mixnet)?;
+        let view = self.device()?.carriers().network(self.date()).ok_or_else(Refused::no_mixnet)?;
         Ok(views::mixnet(&view))
     }
 
@@ -262,7 +263,7 @@ impl NodeShell {
     /// Whether a carrier is up.
     pub fn is_up(&self, carrier: CarrierId) -> bool {
         let up = |road: &ConnectionView| road.carrier == carrier && road.up;
-        self.device().is_ok_and(|device| device.connections(now()).iter().any(up))
+        self.device().is_ok_and(|device| device.connections(self.date()).iter().any(up))
     }
 
     /// The carriers of a conversation, best first.
@@ -305,19 +306,19 @@ fn change(change: &Change) -> json::ChangeJson {
     json::ChangeJson { at_ms: change.at.ms(), own: change.own, what, number, names }
 }
 
-fn contact(device: &Device<AwsLc>, view: &ContactView) -> json::ContactJson {
-    let last = view.last.and_then(|id| device.note(id, now()));
+fn contact(device: &Device<AwsLc>, view: &ContactView, now: Time) -> json::ContactJson {
+    let last = view.last.and_then(|id| device.note(id, now));
     views::contact(view, last.map(|last| views::note(&last)))
 }
 
 /// An event as the interface tells it.
-pub(crate) fn event(device: &Device<AwsLc>, event: Event) -> json::EventJson {
+pub(crate) fn event(device: &Device<AwsLc>, event: Event, now: Time) -> json::EventJson {
     let told = |kind, id: ContactId| json::EventJson {
         contact: Some(id.0.to_string()),
         ..event_log::plain(kind)
     };
     let whole = |kind, id, n| json::EventJson {
-        note: device.note(n, now()).map(|view| views::note(&view)),
+        note: device.note(n, now).map(|view| views::note(&view)),
         ..told(kind, id)
     };
     let text = |kind, id, text: &str| json::EventJson { text: Some(text.into()), ..told(kind, id) };

@@ -10,7 +10,6 @@ use super::beside::Beside;
 use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask, load};
 use crate::api::json::EventKind;
 use crate::api::{Fault, Refused};
-use crate::clock::now;
 use crate::node::event_log;
 use crate::node::plan::{self, CommitPlan};
 
@@ -35,7 +34,7 @@ impl NodeShell {
         if plan.may_wait && plan.late.is_empty() && !plan.batches.is_empty() {
             self.later.shows.extend(plan.early);
             self.later.batches.extend(plan.batches);
-            self.later.end.get_or_insert(now().plus_ms(LATER_MS));
+            self.later.end.get_or_insert(self.options.clock.boot().plus_ms(LATER_MS));
             return Ok(());
         }
         self.commit(plan.early, plan.batches)?;
@@ -48,6 +47,7 @@ impl NodeShell {
 
     /// Adds the rows of what changed at the contacts of a plan.
     fn look_for_changes(&mut self, plan: &mut CommitPlan) {
+        let now = self.date();
         let Some(UnlockedVault { device, beside, .. }) = &mut self.open else { return };
         let late = plan.late.iter().filter_map(|output| match output {
             Output::Notify(event) => Some(event),
@@ -58,7 +58,7 @@ impl NodeShell {
             _ => None,
         });
         for id in ids.collect::<BTreeSet<_>>() {
-            let batch = beside.look(id, device.contact(id).as_ref(), plan.own, now());
+            let batch = beside.look(id, device.contact(id).as_ref(), plan.own, now);
             if !batch.0.is_empty() {
                 plan.batches.push(batch);
             }
@@ -82,14 +82,14 @@ impl NodeShell {
             later.shows.into_iter().for_each(|event| self.tell(event));
             return Ok(());
         }
-        let began = now();
+        let began = self.options.clock.boot();
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         later.batches.extend(open.witnessed(&later.batches));
         if let Err(fault) = open.vault.commit(&later.batches) {
             return Err(self.crashed(fault));
         }
         open.settled();
-        self.commit_ms = now().since_ms(began);
+        self.commit_ms = self.options.clock.boot().since_ms(began);
         later.shows.into_iter().for_each(|event| self.tell(event));
         self.show_thief(&later.batches);
         Ok(())
@@ -98,13 +98,13 @@ impl NodeShell {
     fn tell_early(&self, shows: &[Event]) {
         let Some(open) = &self.open else { return };
         for event in shows {
-            self.events.tell_early(ask::event(&open.device, *event));
+            self.events.tell_early(ask::event(&open.device, *event, self.date()));
         }
     }
 
     fn tell(&self, event: Event) {
         let Some(open) = &self.open else { return };
-        self.events.tell(ask::event(&open.device, event));
+        self.events.tell(ask::event(&open.device, event, self.date()));
     }
 
     /// Shows the observer what lies on disk of the notes that were just stored.
@@ -156,10 +156,10 @@ impl NodeShell {
         (self.later, self.heard, self.durable) = (DeferredCommit::default(), None, None);
         self.withheld = None;
         let Some(mut open) = self.open.take() else { return fault.into() };
-        let records = open.vault.records();
+        let (records, now) = (open.vault.records(), self.date());
         let loaded = records.and_then(|mut records| {
             let beside = Beside::take(&mut records);
-            Ok((beside, load(&open.vault, records)?))
+            Ok((beside, load(&open.vault, records, now)?))
         });
         if let Ok((mut beside, device)) = loaded {
             beside.begin(&device);

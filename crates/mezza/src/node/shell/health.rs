@@ -7,7 +7,6 @@ use mezza_messenger::{CarrierId, DeviceOver};
 use super::NodeShell;
 use crate::api::json::{HealthLine, NodeStateJson};
 use crate::api::words;
-use crate::clock::now;
 
 /// A commit that takes longer is worth a word, in milliseconds.
 const COMMIT_SLOW_MS: u64 = 250;
@@ -16,6 +15,7 @@ impl NodeShell {
     /// One line per check.
     pub fn health(&self) -> Vec<HealthLine> {
         let mut lines = vec![self.vault_line()];
+        lines.extend(self.clock_line());
         if self.state() == NodeStateJson::Open {
             lines.push(self.relay_line());
             lines.extend(self.mailbox_line());
@@ -33,9 +33,9 @@ impl NodeShell {
             NodeStateJson::Open if self.days_ahead() > 0 => HealthLine::bad(
                 "vault",
                 &format!(
-                    "this clock was once {} days ahead of now; until it gets there, keys of live \
-                     state are not forgotten by day",
-                    self.days_ahead()
+                    "this clock was once {} ahead of now; until it gets there, keys of live state \
+                     are not forgotten by day",
+                    words::counted(self.days_ahead().into(), "day", "days")
                 ),
                 "set the clock if it is wrong now; else nothing is to be done but to wait",
             ),
@@ -51,12 +51,12 @@ impl NodeShell {
 
     /// How many days the vault is ahead of the clock.
     fn days_ahead(&self) -> u32 {
-        self.open.as_ref().map_or(0, |open| open.vault.days_ahead(now()))
+        self.open.as_ref().map_or(0, |open| open.vault.days_ahead(self.date()))
     }
 
     /// What carriers of this kind keep open now.
     fn roads(&self, carrier: CarrierId) -> Vec<ConnectionView> {
-        let all = self.device().map(|device| device.connections(now())).unwrap_or_default();
+        let all = self.device().map(|device| device.connections(self.date())).unwrap_or_default();
         all.into_iter().filter(|road| road.carrier == carrier).collect()
     }
 
@@ -92,18 +92,17 @@ impl NodeShell {
             elsewhere: a.elsewhere + b.elsewhere,
         })?;
         let Places { all, here, elsewhere } = places;
+        let of_all = words::counted(all.into(), "mailbox", "mailboxes");
         Some(if elsewhere > 0 {
             HealthLine::bad(
                 "mailbox",
-                &format!(
-                    "another device reads {elsewhere} of your {all} mailboxes: notes go there"
-                ),
+                &format!("another device reads {elsewhere} of your {of_all}: notes go there"),
                 "stop the other copy of this vault; they come here again once it is gone",
             )
         } else if here < all {
             HealthLine::bad(
                 "mailbox",
-                &format!("the relay brings the mail of {here} of your {all} mailboxes"),
+                &format!("the relay brings the mail of {here} of your {of_all}"),
                 "it is asked again within a minute; then restart the relay",
             )
         } else if self.is_reachable() {
@@ -136,7 +135,10 @@ impl NodeShell {
             0 => HealthLine::good("mixnet", "not reachable, and no conversation goes by it alone"),
             n => HealthLine::bad(
                 "mixnet",
-                &format!("not reachable, and {n} conversations go by it alone"),
+                &format!(
+                    "not reachable, and by it alone {}",
+                    words::counted(n as u64, "conversation goes", "conversations go")
+                ),
                 "check the network, or let them take the relay with `mezza set NAME --carriers`",
             ),
         })
@@ -171,7 +173,7 @@ impl NodeShell {
         let stock = self.me().ok()?.one_time_stock?;
         let text = match stock {
             0 => "no one-time keys at the relay yet; first notes to you go without one".into(),
-            n => format!("{n} one-time keys left at the relay"),
+            n => words::counted(n.into(), "one-time key", "one-time keys") + " left at the relay",
         };
         Some(HealthLine::good("keys", &text))
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use mezza_core::Time;
 use mezza_messenger::Device;
 use mezza_messenger::card::RelayEntry;
 
@@ -22,14 +23,14 @@ pub(super) fn make(
     folder: &Path,
     name: &str,
     pass: &[u8],
-    cost: Argon2Params,
+    (cost, now): (Argon2Params, Time),
     relays: &[RelayEntry],
 ) -> Result<Made, Refused> {
     // The device first: an unclean name must not leave an empty vault behind.
-    let mut device = Device::create(carriers(), name, relays, now(), &mut OsRng)?;
+    let mut device = Device::create(carriers(), name, relays, now, &mut OsRng)?;
     let mut turn = plan::drain(&mut device);
     let first = std::mem::take(&mut turn.batches);
-    let vault = Vault::create_with(folder, pass, cost, &first, now(), &mut OsRng)?;
+    let vault = Vault::create_with(folder, pass, cost, &first, now, &mut OsRng)?;
     Ok((vault, device, turn))
 }
 
@@ -46,7 +47,7 @@ pub(crate) fn init(
     if Vault::exists(folder) {
         return Err(Refused::exists());
     }
-    let (vault, _, _) = make(folder, name, pass, Argon2Params::measured()?, relays)?;
+    let (vault, _, _) = make(folder, name, pass, (Argon2Params::measured()?, now()), relays)?;
     vault.close()?;
     Ok(())
 }

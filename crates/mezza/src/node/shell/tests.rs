@@ -15,25 +15,42 @@ use super::*;
 use crate::api::json::CardFormJson;
 use crate::api::views::contact_id;
 use crate::carriers::Dialer;
+use crate::clock::{Clock, now};
 use crate::node::{self, NodeHandle, RunningNode};
 use crate::process::home::failing::{Failing, WriteStep};
 use crate::servers::relay::{self, RelayConfig};
 
+mod clock;
 mod kept;
 
 const PASS: &[u8] = b"a passphrase";
 
 fn options(vault: PathBuf, witness: Option<PathBuf>) -> NodeOptions {
     let (dialer, observer) = (Dialer::default(), None);
-    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, dialer, observer }
+    let clock = Clock::system();
+    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, clock, dialer, observer }
 }
 
 async fn start(folder: &Path, name: &'static str, relay: &RelayEntry) -> RunningNode {
-    let running = node::start(options(folder.join(name), None));
+    start_with(options(folder.join(name), None), name, relay).await
+}
+
+async fn start_with(options: NodeOptions, name: &'static str, relay: &RelayEntry) -> RunningNode {
+    let running = node::start(options);
     let relay = relay.clone();
     running.node.ask(move |shell| shell.create(name, PASS, &[relay])).await.unwrap();
     until(&running.node, NodeShell::is_reachable).await;
     running
+}
+
+/// A relay in this process, until the sender goes.
+async fn serve_relay(folder: &Path) -> (watch::Sender<bool>, RelayEntry) {
+    let (stop, stopped) = watch::channel(false);
+    let config = RelayConfig::new(folder.join("relay"), "127.0.0.1:0".parse().unwrap());
+    let relay = relay::serve(config, stopped).await.unwrap();
+    let (key, port) = (*relay.key(), relay.address().port());
+    let host = "127.0.0.1".into();
+    (stop, RelayEntry { key, address: MailboxAddress([0; 16]), port, host })
 }
 
 async fn until(node: &NodeHandle, yes: impl Fn(&NodeShell) -> bool + Copy + Send + 'static) {
@@ -53,12 +70,7 @@ fn send(shell: &mut NodeShell, contact: ContactId, client: u8) -> (usize, bool) 
 #[tokio::test]
 async fn nothing_leaves_before_its_commit() {
     let folder = tempfile::tempdir().unwrap();
-    let (_stop, stopped) = watch::channel(false);
-    let config = RelayConfig::new(folder.path().join("relay"), "127.0.0.1:0".parse().unwrap());
-    let relay = relay::serve(config, stopped).await.unwrap();
-    let (key, port) = (*relay.key(), relay.address().port());
-    let relay =
-        RelayEntry { key, address: MailboxAddress([0; 16]), port, host: "127.0.0.1".into() };
+    let (_stop, relay) = serve_relay(folder.path()).await;
     let ben = start(folder.path(), "ben", &relay).await;
     let card = ben.node.ask(|shell| shell.card(CardFormJson::Full)).await.unwrap();
     let ann = start(folder.path(), "ann", &relay).await.node;
@@ -149,21 +161,6 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
         Ok(waits(shell))
     };
     assert_eq!(node.ask(again).await.unwrap(), (false, false));
-}
-
-#[tokio::test]
-async fn what_waits_for_a_commit_goes_when_the_clock_was_put_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let node = node::start(options(folder.path().join("vault"), None)).node;
-    let follow = |shell: &mut NodeShell| {
-        shell.create("Ann", PASS, &[])?;
-        let ahead = now().plus_ms(6 * Time::HOUR_MS);
-        shell.run_due_work_at(ahead);
-        shell.later.end = Some(ahead.plus_ms(LATER_MS));
-        shell.run_due_work_at(now());
-        Ok(shell.later.end)
-    };
-    assert_eq!(node.ask(follow).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -85,6 +85,19 @@ fn msg_63_an_older_vault_is_noticed_and_the_newest_is_not() {
     assert!(!life.is_doubted_with(newest));
 }
 
+/// The relay gives out keys that a copy from before does not have.
+#[test]
+fn msg_91_new_prekeys_move_the_witness_on() {
+    let mut life = Life::new();
+    life.round().unwrap();
+    life.reopen(None);
+    let older = life.folder.copy();
+    let (kind, value) = (RecordKind::Prekey, Wiping::new(vec![7]));
+    let bucket = Retention::Rolling;
+    life.commit(WriteBatch(vec![RecordChange::Put { kind, key: vec![1], bucket, value }])).unwrap();
+    assert!(life.is_doubted_with(older));
+}
+
 #[test]
 fn msg_63_the_person_decides_once() {
     let mut life = Life::new();

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{day, minute, open_tree, tick_or_now};
 use crate::api::words::grouped;
-use crate::api::{Exit, Fault};
+use crate::api::{Exit, Fault, words};
 use crate::faces::cli::args::{AdvanceArgs, KeygenArgs, TreeArgs};
 use crate::faces::cli::show::Out;
 use crate::faces::cli::{CliContext, show};
@@ -127,7 +127,8 @@ pub(super) fn status(context: &CliContext, asked: &TreeArgs) -> Result<Exit, Fau
         let (derivations, products) = (cost.derivations, cost.multiplications);
         format!("next     {derivations} keys below epoch {}, {products} products in G2", epoch.0)
     }));
-    out.line(format!("left     {days_left} days, until {}", day(card.end())));
+    let left = words::counted(days_left, "day", "days");
+    out.line(format!("left     {left}, until {}", day(card.end())));
     out.line(format!("erasure  {level}: {meaning}"));
     Ok(Exit::Done)
 }

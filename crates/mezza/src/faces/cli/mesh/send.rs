@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::{CliContext, hibe};
 use super::{ask, gone, lines};
-use crate::api::{Exit, Fault};
+use crate::api::{Exit, Fault, words};
 use crate::faces::cli::args::{CarriedWait, MeshSendArgs};
 use crate::servers::mesh::control::{self, MeshAsk};
 
@@ -64,8 +64,5 @@ pub(super) fn send(context: &CliContext, asked: &MeshSendArgs) -> Result<Exit, F
 
 /// Names are no people: one liar can have many.
 fn names(line: &Value) -> String {
-    match line["names"].as_u64().unwrap_or(0) {
-        1 => "1 neighbour".into(),
-        n => format!("{n} neighbours"),
-    }
+    words::counted(line["names"].as_u64().unwrap_or(0), "neighbour", "neighbours")
 }

@@ -6,7 +6,7 @@ use mezza_mixnet::Service;
 use serde_json::json;
 use tokio::runtime::Builder;
 
-use crate::api::{Exit, Fault};
+use crate::api::{Exit, Fault, words};
 use crate::backend::kernel::kernel;
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::LoadArgs;
@@ -79,11 +79,11 @@ async fn run(context: &CliContext, asked: &LoadArgs) -> Result<Exit, Fault> {
     context.out.either(
         &value,
         format!(
-            "{} users, {} rounds: {} replies right, {} wrong, {} missed, {verified}; {rate:.0} \
+            "{}, {}: {} right, {} wrong, {} missed, {verified}; {rate:.0} \
              onions made in a second of CPU with {}",
-            asked.users,
-            sum.rounds,
-            sum.right,
+            words::counted(asked.users.into(), "user", "users"),
+            words::counted(sum.rounds.into(), "round", "rounds"),
+            words::counted(sum.right as u64, "reply", "replies"),
             sum.wrong,
             sum.missed,
             kernel().name()

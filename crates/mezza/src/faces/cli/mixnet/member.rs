@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::api::json::{Health, JoinRequest, Mixnet, NetworkLeaving};
 use crate::api::network_uri::NetworkUri;
-use crate::api::{Exit, Fault};
+use crate::api::{Exit, Fault, words};
 use crate::faces::cli::{CliContext, show};
 
 /// `mezza mixnet join`
@@ -54,12 +54,12 @@ fn consequences(leaving: &NetworkLeaving, done: bool) -> Vec<String> {
     let mut lines = Vec::new();
     if leaving.elsewhere > 0 {
         let verb = if done { "go" } else { "will go" };
-        let notes = counted(leaving.elsewhere, "note", "notes");
+        let notes = words::counted(leaving.elsewhere as u64, "note", "notes");
         lines.push(format!("{notes} {verb} by the next carrier of their conversation"));
     }
     if leaving.waiting > 0 {
         let verb = if done { "wait" } else { "will wait" };
-        let notes = counted(leaving.waiting, "note", "notes");
+        let notes = words::counted(leaving.waiting as u64, "note", "notes");
         let why = "no other carrier is allowed at their level, see `mezza outbox`";
         lines.push(format!("{notes} {verb}: {why}"));
     }
@@ -70,7 +70,7 @@ fn consequences(leaving: &NetworkLeaving, done: bool) -> Vec<String> {
     }
     if leaving.guests > 0 {
         let verb = if done { "dropped" } else { "will be dropped" };
-        let guests = counted(leaving.guests, "invitation", "invitations");
+        let guests = words::counted(leaving.guests as u64, "invitation", "invitations");
         lines.push(format!("{guests} of people without a name: {verb}"));
     }
     let kept = "what was spent of its privacy budget is kept, and counts if it is joined again";
@@ -78,16 +78,12 @@ fn consequences(leaving: &NetworkLeaving, done: bool) -> Vec<String> {
     lines
 }
 
-fn counted(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
-}
-
 /// `mezza mixnet resume`
 pub(super) fn resume(context: &CliContext) -> Result<Exit, Fault> {
     let net = context.client()?.post::<Mixnet>("/v1/mixnet/resume", &())?;
     let text = format!(
-        "the mixnet goes on; its budget says {} rounds and lacks those since the copy",
-        net.rounds_used
+        "the mixnet goes on; its budget says {} and lacks those since the copy",
+        words::counted(net.rounds_used, "round", "rounds")
     );
     context.out.either(&json!({ "resumed": net.link }), text);
     Ok(Exit::Done)
@@ -117,9 +113,9 @@ fn lines(net: &Mixnet) -> Vec<String> {
     lines.push(format!("carrier   {state}, level {}", net.level));
     let every = net.interval_ms.map_or_else(String::new, |ms| format!(", one every {ms} ms"));
     lines.push(format!(
-        "round     {}{every}, {} users in the last one",
+        "round     {}{every}, {} in the last one",
         known(net.round),
-        net.users
+        words::counted(net.users.into(), "user", "users")
     ));
     if let Some([mu, scale]) = net.noise {
         let demo = if net.demo { "  DEMO NOISE: it hides nothing" } else { "" };
@@ -128,13 +124,17 @@ fn lines(net: &Mixnet) -> Vec<String> {
     lines.push(match net.rounds_max {
         Some(max) => format!("budget    {} of {max} rounds used", net.rounds_used),
         None if net.network.is_some() => format!(
-            "budget    none: this network promises nothing ({} rounds taken part in)",
-            net.rounds_used
+            "budget    none: this network promises nothing ({} taken part in)",
+            words::counted(net.rounds_used, "round", "rounds")
         ),
-        None => format!("budget    not known yet, {} rounds used", net.rounds_used),
+        None => {
+            let used = words::counted(net.rounds_used, "round", "rounds");
+            format!("budget    not known yet, {used} used")
+        }
     });
     if net.alarms > 0 {
-        lines.push(format!("ALARM     {} times noise of a server did not come back", net.alarms));
+        let times = words::counted(net.alarms.into(), "time", "times");
+        lines.push(format!("ALARM     {times} noise of a server did not come back"));
     }
     if net.clock_off {
         lines.push("mixnet: this clock and the network's differ; set the clock".into());

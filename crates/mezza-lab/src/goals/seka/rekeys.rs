@@ -1,0 +1,113 @@
+//! Keys that are renewed under load, and the frames that it costs.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use super::net::Net;
+use super::tunnel::{iperf, responder};
+use crate::bench::Bench;
+use crate::limit::Limit;
+use crate::row::Row;
+
+/// Its limit.
+pub const LIMIT: Limit =
+    Limit::at_most("S10", "frames lost in forced rekeys at half capacity", 0.0, "frames");
+
+/// UDP at half of the capacity while keys are renewed again and again.
+///
+/// A frame counts as lost if our side of the tunnel dropped it, if it left and was not opened, or if it
+/// found no room in the queue of the interface: a sender that waits for keys lets that queue run over. What
+/// the sockets of iperf3 lose is said beside it.
+///
+/// # Errors
+/// If iperf3 or a link does not answer.
+pub fn run(bench: &mut Bench, net: &Net, gbit: f64) -> Result<Row> {
+    let rekeys = bench.profile.pick(10, 1_000, 1_000);
+    let rate = format!("{:.0}M", capacity_udp(net, gbit)? * 500.0);
+    // The initiator is asked: a responder would ask it, and be heard every 5 s at most.
+    let socket = net.socket(1 - responder(net, "lkr")?, "lkr");
+    // An exchange is asked for about every 60 ms.
+    let seconds = u64::div_ceil(rekeys, 10);
+    let before = Passed::of(net, "lkr")?;
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let rekeying = std::thread::spawn(move || {
+        while Instant::now() < end {
+            ask_for_keys(&socket, "lkr")?;
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    });
+    let time = seconds.to_string();
+    let said = iperf(net, "10.2.0.2", &["-u", "-b", &rate, "-t", &time, "-l", "1300"])?;
+    let asked: Result<()> =
+        rekeying.join().map_err(|_| anyhow::anyhow!("nobody asked for keys"))?;
+    asked?;
+    std::thread::sleep(Duration::from_millis(300));
+    let after = Passed::of(net, "lkr")?;
+    let (done, sent) = (after.exchanges - before.exchanges, after.sent - before.sent);
+    let lost = after.lost() - before.lost();
+    bench.note_count("mezza", "lost in rekeys", "frames", lost)?;
+    let apart = said["end"]["sum"]["lost_packets"].as_f64().unwrap_or(f64::NAN) - lost;
+    Ok(LIMIT.row(lost).with(format!(
+        "{done} exchanges during {sent} frames at {rate}bit/s; {apart} more were lost in sockets of iperf3"
+    )))
+}
+
+/// Asks the daemon behind `socket` for new keys, as `mezza link rekey` does.
+fn ask_for_keys(socket: &Path, name: &str) -> Result<()> {
+    let mut stream = UnixStream::connect(socket)?;
+    writeln!(stream, "{}", serde_json::json!({ "ask": "rekey", "name": name }))?;
+    BufReader::new(stream).read_line(&mut String::new())?;
+    Ok(())
+}
+
+/// Frames of a link of ours from A to B so far.
+struct Passed {
+    sent: f64,
+    opened: f64,
+    /// By the links of both sides, and by the queue of the interface of A.
+    dropped: f64,
+    exchanges: f64,
+}
+
+impl Passed {
+    fn of(net: &Net, name: &str) -> Result<Self> {
+        let (a, b) = (net.shown(0, name)?, net.shown(1, name)?);
+        let number = |value: &Value| value.as_f64().context("a link without counts");
+        // Before a frame was sealed at A, and after it was opened at B.
+        let drops = [&a["dropped"]["late"], &a["dropped"]["queue"], &a["dropped"]["fragment"]];
+        let drops = drops.into_iter().chain([&b["dropped"]["queue"], &b["dropped"]["fragment"]]);
+        let dropped = drops.map(number).sum::<Result<f64>>()?;
+        Ok(Self {
+            sent: number(&a["traffic"]["tx_frames"])?,
+            opened: number(&b["traffic"]["rx_frames"])?,
+            dropped: dropped + net.queue_drops(0, name)?,
+            exchanges: number(&b["rekeys"])?,
+        })
+    }
+
+    fn lost(&self) -> f64 {
+        self.sent - self.opened + self.dropped
+    }
+}
+
+/// Gbit/s of UDP that arrive whole: half of them are the load of the rekeys.
+fn capacity_udp(net: &Net, most: f64) -> Result<f64> {
+    let mut rate = most.min(4.0);
+    for _ in 0..8 {
+        let text = format!("{:.0}M", rate * 1e3);
+        let said = iperf(net, "10.2.0.2", &["-u", "-b", &text, "-t", "2", "-l", "1300"])?;
+        let sum = &said["end"]["sum"];
+        let sent = sum["bits_per_second"].as_f64().unwrap_or_default() / 1e9;
+        if sum["lost_packets"].as_f64() == Some(0.0) {
+            return Ok(sent.min(rate));
+        }
+        rate *= 0.6;
+    }
+    Ok(rate)
+}

@@ -1,0 +1,74 @@
+//! The date of a node, which does not believe a wall clock that jumps (MSG-99).
+
+use std::mem::replace;
+
+use mezza_core::Time;
+use mezza_messenger::card::RelayKey;
+
+use super::NodeShell;
+use crate::api::json::HealthLine;
+use crate::api::words;
+
+impl NodeShell {
+    /// The date by which vault and device go (MSG-99).
+    pub(super) fn date(&self) -> Time {
+        self.options.clock.date()
+    }
+
+    /// The date, once the newest day of the vault is known. Nothing in a demonstration is worth a day
+    /// of doubt.
+    pub(super) fn meet(&self, day: Option<u32>) -> Time {
+        if let Some(day) = day.filter(|_| !self.options.demo) {
+            self.options.clock.meet(day);
+        }
+        self.date()
+    }
+
+    /// Looks at the clocks, and says so when the wall clock begins or ends to be doubted.
+    pub(super) fn look_at_clock(&mut self) {
+        let seen = self.options.clock.look();
+        if replace(&mut self.doubts, seen.is_err()) == seen.is_err() {
+            return;
+        }
+        match seen {
+            Ok(()) => tracing::info!("the clock of this machine is believed again"),
+            Err(doubt) => tracing::warn!(
+                clock_h = doubt.wall.hours(),
+                expected_h = doubt.expected.hours(),
+                left_h = doubt.left_ms.div_ceil(Time::HOUR_MS),
+                "the clock of this machine has jumped by more than a day: nothing expires by it until \
+                 it has stood for a day; if it is right, say `mezza node trust-clock`"
+            ),
+        }
+    }
+
+    /// The person says that the wall clock is right.
+    pub fn trust_clock(&mut self) {
+        self.options.clock.agree();
+    }
+
+    /// The time at a relay of the own card, if that is on another machine: where it is the wall
+    /// clock's, both are right. A contact's relay has no say in what is erased here.
+    pub(super) fn hear_time(&self, relay: RelayKey, time: Time) {
+        let relays = self.open.as_ref().map(|open| open.device.me().relays).unwrap_or_default();
+        if relays.iter().any(|own| own.key == relay) {
+            self.options.clock.hear(time);
+        }
+    }
+
+    /// The wall clock, if it is doubted (MSG-99).
+    pub(super) fn clock_line(&self) -> Option<HealthLine> {
+        let doubt = self.options.clock.look().err()?;
+        let days = |ms: u64| words::counted(ms / Time::DAY_MS, "day", "days");
+        let (ahead, behind) =
+            (doubt.wall.since_ms(doubt.expected), doubt.expected.since_ms(doubt.wall));
+        let apart = if ahead > 0 { days(ahead) + " ahead of" } else { days(behind) + " behind" };
+        let hours = words::counted(doubt.left_ms.div_ceil(Time::HOUR_MS), "hour", "hours");
+        let text = format!(
+            "the clock of this machine is {apart} what was expected: nothing expires by it until it has \
+             stood for {hours} more, or another machine with your relay says the same"
+        );
+        let next = "set it if it is wrong; if it is right, say `mezza node trust-clock`";
+        Some(HealthLine::bad("clock", &text, next))
+    }
+}

@@ -1,0 +1,197 @@
+//! A wall clock that jumps, under a node with notes and keys that it would erase.
+
+use std::sync::{Mutex, PoisonError};
+
+use mezza_messenger::card::RelayKey;
+
+use super::*;
+use crate::api::json::NoteStateJson;
+use crate::clock::Moment;
+
+/// Longer than any timer, any note in the outbox and any prekey lasts.
+const JUMP_MS: u64 = 60 * Time::DAY_MS;
+
+/// Clocks that a test moves. They begin at the true time, which the relay has as well.
+#[derive(Clone)]
+struct Hands(Arc<Mutex<Moment>>);
+
+impl Hands {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new(Moment::now())))
+    }
+
+    fn clock(&self) -> Clock {
+        let at = self.0.clone();
+        Clock::from_fn(move || *at.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn turn(&self, change: impl FnOnce(&mut Moment)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn jump(&self) {
+        self.turn(|at| at.wall = at.wall.plus_ms(JUMP_MS));
+    }
+
+    fn jump_back(&self) {
+        self.turn(|at| at.wall = at.wall.minus_ms(JUMP_MS));
+    }
+
+    fn pass(&self, ms: u64) {
+        self.turn(|at| *at = Moment { wall: at.wall.plus_ms(ms), boot: at.boot.plus_ms(ms) });
+    }
+}
+
+/// What a jump of the clock must not change: notes with their states, and keys.
+#[derive(Debug, PartialEq)]
+struct Kept {
+    notes: Vec<(String, NoteStateJson)>,
+    signed: Vec<(Time, Time)>,
+}
+
+fn kept(shell: &NodeShell, contact: ContactId) -> Result<Kept, Refused> {
+    let notes = shell.notes(contact, None, 10)?.notes.into_iter();
+    let notes = notes.map(|note| (note.text.unwrap_or_default(), note.state)).collect();
+    let prekeys = shell.device()?.prekeys(shell.date());
+    Ok(Kept { notes, signed: prekeys.signed.iter().map(|(_, made, end)| (*made, *end)).collect() })
+}
+
+/// What is kept once everything that is due was done, and whether the clock is no good health.
+async fn settled(node: &NodeHandle, contact: ContactId) -> (Kept, bool) {
+    // What is due is done behind each question.
+    node.ask(|_| Ok(())).await.unwrap();
+    let told = node.ask(move |shell| Ok((kept(shell, contact)?, shell.clock_line().is_some())));
+    told.await.unwrap()
+}
+
+/// A node by these clocks with an unread note on a timer and one of its own that nobody has read,
+/// whose other side is gone.
+async fn troubled(folder: &Path, hands: &Hands) -> (watch::Sender<bool>, RunningNode, ContactId) {
+    let (stop, relay) = serve_relay(folder).await;
+    let ben = start(folder, "ben", &relay).await;
+    let own =
+        NodeOptions { clock: hands.clock(), demo: false, ..options(folder.join("ann"), None) };
+    let ann = start_with(own, "ann", &relay).await;
+    let of_ann = ann.node.ask(|shell| shell.card(CardFormJson::Full)).await.unwrap();
+    let of_ben = ben.node.ask(|shell| shell.card(CardFormJson::Full)).await.unwrap();
+    let contact = ann.node.ask(move |shell| shell.add(&of_ben.uri, None, true)).await.unwrap();
+    let contact = contact_id(&contact.id).unwrap();
+    let write = move |shell: &mut NodeShell| {
+        let id = contact_id(&shell.add(&of_ann.uri, None, true)?.id)?;
+        let policy = shell.device()?.contact(id).ok_or_else(Refused::no_contact)?.policy;
+        let policy = mezza_messenger::policy::Policy { timer_s: 3_600, ..policy };
+        shell.command(Command::Policy { contact: id, policy })?;
+        shell.send(id, [1; 16], "for an hour".into())
+    };
+    ben.node.ask(write).await.unwrap();
+    let came = move |shell: &NodeShell| {
+        shell.notes(contact, None, 10).is_ok_and(|thread| !thread.notes.is_empty())
+    };
+    until(&ann.node, came).await;
+    ben.stop(Duration::from_secs(5)).await;
+    ann.node.ask(move |shell| shell.send(contact, [2; 16], "for Ben".into())).await.unwrap();
+    let handed = move |shell: &NodeShell| {
+        let thread = shell.notes(contact, None, 10);
+        thread.is_ok_and(|thread| thread.notes.iter().any(|n| n.state == NoteStateJson::Handed))
+    };
+    until(&ann.node, handed).await;
+    (stop, ann, contact)
+}
+
+#[tokio::test]
+async fn msg_99_a_clock_that_jumps_by_months_erases_nothing() {
+    let (folder, hands) = (tempfile::tempdir().unwrap(), Hands::new());
+    let (_stop, ann, contact) = troubled(folder.path(), &hands).await;
+    let (before, told) = settled(&ann.node, contact).await;
+    assert_eq!((before.notes.len(), told), (2, false));
+    hands.jump();
+    let (jumped, told) = settled(&ann.node, contact).await;
+    assert_eq!((&jumped, told), (&before, true));
+    // Neither does it behind a lock, nor in a process that knows the day from the vault alone.
+    let again = |shell: &mut NodeShell| {
+        shell.lock();
+        shell.unlock(PASS)
+    };
+    ann.node.ask(again).await.unwrap();
+    assert_eq!(settled(&ann.node, contact).await, (jumped, true));
+    ann.stop(Duration::from_secs(5)).await;
+    let own = options(folder.path().join("ann"), None);
+    let ann = node::start(NodeOptions { clock: hands.clock(), demo: false, ..own });
+    ann.node.ask(|shell| shell.unlock(PASS)).await.unwrap();
+    let (started, told) = settled(&ann.node, contact).await;
+    assert_eq!((&started, told), (&before, true));
+    hands.jump_back();
+    assert_eq!(settled(&ann.node, contact).await, (started, false));
+}
+
+#[tokio::test]
+async fn msg_99_a_clock_that_stands_for_a_day_or_is_agreed_to_is_believed() {
+    for agreed in [true, false] {
+        let (folder, hands) = (tempfile::tempdir().unwrap(), Hands::new());
+        let (_stop, ann, contact) = troubled(folder.path(), &hands).await;
+        hands.jump();
+        let (before, told) = settled(&ann.node, contact).await;
+        assert_eq!((before.notes.len(), told), (2, true));
+        if agreed {
+            ann.node
+                .ask(|shell| {
+                    shell.trust_clock();
+                    Ok(())
+                })
+                .await
+                .unwrap();
+        } else {
+            hands.pass(Time::DAY_MS);
+        }
+        let (after, told) = settled(&ann.node, contact).await;
+        assert_eq!((after.notes.len(), told), (1, false), "the hour of one of them has passed");
+        assert_ne!(after, before);
+    }
+}
+
+#[tokio::test]
+async fn msg_99_two_clocks_that_agree_are_right() {
+    let (folder, hands) = (tempfile::tempdir().unwrap(), Hands::new());
+    let relay = RelayEntry {
+        key: RelayKey([7; 32]),
+        address: MailboxAddress([0; 16]),
+        port: 1,
+        host: "127.0.0.1".into(),
+    };
+    let own = NodeOptions { clock: hands.clock(), ..options(folder.path().join("vault"), None) };
+    let node = node::start(own).node;
+    node.ask(move |shell| shell.create("Ann", PASS, &[relay])).await.unwrap();
+    hands.jump();
+    let wall = hands.0.lock().unwrap_or_else(PoisonError::into_inner).wall;
+    let doubts = move |key: u8, time: Time| {
+        let node = node.clone();
+        async move {
+            let hear = move |shell: &mut NodeShell| {
+                shell.hear_time(RelayKey([key; 32]), time);
+                Ok(shell.clock_line().is_some())
+            };
+            node.ask(hear).await.unwrap()
+        }
+    };
+    assert!(doubts(7, wall.minus_ms(JUMP_MS)).await, "it says what boot time says");
+    assert!(doubts(8, wall).await, "another's relay");
+    assert!(!doubts(7, wall.plus_ms(Time::HOUR_MS)).await);
+}
+
+#[tokio::test]
+async fn msg_99_what_waits_for_a_commit_waits_by_boot_time() {
+    let (folder, hands) = (tempfile::tempdir().unwrap(), Hands::new());
+    let own = NodeOptions { clock: hands.clock(), ..options(folder.path().join("vault"), None) };
+    let node = node::start(own).node;
+    let begin = |shell: &mut NodeShell| {
+        shell.create("Ann", PASS, &[])?;
+        shell.later.end = Some(shell.options.clock.boot().plus_ms(LATER_MS));
+        Ok(())
+    };
+    node.ask(begin).await.unwrap();
+    hands.turn(|at| {
+        *at = Moment { wall: at.wall.minus_ms(6 * Time::HOUR_MS), boot: at.boot.plus_ms(LATER_MS) }
+    });
+    node.ask(|_| Ok(())).await.unwrap();
+    assert_eq!(node.ask(|shell| Ok(shell.later.end)).await.unwrap(), None);
+}
