@@ -338,7 +338,7 @@ budget-idle = Against “I was idle in these rounds”: what somebody thought 50
 budget-other = Against “I talked with somebody else at other times” twice as many rounds differ; { $chance }.
 budget-chance = it keeps less with a chance of one in { $one }
 budget-no-promise = it promises nothing
-budget-unlimited = { $used } rounds used; no limit promised
+budget-unlimited = None: this network promises nothing ({ $used } rounds taken part in)
 mixnet-alarms = Alarms
 mixnet-alarmed = { $count ->
     [one] Once noise of a mix did not come back. Somebody may be dropping messages.
@@ -347,6 +347,24 @@ mixnet-alarmed = { $count ->
 mixnet-clock = Clock
 mixnet-clock-right = agrees with the network
 mixnet-clock-off = This clock and the network’s differ. Set the clock; until then no round is taken part in.
+leave = Leave this mixnet
+leave-title = Leave this mixnet?
+leave-do = Leave
+leave-elsewhere = { $count ->
+    [one] One note that is not delivered goes
+   *[other] { $count } notes that are not delivered go
+} by the next carrier of the conversation.
+leave-waiting = { $count ->
+    [one] One note waits
+   *[other] { $count } notes wait
+}, as no other carrier is allowed at its level.
+leave-unreachable = Nothing leaves for { $names } until you allow another carrier there.
+leave-guests = { $count ->
+    [one] One invitation of somebody without a name is dropped.
+   *[other] { $count } invitations of people without a name are dropped.
+}
+leave-kept = What was spent of the privacy budget is kept, and counts again if you join this mixnet again.
+left = You have left the mixnet
 mixnet-hiding = What it hides, and what not
 mixnet-hides-nothing = Here the noise is for show and all servers run on this machine: it hides nothing from anybody.
 mixnet-hides = Hidden, with strong noise and many users

@@ -165,6 +165,15 @@ export interface Mixnet {
   clock_off: boolean;
 }
 
+/** What becomes of what the mixnet serves once it is left. */
+export interface Leaving {
+  link: string;
+  elsewhere: number;
+  waiting: number;
+  unreachable: { id: string; name: string }[];
+  guests: number;
+}
+
 /** What the noise keeps over the rounds of the budget: percent, and two probabilities that it keeps less. */
 export interface Promised {
   likely: number;

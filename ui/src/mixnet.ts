@@ -1,5 +1,5 @@
 // The mixnet in numbers and words: what it takes to carry so many bytes, and how much of its promise is used.
-import type { CarrierView, Mixnet, Offer, Promised } from './api.ts';
+import type { CarrierView, Leaving, Mixnet, Offer, Promised } from './api.ts';
 import { TEXT_BYTES_MAX } from './bytes.ts';
 import { t } from './fluent.ts';
 import { carrierText } from './words.ts';
@@ -94,6 +94,18 @@ export function budget(used: number, max: number | null): { words: string; warn:
   if (!max) return { words: t('budget-unlimited', { used }), warn: false };
   if (used >= max) return { words: t('budget-spent', { used, max }), warn: true };
   return { words: t('budget-used', { used, max, part: Math.floor((100 * used) / max) }), warn: used >= NEAR * max };
+}
+
+/** What becomes of notes and contacts once the mixnet is left. */
+export function leavingText({ elsewhere, waiting, unreachable, guests }: Leaving): string {
+  const said = [
+    elsewhere > 0 ? t('leave-elsewhere', { count: elsewhere }) : '',
+    waiting > 0 ? t('leave-waiting', { count: waiting }) : '',
+    unreachable.length > 0 ? t('leave-unreachable', { names: unreachable.map((one) => one.name).join(', ') }) : '',
+    guests > 0 ? t('leave-guests', { count: guests }) : '',
+    t('leave-kept'),
+  ];
+  return said.filter((words) => words !== '').join(' ');
 }
 
 /** Against which stories the budget holds; nothing where it holds against none. */

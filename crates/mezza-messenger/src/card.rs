@@ -276,6 +276,13 @@ impl Card {
         self.parts[place].as_deref()
     }
 
+    /// What is here besides the relays: kinds and parts, ascending.
+    pub fn further(&self) -> impl Iterator<Item = (u8, &[u8])> {
+        let listed = self.head.entries.iter().zip(&self.parts);
+        let here = listed.filter_map(|(entry, part)| Some((entry.kind, part.as_deref()?)));
+        here.filter(|(kind, _)| *kind > RELAY_PART)
+    }
+
     /// The kinds that are listed but not here, ascending.
     pub fn absent_parts(&self) -> Vec<u8> {
         let listed = self.head.entries.iter().zip(&self.parts);

@@ -21,7 +21,7 @@ use crate::io::{
 };
 use crate::note::Item;
 use crate::view::NetworkView;
-use mixnet::{Inviter, Membership, Mixnet, MixnetInput, MixnetOutput, MixnetPeer};
+use mixnet::{Inviter, LeftNetwork, Membership, Mixnet, MixnetInput, MixnetOutput, MixnetPeer};
 use relay::{OwnMailbox, Relay, RelayInput, RelayOutput, RelayPeer};
 
 pub use port::{Port, Welcome};
@@ -257,9 +257,10 @@ impl<B: Backend> Port for CarrierSet<B> {
         self.mixnet.wrote(contact, now);
     }
 
-    fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) {
+    fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
         self.relay.follow(to, by_hand, at.step);
         self.relay.moved(to);
+        self.mixnet.moved(to, at)
     }
 
     fn greets(&self, contact: ContactId) -> bool {
@@ -439,6 +440,7 @@ impl<B: Backend> Port for CarrierSet<B> {
             RecordKind::RelayPeer if key.is_empty() => return Relay::<B>::read_next(value).is_ok(),
             RecordKind::RelayPeer => RelayPeer::read(value).map(|peer| peer.stored()),
             RecordKind::Network => Membership::read(value).map(|member| Some(member.write())),
+            RecordKind::LeftNetwork => LeftNetwork::read(value).map(|left| Some(left.write())),
             RecordKind::Inviter => Inviter::read(value).map(|inviter| Some(inviter.write())),
             RecordKind::MixnetPeer => MixnetPeer::read(value).map(|peer| peer.stored()),
             _ => return fits(value),

@@ -35,18 +35,17 @@ use crate::carriers::{CarrierSet, Port};
 use crate::contacts::Contacts;
 use crate::error::{DeviceError, LoadError};
 use crate::io::{
-    At, ContactId, Due, Input, NoteId, Output, RecordChange, Step, StoredRecord, Unread,
+    At, CarrierId, ContactId, Due, Input, NoteId, Output, RecordChange, Step, StoredRecord, Unread,
 };
 use crate::outbox::Outbox;
 use crate::profile::Profile;
 use crate::sessions::Sessions;
 use crate::threads::Threads;
 use crate::view::{
-    CarrierEstimate, ConnectionView, ContactView, IdentityView, InvitationView, NoteView,
-    PrekeysView, SetAside,
+    CarrierEstimate, ConnectionView, ContactView, IdentityView, InvitationView, LeavingView,
+    NoteView, PrekeysView, SetAside,
 };
 use aside::Aside;
-
 pub use view::RejectCounts;
 
 /// One person's device over the carriers of this version.
@@ -85,9 +84,8 @@ impl<P: Port> DeviceOver<P> {
         Ok(Self::start(parts, step, now, rng))
     }
 
-    /// Puts a device together from what was stored, as it was after the last commit. What does not
-    /// load is set aside ([`set_aside`](Self::set_aside)), as is what the store could not open
-    /// (`unread`), and everything else is there.
+    /// Puts a device together from what was stored. What does not load is set aside
+    /// ([`set_aside`](Self::set_aside)), as is what the store could not open (`unread`).
     ///
     /// # Errors
     /// The profile is not there or does not load.
@@ -126,8 +124,7 @@ impl<P: Port> DeviceOver<P> {
         self.commit(step);
     }
 
-    /// What makes the next note to whoever was just written to faster, for when nobody waits. Kept
-    /// in memory alone.
+    /// Makes the next note to whoever was just written to faster; kept in memory alone.
     pub fn precompute(&mut self, rng: &mut dyn CryptoRng) {
         self.parts.carriers.ready(rng);
     }
@@ -146,8 +143,7 @@ impl<P: Port> DeviceOver<P> {
         &self.parts.carriers
     }
 
-    /// Every record as it lies in the store after the last commit, without what was set aside and
-    /// the rows of the mixnet's client.
+    /// Every record as it is stored, without what was set aside and the rows of the mixnet's client.
     pub fn records(&self) -> Vec<RecordChange> {
         rows::records(&self.parts)
     }
@@ -233,6 +229,11 @@ impl<P: Port> DeviceOver<P> {
         view::preview(&self.parts, id, text_bytes, now)
     }
 
+    /// What becomes of everything that a carrier serves, once it is gone.
+    pub fn without(&self, carrier: CarrierId, now: Time) -> LeavingView {
+        view::without(&self.parts, carrier, now)
+    }
+
     /// What is stored and did not load at the last start.
     pub fn set_aside(&self) -> Vec<SetAside> {
         self.parts.aside.view()
@@ -283,8 +284,7 @@ impl<P: Port> Machine for DeviceOver<P> {
         self.timers.next()
     }
 
-    /// Records, requests in flight, timers, outputs: a refused input leaves them as they were
-    /// (MSG-36).
+    /// Records, requests in flight, timers, outputs: a refused input changes none (MSG-36).
     fn snapshot(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::new();
         rows::snapshot(&self.parts, &mut w);

@@ -71,6 +71,12 @@ pub enum DeviceError {
     /// A mixnet was joined already.
     #[error("a mixnet was joined already")]
     Joined,
+    /// No mixnet was joined.
+    #[error("no mixnet was joined")]
+    NoNetwork,
+    /// So many networks were left that no further one can be remembered (MSG-97).
+    #[error("too many mixnets were left")]
+    TooManyNetworks,
     /// The network's client refuses it: it came too late, or the entry said something wrong.
     #[error("the mixnet's client refuses it: {0}")]
     Network(ClientError),

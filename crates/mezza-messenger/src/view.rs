@@ -62,6 +62,19 @@ pub struct NetworkView {
     pub clock_off: bool,
 }
 
+/// What becomes of everything that a carrier serves, once it is gone.
+#[derive(Clone, Debug, Default)]
+pub struct LeavingView {
+    /// Own notes without a receipt that go by another carrier which their conversation allows.
+    pub elsewhere: usize,
+    /// Own notes that wait, as no other one is allowed at their level.
+    pub waiting: usize,
+    /// Contacts to whom nothing leaves any more.
+    pub unreachable: Vec<ContactId>,
+    /// Invitations of people who have shown no card; they are dropped.
+    pub guests: usize,
+}
+
 /// The own prekeys, in numbers.
 #[derive(Clone, Debug)]
 pub struct PrekeysView {
@@ -149,6 +162,8 @@ pub enum Part {
     Network,
     /// Rows of its client, which goes on without them.
     NetworkRows,
+    /// Mixnets that were left: what was spent there.
+    LeftNetworks,
     /// One of the own mailboxes.
     Mailbox(MailboxId),
     /// Notes of which nobody knows whose they are, or without which a parcel may not leave.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use mezza_core::Time;
 use mezza_messenger::card::{RelayEntry, RelayKey};
+use mezza_messenger::carriers::mixnet::MixnetOutput;
 use mezza_messenger::{
     CarrierInput, CarrierOutput, MailboxId, RelayConnectionId, RelayInput, RelayOutput, RequestId,
 };
@@ -112,6 +113,8 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
                 usize::from(matches!(output, CarrierOutput::Relay(RelayOutput::Put { .. })));
         }
         let output = match output {
+            // What its tasks still report bears a serial number that nobody has any more.
+            CarrierOutput::Mixnet(MixnetOutput::Leave) => return self.net = None,
             CarrierOutput::Mixnet(order) => return self.net().order(order),
             CarrierOutput::Relay(order) => order,
         };

@@ -26,8 +26,8 @@ export const the_mixnet_screen_shows_rounds_that_rise_and_demo_noise = async ({ 
   await now.getByText('DEMO NOISE').waitFor();
   await now.getByText('Gaussian, mean 40, scale 6').waitFor();
   await now.getByText('as the entry server reports').waitFor();
-  await now.getByText(/^[\d,]+ of [\d,]+ rounds used \(0 %\)$/).waitFor();
-  await now.getByRole('progressbar', { name: 'Privacy budget' }).waitFor();
+  await now.getByText(/^None: this network promises nothing \([\d,]+ rounds taken part in\)$/).waitFor();
+  assert.equal(await now.getByRole('progressbar').count(), 0, 'a bar for a budget that there is not');
   const net = await alice.ask('GET', '/v1/mixnet');
   await now.getByText(net.network).waitFor();
   await page.getByText('it hides nothing from anybody').waitFor();
@@ -119,12 +119,35 @@ export const a_wrong_link_is_refused_with_its_next_step_and_a_right_one_joins = 
     await attempt('mezza-net:2:nonsense', /This is no link to a mixnet; write it like mezza-net:1:HASH@host:port/);
     await attempt(`mezza-net:1:${'0'.repeat(64)}@${link.split('@')[1]}`, /hash differs from the link you opened.*; get the link again from a person you trust/);
 
+    // What was refused stands in the browser's console, too.
+    page.faults.length = 0;
     await entry.fill(link);
     await page.getByRole('button', { name: 'Join' }).click();
     await page.getByText(network).waitFor();
     await until('focus on the title', () => page.evaluate(() => document.activeElement?.tagName === 'H1'));
     await until('the network up', async () => (await page.getByText('up: it takes part in each round').count()) > 0, 30_000);
     assert.equal(await entry.count(), 0, 'the form is gone');
+
+    // Left again, by keyboard: what becomes of it is said before.
+    await tabTo(page, /^button Leave this mixnet$/);
+    await page.keyboard.press('Enter');
+    const dialog = page.getByRole('dialog', { name: 'Leave this mixnet?' });
+    await dialog.getByText('is kept, and counts again').waitFor();
+    const asked = await axe(page);
+    asked.rest.forEach((line) => log(`leave: ${line}`));
+    assert.deepEqual(asked.severe, []);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'hidden' });
+    assert.equal((await fresh.ask('GET', '/v1/mixnet')).network, network, 'nothing was done');
+    await page.getByRole('button', { name: 'Leave this mixnet' }).click();
+    await dialog.getByRole('button', { name: 'Leave', exact: true }).click();
+    await entry.waitFor();
+    await page.locator('.notice').filter({ hasText: 'You have left the mixnet' }).waitFor();
+    await until('focus on the title again', () => page.evaluate(() => document.activeElement?.tagName === 'H1'));
+    await entry.fill(link);
+    await page.getByRole('button', { name: 'Join' }).click();
+    await page.getByText(network).waitFor();
+    assert.deepEqual(page.faults, []);
     await page.context().close();
   } finally {
     await fresh.stop();

@@ -47,9 +47,15 @@ export const web_10_the_relay_is_asked_for_and_the_one_of_this_home_is_offered =
   await page.getByRole('button', { name: 'Use the one on this machine' }).click();
   assert.match(await field.inputValue(), /^mezzavoce:r1\//i);
   await page.getByLabel('Your name, as others will see it').fill('Dora');
+  await page.getByLabel('Passphrase', { exact: true }).fill('short');
+  await page.getByLabel('Passphrase', { exact: true }).press('Enter');
+  await page.getByRole('alert').filter({ hasText: '8 characters' }).waitFor();
+  const inside = await page.getByRole('alert').evaluate((one) => one.getBoundingClientRect().bottom <= innerHeight);
+  assert.ok(inside, 'what is wrong can be read without scrolling');
   await page.getByLabel('Passphrase', { exact: true }).fill('a passphrase of eight and more');
   await page.getByRole('button', { name: 'Make it' }).click();
   await page.getByRole('navigation').waitFor();
+  await until('the keyboard goes on from here', () => page.evaluate(() => document.activeElement?.tagName === 'H1'));
   assert.equal((await program.ask('GET', '/v1/me')).relays.length, 1);
   await until('the relay is up', async () => (await program.ask('GET', '/v1/carriers')).carriers.some((one) => one.carrier === 'relay' && one.up));
   assert.equal(await page.getByText(BANNER).count(), 0);

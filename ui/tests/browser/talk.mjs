@@ -1,6 +1,6 @@
 // WEB-13 to WEB-16: what stands in a conversation, what stays of it, and what it costs.
 import assert from 'node:assert/strict';
-import { bubble, go, opened, say, tabTo, until } from './tab.mjs';
+import { axe, bubble, go, opened, say, tabTo, until } from './tab.mjs';
 import { DEMO_PASSPHRASE, Program } from './world.mjs';
 
 const entryOf = (page) => page.getByRole('textbox', { name: /^Note to/ });
@@ -85,6 +85,7 @@ export const web_14_blocked_looks_blocked = async ({ browser, alice }) => {
     await page.locator('.thread header').getByText('Blocked', { exact: true }).waitFor();
     assert.equal(await entryOf(page).getAttribute('placeholder'), 'You have blocked this contact');
     assert.ok(await entryOf(page).isDisabled());
+    assert.deepEqual((await axe(page)).severe, [], 'pale, and still to be read');
   } finally {
     await alice.ask('PATCH', `/v1/contacts/${id}`, { blocked: false });
   }

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { CarrierView, Offer } from '../../src/api.ts';
 import { TEXT_BYTES_MAX } from '../../src/bytes.ts';
 import {
-  askAfter, budget, carriageText, cells, CELL_BYTES, CELLS_MAX, durationText, filesText, intervalText, MESSAGE_BYTES_MAX, noiseText, maxBytes, sizeText, storyText, tooBig,
+  askAfter, budget, carriageText, cells, CELL_BYTES, CELLS_MAX, durationText, filesText, intervalText, leavingText, MESSAGE_BYTES_MAX, noiseText, maxBytes, sizeText, storyText, tooBig,
 } from '../../src/mixnet.ts';
 
 const carrier = (name: string, piece_bytes: number, pieces_max: number): CarrierView => ({
@@ -90,6 +90,18 @@ describe('words', () => {
   });
 });
 
+describe('leaving', () => {
+  const leaving = { link: '', elsewhere: 0, waiting: 0, unreachable: [], guests: 0 };
+
+  test('what becomes of notes and contacts is said, and nothing else', () => {
+    expect(leavingText(leaving)).toBe('What was spent of the privacy budget is kept, and counts again if you join this mixnet again.');
+    const names = [{ id: '1', name: 'Ben' }, { id: '2', name: 'Eve' }];
+    expect(leavingText({ ...leaving, elsewhere: 1, waiting: 2, unreachable: names, guests: 1 })).toMatch(
+      /^One note that is not delivered goes by the next carrier .* 2 notes wait, .* Nothing leaves for Ben, Eve until .* One invitation of somebody .* is dropped\. What was spent/,
+    );
+  });
+});
+
 describe('budget', () => {
   test('it is told from four fifths on, and that it is spent', () => {
     expect(budget(0, 240_000)).toEqual({ words: '0 of 240,000 rounds used (0 %)', warn: false });
@@ -100,7 +112,7 @@ describe('budget', () => {
   });
 
   test('no limit is no promise', () => {
-    for (const max of [null, 0]) expect(budget(12, max)).toEqual({ words: '12 rounds used; no limit promised', warn: false });
+    for (const max of [null, 0]) expect(budget(12, max)).toEqual({ words: 'None: this network promises nothing (12 rounds taken part in)', warn: false });
   });
 });
 

@@ -10,7 +10,9 @@
 mod invitations;
 mod inviter;
 mod io;
+mod left;
 mod machine;
+mod membership;
 mod network;
 mod peer;
 mod stored;
@@ -35,11 +37,13 @@ use crate::io::{
 };
 use crate::note::{Item, MixnetStart};
 use crate::view::NetworkView;
+use left::LeftNetworks;
 use network::{JoinedNetwork, LENGTH_BYTES, PIECE_BYTES, PIECES_MAX};
 
 pub use crate::io::NetworkAddress;
 pub(crate) use inviter::{Inviter, owner};
 pub use io::{MixnetInput, MixnetOutput};
+pub(crate) use left::LeftNetwork;
 pub(crate) use network::Membership;
 pub(crate) use peer::{MixnetPeer, Talk};
 
@@ -84,6 +88,7 @@ pub(crate) struct Mixnet<B: Backend> {
     network: Option<JoinedNetwork<B>>,
     /// What is stored of a network does not load, so that no other one is written over it.
     set_aside: bool,
+    left: LeftNetworks,
     peers: BTreeMap<ContactId, MixnetPeer>,
     inviters: BTreeMap<ContactId, Inviter>,
     out: BTreeMap<u64, Out>,
@@ -100,6 +105,7 @@ impl<B: Backend> Mixnet<B> {
             kernel,
             network: None,
             set_aside: false,
+            left: LeftNetworks::default(),
             peers: BTreeMap::new(),
             inviters: BTreeMap::new(),
             out: BTreeMap::new(),
@@ -180,6 +186,9 @@ impl<B: Backend> Mixnet<B> {
             return wait(WaitReason::BelowPin);
         }
         let knows = net.client.knows(to.id.0);
+        if knows && net.is_elsewhere(to.card, at.now) {
+            return wait(WaitReason::Keys);
+        }
         if !to.is_open && !self.peers.get(&to.id).is_some_and(|peer| peer.has_called) {
             return self.first(to, at.now);
         }
@@ -394,8 +403,10 @@ impl<B: Backend> Mixnet<B> {
         };
         // Rounds out of reach: the item is ignored.
         if self.tell(client::Input::Add(root), at).is_ok() {
-            let session = of.session.id;
-            self.change(of.id, at.step, |peer| peer.root_for = session);
+            let (session, dialling) = (of.session.id, Some(entry.dialling));
+            self.change(of.id, at.step, |peer| {
+                (peer.root_for, peer.dialling) = (session, dialling);
+            });
             self.suspend(of.id, at);
         }
     }

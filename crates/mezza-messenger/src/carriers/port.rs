@@ -101,8 +101,9 @@ pub trait Port {
     );
     /// The person wrote to a contact.
     fn wrote(&mut self, contact: ContactId, now: Time);
-    /// The card of a contact is another one; `by_hand`: the person gave it.
-    fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>);
+    /// The card of a contact is another one; `by_hand`: the person gave it. Whether a carrier has chains
+    /// with the contact and cannot reach it any more.
+    fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool;
     /// Whether the contact has a place of its own here.
     fn greets(&self, contact: ContactId) -> bool;
 

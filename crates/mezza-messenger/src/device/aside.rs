@@ -100,6 +100,11 @@ impl Aside {
         }
     }
 
+    /// The rows of a part may go: what they held is kept elsewhere.
+    pub fn let_go(&mut self, part: Part) {
+        self.rows.retain(|_, (other, _)| *other != part);
+    }
+
     /// The first number above those of all records of a kind whose keys are numbers of 8 bytes.
     pub fn next(&self, kind: RecordKind) -> u64 {
         let keys = self.rows.keys().filter(|(other, _)| *other == kind);

@@ -6,8 +6,11 @@ use super::{Parts, arrive, first, leave, person};
 use crate::carriers::Port;
 use crate::error::DeviceError;
 use crate::evidence::{Fact, FactKind, WaitReason};
-use crate::io::{At, ContactId, DeliveryProblem, FetchPurpose, LostPlace, News, ParcelId};
+use crate::io::{
+    At, CarrierId, ContactId, DeliveryProblem, FetchPurpose, LostPlace, News, ParcelId,
+};
 use crate::outbox::Owe;
+use crate::view::Part;
 
 /// An input of the driver, for one of the carriers; refused it changes nothing.
 pub(super) fn input<P: Port>(
@@ -55,6 +58,7 @@ fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
             }
         }
         News::Level(carrier, level) => leave::recall(parts, (carrier, level), at),
+        News::Left(carrier, met) => left(parts, carrier, &met, at),
         News::Returned(parcels) => parts.outbox.returned(&parcels, at.now, at.step),
         News::Lost { contact, place } => lost(parts, contact, place, at),
         News::Bundle { contact, purpose: FetchPurpose::Begin, bytes, one_time } => {
@@ -90,6 +94,30 @@ fn handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     }
 }
 
+/// A carrier is gone from here: what it had in hand, or took and nobody has confirmed, goes another way that
+/// the conversation allows, or waits (MSG-97). A session that nobody has answered was begun over it.
+fn left<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, met: &[ContactId], at: &mut At<'_>) {
+    parts.aside.let_go(Part::NetworkRows);
+    let stranded: Vec<ContactId> =
+        parts.contacts.iter().map(|(id, _)| id).filter(|id| took(parts, carrier, *id)).collect();
+    for id in stranded {
+        leave::requeue(parts, id, at);
+    }
+    for id in met {
+        let unanswered = parts.contacts.get(*id).is_some_and(|contact| !contact.is_open());
+        if unanswered && parts.sessions.facts(*id).pending {
+            parts.sessions.renew(*id, at.step);
+        }
+    }
+}
+
+/// Whether a carrier took something for a contact that has no receipt.
+fn took<P: Port>(parts: &Parts<P>, carrier: CarrierId, id: ContactId) -> bool {
+    let note = |note| parts.threads.get(note).is_some_and(|note| note.carrier == Some(carrier));
+    parts.outbox.parcels_of(id).any(|(_, parcel)| parcel.route.carrier == carrier)
+        || parts.outbox.unanswered(id).any(note)
+}
+
 /// A place of a contact is gone: first the intro mailbox is tried, then the person is asked.
 fn lost<P: Port>(parts: &mut Parts<P>, id: ContactId, place: LostPlace, at: &mut At<'_>) {
     match place {
@@ -110,12 +138,12 @@ fn called<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     parts.carriers.retract(&dropped, at);
 }
 
-/// What a carrier says of us goes onto the card as soon as it is known.
+/// What a carrier says of us goes onto the card as soon as it is known, and off it with the carrier.
 fn card_part<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let card = parts.profile.card();
     let Ok(plan) = parts.carriers.plan(card.relays(), at.now, at.rng) else { return };
     let further = parts.carriers.card_parts(&plan, at.now).further;
-    let known = further.iter().all(|(kind, part)| card.part(*kind) == Some(part));
+    let known = card.further().eq(further.iter().map(|(kind, part)| (*kind, part.as_slice())));
     if !known {
         person::reissue(parts, at);
     }

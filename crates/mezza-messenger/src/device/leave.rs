@@ -477,7 +477,11 @@ pub(super) fn owe_receipt<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut
 
 /// The card of a contact is another one.
 pub(super) fn moved<P: Port>(parts: &mut Parts<P>, id: ContactId, by_hand: bool, at: &mut At<'_>) {
-    if let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
-        parts.carriers.moved(&to, by_hand, at);
+    let to = facts(&parts.contacts, &parts.sessions, &parts.outbox, id);
+    let gone = to.is_some_and(|to| parts.carriers.moved(&to, by_hand, at));
+    if gone && parts.outbox.wants_again(id, at.now, at.step) {
+        // The contact has left: what was under way by that carrier does not arrive (MSG-97).
+        parts.carriers.forget(id, Forget::Chains, at);
+        requeue(parts, id, at);
     }
 }

@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use mezza_core::Time;
 use mezza_ratchet::safety;
 
-use super::{Parts, leave};
+use super::{DeviceOver, Parts, leave};
 use crate::carriers::Port;
 use crate::contacts::Contact;
-use crate::io::{ContactId, DeliveryProblem, NoteId};
+use crate::io::{CarrierId, ContactId, DeliveryProblem, NoteId};
 use crate::name::looks_like;
 use crate::threads::StoredNote;
 use crate::view::{
-    CarrierEstimate, ConnectionView, ContactView, IdentityView, NoteView, PrekeysView,
+    CarrierEstimate, ConnectionView, ContactView, IdentityView, LeavingView, NoteView, PrekeysView,
 };
 
 /// Bytes of a first message around its body: prefix, header, hello and padding at the most.
@@ -159,6 +159,37 @@ pub(super) fn preview<P: Port>(
         Some(CarrierEstimate { carrier, caps, up, fits, pieces })
     };
     parts.carriers.ids().into_iter().filter_map(estimate).collect()
+}
+
+/// What becomes of everything that a carrier serves, once it is gone (MSG-97).
+pub(super) fn without<P: Port>(parts: &Parts<P>, carrier: CarrierId, now: Time) -> LeavingView {
+    let mut view =
+        LeavingView { guests: parts.carriers.inviters().len(), ..LeavingView::default() };
+    for (id, contact) in parts.contacts.iter().filter(|(_, contact)| contact.is_ours()) {
+        if !contact.policy.candidates().contains(&carrier) {
+            continue;
+        }
+        let rest = level_without(parts, id, carrier, now);
+        if rest < contact.policy.level_min {
+            view.unreachable.push(id);
+        }
+        let by = |note: &&StoredNote| note.carrier.is_none_or(|by| by == carrier);
+        let own = parts.threads.of(id).filter_map(|note| parts.threads.get(note));
+        for note in own.filter(|note| !note.incoming && note.is_waiting(now)).filter(by) {
+            if rest < note.level_min { view.waiting += 1 } else { view.elsewhere += 1 }
+        }
+    }
+    view
+}
+
+/// The highest level of the other carriers that a conversation allows and that reach the contact; 0: there
+/// is none.
+fn level_without<P: Port>(parts: &Parts<P>, id: ContactId, without: CarrierId, now: Time) -> u8 {
+    let to = leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id);
+    let (Some(contact), Some(to)) = (parts.contacts.get(id), to) else { return 0 };
+    let others = contact.policy.candidates().iter().filter(|carrier| **carrier != without);
+    let states = others.filter_map(|carrier| parts.carriers.state(*carrier, Some(&to), now));
+    states.filter(|state| state.reached).map(|state| state.caps.level).max().unwrap_or(0)
 }
 
 pub(super) fn note(id: NoteId, note: &StoredNote, now: Time) -> NoteView {

@@ -418,6 +418,8 @@ pub enum News {
         /// When to try again.
         after: Time,
     },
+    /// A carrier is gone from here, with all that it shared with these contacts.
+    Left(CarrierId, Vec<ContactId>),
     /// These are not out any more, and nobody knows what became of them.
     Returned(Vec<ParcelId>),
     /// A carrier hides what leaves at this level now.

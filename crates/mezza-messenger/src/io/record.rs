@@ -94,6 +94,8 @@ pub enum RecordKind {
     MixnetPeer = 26,
     /// How much of a contact's notes was kept.
     Quota = 27,
+    /// A mixnet that was left: what was spent there.
+    LeftNetwork = 28,
     /// What a person has begun to write to a contact: the program's at floor 3, as a setting.
     Draft = 30,
     /// A change that stands as a line in a thread: the program's at floor 3, as a setting.
@@ -102,7 +104,7 @@ pub enum RecordKind {
 
 impl RecordKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Profile,
         Self::Contact,
         Self::Note,
@@ -123,6 +125,7 @@ impl RecordKind {
         Self::RelayPeer,
         Self::MixnetPeer,
         Self::Quota,
+        Self::LeftNetwork,
         Self::Draft,
         Self::Change,
     ];

@@ -189,8 +189,8 @@ impl Port for Five {
         self.four.wrote(contact, now);
     }
 
-    fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) {
-        self.four.moved(to, by_hand, at);
+    fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
+        self.four.moved(to, by_hand, at)
     }
 
     fn greets(&self, contact: ContactId) -> bool {

@@ -7,6 +7,7 @@ mod connections;
 mod given_up;
 mod gone;
 mod in_time;
+mod leaving;
 mod limits;
 mod peers;
 mod policy;

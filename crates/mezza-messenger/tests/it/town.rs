@@ -15,8 +15,8 @@ use mezza_messenger::evidence::NoteState;
 use mezza_messenger::policy::Policy;
 use mezza_messenger::view::{NoteContent, NoteView};
 use mezza_messenger::{
-    CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError, Input, NoteId, Output,
-    RecordKind,
+    CarrierInput, CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError, Input,
+    NoteId, Output, RecordKind,
 };
 use mezza_mixnet::client::{Client, ClientOptions};
 use mezza_mixnet::config::Config;
@@ -94,8 +94,13 @@ impl Town {
         self.members.push(Member::new(device.expect("the name is clean")));
         let who = self.members.len() - 1;
         self.drain(who);
+        self.join(who).expect("a network can be joined");
+    }
+
+    /// A member joins the network, for the first time or again.
+    pub fn join(&mut self, who: usize) -> Result<(), DeviceError> {
         let link = NetworkAddress { pin: self.city.net.config.hash(), address: "m40:7000".into() };
-        self.command(who, MixnetInput::Join(link)).expect("a network can be joined");
+        self.command(who, MixnetInput::Join(link))
     }
 
     /// The relay hears something from nobody here.
@@ -108,6 +113,11 @@ impl Town {
 
     /// Whether the mixnet's client of a device has chains for a contact, by its rows.
     pub fn is_known(&self, who: usize, contact: ContactId) -> bool {
+        self.client(who).knows(contact.0)
+    }
+
+    /// The mixnet's client of a device, by its rows.
+    pub fn client(&self, who: usize) -> Client<PortableBackend> {
         let rows =
             self.members[who].disk.iter().filter(|((kind, _), _)| *kind == RecordKind::NetworkRow);
         let rows: Vec<(u64, &[u8])> = rows
@@ -119,7 +129,7 @@ impl Town {
         let setup = ClientOptions { pin, dialling, floor, kernel: portable() };
         let mut dice = ChaCha20Rng::seed_from_u64(1);
         let client = Client::<PortableBackend>::restore(setup, rows, self.now(), &mut dice);
-        client.expect("what a client wrote").knows(contact.0)
+        client.expect("what a client wrote")
     }
 
     pub fn now(&self) -> Time {
@@ -260,6 +270,12 @@ impl Town {
                 self.queue.push_back((who, input.into()));
             }
             Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Disconnect)) => self.hang_up(who),
+            Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Leave)) => {
+                self.hang_up(who);
+                let theirs =
+                    |input: &Input| matches!(input, Input::Carrier(CarrierInput::Mixnet(_)));
+                self.queue.retain(|(to, input)| *to != who || !theirs(input));
+            }
             Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Frame(frame))) => {
                 let size = frame.encode().expect("short enough").len();
                 member.frames.push((frame.kind(), size));

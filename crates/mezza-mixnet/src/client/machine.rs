@@ -18,6 +18,7 @@ mod fill;
 mod invites;
 mod io;
 mod links;
+mod rejoin;
 mod restore;
 mod rounds;
 mod snapshot;

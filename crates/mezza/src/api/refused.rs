@@ -69,7 +69,7 @@ impl Refused {
         let fault = Fault::new(
             Exit::No,
             "this home is in a mixnet already",
-            "`mezza mixnet status` shows it; another one needs a home of its own",
+            "`mezza mixnet status` shows it, `mezza mixnet leave` leaves it",
         );
         Self::new("joined", fault)
     }

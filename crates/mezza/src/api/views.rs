@@ -213,6 +213,9 @@ pub(crate) fn carrier(road: &ConnectionView) -> json::CarrierJson {
     }
 }
 
+/// As many rounds are no budget: the network promises nothing, for ever.
+const NO_BUDGET: u64 = u32::MAX as u64;
+
 /// The mixnet.
 pub(crate) fn mixnet(view: &NetworkView) -> json::Mixnet {
     let uri = NetworkUri { genesis: view.link.pin, address: view.link.address.clone() };
@@ -230,7 +233,7 @@ pub(crate) fn mixnet(view: &NetworkView) -> json::Mixnet {
         law: policy.map(|policy| figures::law_name(policy.mode).into()),
         noise: policy.map(|policy| [policy.mu, policy.scale]),
         rounds_used: view.rounds_used,
-        rounds_max: policy.map(|policy| policy.rounds),
+        rounds_max: policy.map(|policy| policy.rounds).filter(|rounds| *rounds < NO_BUDGET),
         promise: policy.map(promise),
         alarms: view.alarms,
         clock_off: view.clock_off,

@@ -205,6 +205,13 @@ fn of_network(error: DeviceError) -> Refused {
         |word, code, text: &str, next: &str| Refused::new(word, Fault::new(code, text, next));
     match error {
         DeviceError::Joined => Refused::joined(),
+        DeviceError::NoNetwork => Refused::no_mixnet(),
+        DeviceError::TooManyNetworks => refused(
+            "too_many_mixnets",
+            Exit::No,
+            "this home has left 32 mixnets and remembers what was spent in each",
+            "join one of those again, or use another folder with `--home DIR`",
+        ),
         DeviceError::SetAside => refused(
             "set_aside",
             Exit::Malformed,

@@ -11,6 +11,7 @@ pub(crate) mod beside;
 mod clock;
 mod commit;
 mod health;
+mod leaving;
 pub(crate) mod make;
 mod restore;
 mod settings;

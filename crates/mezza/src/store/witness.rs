@@ -120,7 +120,12 @@ impl Witness {
     /// 73 if the file cannot be written; then what is committed has no witness.
     pub(crate) fn before(&mut self, batches: &[WriteBatch]) -> Result<Option<WriteBatch>, Fault> {
         let is_row = |change: &RecordChange| {
-            let kinds = [RecordKind::NetworkRow, RecordKind::Owed, RecordKind::Prekey];
+            let kinds = [
+                RecordKind::NetworkRow,
+                RecordKind::LeftNetwork,
+                RecordKind::Owed,
+                RecordKind::Prekey,
+            ];
             matches!(change, RecordChange::Put { kind, .. } if kinds.contains(kind))
         };
         let has_row = batches.iter().flat_map(|batch| &batch.0).any(is_row);

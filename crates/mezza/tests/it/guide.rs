@@ -1,6 +1,8 @@
 //! The commands of README and guides, run as they stand on an empty home (CLI-9). What a reader fills in is
 //! filled in here: addresses, ports, dates. A passphrase is read from a file where a person types it.
 
+mod machines;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

@@ -13,6 +13,8 @@ use crate::io::{ContactId, NetworkAddress};
 pub enum MixnetInput {
     /// Join this network.
     Join(NetworkAddress),
+    /// Leave the network.
+    Leave,
     /// Ask who it is that invites: their hello and card come in cells (messenger 4.4).
     AskWho(ContactId),
     /// The entry answers; `trusted`: its key is the one of the config.
@@ -44,6 +46,8 @@ pub enum MixnetOutput {
     },
     /// Hang up, then say `Down`.
     Disconnect,
+    /// The network was left: hang up, and say nothing more of this connection nor of its jobs.
+    Leave,
     /// Send a frame.
     Frame(Frame),
     /// Run a job and hand it back.
@@ -56,6 +60,7 @@ impl fmt::Debug for MixnetInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Join(_) => f.write_str("Join"),
+            Self::Leave => f.write_str("Leave"),
             Self::AskWho(contact) => write!(f, "AskWho({})", contact.0),
             Self::Up { trusted } => write!(f, "Up({trusted})"),
             Self::Down => f.write_str("Down"),

@@ -2,20 +2,15 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, Machine as _, StaticKey, Time, Wiping};
+use mezza_core::{Backend, Machine as _, Time, Wiping};
 use mezza_mixnet::Service;
 use mezza_mixnet::client::{self, RefusedReason};
 
-use super::network::JoinedNetwork;
-use super::{
-    CLIENT, FULL_AGAIN_MS, INVITED_AGAIN_MS, Membership, Mixnet, MixnetInput, MixnetOutput,
-    NetworkAddress, timer,
-};
+use super::{CLIENT, FULL_AGAIN_MS, INVITED_AGAIN_MS, Mixnet, MixnetInput, MixnetOutput, timer};
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
-    Arrival, ArrivalOrigin, At, CarrierId, ContactId, Event, News, RATCHET_MESSAGE, RecordKind,
-    Retention, Step,
+    Arrival, ArrivalOrigin, At, CarrierId, ContactId, Event, News, RATCHET_MESSAGE, Step,
 };
 
 impl<B: Backend> Mixnet<B> {
@@ -24,6 +19,7 @@ impl<B: Backend> Mixnet<B> {
         let gone = matches!(input, MixnetInput::Down);
         let input = match input {
             MixnetInput::Join(link) => return self.join(link, at),
+            MixnetInput::Leave => return self.leave(at),
             MixnetInput::AskWho(contact) => return self.ask_who(contact, at),
             MixnetInput::Stored(seq) => {
                 // The client answers `Unexpected` if nothing waits for this number any more.
@@ -41,28 +37,6 @@ impl<B: Backend> Mixnet<B> {
         if gone {
             self.down(at.step);
         }
-        Ok(())
-    }
-
-    /// Joins a network, under a fresh dialling key.
-    pub(super) fn join(
-        &mut self,
-        link: NetworkAddress,
-        at: &mut At<'_>,
-    ) -> Result<(), DeviceError> {
-        if self.set_aside {
-            return Err(DeviceError::SetAside);
-        }
-        if u8::try_from(link.address.len()).is_err() {
-            return Err(DeviceError::BadAddress);
-        }
-        if self.network.is_some() {
-            return Err(DeviceError::Joined);
-        }
-        let member = Membership { link, dialling: StaticKey::random::<B>(at.rng) };
-        at.step.put(RecordKind::Network, Vec::new(), Retention::Permanent, member.write());
-        self.network = Some(JoinedNetwork::new(member, self.kernel, at.now));
-        self.wake_client(at);
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use mezza_mixnet::config::{Config, ServicePolicy};
 use mezza_mixnet::mix::NoiseFloor;
 
 use super::NetworkAddress;
+use crate::card::{Card, MIXNET_PART};
 use crate::io::{CarrierCaps, RecordKind, Retention, Step, key64, text};
 use crate::view::NetworkView;
 
@@ -105,6 +106,28 @@ impl<B: Backend> JoinedNetwork<B> {
         Ok(Self::of(member, client, rows.iter().map(|(seq, _)| *seq).collect()))
     }
 
+    /// Takes a network up that was left.
+    pub fn rejoin(
+        member: Membership,
+        kernel: &'static dyn Kernel,
+        remembered: &[u8],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, RestoreError> {
+        let client = Client::rejoin(member.setup(kernel), remembered, now, rng)?;
+        Ok(Self::of(member, client, BTreeSet::new()))
+    }
+
+    /// Whether a network that was left could be taken up from this.
+    pub fn remembers(
+        member: &Membership,
+        kernel: &'static dyn Kernel,
+        remembered: &[u8],
+        now: Time,
+    ) -> bool {
+        Client::<B>::remembers(member.setup(kernel), remembered, now)
+    }
+
     fn of(member: Membership, client: Client<B>, rows: BTreeSet<u64>) -> Self {
         Self {
             member,
@@ -178,6 +201,16 @@ impl<B: Backend> JoinedNetwork<B> {
     /// The config in force.
     pub fn config(&self, now: Time) -> Option<&Config> {
         self.client.chain()?.current(now)
+    }
+
+    /// Whether a card says that its owner is not in this network. A part that is listed and left out says
+    /// nothing.
+    pub fn is_elsewhere(&self, card: &Card, now: Time) -> bool {
+        let Some(config) = self.config(now) else { return false };
+        match card.mixnet() {
+            Some(part) => part.network != config.network,
+            None => !card.absent_parts().contains(&MIXNET_PART),
+        }
     }
 
     /// What the config says of conversations.

@@ -7,12 +7,12 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer};
 
 use crate::io::{Pace, flag};
 
-/// Version of the stored form.
-const VERSION: u8 = 1;
+/// Versions of the stored form: without the dialling key, and with it.
+const VERSIONS: [u8; 2] = [1, 2];
 /// How long a contact is served in the mixnet for each time that it says something.
 const TALK_MS: u64 = 10 * Time::MINUTE_MS;
 /// Days of a year.
@@ -59,6 +59,8 @@ impl Talk {
 pub(crate) struct MixnetPeer {
     /// The session for which the client has a root.
     pub root_for: Option<[u8; 16]>,
+    /// The dialling key that its card named then.
+    pub dialling: Option<PublicKey>,
     /// They were invited, and have called to know who it was.
     pub has_called: bool,
     pub talk: Talk,
@@ -80,6 +82,7 @@ impl Default for MixnetPeer {
     fn default() -> Self {
         Self {
             root_for: None,
+            dialling: None,
             has_called: false,
             talk: Talk::default(),
             roots: Pace::new(ROOT_BURST, ROOT_EVERY_MS),
@@ -129,29 +132,42 @@ impl MixnetPeer {
 
     /// Its row; there is none as long as nothing is known.
     pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
-        let known = self.root_for.is_some() || self.has_called || self.talk != Talk::default();
+        let known = self.root_for.is_some()
+            || self.dialling.is_some()
+            || self.has_called
+            || self.talk != Talk::default();
         known.then(|| self.write())
     }
 
-    /// The stored form: `root for | has called u8 | year u32 | talk u64`.
+    /// The stored form: `version u8 | root for | has called u8 | year u32 | talk u64`; version 2 has the
+    /// dialling key, 32 bytes, before the year.
     fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(32);
-        w.u8(VERSION).u8(u8::from(self.root_for.is_some()));
+        w.u8(VERSIONS[usize::from(self.dialling.is_some())]);
+        w.u8(u8::from(self.root_for.is_some()));
         if let Some(session) = &self.root_for {
             w.bytes(session);
         }
-        w.u8(u8::from(self.has_called)).u32(self.talk.year).u64(self.talk.ms);
+        w.u8(u8::from(self.has_called));
+        if let Some(dialling) = &self.dialling {
+            w.bytes(dialling.as_bytes());
+        }
+        w.u32(self.talk.year).u64(self.talk.ms);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
+            let version = r.u8()?;
+            if !VERSIONS.contains(&version) {
                 return Err(DecodeError::Value);
             }
             let root_for = if flag(r)? { Some(r.array()?) } else { None };
-            Ok(Self::of(root_for, flag(r)?, Talk::read(r)?))
+            let has_called = flag(r)?;
+            let dialling = if version == 2 { Some(PublicKey::read(r)?) } else { None };
+            let peer = Self::of(root_for, has_called, Talk::read(r)?);
+            Ok(Self { dialling, ..peer })
         })
     }
 

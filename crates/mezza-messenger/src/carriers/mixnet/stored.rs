@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, DecodeError, Writer};
+use mezza_core::{Backend, DecodeError, StaticKey, Writer};
 
 use super::network::JoinedNetwork;
-use super::{INVITER, Inviter, Membership, Mixnet, MixnetPeer, timer};
+use super::{INVITER, Inviter, LeftNetwork, Membership, Mixnet, MixnetPeer, NetworkAddress, timer};
 use crate::io::{
     At, ContactId, RecordChange, RecordKind, Retention, RowsByKey, Step, StoredRows, Unloaded,
     id64, key32, key64,
@@ -49,7 +49,26 @@ impl<B: Backend> Mixnet<B> {
         for row in &mut left {
             row.name.clone_from(&name);
         }
+        left.extend(self.load_left(stored, at));
         left
+    }
+
+    /// The networks that were left. Whether a client could go on from what is remembered is tried now,
+    /// under a key that is thrown away.
+    fn load_left(&mut self, stored: &mut StoredRows<'_>, at: &mut At<'_>) -> Vec<Unloaded> {
+        let kind = RecordKind::LeftNetwork;
+        let (rows, lost) = (stored.take(kind), stored.lost(kind));
+        if rows.is_empty() && !lost {
+            return Vec::new();
+        }
+        let (kernel, now) = (self.kernel, at.now);
+        let dialling = StaticKey::random::<B>(at.rng);
+        let loads = |pin: &[u8; 32], left: &LeftNetwork| {
+            let link = NetworkAddress { pin: *pin, address: left.address.clone() };
+            let member = Membership { link, dialling: dialling.duplicate() };
+            JoinedNetwork::<B>::remembers(&member, kernel, &left.remembered, now)
+        };
+        self.left.load(rows, lost, loads)
     }
 
     /// The keys of the client's rows that it goes on without; `None`: the network does not load.
@@ -74,6 +93,9 @@ impl<B: Backend> Mixnet<B> {
         };
         if let Some(net) = &self.network {
             put(RecordKind::Network, Vec::new(), Retention::Permanent, net.member.write());
+        }
+        for (pin, left) in self.left.all() {
+            put(RecordKind::LeftNetwork, pin.to_vec(), Retention::Permanent, left.write());
         }
         for (id, inviter) in &self.inviters {
             put(RecordKind::Inviter, key32(id.0), Retention::Rolling, inviter.write());

@@ -118,7 +118,7 @@ impl<B: Backend> Client<B> {
         let pieces = lines.flat_map(|line| line.receiver.pieces().map(|seq| (line.id, seq)));
         let mut pieces: Vec<(u32, u32)> = pieces.collect();
         let (before, first) = (self.snapshot, self.seq + 1);
-        let rows = cut(self.write());
+        let rows = cut(self.write(&self.contacts));
         let last = rows.len() - 1;
         for (at, record) in rows.into_iter().enumerate() {
             let whole = at == last;
@@ -131,8 +131,9 @@ impl<B: Backend> Client<B> {
         self.snapshot = first;
     }
 
-    fn write(&self) -> Writer {
-        let room = SNAPSHOT_BYTES_MIN + CONTACT_BYTES * self.contacts.all.len();
+    /// The text with these contacts.
+    pub(super) fn write(&self, contacts: &Partners) -> Writer {
+        let room = SNAPSHOT_BYTES_MIN + CONTACT_BYTES * contacts.all.len();
         let mut w = Writer::with_capacity(room);
         w.u8(SNAPSHOT).bytes(&self.setup.pin);
         w.u8(u8::from(self.chain.is_some()));
@@ -147,7 +148,7 @@ impl<B: Backend> Client<B> {
             w.u8(u8::from(last.is_some()) + 2 * u8::from(unread)).u64(last.unwrap_or(0));
         }
         w.u8(u8::from(self.allow_more));
-        self.contacts.write(&mut w);
+        contacts.write(&mut w);
         w
     }
 

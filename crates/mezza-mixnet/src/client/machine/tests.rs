@@ -1,5 +1,6 @@
 mod partners;
 mod refusals;
+mod rejoin;
 mod rounds;
 
 use alloc::vec;

@@ -5,13 +5,37 @@ use utoipa::ToSchema;
 
 use super::silent;
 
-silent!(Mixnet Promise JoinRequest);
+silent!(Mixnet Promise JoinRequest NetworkLeaving LeftBehind);
 
 /// A network to join.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub(crate) struct JoinRequest {
     /// `mezza-net:1:HASH@host:port`.
     pub link: String,
+}
+
+/// A contact to whom nothing leaves once the mixnet is left.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct LeftBehind {
+    /// Its number.
+    pub id: String,
+    /// The name that the owner gave it.
+    pub name: String,
+}
+
+/// What becomes of what the mixnet serves once it is left.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct NetworkLeaving {
+    /// The link of the mixnet.
+    pub link: String,
+    /// Own notes without a receipt that go by the next carrier of their conversation.
+    pub elsewhere: usize,
+    /// Own notes that wait, as their conversation allows no other carrier at their level.
+    pub waiting: usize,
+    /// Contacts whose conversation allows no other carrier.
+    pub unreachable: Vec<LeftBehind>,
+    /// Invitations of people without a name, which are dropped.
+    pub guests: usize,
 }
 
 /// What the noise of conversations keeps over the rounds of the budget, by Rényi accounting: a bound.
@@ -53,7 +77,7 @@ pub struct Mixnet {
     pub noise: Option<[u32; 2]>,
     /// Conversation rounds of this period in which a person was served.
     pub rounds_used: u64,
-    /// How many of them the promise covers.
+    /// How many of them the promise covers; none where the network promises nothing.
     pub rounds_max: Option<u64>,
     /// What its noise keeps over these rounds.
     pub promise: Option<Promise>,

@@ -48,6 +48,14 @@ fn part_words(aside: &SetAside) -> (String, String, &'static str) {
                         anew with `mezza ratchet reset NAME`";
             ("mixnet rows".into(), format!("a part of what happened in {network}"), next)
         }
+        Part::LeftNetworks => {
+            let what = called.map_or("a mixnet that was left".into(), |called| {
+                format!("what was spent in the mixnet {called}, which was left,")
+            });
+            let next = "install the newest version; until then that mixnet is not joined again, as its \
+                        budget would begin anew";
+            ("mixnets left".into(), what, next)
+        }
         Part::Mailbox(id) => {
             let next = "install the newest version; another mailbox stands in for it";
             (format!("mailbox {}", id.0), "an own mailbox".into(), next)

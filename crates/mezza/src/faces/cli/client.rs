@@ -66,6 +66,11 @@ impl ApiClient {
         parse(&self.connect()?.send("PATCH", path, body)?)
     }
 
+    /// Deletes, and reads what came of it.
+    pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
+        parse(&self.connect()?.exchange("DELETE", path, None)?)
+    }
+
     /// Does something that has nothing to say.
     pub fn act(&self, method: &str, path: &str) -> Result<(), Fault> {
         self.connect()?.exchange(method, path, None).map(drop)

@@ -15,7 +15,10 @@ use crate::servers::mixnet::client;
 
 /// The handlers of this file.
 pub(crate) fn routes() -> OpenApiRouter<Web> {
-    OpenApiRouter::new().routes(routes!(mixnet, join)).routes(routes!(resume))
+    OpenApiRouter::new()
+        .routes(routes!(mixnet, join, leave))
+        .routes(routes!(leaving))
+        .routes(routes!(resume))
 }
 
 /// The network, its round, its noise, and how much of the privacy budget is used.
@@ -40,6 +43,20 @@ async fn join(
         shell.mixnet()
     });
     joined.await.map(Json)
+}
+
+/// What would become of notes and contacts if the network were left.
+#[utoipa::path(get, path = "/v1/mixnet/leaving",
+    responses((status = 200, body = json::NetworkLeaving), (status = 404, body = json::Problem)))]
+async fn leaving(State(web): State<Web>) -> ApiResult<json::NetworkLeaving> {
+    web.node.ask(|shell| shell.leaving()).await.map(Json)
+}
+
+/// Leave the network. What was spent of its budget is kept, and counts again if it is joined again.
+#[utoipa::path(delete, path = "/v1/mixnet",
+    responses((status = 200, body = json::NetworkLeaving), (status = 404, body = json::Problem)))]
+async fn leave(State(web): State<Web>) -> ApiResult<json::NetworkLeaving> {
+    web.node.ask(NodeShell::leave).await.map(Json)
 }
 
 /// Go on with a vault that was put back, though its budget lacks the rounds since its copy.

@@ -55,7 +55,7 @@ impl NodeShell {
     pub(super) fn withhold(&mut self, order: MixnetOutput) {
         match order {
             MixnetOutput::Connect { .. } => self.withheld = Some(order),
-            MixnetOutput::Disconnect => self.withheld = None,
+            MixnetOutput::Disconnect | MixnetOutput::Leave => self.withheld = None,
             MixnetOutput::Frame(_) | MixnetOutput::Job(_) | MixnetOutput::Durable(_) => {}
         }
     }

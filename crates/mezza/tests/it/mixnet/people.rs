@@ -108,3 +108,58 @@ fn a_stranger_is_met_by_invitation() {
         });
     }
 }
+
+/// What `mixnet status` says, and the budget's rounds in it.
+fn rounds_used(home: &Path) -> u64 {
+    json(home, &["mixnet", "status"])[0]["rounds_used"].as_u64().unwrap()
+}
+
+#[test]
+fn msg_97_a_mixnet_is_left_and_joined_again() {
+    let world = World::start();
+    let town = Town::start(world.folder());
+    let (ann, ben) = (world.init("Ann"), world.init("Ben"));
+    let mut ann_node = world.node(&ann);
+    let _ben_node = world.node(&ben);
+    let none = mezza(&ann, &["mixnet", "leave", "--yes"]);
+    let text = String::from_utf8_lossy(&none.stderr);
+    assert!(none.status.code() == Some(66) && text.contains("mezza mixnet join"), "{text}");
+    join(&town, [&ann, &ben]);
+    ok(&ann, &["add", ok(&ben, &["card"]).trim()]);
+    ok(&ben, &["add", ok(&ann, &["card"]).trim()]);
+    ok(&ann, &["send", "Ben", "over the relay", "--wait", "delivered"]);
+    ok(&ben, &["send", "Ann", "and back", "--wait", "delivered"]);
+    ok(&ann, &["set", "Ben", "--carriers", "mixnet"]);
+    ok(&ann, &["send", "Ben", "in cells", "--wait", "delivered"]);
+
+    // Said before; nothing is done without an answer.
+    let asked = mezza(&ann, &["mixnet", "leave"]);
+    let text = String::from_utf8_lossy(&asked.stderr);
+    assert!(asked.status.code() == Some(2) && text.contains("--yes"), "{text}");
+    assert!(text.contains("nothing leaves for Ben until another carrier is allowed"), "{text}");
+    assert!(is_up(&ann));
+    let spent = rounds_used(&ann);
+    assert!(spent > 0);
+    let left = ok(&ann, &["mixnet", "leave", "--yes"]);
+    assert!(left.contains("left the mixnet of") && left.contains("is kept"), "{left}");
+    let status = mezza(&ann, &["mixnet", "status"]);
+    assert_eq!(status.status.code(), Some(66));
+    ok(&ann, &["send", "Ben", "nobody takes this"]);
+    assert_eq!(notes(&ann, "Ben").last().unwrap().2, "queued");
+    ok(&ann, &["set", "Ben", "--carriers", "relay"]);
+    until("the relay took it", || notes(&ann, "Ben").last().unwrap().2 == "delivered");
+
+    // A crash between; what was spent is what it was, and grows from there.
+    let other = format!("mezza-net:1:{}@127.0.0.1:1", "0".repeat(64));
+    assert_eq!(mezza(&ann, &["mixnet", "join", &other]).status.code(), Some(69));
+    ann_node.stop(Signal::SIGKILL);
+    let _ann_node = world.node(&ann);
+    ok(&ann, &["mixnet", "join", &town.files.uri().unwrap().to_string()]);
+    assert!(rounds_used(&ann) >= spent, "{spent}");
+    until("Ann is back", || is_up(&ann));
+    ok(&ann, &["set", "Ben", "--carriers", "mixnet,relay", "--fallback", "listed"]);
+    until("cells to Ben", || {
+        ok(&ann, &["send", "Ben", "again", "--wait", "delivered"]);
+        notes(&ann, "Ben").last().unwrap().1 == "mixnet"
+    });
+}

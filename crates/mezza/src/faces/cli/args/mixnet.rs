@@ -42,6 +42,13 @@ pub enum MixnetCommand {
         /// As `mezza-net:1:HASH@host:port`
         link: String,
     },
+    /// Leave the network: notes that wait go by the next carrier that their conversation allows, or wait.
+    /// What was spent of its privacy budget is kept, and counts if it is joined again
+    Leave {
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Show the round, the noise, the users and the privacy budget of the network joined
     Status,
     /// Go on in the mixnet with a vault that was put back

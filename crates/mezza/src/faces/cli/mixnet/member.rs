@@ -1,14 +1,11 @@
-//! `mezza mixnet join|status`: this home in a mixnet.
+//! `mezza mixnet join|leave|status`: this home in a mixnet.
 
 use serde_json::json;
 
-use crate::api::json::{Health, JoinRequest, Mixnet};
+use crate::api::json::{Health, JoinRequest, Mixnet, NetworkLeaving};
 use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault, words};
-use crate::faces::cli::CliContext;
-
-/// As many rounds are no budget: the network promises nothing, for ever.
-const NO_BUDGET: u64 = u32::MAX as u64;
+use crate::faces::cli::{CliContext, show};
 
 /// `mezza mixnet join`
 pub(super) fn join(context: &CliContext, link: &str) -> Result<Exit, Fault> {
@@ -20,6 +17,65 @@ pub(super) fn join(context: &CliContext, link: &str) -> Result<Exit, Fault> {
         format!("joined the mixnet of {}; `mezza mixnet status` shows its rounds", uri.address);
     context.out.either(&json!({ "joined": uri.to_string() }), text);
     Ok(Exit::Done)
+}
+
+/// `mezza mixnet leave`
+pub(super) fn leave(context: &CliContext, yes: bool) -> Result<Exit, Fault> {
+    let client = context.client()?;
+    if !yes {
+        let leaving = client.get::<NetworkLeaving>("/v1/mixnet/leaving")?;
+        for line in consequences(&leaving, false) {
+            context.out.aside(&line);
+        }
+        match show::ask(context.out, "Leave the mixnet?") {
+            Some(true) => {}
+            Some(false) => {
+                let next = "`mezza set NAME --carriers relay` has one conversation go another way";
+                return Err(Fault::new(Exit::No, "the mixnet was not left", next));
+            }
+            None => {
+                let text = "this home would leave the mixnet";
+                return Err(Fault::new(Exit::Usage, text, "say it again with `--yes`"));
+            }
+        }
+    }
+    let left = client.delete::<NetworkLeaving>("/v1/mixnet")?;
+    let uri: NetworkUri = left.link.parse()?;
+    context.out.value(&left);
+    context.out.line(format!("left the mixnet of {}", uri.address));
+    for line in consequences(&left, true) {
+        context.out.line(line);
+    }
+    Ok(Exit::Done)
+}
+
+/// What becomes of notes and contacts, before and after it.
+fn consequences(leaving: &NetworkLeaving, done: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    if leaving.elsewhere > 0 {
+        let verb = if done { "go" } else { "will go" };
+        let notes = words::counted(leaving.elsewhere as u64, "note", "notes");
+        lines.push(format!("{notes} {verb} by the next carrier of their conversation"));
+    }
+    if leaving.waiting > 0 {
+        let verb = if done { "wait" } else { "will wait" };
+        let notes = words::counted(leaving.waiting as u64, "note", "notes");
+        let why = "no other carrier is allowed at their level, see `mezza outbox`";
+        lines.push(format!("{notes} {verb}: {why}"));
+    }
+    for contact in &leaving.unreachable {
+        let (name, id) = (show::clean(&contact.name), &contact.id);
+        let next = format!("`mezza set '#{id}' --carriers relay`");
+        lines.push(format!("nothing leaves for {name} until another carrier is allowed: {next}"));
+    }
+    if leaving.guests > 0 {
+        let verb = if done { "dropped" } else { "will be dropped" };
+        let guests = words::counted(leaving.guests as u64, "invitation", "invitations");
+        lines.push(format!("{guests} of people without a name: {verb}"));
+    }
+    let kept = "what was spent of its privacy budget is kept, and counts if it is joined again";
+    lines.push(kept.into());
+    lines
 }
 
 /// `mezza mixnet resume`
@@ -66,10 +122,8 @@ fn lines(net: &Mixnet) -> Vec<String> {
         lines.push(format!("noise     {} servers, mu={mu}, scale {scale}{demo}", net.mixes));
     }
     lines.push(match net.rounds_max {
-        Some(max) if max < NO_BUDGET => {
-            format!("budget    {} of {max} rounds used", net.rounds_used)
-        }
-        Some(_) => format!(
+        Some(max) => format!("budget    {} of {max} rounds used", net.rounds_used),
+        None if net.network.is_some() => format!(
             "budget    none: this network promises nothing ({} taken part in)",
             words::counted(net.rounds_used, "round", "rounds")
         ),

@@ -1,0 +1,150 @@
+//! Networks that were left, and what is remembered of each: what was spent there, and which rounds were
+//! sealed (MSG-97). Nothing of it is forgotten before the network is joined again.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Wiping, Writer};
+
+use crate::error::DeviceError;
+use crate::io::{NetworkAddress, RecordKind, Retention, RowsByKey, Step, Unloaded, text};
+use crate::view::Part;
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// Networks that are remembered, at most: a further one is not joined.
+pub(super) const LEFT_MAX: usize = 32;
+
+/// A network that was left.
+pub(crate) struct LeftNetwork {
+    /// Where its entry was; a name for people.
+    pub address: String,
+    /// What its client is to remember.
+    pub remembered: Wiping<Vec<u8>>,
+}
+
+impl LeftNetwork {
+    /// The stored form: `version u8 | len u8 | address | what the client remembers`.
+    pub fn write(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(2 + self.address.len() + self.remembered.len());
+        w.u8(VERSION).var8(self.address.as_bytes()).bytes(&self.remembered);
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let r = &mut Reader::new(bytes);
+        if r.u8()? != VERSION {
+            return Err(DecodeError::Value);
+        }
+        let address = text(r.var8()?)?;
+        Ok(Self { address, remembered: Wiping::new(r.rest().to_vec()) })
+    }
+}
+
+/// All networks that were left, by the hash of their first config.
+#[derive(Default)]
+pub(super) struct LeftNetworks {
+    /// `None`: what is stored of it does not load.
+    all: BTreeMap<[u8; 32], Option<LeftNetwork>>,
+    /// A row of which nobody knows whose it was does not open.
+    lost: bool,
+}
+
+impl LeftNetworks {
+    /// Takes the rows that `loads` finds sound; the others are left over.
+    pub fn load(
+        &mut self,
+        rows: RowsByKey,
+        lost: bool,
+        loads: impl Fn(&[u8; 32], &LeftNetwork) -> bool,
+    ) -> Vec<Unloaded> {
+        self.lost = lost;
+        let mut unloaded = Vec::new();
+        for (key, row) in rows {
+            let pin = <[u8; 32]>::try_from(key.as_slice()).ok();
+            let left = LeftNetwork::read(&row).ok();
+            let name = left.as_ref().map(|left| left.address.clone());
+            let left = left.filter(|left| pin.as_ref().is_some_and(|pin| loads(pin, left)));
+            if left.is_none() {
+                let part = Part::LeftNetworks;
+                let kind = RecordKind::LeftNetwork;
+                unloaded.push(Unloaded { name, ..Unloaded::new(part, kind, key, &row) });
+            }
+            self.lost |= pin.is_none();
+            self.all.extend(pin.map(|pin| (pin, left)));
+        }
+        unloaded
+    }
+
+    /// What is remembered of a network that is to be joined; `None`: it was never left.
+    ///
+    /// # Errors
+    /// What is stored of it does not load, or may be what does not open; too many others are remembered.
+    pub fn of(&self, pin: &[u8; 32]) -> Result<Option<&LeftNetwork>, DeviceError> {
+        match self.all.get(pin) {
+            Some(Some(left)) => Ok(Some(left)),
+            Some(None) => Err(DeviceError::SetAside),
+            None if self.lost => Err(DeviceError::SetAside),
+            None if self.all.len() >= LEFT_MAX => Err(DeviceError::TooManyNetworks),
+            None => Ok(None),
+        }
+    }
+
+    /// A network is left.
+    pub fn keep(&mut self, link: NetworkAddress, remembered: Wiping<Vec<u8>>, step: &mut Step) {
+        let left = LeftNetwork { address: link.address, remembered };
+        let (kind, key) = (RecordKind::LeftNetwork, link.pin.to_vec());
+        step.put(kind, key, Retention::Permanent, left.write());
+        self.all.insert(link.pin, Some(left));
+    }
+
+    /// A network is joined again: its client remembers by itself.
+    pub fn taken_up(&mut self, pin: &[u8; 32], step: &mut Step) {
+        if self.all.remove(pin).is_some() {
+            step.drop_row(RecordKind::LeftNetwork, pin.to_vec());
+        }
+    }
+
+    /// Those that load, with the hash of their first config.
+    pub fn all(&self) -> impl Iterator<Item = (&[u8; 32], &LeftNetwork)> {
+        self.all.iter().filter_map(|(pin, left)| Some((pin, left.as_ref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec;
+
+    use super::*;
+
+    fn link(n: u8) -> NetworkAddress {
+        NetworkAddress { pin: [n; 32], address: format!("m{n}:7000") }
+    }
+
+    #[test]
+    fn msg_97_no_network_is_forgotten_for_another_one() {
+        let (mut left, mut step) = (LeftNetworks::default(), Step::default());
+        for n in 0..LEFT_MAX as u8 {
+            assert!(left.of(&[n; 32]).is_ok_and(|left| left.is_none()));
+            left.keep(link(n), Wiping::new(vec![n; 9]), &mut step);
+        }
+        assert!(matches!(left.of(&[99; 32]), Err(DeviceError::TooManyNetworks)));
+        let first = left.of(&[0; 32]).expect("it was left").expect("it is remembered");
+        assert_eq!((first.address.as_str(), &first.remembered[..]), ("m0:7000", &[0; 9][..]));
+        left.taken_up(&[0; 32], &mut step);
+        assert!(left.of(&[99; 32]).is_ok_and(|left| left.is_none()), "one has made room");
+        assert_eq!(left.all().count(), LEFT_MAX - 1);
+    }
+
+    #[test]
+    fn what_is_written_of_a_left_network_is_read() {
+        let left = LeftNetwork { address: "m0:7000".into(), remembered: Wiping::new(vec![7; 300]) };
+        let bytes = left.write();
+        let again = LeftNetwork::read(&bytes).expect("it was written");
+        assert_eq!((&again.address, &again.remembered[..]), (&left.address, &left.remembered[..]));
+        assert!(LeftNetwork::read(&bytes[..4]).is_err() && LeftNetwork::read(&[2, 0]).is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! Joining a network and leaving it, and contacts that do (MSG-97).
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, StaticKey};
+
+use super::network::JoinedNetwork;
+use super::{CLIENT, Membership, Mixnet, MixnetOutput, NetworkAddress, YEAR, timer};
+use crate::error::DeviceError;
+use crate::io::{
+    At, CarrierId, ContactFacts, ContactId, Event, Forget, News, RecordKind, Retention, key64,
+};
+
+impl<B: Backend> Mixnet<B> {
+    /// Joins a network, under a fresh dialling key. One that was left before is taken up where it was.
+    pub(super) fn join(
+        &mut self,
+        link: NetworkAddress,
+        at: &mut At<'_>,
+    ) -> Result<(), DeviceError> {
+        if self.set_aside {
+            return Err(DeviceError::SetAside);
+        }
+        if u8::try_from(link.address.len()).is_err() {
+            return Err(DeviceError::BadAddress);
+        }
+        if self.network.is_some() {
+            return Err(DeviceError::Joined);
+        }
+        let pin = link.pin;
+        let left = self.left.of(&pin)?;
+        let member = Membership { link, dialling: StaticKey::random::<B>(at.rng) };
+        let row = member.write();
+        let net = match left {
+            Some(left) => {
+                JoinedNetwork::rejoin(member, self.kernel, &left.remembered, at.now, at.rng)
+                    .map_err(|_| DeviceError::SetAside)?
+            }
+            None => JoinedNetwork::new(member, self.kernel, at.now),
+        };
+        self.left.taken_up(&pin, at.step);
+        at.step.put(RecordKind::Network, Vec::new(), Retention::Permanent, row);
+        self.network = Some(net);
+        self.news.push_back(News::CardPart);
+        self.wake_client(at);
+        Ok(())
+    }
+
+    /// Leaves the network. Chains, invitations and the dialling key go; what was spent is remembered.
+    pub(super) fn leave(&mut self, at: &mut At<'_>) -> Result<(), DeviceError> {
+        if self.set_aside {
+            return Err(DeviceError::SetAside);
+        }
+        let net = self.network.take().ok_or(DeviceError::NoNetwork)?;
+        at.step.drop_row(RecordKind::Network, Vec::new());
+        for row in &net.rows {
+            at.step.drop_row(RecordKind::NetworkRow, key64(*row));
+        }
+        if let Some(remembered) = net.client.remembered() {
+            self.left.keep(net.member.link, remembered, at.step);
+        }
+        at.step.timer(timer(CLIENT), None);
+        self.outputs.push_back(MixnetOutput::Leave);
+        self.return_all();
+        for id in self.inviters.keys().copied().collect::<Vec<_>>() {
+            self.forget(id, Forget::All, at);
+            self.news.push_back(News::InviterGone(id));
+            at.step.show(Event::Request(id));
+        }
+        let met = self.forget_chains(at);
+        self.news.push_back(News::Left(CarrierId::MIXNET, met));
+        self.news.push_back(News::CardPart);
+        at.step.touch_all();
+        at.step.show(Event::Carrier(CarrierId::MIXNET));
+        Ok(())
+    }
+
+    /// There are no chains any more; with whom there were some.
+    fn forget_chains(&mut self, at: &mut At<'_>) -> Vec<ContactId> {
+        let met = self.peers.iter().filter(|(_, peer)| peer.root_for.is_some() || peer.has_called);
+        let met: Vec<ContactId> = met.map(|(id, _)| *id).collect();
+        for id in &met {
+            self.change(*id, at.step, |peer| {
+                (peer.root_for, peer.dialling, peer.has_called) = (None, None, false);
+            });
+        }
+        for (id, peer) in &mut self.peers {
+            if core::mem::take(&mut peer.muted) {
+                at.step.timer(timer(YEAR | u64::from(id.0)), None);
+                at.step.show(Event::Contact(*id));
+            }
+        }
+        met
+    }
+
+    /// The card of a contact is another one. Under another dialling key the contact has left, and is back:
+    /// its chains are gone, so that the pair needs another root. Whether it has chains here and is not in
+    /// this network any more.
+    pub fn moved(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> bool {
+        let Some(net) = self.network.as_ref().filter(|net| net.client.knows(to.id.0)) else {
+            return false;
+        };
+        let gone = net.is_elsewhere(to.card, at.now);
+        let (now, dialling) = (at.now, to.card.mixnet().map(|entry| entry.dialling));
+        let before = self.peers.get(&to.id).and_then(|peer| peer.dialling);
+        let another = before.zip(dialling).is_some_and(|(before, now)| before != now);
+        if gone || another {
+            self.change(to.id, at.step, |peer| peer.broke(now));
+        }
+        gone
+    }
+}

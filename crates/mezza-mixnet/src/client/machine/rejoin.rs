@@ -1,0 +1,42 @@
+//! A network that is left, and joined again: what is remembered of it (MIX-69).
+//!
+//! It is a snapshot without contacts: configs, ledger and last rounds. So nobody gets a second budget,
+//! or seals a round a second time, by leaving and coming back.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, CryptoRng, Time, Wiping};
+
+use super::links::Link;
+use super::{Client, ClientOptions, RestoreError};
+use crate::client::contacts::Partners;
+
+impl<B: Backend> Client<B> {
+    /// What is to be remembered of the network once it is left; `None` while no config is known, as
+    /// nothing can have been spent. It holds no key, and at most 64 configs of some 5,000 bytes.
+    pub fn remembered(&self) -> Option<Wiping<Vec<u8>>> {
+        self.chain.as_ref()?;
+        Some(Wiping::new(self.write(&Partners::default()).finish()))
+    }
+
+    /// Whether [`rejoin`](Self::rejoin) would go on from this.
+    pub fn remembers(setup: ClientOptions, remembered: &[u8], now: Time) -> bool {
+        Self::read(setup, remembered, now).is_ok()
+    }
+
+    /// A client in a network that was left before. Its first output is a snapshot to store.
+    ///
+    /// # Errors
+    /// [`RestoreError`] unless [`remembered`](Self::remembered) made this for the network of `setup`.
+    pub fn rejoin(
+        setup: ClientOptions,
+        remembered: &[u8],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, RestoreError> {
+        let mut client = Self::read(setup, remembered, now)?;
+        client.link = Link::Down { at: client.first_try(now, rng), failed: 0 };
+        client.take_snapshot(now);
+        Ok(client)
+    }
+}
