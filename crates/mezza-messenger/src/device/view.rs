@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use mezza_core::Time;
 use mezza_ratchet::safety;
 
-use super::{DeviceOver, Parts, leave};
+use super::{Parts, leave};
 use crate::carriers::Port;
 use crate::contacts::Contact;
 use crate::io::{CarrierId, ContactId, DeliveryProblem, NoteId};
