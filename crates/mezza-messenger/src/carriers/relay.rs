@@ -213,6 +213,11 @@ impl<B: Backend> Relay<B> {
         }
     }
 
+    /// Whether there is or was a mailbox of ours for a contact to write to.
+    fn has_given(&self, id: ContactId) -> bool {
+        self.mailboxes.values().any(|mailbox| mailbox.contact == Some(id) && mailbox.opened)
+    }
+
     /// Whether a contact has a mailbox of its own here.
     pub fn greets(&self, id: ContactId) -> bool {
         self.peer(id).is_some_and(|peer| peer.ours.is_some())

@@ -10,6 +10,7 @@ use mezza_messenger::{
 use mezza_ratchet::OneTimePrekey;
 
 /// Kinds of requests, as [`Model::refuses`] names them.
+pub const OPEN: u64 = 0;
 pub const PUT: u64 = 3;
 pub const SET: u64 = 4;
 
@@ -62,7 +63,7 @@ impl Ask {
     /// A number for each kind of request that has an answer, and its ticket.
     fn kind(&self) -> Option<(u64, RequestId)> {
         Some(match self {
-            Self::Open(ticket, _) => (0, *ticket),
+            Self::Open(ticket, _) => (OPEN, *ticket),
             Self::Close(ticket, _) => (1, *ticket),
             Self::Watch(ticket, ..) => (2, *ticket),
             Self::Put(ticket, ..) => (PUT, *ticket),

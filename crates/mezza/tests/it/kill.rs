@@ -220,7 +220,8 @@ fn nothing_is_lost_or_doubled_when_anybody_is_killed_at_any_moment() {
     let mut world = World::start();
     world.exchange([0, 0]);
     let sessions = world.sessions();
-    assert_eq!(sessions.each_ref().map(Vec::len), [1, 1], "one session was begun");
+    let logs = world.nodes.each_ref().map(Program::log);
+    assert_eq!(sessions.each_ref().map(Vec::len), [1, 1], "one session was begun: {logs:#?}");
     world.restart();
 
     let mut load = Load::start(&world.people);

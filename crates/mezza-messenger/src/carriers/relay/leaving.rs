@@ -44,8 +44,10 @@ impl<B: Backend> Relay<B> {
         if !to.session.is_usable() || lost {
             return Err(Missing::Session);
         }
-        // The first note of a session holds our mailbox, which must exist by then (messenger 4.2).
-        if to.session.pending && self.hello_place(to.id) == HelloPlace::NotYet {
+        // The first note of a session holds our mailbox, which must exist by then, and so does the first
+        // answer: without one the contact begins a session anew (messenger 4.2).
+        let first = to.session.pending || !to.session.initiator && !self.has_given(to.id);
+        if first && self.hello_place(to.id) == HelloPlace::NotYet {
             return Err(wait(WaitReason::Keys));
         }
         self.where_to(to, at.now).ok_or(wait(WaitReason::Keys))

@@ -7,7 +7,7 @@ use mezza_messenger::{
     CarrierId, CarrierOutput, Event, Output, RecordKind, RelayInput, RelayOutput, RequestId,
 };
 
-use crate::model::{Ask, Tell};
+use crate::model::{Ask, OPEN, Tell};
 use crate::stage::{Stage, carries, connection, load_any, send};
 
 /// Codes of the relay.
@@ -175,4 +175,26 @@ fn a_session_that_nobody_answered_for_a_month_gives_way_to_another() {
     assert_eq!(stage.state(0, note), NoteState::Handed(CarrierId::RELAY));
     let alice = stage.only_contact(1);
     assert_eq!(stage.texts(1, alice), ["hello", "hello once more"]);
+}
+
+/// The first answer says where the writer may answer to: whoever heard one without it would begin a
+/// second session.
+#[test]
+fn a_first_answer_waits_for_the_mailbox_that_it_names() {
+    let mut stage = Stage::new(&["alice", "bob"]);
+    let bob = stage.add(0, 1);
+    let alice = stage.add(1, 0);
+    stage.offline(1);
+    let note = stage.say(0, bob, "hello bob");
+    stage.relay.refuses.insert(OPEN);
+    stage.online(1);
+    assert_eq!(stage.texts(1, alice), ["hello bob"]);
+    assert!(!stage.relay.refuses.contains(&OPEN), "a mailbox for alice was asked for");
+    stage.say(0, bob, "are you there?");
+    stage.pass(2 * Time::MINUTE_MS);
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
+    for party in &stage.parties {
+        let sessions = party.disk.keys().filter(|(kind, _)| *kind == RecordKind::Session).count();
+        assert_eq!(sessions, 1);
+    }
 }
