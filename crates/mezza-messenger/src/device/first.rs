@@ -126,8 +126,8 @@ fn send_invitation<P: Port>(
 }
 
 /// The contact has answered: where both have a better suite, the session that fitted into an
-/// invitation gives way to one of it. Whoever began it begins the better one. Where both invited, each
-/// may go on in the session of the other: then it is the one with the smaller identity key.
+/// invitation gives way to one of it. Whoever began it begins the better one; where both invited, and each
+/// goes on in the session of the other, nobody does.
 pub(super) fn upgrade_suite<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id).filter(|contact| contact.is_open()) else { return };
     let Some(held) = parts.sessions.held(id) else { return };
@@ -135,10 +135,7 @@ pub(super) fn upgrade_suite<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &m
         Sessions::<P::Backend>::check(&contact.card, &held.bytes, &SuiteList::ours(), at.now);
     parts.sessions.drop_held(id, at.step);
     let (Ok(checked), Some(active)) = (checked, parts.sessions.summary(id)) else { return };
-    let both_invited = active.archived > 0;
-    let is_first = parts.profile.identity().public().as_bytes() < contact.card.ik().as_bytes();
-    let begins = active.initiator || both_invited && is_first;
-    if checked.suite() <= active.suite || !begins {
+    if checked.suite() <= active.suite || !active.initiator {
         return;
     }
     if begin_from(parts, id, checked, None, at).is_ok() {
