@@ -213,7 +213,7 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Whether there is or was a mailbox of ours for a contact to write to.
+    /// Whether a mailbox of ours for a contact is open.
     fn has_given(&self, id: ContactId) -> bool {
         self.mailboxes.values().any(|mailbox| mailbox.contact == Some(id) && mailbox.opened)
     }

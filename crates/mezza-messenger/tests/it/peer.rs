@@ -217,3 +217,13 @@ pub fn kept(era: Era, seqs: impl Iterator<Item = u32>, sent: Time, text: &str) -
 pub fn receipt(era: Era, what: u8, floor: u32) -> Item {
     Item::Receipt(Receipt { what, era, floor, base: 0, bits: 0 })
 }
+
+/// The receipts in what a device wrote.
+pub fn receipts(notes: &[Note]) -> Vec<&Receipt> {
+    let items = notes.iter().flat_map(|note| &note.items);
+    let receipts = items.filter_map(|item| match item {
+        Item::Receipt(receipt) => Some(receipt),
+        _ => None,
+    });
+    receipts.collect()
+}

@@ -21,7 +21,7 @@ use crate::process::PROGRAM;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The namespaces.
-pub struct Net {
+pub struct Namespaces {
     names: [String; 2],
     folder: PathBuf,
     children: Vec<Child>,
@@ -42,7 +42,7 @@ fn ip(args: &[&str]) -> Result<()> {
     ok(Command::new("ip").args(args)).map(drop)
 }
 
-impl Net {
+impl Namespaces {
     /// Makes them.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ impl Net {
     }
 }
 
-impl Drop for Net {
+impl Drop for Namespaces {
     fn drop(&mut self) {
         for child in &mut self.children {
             let _ = child.kill();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::net::Net;
+use super::net::Namespaces;
 use super::tunnel::{iperf, responder};
 use crate::bench::Bench;
 use crate::limit::Limit;
@@ -26,7 +26,7 @@ pub const LIMIT: Limit =
 ///
 /// # Errors
 /// If iperf3 or a link does not answer.
-pub fn run(bench: &mut Bench, net: &Net, gbit: f64) -> Result<Row> {
+pub fn run(bench: &mut Bench, net: &Namespaces, gbit: f64) -> Result<Row> {
     let rekeys = bench.profile.pick(10, 1_000, 1_000);
     let rate = format!("{:.0}M", capacity_udp(net, gbit)? * 500.0);
     // The initiator is asked: a responder would ask it, and be heard every 5 s at most.
@@ -52,7 +52,8 @@ pub fn run(bench: &mut Bench, net: &Net, gbit: f64) -> Result<Row> {
     let (done, sent) = (after.exchanges - before.exchanges, after.sent - before.sent);
     let lost = after.lost() - before.lost();
     bench.note_count("mezza", "lost in rekeys", "frames", lost)?;
-    let apart = said["end"]["sum"]["lost_packets"].as_f64().unwrap_or(f64::NAN) - lost;
+    let all = said["end"]["sum"]["lost_packets"].as_f64().context("iperf3 counts no losses")?;
+    let apart = (all - lost).max(0.0);
     Ok(LIMIT.row(lost).with(format!(
         "{done} exchanges during {sent} frames at {rate}bit/s; {apart} more were lost in sockets of iperf3"
     )))
@@ -76,7 +77,7 @@ struct Passed {
 }
 
 impl Passed {
-    fn of(net: &Net, name: &str) -> Result<Self> {
+    fn of(net: &Namespaces, name: &str) -> Result<Self> {
         let (a, b) = (net.shown(0, name)?, net.shown(1, name)?);
         let number = |value: &Value| value.as_f64().context("a link without counts");
         // Before a frame was sealed at A, and after it was opened at B.
@@ -97,7 +98,7 @@ impl Passed {
 }
 
 /// Gbit/s of UDP that arrive whole: half of them are the load of the rekeys.
-fn capacity_udp(net: &Net, most: f64) -> Result<f64> {
+fn capacity_udp(net: &Namespaces, most: f64) -> Result<f64> {
     let mut rate = most.min(4.0);
     for _ in 0..8 {
         let text = format!("{:.0}M", rate * 1e3);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::net::{Net, ok};
+use super::net::{Namespaces, ok};
 use super::rekeys;
 use crate::bench::Bench;
 use crate::clock::median;
@@ -56,7 +56,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     if let Some(reason) = missing {
         return Ok(LIMITS.iter().map(|limit| limit.no_peer(reason.as_str())).collect());
     }
-    let mut net = Net::new(bench.folder.path())?;
+    let mut net = Namespaces::new(bench.folder.path())?;
     let mut serve = net.command(1, "iperf3");
     serve.arg("-s");
     net.spawn(serve)?;
@@ -115,7 +115,11 @@ pub fn best(values: &[f64]) -> f64 {
 }
 
 /// Gbit/s of TCP over each way, in rounds.
-fn throughput(bench: &mut Bench, net: &Net, ways: &[Way]) -> Result<Vec<(&'static str, Vec<f64>)>> {
+fn throughput(
+    bench: &mut Bench,
+    net: &Namespaces,
+    ways: &[Way],
+) -> Result<Vec<(&'static str, Vec<f64>)>> {
     let mut all: Vec<(&'static str, Vec<f64>)> =
         ways.iter().map(|way| (way.name, Vec::new())).collect();
     for _ in 0..bench.profile.pick(1, 5, 9) {
@@ -132,7 +136,7 @@ fn throughput(bench: &mut Bench, net: &Net, ways: &[Way]) -> Result<Vec<(&'stati
 ///
 /// # Errors
 /// If iperf3 does not end well.
-pub fn tcp(net: &Net, to: &str, args: &[&str]) -> Result<f64> {
+pub fn tcp(net: &Namespaces, to: &str, args: &[&str]) -> Result<f64> {
     let said = iperf(net, to, args)?;
     let bits = said["end"]["sum_received"]["bits_per_second"].as_f64();
     Ok(bits.context("iperf3 gives no figure")? / 1e9)
@@ -142,14 +146,14 @@ pub fn tcp(net: &Net, to: &str, args: &[&str]) -> Result<f64> {
 ///
 /// # Errors
 /// If it does not end well.
-pub fn iperf(net: &Net, to: &str, args: &[&str]) -> Result<Value> {
+pub fn iperf(net: &Namespaces, to: &str, args: &[&str]) -> Result<Value> {
     let mut command = net.command(0, "iperf3");
     command.args(["-c", to, "-J"]).args(args).stdout(Stdio::piped());
     Ok(serde_json::from_str(&ok(&mut command)?)?)
 }
 
 /// Median one-way latency of 64 bytes over raw veth, ours and wireguard-go, us.
-fn latency(bench: &mut Bench, net: &Net, ways: &[Way]) -> Result<Row> {
+fn latency(bench: &mut Bench, net: &Namespaces, ways: &[Way]) -> Result<Row> {
     let names = ["raw", "mezza", "wireguard-go"];
     let wanted: Vec<&Way> = ways.iter().filter(|way| names.contains(&way.name)).collect();
     if wanted.len() < names.len() {
@@ -183,13 +187,13 @@ fn percentile(text: &str, name: &str) -> Option<f64> {
 }
 
 /// Which side of a link of ours answers exchanges.
-pub(super) fn responder(net: &Net, name: &str) -> Result<usize> {
+pub(super) fn responder(net: &Namespaces, name: &str) -> Result<usize> {
     Ok(usize::from(net.shown(1, name)?["role"] == "responder"))
 }
 
 /// Throughput with and without first messages that nobody who is paired has sent: of the peer's name, which
 /// the responder refuses by their tags, and of strangers' names, in turn.
-fn flood(bench: &mut Bench, net: &Net) -> Result<Row> {
+fn flood(bench: &mut Bench, net: &Namespaces) -> Result<Row> {
     let side = responder(net, "lk0")?;
     let record = net.shown(side, "lk0")?;
     let name = |key: &str| -> Result<Vec<u8>> {
@@ -226,12 +230,12 @@ fn flood(bench: &mut Bench, net: &Net) -> Result<Row> {
 }
 
 /// Starts a tunnel of somebody else and gives the address of B in it.
-type Start = fn(&mut Net) -> Result<String>;
+type Start = fn(&mut Namespaces) -> Result<String>;
 
 const PEERS: &[(&str, Start)] =
     &[("wireguard-go", wireguard_go), ("boringtun", boringtun), ("openvpn", openvpn)];
 
-fn wireguard_go(net: &mut Net) -> Result<String> {
+fn wireguard_go(net: &mut Namespaces) -> Result<String> {
     let program = binary("wireguard")?;
     wireguard(net, ("wga", "wgb"), 5_900, "10.8.0", |net, side, device| {
         let mut command = net.command(side, &program);
@@ -240,7 +244,7 @@ fn wireguard_go(net: &mut Net) -> Result<String> {
     })
 }
 
-fn boringtun(net: &mut Net) -> Result<String> {
+fn boringtun(net: &mut Namespaces) -> Result<String> {
     let program = binary("boringtun-cli")?;
     wireguard(net, ("bta", "btb"), 5_950, "10.5.0", |net, side, device| {
         let mut command = net.command(side, &program);
@@ -257,11 +261,11 @@ fn binary(name: &str) -> Result<String> {
 }
 
 fn wireguard(
-    net: &mut Net,
+    net: &mut Namespaces,
     (one, two): (&str, &str),
     port: u16,
     subnet: &str,
-    program: impl Fn(&Net, usize, &str) -> Command,
+    program: impl Fn(&Namespaces, usize, &str) -> Command,
 ) -> Result<String> {
     let keys = [0, 1].map(|_| ok(Command::new("wg").arg("genkey")));
     let mut secrets = Vec::new();
@@ -303,7 +307,7 @@ fn pipe(file: &std::path::Path, command: &str) -> Command {
 }
 
 /// A TAP of `OpenVPN` with a static peer by fingerprint, AES-128-GCM, and buffers as large as ours.
-fn openvpn(net: &mut Net) -> Result<String> {
+fn openvpn(net: &mut Namespaces) -> Result<String> {
     let folder = net.folder().to_path_buf();
     let at = |name: &str| folder.join(name).to_str().unwrap_or_default().to_owned();
     for side in ["oa", "ob"] {

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 
 use crate::bench::Bench;
 use crate::clock::{median, quantile, sort};
-use crate::goals::seka::net::{Net, ok};
+use crate::goals::seka::net::{Namespaces, ok};
 use crate::goals::seka::tunnel::{best, tcp};
 use crate::peer;
 use crate::plot::Plot;
@@ -35,7 +35,7 @@ const WAYS: [(&str, &str); 3] = [
 ];
 
 /// A net with both tunnels, or why there is none.
-fn net(bench: &Bench, report: &mut Report, settings: &str) -> Result<Option<Net>> {
+fn net(bench: &Bench, report: &mut Report, settings: &str) -> Result<Option<Namespaces>> {
     let absent = if bench.profile == Profile::Smoke {
         Some("a smoke run makes no tunnels".to_owned())
     } else if nix::unistd::geteuid().is_root() {
@@ -47,7 +47,7 @@ fn net(bench: &Bench, report: &mut Report, settings: &str) -> Result<Option<Net>
         report.absent.push(reason);
         return Ok(None);
     }
-    let mut net = Net::new(bench.folder.path())?;
+    let mut net = Namespaces::new(bench.folder.path())?;
     net.link("lk0", "udp", "10.7.0", settings)?;
     net.special("lkp", "none", "10.3.0", 4_799)?;
     Ok(Some(net))
@@ -57,7 +57,7 @@ fn net(bench: &Bench, report: &mut Report, settings: &str) -> Result<Option<Net>
 struct Latencies(Vec<(u64, f64)>);
 
 impl Latencies {
-    fn of(net: &Net, to: &str, seconds: u64) -> Result<Self> {
+    fn of(net: &Namespaces, to: &str, seconds: u64) -> Result<Self> {
         let mut serve = net.command(1, "sockperf");
         let mut server = serve.args(["server", "-i", to, "-p", "11111"]).spawn()?;
         std::thread::sleep(Duration::from_millis(300));

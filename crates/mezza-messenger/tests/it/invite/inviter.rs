@@ -218,14 +218,20 @@ fn whoever_was_asked_is_called_again_and_after_a_start_too() {
     town.delivered(ANN, note);
 }
 
-#[test]
-fn two_who_invite_each_other_meet() {
+/// Ann and Ben invited each other, and each note arrived; each as the other's contact.
+fn both_invited() -> (Town, ContactId, ContactId) {
     let mut town = Town::new(&["ann", "ben"]);
     let ben = town.add(ANN, BEN, cells(1));
     let ann = town.add(BEN, ANN, cells(1));
     let (hello, hi) = (town.say(ANN, ben, "hello"), town.say(BEN, ann, "hi"));
     town.delivered(ANN, hello);
     town.delivered(BEN, hi);
+    (town, ann, ben)
+}
+
+#[test]
+fn two_who_invite_each_other_meet() {
+    let (town, ann, ben) = both_invited();
     assert_eq!(town.texts(ANN, ben), ["> hello", "hi"]);
     assert_eq!(town.texts(BEN, ann), ["> hi", "hello"]);
     assert!(town.members[ANN].device.inviters().is_empty());
@@ -326,12 +332,7 @@ fn an_inviter_whose_invitation_has_ended_leaves_nothing() {
 
 #[test]
 fn two_who_invite_each_other_begin_one_better_session_at_most() {
-    let mut town = Town::new(&["ann", "ben"]);
-    let ben = town.add(ANN, BEN, cells(1));
-    let ann = town.add(BEN, ANN, cells(1));
-    let (hello, hi) = (town.say(ANN, ben, "hello"), town.say(BEN, ann, "hi"));
-    town.delivered(ANN, hello);
-    town.delivered(BEN, hi);
+    let (mut town, ann, ben) = both_invited();
     town.pass(60 * ROUND_MS);
     let sessions = |who: usize, of: ContactId| {
         let rows = town.members[who].disk.keys();

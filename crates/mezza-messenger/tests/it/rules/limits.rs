@@ -13,17 +13,8 @@ use mezza_messenger::{
 use mezza_ratchet::{Prekeys, SuiteList};
 
 use crate::model::Tell;
-use crate::peer::{Peer, identity, note, published, text};
+use crate::peer::{Peer, identity, note, published, receipts, text};
 use crate::stage::{START, Stage, connection, relay, send};
-
-fn receipts(notes: &[Note]) -> Vec<&Receipt> {
-    let items = notes.iter().flat_map(|note| &note.items);
-    let receipts = items.filter_map(|item| match item {
-        Item::Receipt(receipt) => Some(receipt),
-        _ => None,
-    });
-    receipts.collect()
-}
 
 /// Hands party 0 a note to send, quicker than the stage does.
 fn writes(stage: &mut Stage, contact: ContactId, n: u32) -> Result<(), DeviceError> {

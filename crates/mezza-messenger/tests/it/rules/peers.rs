@@ -16,7 +16,7 @@ use mezza_messenger::{
 use mezza_ratchet::{BundleError, Prekeys, SuiteList, Table};
 
 use crate::model::Ask;
-use crate::peer::{ERA, Peer, identity, kept, note, published, receipt, text};
+use crate::peer::{ERA, Peer, identity, kept, note, published, receipt, receipts, text};
 use crate::stage::{START, Stage, carries, connection, relay, send};
 
 fn puts(stage: &Stage, who: usize) -> usize {
@@ -25,15 +25,6 @@ fn puts(stage: &Stage, who: usize) -> usize {
 
 fn up(level: u8) -> Input {
     RelayInput::Up { connection: connection(), level, demo: false }.into()
-}
-
-fn receipts(notes: &[Note]) -> Vec<&Receipt> {
-    let items = notes.iter().flat_map(|note| &note.items);
-    let receipts = items.filter_map(|item| match item {
-        Item::Receipt(receipt) => Some(receipt),
-        _ => None,
-    });
-    receipts.collect()
 }
 
 #[test]

@@ -120,11 +120,10 @@ fn waits(shell: &NodeShell) -> (bool, bool) {
     (shell.withheld.is_some(), told)
 }
 
-#[tokio::test]
-async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person() {
-    let folder = tempfile::tempdir().unwrap();
-    let [vault, older] = ["vault", "older"].map(|name| folder.path().join(name));
-    let node = node::start(options(vault.clone(), Some(folder.path().join("state")))).node;
+/// A locked node whose vault was put back to before its last round, and what [`waits`] said in between.
+async fn put_back(folder: &Path) -> (NodeHandle, (bool, bool)) {
+    let [vault, older] = ["vault", "older"].map(|name| folder.join(name));
+    let node = node::start(options(vault.clone(), Some(folder.join("state")))).node;
     let join = MixnetInput::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
     let begin = move |shell: &mut NodeShell| {
         shell.create("Ann", PASS, &[])?;
@@ -142,9 +141,17 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
         shell.lock();
         Ok(told)
     };
-    assert_eq!(node.ask(go_on).await.unwrap(), (false, false));
+    let told = node.ask(go_on).await.unwrap();
     fs::remove_dir_all(&vault).unwrap();
     copy(&older, &vault);
+    (node, told)
+}
+
+#[tokio::test]
+async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, before) = put_back(folder.path()).await;
+    assert_eq!(before, (false, false));
     let back = |shell: &mut NodeShell| {
         shell.unlock(PASS)?;
         let told = waits(shell);

@@ -89,10 +89,10 @@ async fn msg_70_a_handshake_that_had_its_time_makes_room() {
     assert!(!is_told(&silent[1]).await && !is_told(&other).await);
 }
 
-#[tokio::test]
-async fn msg_70_who_waits_comes_in_as_soon_as_a_handshake_ends() {
+/// Somebody waits behind a handshake whose time is over in an hour, so that nothing but what `end` does
+/// to it wakes who waits.
+async fn comes_in_after<T>(end: impl FnOnce(ConnectionPermit) -> T) -> T {
     let limiter = limiter(100, 1, 100, 100);
-    // Its time is over in an hour, so nothing but its end wakes who waits.
     let late = Instant::now() + Duration::from_secs(3_600);
     let silent = enter_at(&limiter, "203.0.113.1", late).unwrap();
     let doors_too = Arc::clone(&limiter);
@@ -100,24 +100,23 @@ async fn msg_70_who_waits_comes_in_as_soon_as_a_handshake_ends() {
         tokio::spawn(async move { doors_too.seat("198.51.100.1".parse().unwrap()).await });
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished());
-    drop(silent);
+    let left = end(silent);
     assert!(timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().is_some());
+    left
+}
+
+#[tokio::test]
+async fn msg_70_who_waits_comes_in_as_soon_as_a_handshake_ends() {
+    comes_in_after(drop).await;
 }
 
 #[tokio::test]
 async fn msg_70_who_waits_comes_in_as_soon_as_a_handshake_is_done() {
-    let limiter = limiter(100, 1, 100, 100);
-    // Its time is over in an hour, so nothing but the end of its handshake wakes who waits.
-    let late = Instant::now() + Duration::from_secs(3_600);
-    let silent = enter_at(&limiter, "203.0.113.1", late).unwrap();
-    let doors_too = Arc::clone(&limiter);
-    let waiting =
-        tokio::spawn(async move { doors_too.seat("198.51.100.1".parse().unwrap()).await });
-    tokio::task::yield_now().await;
-    assert!(!waiting.is_finished());
-    silent.settle();
-    assert!(timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().is_some());
-    assert!(!is_told(&silent).await);
+    let settled = comes_in_after(|silent| {
+        silent.settle();
+        silent
+    });
+    assert!(!is_told(&settled.await).await);
 }
 
 #[tokio::test]

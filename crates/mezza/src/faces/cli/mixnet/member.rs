@@ -24,7 +24,7 @@ pub(super) fn leave(context: &CliContext, yes: bool) -> Result<Exit, Fault> {
     let client = context.client()?;
     if !yes {
         let leaving = client.get::<NetworkLeaving>("/v1/mixnet/leaving")?;
-        for line in consequences(&leaving, false) {
+        for line in consequences(&leaving) {
             context.out.aside(&line);
         }
         match show::ask(context.out, "Leave the mixnet?") {
@@ -43,25 +43,23 @@ pub(super) fn leave(context: &CliContext, yes: bool) -> Result<Exit, Fault> {
     let uri: NetworkUri = left.link.parse()?;
     context.out.value(&left);
     context.out.line(format!("left the mixnet of {}", uri.address));
-    for line in consequences(&left, true) {
+    for line in consequences(&left) {
         context.out.line(line);
     }
     Ok(Exit::Done)
 }
 
-/// What becomes of notes and contacts, before and after it.
-fn consequences(leaving: &NetworkLeaving, done: bool) -> Vec<String> {
+/// What becomes of notes and contacts.
+fn consequences(leaving: &NetworkLeaving) -> Vec<String> {
     let mut lines = Vec::new();
+    let notes = |n: usize| words::counted(n as u64, "note", "notes");
     if leaving.elsewhere > 0 {
-        let verb = if done { "go" } else { "will go" };
-        let notes = words::counted(leaving.elsewhere as u64, "note", "notes");
-        lines.push(format!("{notes} {verb} by the next carrier of their conversation"));
+        lines
+            .push(format!("by the next carrier of its conversation: {}", notes(leaving.elsewhere)));
     }
     if leaving.waiting > 0 {
-        let verb = if done { "wait" } else { "will wait" };
-        let notes = words::counted(leaving.waiting as u64, "note", "notes");
-        let why = "no other carrier is allowed at their level, see `mezza outbox`";
-        lines.push(format!("{notes} {verb}: {why}"));
+        let why = "waiting, as no other carrier is allowed at its level (`mezza outbox`)";
+        lines.push(format!("{why}: {}", notes(leaving.waiting)));
     }
     for contact in &leaving.unreachable {
         let (name, id) = (show::clean(&contact.name), &contact.id);
@@ -69,9 +67,8 @@ fn consequences(leaving: &NetworkLeaving, done: bool) -> Vec<String> {
         lines.push(format!("nothing leaves for {name} until another carrier is allowed: {next}"));
     }
     if leaving.guests > 0 {
-        let verb = if done { "dropped" } else { "will be dropped" };
         let guests = words::counted(leaving.guests as u64, "invitation", "invitations");
-        lines.push(format!("{guests} of people without a name: {verb}"));
+        lines.push(format!("dropped, of people without a name: {guests}"));
     }
     let kept = "what was spent of its privacy budget is kept, and counts if it is joined again";
     lines.push(kept.into());

@@ -34,27 +34,7 @@ async fn a_locked_node_remembers_no_text_that_it_told() {
 #[tokio::test]
 async fn what_waited_for_a_commit_that_failed_is_gone_with_its_device() {
     let folder = tempfile::tempdir().unwrap();
-    let [vault, older] = ["vault", "older"].map(|name| folder.path().join(name));
-    let node = node::start(options(vault.clone(), Some(folder.path().join("state")))).node;
-    let join = MixnetInput::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
-    let begin = move |shell: &mut NodeShell| {
-        shell.create("Ann", PASS, &[])?;
-        shell.command(join)?;
-        round(shell)?;
-        shell.lock();
-        Ok(())
-    };
-    node.ask(begin).await.unwrap();
-    copy(&vault, &older);
-    let go_on = |shell: &mut NodeShell| {
-        shell.unlock(PASS)?;
-        round(shell)?;
-        shell.lock();
-        Ok(())
-    };
-    node.ask(go_on).await.unwrap();
-    fs::remove_dir_all(&vault).unwrap();
-    copy(&older, &vault);
+    let (node, _) = put_back(folder.path()).await;
     let back = |shell: &mut NodeShell| {
         shell.unlock(PASS)?;
         let (kind, key) = (RecordKind::Setting, b"waits".to_vec());
