@@ -5,7 +5,7 @@ import { Coalesced, Gathered } from './burst.ts';
 import { bearer, call as ask, openSession, Refusal, sentence, takeTicket } from './client.ts';
 import { EventStream, type Socket } from './events.ts';
 import { t } from './fluent.ts';
-import { merge, renew, upsertNewer } from './order.ts';
+import { merge, reaches, renew, upsertNewer } from './order.ts';
 import { href, parse, type Route } from './route.ts';
 
 const PAGE_NOTES = 100;
@@ -22,9 +22,12 @@ const LATE = 'late';
 /** Refusals that say nothing of who asks: a program that is away, and a vault that was locked meanwhile. */
 const PASSING = ['unreachable', 'locked', LATE];
 
-interface Thread {
+interface Page {
   notes: Note[];
   more: boolean;
+}
+
+interface Thread extends Page {
   anew: string | null;
   changes: Change[];
 }
@@ -199,16 +202,32 @@ class Model {
     this.route = route;
   }
 
-  /** Loads the newest notes of a thread, or the ones before those already held. */
-  async load(id: string, earlier = false): Promise<void> {
-    const held = untrack(() => this.threads[id]);
-    const oldest = held?.notes[0]?.id;
-    const before = earlier && oldest !== undefined ? `before=${oldest}&` : '';
-    const page = await this.#call<{ notes: Note[]; more: boolean }>('GET', `/v1/contacts/${id}/notes?${before}limit=${PAGE_NOTES}`);
-    const known = untrack(() => this.threads[id]?.notes ?? []);
-    const notes = earlier ? merge(page.notes, known) : renew(page.notes, known);
-    this.threads[id] = { notes, more: page.more, anew: held?.anew ?? null, changes: held?.changes ?? [] };
-    if (!earlier) await this.#changed(id);
+  async #page(id: string, before: string | undefined): Promise<Page> {
+    const from = before === undefined ? '' : `before=${before}&`;
+    return this.#call<Page>('GET', `/v1/contacts/${id}/notes?${from}limit=${PAGE_NOTES}`);
+  }
+
+  /** Reads a thread: its newest notes, and what the page holds of those before them, so that no reader loses the place. */
+  async load(id: string): Promise<void> {
+    let { notes, more } = await this.#page(id, undefined);
+    const held = (): Note[] => untrack(() => this.threads[id]?.notes ?? []);
+    while (more && reaches(held(), notes)) {
+      const older = await this.#page(id, notes[0]?.id);
+      notes = [...older.notes, ...notes];
+      more = older.more;
+    }
+    const known = untrack(() => this.threads[id]);
+    this.threads[id] = { notes: renew(notes, held()), more, anew: known?.anew ?? null, changes: known?.changes ?? [] };
+    await this.#changed(id);
+  }
+
+  /** Reads the notes before those that are held. */
+  async earlier(id: string): Promise<void> {
+    const oldest = this.threads[id]?.notes[0]?.id;
+    const page = await this.#page(id, oldest);
+    const thread = this.threads[id];
+    // Another answer may have gone further back meanwhile.
+    if (thread && thread.notes[0]?.id === oldest) Object.assign(thread, { notes: merge(page.notes, thread.notes), more: page.more });
   }
 
   async #changed(id: string): Promise<void> {

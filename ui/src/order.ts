@@ -20,6 +20,12 @@ export function upsertNewer(notes: Note[], note: Note): Note[] {
   return known && known.facts.length > note.facts.length ? notes : upsert(notes, note);
 }
 
+/** Whether what is held goes further back than these notes do. */
+export function reaches(held: Note[], notes: Note[]): boolean {
+  const [oldest, first] = [held[0], notes[0]];
+  return oldest !== undefined && first !== undefined && compareIds(oldest.id, first.id) < 0;
+}
+
 /** A page of a thread that was asked for some time ago: what events have brought since then stays. */
 export function renew(page: Note[], held: Note[]): Note[] {
   const last = page.at(-1)?.id;

@@ -221,7 +221,7 @@ export const web_15_the_page_asks_before_it_is_left_with_a_draft_that_cannot_be_
 };
 
 export const web_16_a_burst_costs_one_seen_and_few_requests = async ({ browser, alice }) => {
-  const NOTES = 30;
+  const [NOTES, BURST_MS] = [30, 300];
   const page = await opened(browser, alice);
   const { id } = await alice.contact('echo');
   const asked = [];
@@ -238,7 +238,9 @@ export const web_16_a_burst_costs_one_seen_and_few_requests = async ({ browser, 
   await until('all are seen', async () => (await alice.contact('echo')).unread === 0);
   const of = (call) => asked.filter((one) => one === call).length;
   const count = { seen: of(`POST /v1/contacts/${id}/seen`), contact: of(`GET /v1/contacts/${id}`), all: asked.length };
-  assert.ok(count.seen <= NOTES / 4 && count.contact <= NOTES / 4, JSON.stringify(count));
+  // A busy machine stretches the burst; each kind of request still goes once in its time.
+  const most = 2 + (Date.now() - stamp) / BURST_MS;
+  assert.ok(count.seen <= most && count.contact <= most, JSON.stringify({ ...count, most }));
   await page.context().close();
 };
 
@@ -257,11 +259,13 @@ export const web_6_a_conversation_that_is_opened_has_the_focus_and_one_stop_for_
   await page.context().close();
 };
 
-export const web_16_old_notes_come_by_scrolling_and_the_way_stands_where_it_changes = async ({ browser, alice }) => {
-  const program = await new Program(alice.binary).start(['up', '--demo', '--port', '0']);
+/** A conversation whose first page holds not all of its notes, and a reader who has scrolled to the first of them. */
+async function atTheFirstNote(browser, binary, look) {
+  const program = await new Program(binary).start(['up', '--demo', '--port', '0']);
   try {
     const { id } = await program.contact('echo');
-    for (let n = 0; n < 120; n += 1) await program.send(id, `old note ${n}.`);
+    const sent = [];
+    for (let n = 0; n < 120; n += 1) sent.push(await program.send(id, `old note ${n}.`));
     const page = await opened(browser, program);
     await page.locator('article.note').nth(99).waitFor();
     assert.equal(await page.getByText('old note 0.', { exact: true }).count(), 0);
@@ -270,13 +274,36 @@ export const web_16_old_notes_come_by_scrolling_and_the_way_stands_where_it_chan
       await log.evaluate((one) => one.scrollTo({ top: 0 }));
       return (await page.locator('article.note.own').getByText('old note 0.', { exact: true }).count()) === 1;
     });
+    await look({ program, page, log, sent });
+    await page.context().close();
+  } finally {
+    await program.stop();
+  }
+}
+
+export const web_16_old_notes_come_by_scrolling_and_the_way_stands_where_it_changes = async ({ browser, alice }) => {
+  await atTheFirstNote(browser, alice.binary, async ({ page, log }) => {
     const ids = await page.locator('article.note').count();
     assert.ok(ids >= 120, 'all of them, each once');
     assert.ok((await log.locator('.line time').count()) >= 1, 'with the day');
     const ways = await page.locator('.chip').filter({ hasText: /relay, level 1/ }).count();
     assert.ok(ways < 20, `the way stands at ${ways} of ${ids} notes`);
-    await page.context().close();
-  } finally {
-    await program.stop();
-  }
+  });
+};
+
+export const web_16_a_note_that_goes_takes_no_older_one_from_the_page = async ({ browser, alice }) => {
+  await atTheFirstNote(browser, alice.binary, async ({ program, page, sent }) => {
+    await page.evaluate(() => {
+      const shown = () => document.querySelectorAll('article.note').length;
+      window.fewest = shown();
+      new MutationObserver(() => (window.fewest = Math.min(window.fewest, shown()))).observe(document.querySelector('.log'), { childList: true });
+    });
+    const read = page.waitForResponse((answer) => /\/notes\?limit=/.test(answer.url()));
+    await program.ask('DELETE', `/v1/notes/${sent.at(-1).id}?how=forget`);
+    await until('the note goes', async () => (await page.locator('article.note.own').getByText('old note 119.', { exact: true }).count()) === 0);
+    await (await read).finished();
+    await page.waitForTimeout(500);
+    assert.equal(await page.locator('article.note.own').getByText('old note 0.', { exact: true }).count(), 1, 'the first note stays');
+    assert.ok((await page.evaluate(() => window.fewest)) >= 119, 'and all between');
+  });
 };

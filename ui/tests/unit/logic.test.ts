@@ -5,7 +5,7 @@ import { faultText, Refusal } from '../../src/client.ts';
 import { isolate, t } from '../../src/fluent.ts';
 import { dump, owners } from '../../src/hexdump.ts';
 import { appendEvents, moments, eventsOf, SIGHTS_MAX } from '../../src/moments.ts';
-import { compareIds, merge, renew, upsert } from '../../src/order.ts';
+import { compareIds, merge, reaches, renew, upsert } from '../../src/order.ts';
 import { href, parse } from '../../src/route.ts';
 import { clockText, dayText, exactText, recentText } from '../../src/time.ts';
 import { pathText, stateText } from '../../src/words.ts';
@@ -96,6 +96,14 @@ describe('threads', () => {
     const late = renew([note({ id: '9', state: 'handed' }), note({ id: '10' })], held);
     expect(late.map((one) => one.id)).toEqual(['9', '10', '11']);
     expect(late[0]?.state).toBe('delivered');
+  });
+
+  test('a thread that is read anew is read as far back as it is held', () => {
+    const page = [note({ id: '10' }), note({ id: '11' })];
+    expect(reaches([note({ id: '9' }), note({ id: '10' })], page)).toBe(true);
+    expect(reaches([note({ id: '10' })], page)).toBe(false);
+    expect(reaches([], page)).toBe(false);
+    expect(reaches([note({ id: '9' })], [])).toBe(false);
   });
 });
 
