@@ -113,6 +113,7 @@ pub fn note_seeds() -> Vec<Vec<u8>> {
         }),
         Item::Void { era: Era([1; 4]), from: 2, to: 9 },
         Item::Kept(Kept { era: Era([1; 4]), notes: vec![(3, NoteDigest::of(sent, "here"))] }),
+        Item::Bundle(vec![5; 200]),
     ];
     vec![Note { era: Era([1; 4]), seq: 7, sent, timer_s: 60, items }.encode().to_vec()]
 }

@@ -271,6 +271,10 @@ impl<B: Backend> Port for CarrierSet<B> {
         id == CarrierId::MIXNET && self.mixnet.wants_bundle(to, now)
     }
 
+    fn fetches(&self, id: CarrierId, of: &ContactFacts<'_>, pin: u8) -> bool {
+        id == CarrierId::RELAY && self.relay.fetches(of, pin)
+    }
+
     fn fetch(
         &mut self,
         id: CarrierId,

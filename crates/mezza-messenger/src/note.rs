@@ -19,6 +19,8 @@ pub use meet::MixnetStart;
 
 /// Most bytes of a text item, UTF-8.
 pub const TEXT_BYTES_MAX: usize = 8_192;
+/// Most bytes of a bundle in a note: those of today take less than 2,000.
+pub const BUNDLE_BYTES_MAX: usize = 4_096;
 /// Most items in one note: 32 receipts, and room.
 pub const ITEMS_MAX: usize = 64;
 

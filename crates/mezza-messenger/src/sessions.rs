@@ -1,6 +1,7 @@
 //! Sessions: our prekeys, the ratchet with each contact, bundles held for later, messages that did
 //! not open.
 
+mod bundles;
 mod held;
 mod peer;
 mod replay;
@@ -137,7 +138,8 @@ impl<B: Backend> Sessions<B> {
     /// Contacts whose next note needs a new session, or who have another bundle to be tried.
     pub fn agenda(&self) -> impl Iterator<Item = ContactId> {
         let renewing = self.peers.iter().filter(|(_, peer)| peer.renewal.renew);
-        renewing.map(|(id, _)| *id).chain(self.bundles.keys().copied())
+        let fetched = self.bundles.iter().filter(|(_, held)| !held.told);
+        renewing.map(|(id, _)| *id).chain(fetched.map(|(id, _)| *id))
     }
 
     /// Bytes of a message with so many bytes of text in it.
@@ -360,32 +362,6 @@ impl<B: Backend> Sessions<B> {
         Ok(Begun { exporter, again })
     }
 
-    /// Holds a bundle for later.
-    pub fn hold(&mut self, id: ContactId, held: HeldBundle, step: &mut Step) {
-        step.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
-        self.bundles.insert(id, held);
-    }
-
-    /// The bundle that is held.
-    pub fn held(&self, id: ContactId) -> Option<&HeldBundle> {
-        self.bundles.get(&id)
-    }
-
-    /// A one-time key serves one session.
-    pub fn take_one_time(&mut self, id: ContactId, step: &mut Step) -> Option<OneTimePrekey> {
-        let held = self.bundles.get_mut(&id)?;
-        let one_time = held.one_time.take();
-        step.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
-        one_time
-    }
-
-    /// A held bundle is not needed any more.
-    pub fn drop_held(&mut self, id: ContactId, step: &mut Step) {
-        if self.bundles.remove(&id).is_some() {
-            step.drop_row(RecordKind::Bundle, key32(id.0));
-        }
-    }
-
     /// The next note needs a new session.
     pub fn renew(&mut self, id: ContactId, step: &mut Step) {
         self.set_renewal(id, step, |renewal| renewal.renew = true);
@@ -458,11 +434,6 @@ impl<B: Backend> Sessions<B> {
     pub fn load(&mut self, id: ContactId, peer: SessionPeer<B>, step: &mut Step) {
         step.timer(Due::Session(id), peer.conversation.deadline());
         self.peers.insert(id, peer);
-    }
-
-    /// A bundle that was stored.
-    pub fn load_held(&mut self, id: ContactId, held: HeldBundle) {
-        self.bundles.insert(id, held);
     }
 
     /// A message that was stored.

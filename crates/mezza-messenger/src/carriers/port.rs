@@ -109,6 +109,8 @@ pub trait Port {
 
     /// Whether the bundle of a contact is to be fetched now, for later.
     fn wants_bundle(&self, id: CarrierId, to: &ContactFacts<'_>, now: Time) -> bool;
+    /// Whether the bundle of a contact can be asked for by a carrier at this pin, be it up or not.
+    fn fetches(&self, id: CarrierId, of: &ContactFacts<'_>, pin: u8) -> bool;
     /// Asks for the bundle of a contact by a carrier; when it can be asked for again.
     fn fetch(
         &mut self,

@@ -256,6 +256,12 @@ impl<B: Backend> Relay<B> {
         self.connections.keep_only(id, &[]);
     }
 
+    /// Whether a relay of the contact may know at this pin who asks for a bundle (MSG-20).
+    pub fn fetches(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
+        let relay = of.card.relays().first();
+        relay.is_some_and(|relay| self.connections.level(relay.connection()) >= pin)
+    }
+
     /// Asks the contact's relay for its bundle, one request at a time, and only where the relay may
     /// know that we do (MSG-20).
     pub fn fetch(
@@ -265,11 +271,11 @@ impl<B: Backend> Relay<B> {
         pin: u8,
         at: &mut At<'_>,
     ) -> Option<Time> {
-        let relay = of.card.relays().first()?.clone();
-        let connection = relay.connection();
-        if self.connections.level(connection) < pin {
+        if !self.fetches(of, pin) {
             return None;
         }
+        let relay = of.card.relays().first()?.clone();
+        let connection = relay.connection();
         self.connect(&relay, Some(of.id), at);
         let peer = self.peers.entry(of.id).or_default();
         if !self.connections.is_up(connection) {

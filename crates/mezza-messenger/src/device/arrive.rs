@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use mezza_core::Time;
 use mezza_ratchet::{Exporter, IdentityKey, OpenError, Opened, SuiteList, wire};
 
-use super::{Parts, admit, leave, person};
+use super::{Parts, admit, first, leave, person};
 use crate::card::Card;
 use crate::carriers::{Port, Welcome};
 use crate::contacts::ContactPhase;
@@ -349,12 +349,19 @@ fn apply<P: Port>(
                     parts.outbox.owe(id, Owe::Answer(*era, *from, *to), at.step);
                 }
             }
-            // For the carriers, and beside receipts.
-            Item::Meet(_) | Item::Kept(_) => {}
+            // For the carriers, beside receipts, and behind the others.
+            Item::Meet(_) | Item::Kept(_) | Item::Bundle(_) => {}
         }
     }
     if learnt {
         leave::moved(parts, id, false, at);
+    }
+    let told = note.items.iter().rev().find_map(|item| match item {
+        Item::Bundle(bundle) => Some(bundle),
+        _ => None,
+    });
+    if let Some(bundle) = told {
+        first::told(parts, id, bundle, at);
     }
     if let Some(from) = leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
         parts.carriers.told(&from, &note.items, exporter, at);

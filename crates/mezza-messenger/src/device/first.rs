@@ -1,5 +1,7 @@
 //! How a session begins: from a contact's bundle, or with an invitation.
 
+use alloc::vec::Vec;
+
 use mezza_core::Wiping;
 use mezza_ratchet::{BundleError, CheckedBundle, OneTimePrekey, Padding, SuiteList};
 
@@ -63,6 +65,64 @@ pub(super) fn hold<P: Port>(
         Ok(held) => parts.sessions.hold(id, held, at.step),
         Err(error) => parts.contacts.trouble(id, DeliveryProblem::Bundle(error), at.step),
     }
+}
+
+/// A contact said its bundle (MSG-100). The better suite of one that was fetched goes first.
+pub(super) fn told<P: Port>(parts: &mut Parts<P>, id: ContactId, bytes: &[u8], at: &mut At<'_>) {
+    upgrade_suite(parts, id, at);
+    let Some(contact) = parts.contacts.get(id).filter(|contact| contact.is_ours()) else { return };
+    let (suites, held) = (SuiteList::ours(), parts.sessions.held(id));
+    let check = |bytes| Sessions::<P::Backend>::check(&contact.card, bytes, &suites, at.now);
+    if held.is_some_and(|held| held.bytes == bytes) {
+        return;
+    }
+    let Ok(new) = check(bytes) else { return parts.threads.malformed() };
+    let old = held.filter(|held| held.told).and_then(|held| check(&held.bytes).ok());
+    // Notes may come out of order.
+    if old.is_none_or(|old| old.not_after() <= new.not_after()) {
+        parts.sessions.hold(id, HeldBundle::told(bytes), at.step);
+    }
+}
+
+/// A session is needed, and no carrier of the conversation fetches a bundle at this pin: what the contact
+/// said serves (MSG-100).
+pub(super) fn begin_from_told<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    pin: u8,
+    at: &mut At<'_>,
+) {
+    let Some(held) = parts.sessions.held(id).filter(|held| held.told) else { return };
+    let (Some(to), Some(contact)) = (
+        leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id),
+        parts.contacts.get(id),
+    ) else {
+        return;
+    };
+    let mut carriers = contact.policy.candidates().iter();
+    if to.session.is_usable() || carriers.any(|by| parts.carriers.fetches(*by, &to, pin)) {
+        return;
+    }
+    let bytes = held.bytes.clone();
+    begin(parts, id, &bytes, None, at);
+    if !parts.sessions.facts(id).is_usable() {
+        parts.sessions.drop_held(id, at.step);
+    }
+}
+
+/// Our bundle, if a contact is to be told it on this way: no carrier that takes it fetches one, or the
+/// contact told us its own (MSG-100).
+pub(super) fn to_tell<P: Port>(
+    parts: &Parts<P>,
+    id: ContactId,
+    (carrier, pin): (CarrierId, u8),
+) -> Option<Vec<u8>> {
+    let contact = parts.contacts.get(id).filter(|contact| contact.is_open())?;
+    let to = leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id)?;
+    let told = parts.sessions.held(id).is_some_and(|held| held.told);
+    let listed = contact.policy.candidates().contains(&carrier);
+    (listed && (told || !parts.carriers.fetches(carrier, &to, pin)))
+        .then(|| parts.sessions.to_tell(id))?
 }
 
 /// Begins a session as if the suites that fit were the only ones, and seals what an invitation
@@ -130,7 +190,7 @@ fn send_invitation<P: Port>(
 /// goes on in the session of the other, nobody does.
 pub(super) fn upgrade_suite<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id).filter(|contact| contact.is_open()) else { return };
-    let Some(held) = parts.sessions.held(id) else { return };
+    let Some(held) = parts.sessions.held(id).filter(|held| !held.told) else { return };
     let checked =
         Sessions::<P::Backend>::check(&contact.card, &held.bytes, &SuiteList::ours(), at.now);
     parts.sessions.drop_held(id, at.step);

@@ -84,6 +84,7 @@ fn look_at<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Opt
         later = fetch(parts, id, (FetchPurpose::Hold, pin), at);
     }
     first::upgrade_suite(parts, id, at);
+    first::begin_from_told(parts, id, pin, at);
     for note in parts.outbox.waiting(id) {
         later = earlier(later, write(parts, id, note, at));
     }
@@ -267,12 +268,17 @@ fn seal<P: Port>(
     at: &mut At<'_>,
 ) {
     let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id) else { return };
-    let items = parts.carriers.say(&to, at);
+    let mut items = parts.carriers.say(&to, at);
     let Some(contact) = parts.contacts.get(id) else { return };
     let owed = parts.outbox.owed(id).map_or(0, |owed| owed.level);
     let level = if note.is_none() { owed } else { 0 };
     let written = note.and_then(|note| parts.threads.get(note));
     let pin = written.map_or(contact.policy.level_min.max(level), |note| note.level_min);
+    // A bundle is longer than most texts: it goes beside receipts where there are any.
+    if note.is_none() || !contact.policy.delivered {
+        let bundle = first::to_tell(parts, id, (reach.route.carrier, pin));
+        items.extend(bundle.map(Item::Bundle));
+    }
     let Some((wire, spoken)) = fitting(parts, id, note, (&reach, pin), &items, at) else { return };
     let Ok(message) = parts.sessions.seal(id, &wire.encode(), reach.paddings, at) else { return };
     let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
@@ -283,6 +289,9 @@ fn seal<P: Port>(
     let route = reach.route;
     let sealed = Sealed { contact: id, note, wire: &wire, spoken, route, pin, level, bytes };
     parts.outbox.sealed(sealed, at.now, at.step);
+    if wire.items.iter().any(|item| matches!(item, Item::Bundle(_))) {
+        parts.sessions.told(id, at.step);
+    }
     let said: Vec<Item> = items.into_iter().filter(|item| wire.items.contains(item)).collect();
     if let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
         parts.carriers.said(&to, &said, None, at);
@@ -357,7 +366,6 @@ fn compose<P: Port>(
     if owed.card {
         items.push(Item::Card(parts.profile.card().encode()));
     }
-    items.extend(further);
     let (mut seq, mut sent, mut timer_s) = (0, now, 0);
     if let Some(note) = note {
         let note = parts.threads.get(note)?;
@@ -365,6 +373,7 @@ fn compose<P: Port>(
         seq = if note.seq == 0 { parts.outbox.next_seq(id) } else { note.seq };
         (sent, timer_s) = (note.sent, note.timer_s);
     }
+    items.extend(further);
     Some((Note { era, seq, sent, timer_s, items }, spoken))
 }
 
@@ -463,6 +472,7 @@ pub(super) fn owe_again<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut A
     if parts.carriers.greets(id) {
         parts.outbox.owe(id, Owe::Hello, at.step);
     }
+    parts.sessions.tell_again(id, at.step);
     owe_receipt(parts, id, at);
 }
 

@@ -7,7 +7,7 @@ use core::fmt;
 use crate::note::Era;
 use mezza_core::{DecodeError, PublicKey, Reader, Writer};
 
-use super::{MixnetStart, TEXT_BYTES_MAX};
+use super::{BUNDLE_BYTES_MAX, MixnetStart, TEXT_BYTES_MAX};
 use crate::card::{CARD_BYTES_MAX, RelayEntry};
 use crate::receipt::{Kept, Receipt};
 
@@ -21,6 +21,7 @@ const RETRY: u8 = 7;
 const MEET: u8 = 8;
 const VOID: u8 = 9;
 const KEPT: u8 = 10;
+const BUNDLE: u8 = 11;
 
 /// Bytes of a tag, where the contact has no relay.
 const TAG_BYTES: usize = 8;
@@ -62,6 +63,8 @@ pub enum Item {
     },
     /// What is kept under the numbers that receipts stand for.
     Kept(Kept),
+    /// The writer's bundle, 1 to 4,096 bytes, not checked here.
+    Bundle(Vec<u8>),
     /// A type that a newer version knows; its body is dropped.
     Unknown(u8),
 }
@@ -113,6 +116,7 @@ impl Item {
             Self::Meet(_) => MEET,
             Self::Void { .. } => VOID,
             Self::Kept(_) => KEPT,
+            Self::Bundle(_) => BUNDLE,
             Self::Unknown(number) => *number,
         }
     }
@@ -131,7 +135,7 @@ impl Item {
             Self::Hello { slot, tag, card } => write_hello(slot.as_ref(), *tag, card, w),
             Self::Receipt(receipt) => receipt.write(w),
             Self::Timer(seconds) => drop(w.u32(*seconds)),
-            Self::Card(card) => drop(w.bytes(card)),
+            Self::Card(bytes) | Self::Bundle(bytes) => drop(w.bytes(bytes)),
             Self::Reset(cause) => drop(w.u8(*cause)),
             Self::Meet(meet) => meet.write(w),
             Self::Void { era, from, to } => drop(w.bytes(&era.0).u32(*from).u32(*to)),
@@ -146,7 +150,7 @@ impl Item {
             HELLO => hello(r),
             RECEIPT => Receipt::read(r).map(Self::Receipt),
             TIMER => r.u32().map(Self::Timer),
-            CARD => card(r.rest()),
+            CARD => Ok(Self::Card(bounded(r.rest(), CARD_BYTES_MAX)?)),
             RESET => match r.u8()? {
                 cause @ 1..=3 => Ok(Self::Reset(cause)),
                 _ => Err(DecodeError::Value),
@@ -155,6 +159,7 @@ impl Item {
             MEET => MixnetStart::read(r).map(Self::Meet),
             VOID => void(r),
             KEPT => Kept::read(r).map(Self::Kept),
+            BUNDLE => Ok(Self::Bundle(bounded(r.rest(), BUNDLE_BYTES_MAX)?)),
             number => {
                 r.rest();
                 Ok(Self::Unknown(number))
@@ -171,7 +176,7 @@ impl Item {
             }
             Self::Receipt(_) => 21,
             Self::Timer(_) => 4,
-            Self::Card(card) => card.len(),
+            Self::Card(bytes) | Self::Bundle(bytes) => bytes.len(),
             Self::Reset(_) => 1,
             Self::Meet(meet) => meet.wire_bytes(),
             Self::Void { .. } => 12,
@@ -195,6 +200,7 @@ impl fmt::Debug for Item {
             Self::Meet(_) => f.write_str("Meet"),
             Self::Void { .. } => f.write_str("Void"),
             Self::Kept(_) => f.write_str("Kept"),
+            Self::Bundle(_) => f.write_str("Bundle"),
             Self::Unknown(number) => write!(f, "Unknown({number})"),
         }
     }
@@ -240,11 +246,11 @@ fn text(bytes: &[u8]) -> Result<Item, DecodeError> {
     Ok(Item::Text(text.into()))
 }
 
-fn card(bytes: &[u8]) -> Result<Item, DecodeError> {
-    if bytes.is_empty() || bytes.len() > CARD_BYTES_MAX {
+fn bounded(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
+    if bytes.is_empty() || bytes.len() > bytes_max {
         return Err(DecodeError::Value);
     }
-    Ok(Item::Card(bytes.to_vec()))
+    Ok(bytes.to_vec())
 }
 
 fn void(r: &mut Reader<'_>) -> Result<Item, DecodeError> {

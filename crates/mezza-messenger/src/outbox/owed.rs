@@ -112,6 +112,7 @@ impl Owed {
                 | Item::Retry
                 | Item::Meet(_)
                 | Item::Void { .. }
+                | Item::Bundle(_)
                 | Item::Unknown(_) => {}
             }
         }

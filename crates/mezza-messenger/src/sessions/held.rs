@@ -1,4 +1,5 @@
-//! A contact's bundle that is held for later, with the one-time key that came with it.
+//! A contact's bundle that is held for later: fetched for an invitation, with the one-time key that came
+//! with it, or told by the contact for the day when a session is lost (MSG-100).
 
 use alloc::vec::Vec;
 
@@ -9,7 +10,12 @@ use mezza_ratchet::{BundleError, OneTimePrekey};
 pub(crate) struct HeldBundle {
     pub bytes: Vec<u8>,
     pub one_time: Option<OneTimePrekey>,
+    /// The contact itself said it, under the ratchet.
+    pub told: bool,
 }
+
+/// Stands in place of a one-time key in front of what a contact told.
+const TOLD: &[u8] = &[1];
 
 impl HeldBundle {
     /// What a relay gave. The one-time key is not signed: it is held to the rules of its reader
@@ -18,14 +24,20 @@ impl HeldBundle {
         if one_time.is_some_and(|one_time| OneTimePrekey::decode(&one_time.encode()).is_err()) {
             return Err(BundleError::BadKey);
         }
-        Ok(Self { bytes: bytes.to_vec(), one_time })
+        Ok(Self { bytes: bytes.to_vec(), one_time, told: false })
     }
 
-    /// The stored form: `one-time 36 or nothing, u8 length in front | bundle`.
+    /// What the contact said.
+    pub fn told(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.to_vec(), one_time: None, told: true }
+    }
+
+    /// The stored form: `one-time 36, nothing, or 01 of what was told, u8 length in front | bundle`.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(40 + self.bytes.len());
         match &self.one_time {
             Some(one_time) => w.var8(&one_time.encode()),
+            None if self.told => w.var8(TOLD),
             None => w.u8(0),
         };
         w.var16(&self.bytes);
@@ -35,11 +47,12 @@ impl HeldBundle {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let one_time = match r.var8()? {
-                [] => None,
-                bytes => Some(OneTimePrekey::decode(bytes)?),
+            let (one_time, told) = match r.var8()? {
+                [] => (None, false),
+                TOLD => (None, true),
+                bytes => (Some(OneTimePrekey::decode(bytes)?), false),
             };
-            Ok(Self { one_time, bytes: r.var16()?.to_vec() })
+            Ok(Self { one_time, told, bytes: r.var16()?.to_vec() })
         })
     }
 }
@@ -58,18 +71,19 @@ mod tests {
         #[test]
         fn what_is_held_is_read_again(
             bundle in vec(any::<u8>(), 0..3_000),
-            key in any::<Option<(u8, u16)>>(),
+            (key, told) in any::<(Option<(u8, u16)>, bool)>(),
             (place, byte) in (any::<usize>(), any::<u8>()),
         ) {
             let one_time = key.map(|(n, id)| {
                 let pair = EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n)));
                 OneTimePrekey { id: 1 + u32::from(id), key: *pair.public() }
             });
-            let bytes = HeldBundle { bytes: bundle.clone(), one_time }.write();
+            let told = told && one_time.is_none();
+            let bytes = HeldBundle { bytes: bundle.clone(), one_time, told }.write();
             let again = HeldBundle::read(&bytes)
                 .map_err(|error| TestCaseError::fail(format!("{error}")))?;
             prop_assert_eq!(&again.write()[..], &bytes[..]);
-            prop_assert!(again.bytes == bundle && again.one_time == one_time);
+            prop_assert!(again.bytes == bundle && again.one_time == one_time && again.told == told);
             prop_assert!(HeldBundle::read(&bytes[..place % bytes.len()]).is_err());
             prop_assert!(HeldBundle::read(&[&bytes[..], &[0]].concat()).is_err());
             let mut other = bytes.to_vec();

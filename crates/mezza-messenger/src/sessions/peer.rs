@@ -8,8 +8,9 @@ use mezza_ratchet::{Conversation, IdentityKeyPair, OpenError, Opened, Prekeys};
 use super::ReplayCache;
 use crate::io::{Pace, flag};
 
-/// Version of the stored form.
-const VERSION: u8 = 1;
+/// Version of the stored form, and of the one that was written before.
+const VERSION: u8 = 2;
+const NOTHING_TOLD: u8 = 1;
 /// Sessions that one contact begins at once, and then one in so many milliseconds (MSG-92).
 const BEGINS_BURST: u32 = 8;
 const BEGINS_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
@@ -32,6 +33,8 @@ pub(crate) struct Renewal {
     pub renew: bool,
     /// When a message last made us want one.
     pub last_reset: Time,
+    /// The signed prekey of our bundle that the contact was told last, 0: none (MSG-100).
+    pub told: u32,
 }
 
 impl Renewal {
@@ -40,20 +43,23 @@ impl Renewal {
         (*self != Self::default()).then(|| self.write())
     }
 
-    /// The stored form: `renew u8 | last reset u64`.
+    /// The stored form: `renew u8 | last reset u64 | told u32`.
     fn write(&self) -> Wiping<Vec<u8>> {
-        let mut w = Writer::with_capacity(10);
-        w.u8(VERSION).u8(u8::from(self.renew)).u64(self.last_reset.ms());
+        let mut w = Writer::with_capacity(14);
+        w.u8(VERSION).u8(u8::from(self.renew)).u64(self.last_reset.ms()).u32(self.told);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
+            let version = r.u8()?;
+            if !(NOTHING_TOLD..=VERSION).contains(&version) {
                 return Err(DecodeError::Value);
             }
-            Ok(Self { renew: flag(r)?, last_reset: Time::from_ms(r.u64()?) })
+            let (renew, last_reset) = (flag(r)?, Time::from_ms(r.u64()?));
+            let told = if version == NOTHING_TOLD { 0 } else { r.u32()? };
+            Ok(Self { renew, last_reset, told })
         })
     }
 }

@@ -65,6 +65,7 @@ fn fields_stand_where_the_specification_says() {
         (8, NoteDigest::of(Time::from_ms(0), "")),
     ];
     assert_eq!(find("kept").items, [Item::Kept(Kept { era, notes })]);
+    assert_eq!(find("bundle").items, [Item::Bundle(vec![0xb5; 300])]);
     let network = std::array::from_fn(|i| i as u8);
     let root = Some(Wiping::new([7; 32]));
     let meet = MixnetStart { network: NetworkId(network), conversation: 70_000, call: 300, root };
@@ -143,7 +144,8 @@ fn item() -> impl Strategy<Value = Item> {
                 let notes = notes.into_iter().map(|(seq, digest)| (seq, NoteDigest(digest)));
                 Item::Kept(Kept { era: Era(era), notes: notes.collect() })
             }),
-        (11u8..).prop_map(Item::Unknown),
+        bytes(1..300).prop_map(Item::Bundle),
+        (12u8..).prop_map(Item::Unknown),
     ]
 }
 

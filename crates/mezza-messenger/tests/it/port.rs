@@ -205,6 +205,10 @@ impl Port for Five {
         self.four.allow(id, contact, level_min, at);
     }
 
+    fn fetches(&self, id: CarrierId, of: &ContactFacts<'_>, pin: u8) -> bool {
+        self.four.fetches(id, of, pin)
+    }
+
     fn fetch(
         &mut self,
         id: CarrierId,

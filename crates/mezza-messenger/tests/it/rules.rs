@@ -16,6 +16,7 @@ mod roots;
 mod said;
 mod share;
 mod states;
+mod told;
 mod trouble;
 mod twice;
 mod watched;

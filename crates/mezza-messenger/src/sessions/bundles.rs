@@ -1,0 +1,67 @@
+//! Bundles of contacts that are held for later, and who was told our own.
+
+use alloc::vec::Vec;
+
+use mezza_core::Backend;
+use mezza_ratchet::OneTimePrekey;
+
+use super::{HeldBundle, Sessions};
+use crate::io::{ContactId, RecordKind, Retention, Step, key32};
+
+impl<B: Backend> Sessions<B> {
+    /// Holds a bundle for later.
+    pub fn hold(&mut self, id: ContactId, held: HeldBundle, step: &mut Step) {
+        step.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
+        self.bundles.insert(id, held);
+    }
+
+    /// The bundle that is held.
+    pub fn held(&self, id: ContactId) -> Option<&HeldBundle> {
+        self.bundles.get(&id)
+    }
+
+    /// A one-time key serves one session.
+    pub fn take_one_time(&mut self, id: ContactId, step: &mut Step) -> Option<OneTimePrekey> {
+        let held = self.bundles.get_mut(&id)?;
+        let one_time = held.one_time.take();
+        step.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
+        one_time
+    }
+
+    /// A held bundle is not needed any more.
+    pub fn drop_held(&mut self, id: ContactId, step: &mut Step) {
+        if self.bundles.remove(&id).is_some() {
+            step.drop_row(RecordKind::Bundle, key32(id.0));
+        }
+    }
+
+    /// A bundle that was stored.
+    pub fn load_held(&mut self, id: ContactId, held: HeldBundle) {
+        self.bundles.insert(id, held);
+    }
+
+    /// Our bundle, if this contact was not told it yet.
+    pub fn to_tell(&self, id: ContactId) -> Option<Vec<u8>> {
+        let peer = self.peers.get(&id)?;
+        if peer.conversation.is_pending() || peer.renewal.told == self.newest_prekey() {
+            return None;
+        }
+        self.prekeys.current_bundle().map(|(bundle, _)| bundle).filter(|bundle| !bundle.is_empty())
+    }
+
+    /// A contact was told our bundle.
+    pub fn told(&mut self, id: ContactId, step: &mut Step) {
+        let newest = self.newest_prekey();
+        self.set_renewal(id, step, |renewal| renewal.told = newest);
+    }
+
+    /// What told it may be lost.
+    pub fn tell_again(&mut self, id: ContactId, step: &mut Step) {
+        self.set_renewal(id, step, |renewal| renewal.told = 0);
+    }
+
+    /// The number of the newest signed prekey, 0: there is none.
+    fn newest_prekey(&self) -> u32 {
+        self.prekeys.spks().next().map_or(0, |(_, id, _)| id)
+    }
+}
