@@ -56,7 +56,8 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
     }
     let wanted =
         PEERS.iter().filter(|peer| options.suite.as_deref().is_none_or(|s| s == peer.suite));
-    let ended = run_peers(root, &logs, wanted, options.from.as_deref())?;
+    let packages = (root, &["-p", "mezza-ratchet"][..]);
+    let ended = run_peers(packages, &logs, wanted, options.from.as_deref())?;
     for reason in &ended.skipped {
         println!("SKIPPED {reason}");
     }
@@ -70,9 +71,10 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The step of `cargo xtask test`: every peer.
+/// The step of `cargo xtask test`: every peer. It takes the tests of all packages, because they are built
+/// already, and those of one package would be built anew with other features.
 pub fn step(root: &Path, logs: &Logs) -> Result<Ended, String> {
-    run_peers(root, logs, PEERS.iter(), None)
+    run_peers((root, &["--workspace"]), logs, PEERS.iter(), None)
 }
 
 /// The names by which the tests against peers are left out of the step `test`.
@@ -81,7 +83,7 @@ pub fn skip_args() -> impl Iterator<Item = String> {
 }
 
 fn run_peers<'a>(
-    root: &Path,
+    (root, packages): (&Path, &[&str]),
     logs: &Logs,
     wanted: impl Iterator<Item = &'a InteropPeer>,
     from: Option<&Path>,
@@ -98,7 +100,7 @@ fn run_peers<'a>(
         return Ok(Ended { ok: true, skipped, tail: Vec::new() });
     }
     let mut command = machine::cargo(root);
-    command.args(["test", "-p", "mezza-ratchet", "--test", "it", "--", "--show-output"]);
+    command.arg("test").args(packages).args(["--test", "it", "--", "--show-output"]);
     command.args(&ready).env("MEZZA_TEST_PEERS", folder.path());
     let mut ended = run_tests(&mut command, &mut logs.open("interop")?)?;
     ended.skipped.append(&mut skipped);

@@ -126,18 +126,26 @@ fn browser(context: &Context) -> Result<Verdict, String> {
     };
     let mut npm = page::npm(context.root, &["run", "browser"]);
     npm.env("MEZZA_CHROMIUM", chromium).env("MEZZA_BIN", context.target.join("debug/mezza"));
-    quietly(context, "browser", &mut [cargo(context, &["build", "-p", "mezza"]), npm])
+    quietly(context, "browser", &mut [programs(context), npm])
+}
+
+/// Builds the programs the way the tests have them built, so that nothing is compiled a second time: cargo
+/// gives the dependencies of a single package other features than those of the workspace.
+fn programs(context: &Context) -> Command {
+    cargo(context, &["test", "--workspace", "--test", "it", "--no-run"])
 }
 
 /// The lab's quick experiments: every row is measured, and the rows that must hold do. Its peer programs
 /// build, and do each of their operations.
 fn lab(context: &Context) -> Result<Verdict, String> {
-    let smoke = |words: &[&str]| {
-        let mut command = cargo(context, &["run", "--quiet", "-p", "mezza-lab", "--"]);
-        command.args(words).args(["--profile", "smoke"]);
+    let smoke = |words: &&[&str]| {
+        let mut command = machine::calling_cargo(&context.target.join("debug/mezza-lab"));
+        command.current_dir(context.root).args(*words).args(["--profile", "smoke"]);
         command
     };
-    let ended = quietly(context, "lab", &mut LAB_SMOKE.map(smoke))?;
+    let mut commands = vec![programs(context)];
+    commands.extend(LAB_SMOKE.iter().map(smoke));
+    let ended = quietly(context, "lab", &mut commands)?;
     let Verdict::Passed(mut skipped) = ended else { return Ok(ended) };
     skipped.extend(peers::check(context.root, &context.target, &mut context.logs.open("peers")?)?);
     Ok(Verdict::Passed(skipped))
