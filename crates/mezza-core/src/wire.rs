@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 
 /// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum DecodeError {
     /// Fewer bytes than the format needs.
     #[error("cut short")]

@@ -63,7 +63,6 @@ pub enum Output {
 
 /// Why an input was refused. The client is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum GuardClientError {
     /// The caller: no such connection.
     #[error("no such connection")]

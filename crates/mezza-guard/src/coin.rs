@@ -190,7 +190,6 @@ impl fmt::Debug for Rho {
 
 /// Why a coin is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum CoinError {
     /// Not the canonical form of a point or scalar.
     #[error("not the canonical form of a point or scalar")]

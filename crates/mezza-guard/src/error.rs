@@ -2,7 +2,6 @@
 
 /// Bytes that are no value of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum GroupError {
     /// Not the canonical form of an element, not a member of the group, or its identity (GUARD-1).
     #[error("not the canonical form of an element of the group other than its identity")]
@@ -17,7 +16,6 @@ pub enum GroupError {
 
 /// The peer broke the rules of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ExchangeError {
     /// Bytes that are no value of the group.
     #[error(transparent)]
@@ -32,7 +30,6 @@ pub enum ExchangeError {
 
 /// A firewall refuses a message; it is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum FirewallError {
     /// The message does not come at this place of the exchange (GUARD-6).
     #[error("the message does not belong at this place of the exchange")]

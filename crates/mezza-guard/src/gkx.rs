@@ -38,7 +38,6 @@ const NO_PSK: [u8; 32] = [0; 32];
 
 /// Why an exchange ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum GkxError {
     /// The peer: a frame that is none, an opening that does not fit, a wrong tag, or nobody we know.
     /// All of them look the same from outside: the connection closes (GUARD-14).

@@ -132,7 +132,6 @@ pub enum GuardEvent {
 
 /// Why an input was refused. The guard is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum GuardError {
     /// The caller: no such connection.
     #[error("no such connection")]

@@ -148,7 +148,6 @@ pub struct Judge<'a> {
 
 /// Why a frame is not let out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum FrameRuleError {
     /// Another kind or size than the rule of this step.
     #[error("the frame is not the one that comes next")]

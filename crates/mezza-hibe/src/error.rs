@@ -7,7 +7,6 @@ use crate::shape::Epoch;
 
 /// Why bytes are no card block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum CardBlockError {
     /// It has not as many bytes as its suite needs.
     #[error("card has {bytes} bytes, suite 1 needs {expected}")]
@@ -36,7 +35,6 @@ pub enum CardBlockError {
 
 /// Why nothing was sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum EncapsulateError {
     /// The card, or the epoch of the key, begins later.
     #[error("it begins later")]
@@ -51,7 +49,6 @@ pub enum EncapsulateError {
 
 /// Why a tree does not do what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum TreeError {
     /// The keys of that epoch are erased.
     #[error("the keys of that epoch are erased")]
@@ -72,7 +69,6 @@ pub enum TreeError {
 
 /// Why a stored tree does not load. Nothing is repaired by guessing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ImportError {
     /// The bytes of the keyring are none.
     #[error("the keyring is damaged")]

@@ -16,7 +16,6 @@ const TAGS: u128 = 0xd834_acc6_1763_a3ad_f025_dce1_5a59_3e53;
 
 /// The operation in which a kernel computed something wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum SelftestError {
     /// One scalar, many points.
     #[error("x25519_shared")]

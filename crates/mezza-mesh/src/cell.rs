@@ -27,7 +27,6 @@ pub type CellId = [u8; 16];
 
 /// Why bytes are no cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum CellError {
     /// Not one of the four sizes, or not the one that its class says.
     #[error("a cell has 512, 1,024, 2,048 or 4,096 bytes, as its class says")]

@@ -45,7 +45,6 @@ const SIGNED: &[u8] = b"mezza card 1";
 
 /// Why bytes are not a card, or a card cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum CardError {
     /// Longer than [`CARD_BYTES_MAX`].
     #[error("the card has {bytes} bytes, at most 1,024 are allowed")]

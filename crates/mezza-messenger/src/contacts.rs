@@ -9,7 +9,7 @@ use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 use mezza_ratchet::IdentityKey;
 
 use crate::card::Card;
-use crate::error::DeviceError;
+use crate::error::{CallerError, DeviceError, PersonError};
 use crate::io::{
     ContactId, DeliveryProblem, Event, RecordChange, RecordKind, Retention, Step, flag, key32, text,
 };
@@ -168,7 +168,7 @@ impl Contacts {
 
     /// One that our caller named.
     pub fn named(&self, id: ContactId) -> Result<&Contact, DeviceError> {
-        self.get(id).ok_or(DeviceError::NoSuchContact)
+        self.get(id).ok_or(DeviceError::Caller(CallerError::NoSuchContact))
     }
 
     /// The contact with this identity key.
@@ -186,10 +186,10 @@ impl Contacts {
     pub fn accepts(&self, id: ContactId, card: &Card) -> Result<(), DeviceError> {
         let held = &self.named(id)?.card;
         if card.serial() < held.serial() {
-            return Err(DeviceError::CardOlder);
+            return Err(DeviceError::Person(PersonError::CardOlder));
         }
         if card.serial() == held.serial() && !card.same_head(held) {
-            return Err(DeviceError::CardClash);
+            return Err(DeviceError::Person(PersonError::CardClash));
         }
         Ok(())
     }

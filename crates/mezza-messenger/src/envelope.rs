@@ -38,7 +38,6 @@ const MODE_BASE: u8 = 0;
 
 /// Why a parcel was not put into an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum EnvelopeError {
     /// The parcel is longer than [`PARCEL_BYTES_MAX`].
     #[error("the parcel has {bytes} bytes, an envelope holds {PARCEL_BYTES_MAX}")]

@@ -3,22 +3,23 @@
 use mezza_core::DecodeError;
 use mezza_mixnet::client::ClientError;
 
-/// A refused input. The device is as it was (MSG-36).
+/// A refused input, and whose fault it is. The device is as it was (MSG-36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum DeviceError {
-    /// Our caller named a contact that is not there.
-    #[error("no such contact")]
-    NoSuchContact,
-    /// Our caller named a note that is not there.
-    #[error("no such note")]
-    NoSuchNote,
-    /// Our caller named a mailbox that is not there.
-    #[error("no such mailbox")]
-    NoSuchMailbox,
-    /// A carrier answered a request that was never made, or was answered already.
-    #[error("no such request")]
-    NoSuchTicket,
+    /// The person's.
+    #[error(transparent)]
+    Person(#[from] PersonError),
+    /// A carrier's, or that of whoever answers there.
+    #[error(transparent)]
+    Carrier(#[from] CarrierError),
+    /// Our caller's.
+    #[error(transparent)]
+    Caller(#[from] CallerError),
+}
+
+/// What the person asks for cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PersonError {
     /// A note without text.
     #[error("the text is empty")]
     EmptyText,
@@ -77,17 +78,38 @@ pub enum DeviceError {
     /// So many networks were left that no further one can be remembered (MSG-97).
     #[error("too many mixnets were left")]
     TooManyNetworks,
-    /// The network's client refuses it: it came too late, or the entry said something wrong.
-    #[error("the mixnet's client refuses it: {0}")]
-    Network(ClientError),
     /// More relays than a card of this version holds.
     #[error("too many relays")]
     TooManyRelays,
 }
 
+/// What a carrier says cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CarrierError {
+    /// A carrier answered a request that was never made, or was answered already.
+    #[error("no such request")]
+    NoSuchTicket,
+    /// The network's client refuses it: it came too late, or the entry said something wrong.
+    #[error("the mixnet's client refuses it: {0}")]
+    Network(ClientError),
+}
+
+/// Our caller asks for what is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallerError {
+    /// A contact.
+    #[error("no such contact")]
+    NoSuchContact,
+    /// A note.
+    #[error("no such note")]
+    NoSuchNote,
+    /// A mailbox.
+    #[error("no such mailbox")]
+    NoSuchMailbox,
+}
+
 /// Stored records that are not a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum LoadError {
     /// The profile is damaged or of another version. It holds the identity, without which nothing
     /// else can be used; every other record that does not load is set aside.

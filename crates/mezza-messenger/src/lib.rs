@@ -42,7 +42,7 @@ pub use carriers::mixnet::{MixnetInput, MixnetOutput};
 pub use carriers::relay::{RelayInput, RelayOutput};
 pub use carriers::{CarrierInput, CarrierOutput, CarrierSet, Port};
 pub use device::{Device, DeviceOver};
-pub use error::{DeviceError, LoadError};
+pub use error::{CallerError, CarrierError, DeviceError, LoadError, PersonError};
 pub use io::{
     CarrierCaps, CarrierId, Command, ContactId, Event, MailboxId, NoteId, RecordChange, RecordKind,
     RelayConnectionId, RequestId, Retention, Unread, WriteBatch,

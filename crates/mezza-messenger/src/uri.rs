@@ -60,7 +60,6 @@ impl fmt::Debug for Uri {
 
 /// Why a text is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum UriError {
     /// It does not begin with `mezzavoce:` and a kind.
     #[error("this is no address: it does not begin with mezzavoce:")]

@@ -102,7 +102,6 @@ snapshot!(enum Ending [Returned(a), Aborted(a)]);
 
 /// Why an input was refused. The coordinator is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum CoordinatorError {
     /// Not for us: no such round is under way, or it is over.
     #[error("no such round is under way")]

@@ -90,7 +90,6 @@ snapshot!(enum Output [Frame(a, b), Job(a), Store(a)]);
 
 /// Why an input was refused. The mix is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum MixError {
     /// Not for us: no such round is under way here, or it is over.
     #[error("no such round is under way")]

@@ -6,7 +6,6 @@ use crate::SuiteList;
 
 /// Why 32 bytes are not a public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum KeyError {
     /// The u-coordinate is not below 2^255 - 19, or bit 255 is set.
     #[error("the key is not canonical")]
@@ -18,7 +17,6 @@ pub enum KeyError {
 
 /// Why no session comes from a prekey bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum BundleError {
     /// The bytes are not a bundle.
     #[error("the bundle is malformed")]
@@ -70,7 +68,6 @@ impl From<ZeroSecret> for BundleError {
 
 /// Why a body was not sealed. The state is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum SealError {
     /// There is no session; start one from a bundle.
     #[error("there is no session")]
@@ -103,7 +100,6 @@ impl From<ZeroSecret> for SealError {
 
 /// Why a message was not opened. The state is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum OpenError {
     /// The bytes are not a message, or an authentic message holds wrong padding.
     #[error("the message is malformed")]
@@ -157,7 +153,6 @@ impl From<DecodeError> for OpenError {
 
 /// Why the prekey machine refused an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum PrekeysError {
     /// Fresh keys came in other numbers than were asked for.
     #[error("these keys were not asked for")]

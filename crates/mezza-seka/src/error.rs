@@ -4,7 +4,6 @@ use mezza_core::{DecodeError, snapshot};
 
 /// Why a machine refuses an input; what it refuses leaves it as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum LinkError {
     /// Not a frame of this protocol, version or suite.
     #[error("malformed frame: {0}")]
@@ -23,7 +22,6 @@ pub enum LinkError {
 
 /// Why stored bytes are no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum RecordError {
     /// The seal does not open: torn, damaged, or sealed under another key.
     #[error("the seal does not open")]
@@ -35,7 +33,6 @@ pub enum RecordError {
 
 /// Why a protected frame is dropped; counted apart, alike outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum FrameError {
     /// Too short, beyond the last packet number, or a tag that does not fit.
     #[error("forged")]

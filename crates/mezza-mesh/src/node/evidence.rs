@@ -16,7 +16,6 @@ pub type Ticket = u64;
 
 /// Why an own cell is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Refusal {
     /// Two a second, and eight at once.
     #[error("too many at once; wait a second")]

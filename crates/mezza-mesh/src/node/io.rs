@@ -205,7 +205,6 @@ pub enum Output {
 
 /// Why an input was refused. Nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The bytes are no frame.
     #[error("the bytes are no frame: {0}")]

@@ -7,6 +7,7 @@
 //! an invitation for us -> inviter -AskWho-> chains, a call -> their hello and card in cells
 //! ```
 
+mod carrier;
 mod invitations;
 mod inviter;
 mod io;
@@ -28,12 +29,10 @@ use mezza_mixnet::contact::{Role, bucket};
 use mezza_mixnet::wire::invitation::BODY_BYTES;
 use mezza_ratchet::{Exporter, Padding, SuiteList};
 
-use crate::card::{MIXNET_PART, MixnetPart};
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DeliveryProblem,
-    Dropped, Due, Event, FirstTerms, Forget, Handover, InviterFacts, Leaving, Missing, News,
-    ParcelId, Places, RecordKind, Retention, Route, Step, key32,
+    At, CarrierId, ContactFacts, ContactId, DeliveryProblem, Due, Event, FirstTerms, Handover,
+    Leaving, Missing, News, ParcelId, RecordKind, Retention, Route, Step, key32,
 };
 use crate::note::{Item, MixnetStart};
 use crate::view::NetworkView;
@@ -116,93 +115,13 @@ impl<B: Backend> Mixnet<B> {
         }
     }
 
-    /// Whether rounds are taken part in, and what the carrier can do.
-    pub fn state(&self, now: Time) -> Option<CarrierState> {
-        let net = self.network.as_ref()?;
-        Some(CarrierState { reached: true, up: net.up, caps: net.caps(now) })
-    }
-
-    /// The connection to the entry.
-    pub fn connection(&self, now: Time) -> Option<CarrierConnection> {
-        let CarrierState { up, caps, .. } = self.state(now)?;
-        let places = Places::default();
-        Some(CarrierConnection { relay: None, own: true, up, places, caps })
-    }
-
     /// The network that was joined.
     pub fn view(&self, now: Time) -> Option<NetworkView> {
         self.network.as_ref().map(|net| net.view(now))
     }
 
-    /// What of the own card says in which network we are.
-    pub fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
-        let net = self.network.as_ref()?;
-        let (network, dialling) = (net.config(now)?.network, *net.member.dialling.public());
-        Some((MIXNET_PART, MixnetPart { network, dialling }.encode()))
-    }
-
-    /// A contact that talks too much is served no more than it must.
-    pub fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
-        self.is_muted(contact).then_some(DeliveryProblem::Talk)
-    }
-
     fn is_muted(&self, contact: ContactId) -> bool {
         self.peers.get(&contact).is_some_and(|peer| peer.muted)
-    }
-
-    /// What came in cells and is no parcel.
-    pub fn rejected(&self) -> u64 {
-        self.unopened
-    }
-
-    /// What came in cells is no parcel.
-    pub fn reject(&mut self) {
-        self.unopened += 1;
-    }
-
-    /// Those who invite.
-    pub fn inviters(&self) -> Vec<InviterFacts> {
-        let facts = |(id, inviter): (&ContactId, &Inviter)| InviterFacts {
-            id: *id,
-            ik: *inviter.ik.as_bytes(),
-            at: inviter.at,
-            asked: inviter.asked.is_some(),
-        };
-        self.inviters.iter().map(facts).collect()
-    }
-
-    /// The way of cells to a contact, if it can be taken at this pin.
-    pub fn route(
-        &mut self,
-        to: &ContactFacts<'_>,
-        (pin, own): (u8, bool),
-        at: &mut At<'_>,
-    ) -> Result<Route, Missing> {
-        let wait = |why| Err(Missing::Wait(why));
-        let Some(net) = self.network.as_ref().filter(|net| net.up) else {
-            return wait(WaitReason::NoCarrier);
-        };
-        if net.level < pin {
-            return wait(WaitReason::BelowPin);
-        }
-        let knows = net.client.knows(to.id.0);
-        if knows && net.is_elsewhere(to.card, at.now) {
-            return wait(WaitReason::Keys);
-        }
-        if !to.is_open && !self.peers.get(&to.id).is_some_and(|peer| peer.has_called) {
-            return self.first(to, at.now);
-        }
-        if !to.session.is_usable() && (knows || !to.is_open) {
-            return Err(Missing::Session);
-        }
-        if !knows {
-            return wait(WaitReason::Keys);
-        }
-        if !own && self.is_muted(to.id) {
-            return wait(WaitReason::Budget);
-        }
-        let carrier = CarrierId::MIXNET;
-        Ok(Route { carrier, until: None, invitation: false, address: Vec::new() })
     }
 
     /// To somebody who has not answered: an invitation first, then whatever waits once they have
@@ -234,36 +153,6 @@ impl<B: Backend> Mixnet<B> {
             && config.policy(Service::Invitation).is_some()
     }
 
-    /// Whether the bundle of a contact is to be fetched now, for later: its conversation shall go
-    /// over the mixnet, and what it would tell the relay is not hidden yet.
-    pub fn wants_bundle(&self, to: &ContactFacts<'_>, now: Time) -> bool {
-        !to.session.bundle && self.can_invite(to, now)
-    }
-
-    /// Hands a parcel to the client.
-    pub fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
-        let Some(net) = self.network.as_ref().filter(|net| net.up && net.level >= parcel.pin)
-        else {
-            return Handover::Waits;
-        };
-        let contact = parcel.to.id;
-        if parcel.route.invitation {
-            return self.invite(parcel, at);
-        }
-        if !net.client.knows(contact.0) {
-            return Handover::Waits;
-        }
-        self.heed(contact, at);
-        if !parcel.own && self.is_muted(contact) {
-            return Handover::Waits;
-        }
-        let ticket = self.ticket((parcel.id, None));
-        let bytes = Wiping::new(parcel.bytes.to_vec());
-        // The answer comes as an output.
-        let _ = self.tell(client::Input::Send { ticket, contact: contact.0, bytes }, at);
-        Handover::Out
-    }
-
     /// Hands an invitation to the client, for the next round of them.
     fn invite(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
         let body = <[u8; BODY_BYTES]>::try_from(parcel.bytes);
@@ -282,22 +171,6 @@ impl<B: Backend> Mixnet<B> {
         self.next_ticket += 1;
         self.out.insert(ticket, out);
         ticket
-    }
-
-    /// These need not leave any more.
-    pub fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>) {
-        for Dropped { id, contact, bytes } in parcels {
-            self.out.retain(|_, (parcel, _)| parcel != id);
-            let bytes = Wiping::new(bytes.clone());
-            // Without a network nothing of it is under way.
-            let _ = self.tell(client::Input::Retract { contact: contact.0, bytes }, at);
-        }
-    }
-
-    /// A contact is served at this level at least, or not at all.
-    pub fn allow(&mut self, id: ContactId, level_min: Option<u8>, at: &mut At<'_>) {
-        self.peers.entry(id).or_default().level_min = level_min;
-        self.suspend(id, at);
     }
 
     /// Tells the client whether a contact may be served at the level of now. Whom it does not know it
@@ -331,60 +204,8 @@ impl<B: Backend> Mixnet<B> {
         })
     }
 
-    /// Whether a contact is to be told where our chains begin: once a session, by who began it.
-    pub fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
-        let Some(net) = &self.network else { return false };
-        let network = to.card.mixnet().map(|entry| entry.network);
-        network.is_some()
-            && network == net.config(now).map(|config| config.network)
-            && to.is_open
-            && to.session.initiator
-            && !to.session.pending
-            && self.root_for(to.id) != to.session.id
-    }
-
     fn root_for(&self, id: ContactId) -> Option<[u8; 16]> {
         self.peers.get(&id)?.root_for
-    }
-
-    /// The item for it, with a fresh root.
-    pub fn say(&self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
-        let rounds = self.rounds_now(at.now).filter(|_| self.has_to_say(to, at.now))?;
-        let mut root = Wiping::new([0; 32]);
-        at.rng.fill_bytes(&mut root[..]);
-        Some(Item::Meet(MixnetStart { root: Some(root), ..rounds }))
-    }
-
-    /// It was said: the client holds the root from now on, and nobody else.
-    pub fn said(
-        &mut self,
-        to: &ContactFacts<'_>,
-        items: &[Item],
-        exporter: Option<Exporter>,
-        at: &mut At<'_>,
-    ) {
-        if let Some(meet) = last_meet(items, exporter) {
-            self.add_root(to, &meet, Role::Initiator, at);
-        }
-    }
-
-    /// A contact says where our chains begin. Only who began the session may, and not too often:
-    /// each root costs a snapshot of the client (MSG-53). Without it the chains there are go on.
-    pub fn told(
-        &mut self,
-        from: &ContactFacts<'_>,
-        items: &[Item],
-        exporter: Option<Exporter>,
-        at: &mut At<'_>,
-    ) {
-        let Some(meet) = last_meet(items, exporter) else { return };
-        let theirs = from.session.id.is_some() && !from.session.initiator;
-        if !from.is_ours || !theirs {
-            return;
-        }
-        if self.peers.entry(from.id).or_default().roots.take(at.now).is_ok() {
-            self.add_root(from, &meet, Role::Responder, at);
-        }
     }
 
     fn add_root(&mut self, of: &ContactFacts<'_>, meet: &MixnetStart, role: Role, at: &mut At<'_>) {
@@ -420,11 +241,6 @@ impl<B: Backend> Mixnet<B> {
             }
             None => step.drop_row(RecordKind::MixnetPeer, key32(id.0)),
         }
-    }
-
-    /// The person wrote to a contact.
-    pub fn wrote(&mut self, contact: ContactId, now: Time) {
-        self.peers.entry(contact).or_default().wrote(now);
     }
 
     /// A contact said something in the mixnet, or calls.
@@ -469,43 +285,6 @@ impl<B: Backend> Mixnet<B> {
         let now = at.now;
         self.change(id, at.step, |peer| peer.talk.add(0, now));
         self.heed(id, at);
-    }
-
-    /// Forgets the chains of a contact or inviter, or all of it.
-    pub fn forget(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
-        // Whom the client does not know it need not forget.
-        let _ = self.tell(client::Input::Remove(id.0), at);
-        if what == Forget::Chains {
-            return;
-        }
-        if self.inviters.remove(&id).is_some() {
-            at.step.drop_row(RecordKind::Inviter, key32(id.0));
-            at.step.timer(timer(INVITER | u64::from(id.0)), None);
-        }
-        if self.peers.remove(&id).is_some_and(|peer| peer.stored().is_some()) {
-            at.step.drop_row(RecordKind::MixnetPeer, key32(id.0));
-        }
-        at.step.timer(timer(YEAR | u64::from(id.0)), None);
-    }
-
-    /// The device starts.
-    pub fn start(&mut self, at: &mut At<'_>) {
-        self.wake_client(at);
-    }
-
-    /// What is due.
-    pub fn wake(&mut self, number: u64, at: &mut At<'_>) {
-        let id = ContactId(number as u32);
-        match number {
-            CLIENT => self.wake_client(at),
-            number if number & YEAR != 0 => self.turn_year(id, at),
-            _ => self.turn_inviter(id, at),
-        }
-    }
-
-    /// What the device is told.
-    pub fn news(&mut self) -> Option<News> {
-        self.news.pop_front()
     }
 
     /// What the driver has to do; at the end that it says when all of it is durable.

@@ -5,6 +5,7 @@
 //! Mail -> envelope opened -> news: arrived -> acknowledge
 //! ```
 
+mod carrier;
 mod connections;
 mod io;
 mod leaving;
@@ -24,14 +25,14 @@ use mezza_core::{Backend, PublicKey, StaticKey, Time, Wiping};
 use mezza_ratchet::OneTimePrekey;
 
 use crate::card::RelayEntry;
+use crate::carriers::Carrier;
 use crate::envelope::{self, SenderContext};
-use crate::error::DeviceError;
+use crate::error::{CallerError, CarrierError, DeviceError};
 use crate::evidence::WaitReason;
 use crate::io::{
-    Arrival, ArrivalOrigin, At, CarrierCaps, CarrierConnection, CarrierId, CarrierState,
-    ContactFacts, ContactId, Due, Event, FetchPurpose, HelloPlace, LostPlace, MailboxId, News,
-    ParcelId, Publication, Receiving, RecordKind, RelayConnectionId, RequestId, Retention, Route,
-    Step, key32,
+    Arrival, ArrivalOrigin, At, CarrierCaps, CarrierId, ContactFacts, ContactId, Due, Event,
+    HelloPlace, LostPlace, MailboxId, News, ParcelId, Publication, Receiving, RecordKind,
+    RelayConnectionId, RequestId, Retention, Route, Step, key32,
 };
 use crate::note::RemoteMailbox;
 use crate::relay_wire::MailboxAddress;
@@ -129,45 +130,6 @@ impl<B: Backend> Default for Relay<B> {
 }
 
 impl<B: Backend> Relay<B> {
-    /// How the contact's relay, or our own one, is now.
-    pub fn state(&self, to: Option<&ContactFacts<'_>>) -> CarrierState {
-        let relay = to.map_or_else(|| self.own_relay(), |to| self.relay_of(to));
-        let connection = relay.and_then(|relay| self.connections.get(relay.connection()));
-        CarrierState {
-            reached: relay.is_some(),
-            up: connection.is_some_and(|connection| connection.up.is_some()),
-            caps: connection.map_or(CAPS, connections::Connection::caps),
-        }
-    }
-
-    /// The connections that are kept.
-    pub fn connections(&self) -> impl Iterator<Item = CarrierConnection> {
-        let own = self.own_relay();
-        self.connections.iter().map(move |connection| CarrierConnection {
-            relay: Some(connection.entry.clone()),
-            own: own.is_some_and(|own| own.shares_connection(&connection.entry)),
-            up: connection.up.is_some(),
-            places: self.places(connection.entry.connection()),
-            caps: connection.caps(),
-        })
-    }
-
-    /// Envelopes that no key opened.
-    pub fn rejected(&self) -> u64 {
-        self.unopened
-    }
-
-    /// What was in an envelope is no parcel.
-    pub fn reject(&mut self) {
-        self.unopened += 1;
-    }
-
-    /// One-time keys at the relay, and those that it has not taken yet.
-    pub fn stock(&self) -> (Option<u16>, u32) {
-        let under_way = self.publication.as_ref().map_or(0, |news| news.one_time.len());
-        (self.stock, under_way as u32)
-    }
-
     /// Our relay: where strangers write to us.
     fn own_relay(&self) -> Option<&RelayEntry> {
         self.mailboxes.values().find(|mailbox| mailbox.is_intro()).map(|mailbox| &mailbox.relay)
@@ -200,8 +162,8 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Where a contact reaches us, as a hello says it.
-    pub fn hello_place(&self, id: ContactId) -> HelloPlace {
+    /// Where a contact reaches us.
+    fn place(&self, id: ContactId) -> HelloPlace {
         let ours = self.peer(id).and_then(|peer| self.mailboxes.get(&peer.ours?));
         match ours {
             Some(mailbox) if mailbox.opened => HelloPlace::Mailbox(RemoteMailbox {
@@ -218,11 +180,6 @@ impl<B: Backend> Relay<B> {
         self.mailboxes.values().any(|mailbox| mailbox.contact == Some(id) && mailbox.opened)
     }
 
-    /// Whether a contact has a mailbox of its own here.
-    pub fn greets(&self, id: ContactId) -> bool {
-        self.peer(id).is_some_and(|peer| peer.ours.is_some())
-    }
-
     fn change(&mut self, id: ContactId, step: &mut Step, change: impl FnOnce(&mut RelayPeer)) {
         let peer = self.peers.entry(id).or_default();
         change(peer);
@@ -231,71 +188,6 @@ impl<B: Backend> Relay<B> {
             Some(value) => step.put(RecordKind::RelayPeer, key, Retention::Permanent, value),
             None => step.drop_row(RecordKind::RelayPeer, key),
         }
-    }
-
-    /// The session with a contact began under this prekey.
-    pub fn began(&mut self, with: ContactId, spk: PublicKey, not_after: Time, step: &mut Step) {
-        self.change(with, step, |peer| {
-            peer.intro = Some(IntroKey { spk, not_after });
-            peer.fetch_after = Time::default();
-        });
-    }
-
-    /// Forgets a contact with the mailboxes that it had here.
-    pub fn forget(&mut self, id: ContactId, step: &mut Step) {
-        self.contexts.remove(&id);
-        self.wanted.remove(&id);
-        let own = self.mailboxes.iter().filter(|(_, mailbox)| mailbox.contact == Some(id));
-        for mailbox in own.map(|(mailbox, _)| *mailbox).collect::<Vec<_>>() {
-            self.close(mailbox, step);
-        }
-        if self.peers.remove(&id).is_some_and(|peer| peer.stored().is_some()) {
-            step.drop_row(RecordKind::RelayPeer, key32(id.0));
-        }
-        step.timer(timer(FETCH | u64::from(id.0)), None);
-        self.connections.keep_only(id, &[]);
-    }
-
-    /// Whether a relay of the contact may know at this pin who asks for a bundle (MSG-20).
-    pub fn fetches(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
-        let relay = of.card.relays().first();
-        relay.is_some_and(|relay| self.connections.level(relay.connection()) >= pin)
-    }
-
-    /// Asks the contact's relay for its bundle, one request at a time, and only where the relay may
-    /// know that we do (MSG-20).
-    pub fn fetch(
-        &mut self,
-        of: &ContactFacts<'_>,
-        purpose: FetchPurpose,
-        pin: u8,
-        at: &mut At<'_>,
-    ) -> Option<Time> {
-        if !self.fetches(of, pin) {
-            return None;
-        }
-        let relay = of.card.relays().first()?.clone();
-        let connection = relay.connection();
-        self.connect(&relay, Some(of.id), at);
-        let peer = self.peers.entry(of.id).or_default();
-        if !self.connections.is_up(connection) {
-            return None;
-        }
-        // A clock that was ahead once holds nothing up.
-        let waits = at.now < peer.fetch_after
-            && peer.fetch_after.since_ms(at.now) <= u64::from(u16::MAX) * Time::SECOND_MS;
-        if waits {
-            return Some(peer.fetch_after);
-        }
-        // A relay that answers nothing is asked anew after a while.
-        if let Some(swallowed) = peer.fetch.take() {
-            self.requests.take(swallowed);
-        }
-        let ticket = self.requests.ask(connection, Request::Fetch(of.id, purpose));
-        (peer.fetch, peer.fetch_after) = (Some(ticket), at.now.plus_ms(FETCH_AGAIN_MS));
-        at.step.timer(timer(FETCH | u64::from(of.id.0)), Some(peer.fetch_after));
-        self.outputs.push_back(RelayOutput::Fetch { ticket, connection, address: relay.address });
-        None
     }
 
     fn fetch_later(&mut self, id: ContactId, wait_ms: u64, at: &mut At<'_>) {
@@ -402,7 +294,7 @@ impl<B: Backend> Relay<B> {
             }
             RelayInput::Displaced { mailbox, over } => {
                 if !self.mailboxes.contains_key(&mailbox) {
-                    return Err(DeviceError::NoSuchMailbox);
+                    return Err(DeviceError::Caller(CallerError::NoSuchMailbox));
                 }
                 let watch = if over { WatchState::Nobody } else { WatchState::Elsewhere };
                 self.watched(mailbox, watch, at.step);
@@ -410,7 +302,7 @@ impl<B: Backend> Relay<B> {
             RelayInput::Stock { connection, left } => {
                 if self.own_relay().is_some_and(|own| own.connection() == connection) {
                     self.stock = Some(left);
-                    let (_, under_way) = self.stock();
+                    let under_way = self.stock().map_or(0, |(_, under_way)| under_way);
                     self.news.push_back(News::Stock(u32::from(left) + under_way));
                 }
             }
@@ -427,7 +319,8 @@ impl<B: Backend> Relay<B> {
         envelope: &[u8],
         seals: &[&StaticKey],
     ) -> Result<(), DeviceError> {
-        let mailbox = self.mailboxes.get(&id).ok_or(DeviceError::NoSuchMailbox)?;
+        let mailbox =
+            self.mailboxes.get(&id).ok_or(DeviceError::Caller(CallerError::NoSuchMailbox))?;
         let (address, level) =
             (mailbox.relay.address, self.connections.level(mailbox.relay.connection()));
         let open = |key: &StaticKey| envelope::open::<B>(&address, key, envelope);
@@ -449,7 +342,8 @@ impl<B: Backend> Relay<B> {
     }
 
     fn done(&mut self, ticket: RequestId, at: &mut At<'_>) -> Result<(), DeviceError> {
-        let (connection, request) = self.requests.take(ticket).ok_or(DeviceError::NoSuchTicket)?;
+        let (connection, request) =
+            self.requests.take(ticket).ok_or(DeviceError::Carrier(CarrierError::NoSuchTicket))?;
         match request {
             Request::Put { parcel, .. } => {
                 self.connections.landed(connection);
@@ -470,7 +364,8 @@ impl<B: Backend> Relay<B> {
         retry_s: u16,
         at: &mut At<'_>,
     ) -> Result<(), DeviceError> {
-        let (connection, request) = self.requests.take(ticket).ok_or(DeviceError::NoSuchTicket)?;
+        let (connection, request) =
+            self.requests.take(ticket).ok_or(DeviceError::Carrier(CarrierError::NoSuchTicket))?;
         match request {
             Request::Put { parcel, contact, to, intro } => {
                 self.connections.landed(connection);
@@ -523,43 +418,12 @@ impl<B: Backend> Relay<B> {
         at: &mut At<'_>,
     ) -> Result<(), DeviceError> {
         let Some(Request::Fetch(contact, purpose)) = self.requests.get(ticket) else {
-            return Err(DeviceError::NoSuchTicket);
+            return Err(DeviceError::Carrier(CarrierError::NoSuchTicket));
         };
         self.requests.take(ticket);
         self.fetch_later(contact, FETCH_AGAIN_MS, at);
         self.news.push_back(News::Bundle { contact, purpose, bytes, one_time });
         Ok(())
-    }
-
-    /// A connection to each relay with a mailbox of ours.
-    pub fn start(&mut self, at: &mut At<'_>) {
-        let relays: Vec<_> = self.mailboxes.values().map(|own| own.relay.clone()).collect();
-        for relay in relays {
-            self.connect(&relay, None, at);
-        }
-    }
-
-    /// What is due.
-    pub fn wake(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
-        match number {
-            RETRY => self.retry(),
-            IDLE => {
-                let own: BTreeSet<RelayConnectionId> =
-                    self.mailboxes.values().map(|own| own.relay.connection()).collect();
-                let is_own = |relay: &RelayEntry| own.contains(&relay.connection());
-                for connection in self.connections.idle(is_own, busy, at.now) {
-                    self.disconnect(connection);
-                }
-                at.step.timer(timer(IDLE), self.connections.next_idle(is_own));
-            }
-            number if number & FETCH != 0 => at.step.touch(ContactId(number as u32)),
-            number => self.turn(MailboxId(number as u32), at),
-        }
-    }
-
-    /// What the device is told.
-    pub fn news(&mut self) -> Option<News> {
-        self.news.pop_front()
     }
 
     /// What the driver has to do.

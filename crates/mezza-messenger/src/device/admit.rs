@@ -7,9 +7,9 @@ use mezza_core::{CryptoRng, Time};
 
 use super::Parts;
 use crate::card::{Card, CardError, RelayEntry};
-use crate::carriers::Port;
+use crate::carriers::{CardPlan, Port};
 use crate::contacts::ContactPhase;
-use crate::error::DeviceError;
+use crate::error::{CallerError, DeviceError, PersonError};
 use crate::io::{Command, ContactId, NoteId};
 use crate::name;
 use crate::outbox::OUTBOX_MAX;
@@ -21,7 +21,7 @@ const TEXT_BYTES_MAX: usize = 8_192;
 const PETNAME_BYTES_MAX: usize = 64;
 
 /// A command that can be done, with what had to be computed for it.
-pub(crate) enum Admitted<Plan> {
+pub(crate) enum Admitted {
     /// It was done before.
     Nothing,
     /// As it is.
@@ -29,7 +29,7 @@ pub(crate) enum Admitted<Plan> {
     /// A card of somebody new, of a contact, or of whoever invites under this number.
     Add { to: Whom, card: Card, petname: Option<String>, in_person: bool },
     /// Another card of our own.
-    Publish { card: Card, plan: Plan },
+    Publish { card: Card, plan: CardPlan },
 }
 
 /// To whom a card belongs that the person adds.
@@ -46,7 +46,7 @@ pub(crate) fn command<P: Port>(
     command: Command,
     now: Time,
     rng: &mut dyn CryptoRng,
-) -> Result<Admitted<P::Plan>, DeviceError> {
+) -> Result<Admitted, DeviceError> {
     match &command {
         Command::Send { client, .. } if parts.threads.sent(client).is_some() => {
             return Ok(Admitted::Nothing);
@@ -55,17 +55,17 @@ pub(crate) fn command<P: Port>(
         Command::Cancel { note } => {
             let note = named(parts, *note)?;
             if note.incoming || !note.is_waiting(now) {
-                return Err(DeviceError::NotNow);
+                return Err(DeviceError::Person(PersonError::NotNow));
             }
         }
         Command::Forget { note } => drop(named(parts, *note)?),
         Command::Accept { contact } if is_inviter(parts, *contact) => {
-            return Err(DeviceError::NoCard);
+            return Err(DeviceError::Person(PersonError::NoCard));
         }
         Command::Refuse { contact } if is_inviter(parts, *contact) => {}
         Command::Accept { contact } | Command::Refuse { contact } => {
             if parts.contacts.named(*contact)?.phase != ContactPhase::Request {
-                return Err(DeviceError::NotNow);
+                return Err(DeviceError::Person(PersonError::NotNow));
             }
         }
         Command::Rename { contact, name } => {
@@ -76,7 +76,7 @@ pub(crate) fn command<P: Port>(
         Command::Reset { contact } => {
             let contact = parts.contacts.named(*contact)?;
             if !contact.is_ours() || !contact.is_open() {
-                return Err(DeviceError::NotNow);
+                return Err(DeviceError::Person(PersonError::NotNow));
             }
         }
         Command::Seen { contact, .. }
@@ -108,7 +108,7 @@ fn named<P: Port>(
     parts: &Parts<P>,
     note: NoteId,
 ) -> Result<&crate::threads::StoredNote, DeviceError> {
-    parts.threads.get(note).ok_or(DeviceError::NoSuchNote)
+    parts.threads.get(note).ok_or(DeviceError::Caller(CallerError::NoSuchNote))
 }
 
 /// Whether this is the number of somebody who invites.
@@ -125,24 +125,24 @@ fn send<P: Port>(
 ) -> Result<(), DeviceError> {
     let bytes = text.len();
     if text.is_empty() {
-        return Err(DeviceError::EmptyText);
+        return Err(DeviceError::Person(PersonError::EmptyText));
     }
     if bytes > TEXT_BYTES_MAX {
-        return Err(DeviceError::TextTooLong { bytes, max: TEXT_BYTES_MAX });
+        return Err(DeviceError::Person(PersonError::TextTooLong { bytes, max: TEXT_BYTES_MAX }));
     }
     let contact = parts.contacts.named(id)?;
     if !contact.is_ours() {
-        return Err(DeviceError::NotNow);
+        return Err(DeviceError::Person(PersonError::NotNow));
     }
     let listed = contact.policy.carriers.iter();
     let states = listed.filter_map(|carrier| parts.carriers.state(*carrier, None, now));
     let max = states.map(|state| state.caps.parcel_bytes_max).max();
     let parcel = parts.sessions.message_bytes(id, bytes).map_or(0, |message| message + 1);
     if let Some(max) = max.filter(|max| parcel > *max) {
-        return Err(DeviceError::TooBig { bytes: parcel, max });
+        return Err(DeviceError::Person(PersonError::TooBig { bytes: parcel, max }));
     }
     if own_waiting(parts, id, now) >= OUTBOX_MAX {
-        return Err(DeviceError::OutboxFull);
+        return Err(DeviceError::Person(PersonError::OutboxFull));
     }
     Ok(())
 }
@@ -159,11 +159,11 @@ fn own_waiting<P: Port>(parts: &Parts<P>, id: ContactId, now: Time) -> usize {
 
 fn policy<P: Port>(parts: &Parts<P>, id: ContactId, policy: &Policy) -> Result<(), DeviceError> {
     if !policy.is_sound() {
-        return Err(DeviceError::BadPolicy);
+        return Err(DeviceError::Person(PersonError::BadPolicy));
     }
     let timer_s = parts.contacts.named(id)?.policy.timer_s;
     if timer_s != policy.timer_s && !is_timer_step(policy.timer_s) {
-        return Err(DeviceError::BadPolicy);
+        return Err(DeviceError::Person(PersonError::BadPolicy));
     }
     Ok(())
 }
@@ -175,18 +175,22 @@ fn petname(name: Option<&str>) -> Result<(), DeviceError> {
             && name::is_clean(name)
             && !name::looks_like_number(name)
     };
-    if name.is_none_or(fits) { Ok(()) } else { Err(DeviceError::BadName) }
+    if name.is_none_or(fits) { Ok(()) } else { Err(DeviceError::Person(PersonError::BadName)) }
 }
 
 /// Whether we may show this name to others as our own.
 pub(super) fn own_name(name: &str) -> Result<(), DeviceError> {
-    if name::looks_like_number(name) { Err(DeviceError::BadName) } else { Ok(()) }
+    if name::looks_like_number(name) {
+        Err(DeviceError::Person(PersonError::BadName))
+    } else {
+        Ok(())
+    }
 }
 
 /// To whom a card belongs that the person has scanned or pasted.
 fn whom<P: Port>(parts: &Parts<P>, card: &Card, now: Time) -> Result<Whom, DeviceError> {
     if *card.ik() == parts.profile.identity().public() {
-        return Err(DeviceError::OwnCard);
+        return Err(DeviceError::Person(PersonError::OwnCard));
     }
     if let Some(id) = parts.contacts.by_identity(card.ik().as_bytes()) {
         parts.contacts.accepts(id, card)?;
@@ -209,7 +213,7 @@ pub(super) fn publish<P: Port>(
     relays: &[RelayEntry],
     now: Time,
     rng: &mut dyn CryptoRng,
-) -> Result<(Card, P::Plan), DeviceError> {
+) -> Result<(Card, CardPlan), DeviceError> {
     let plan = parts.carriers.plan(relays, now, rng)?;
     let card_parts = parts.carriers.card_parts(&plan, now);
     let card = parts.profile.issue(name, card_parts, now, rng).map_err(card_refused)?;
@@ -218,5 +222,9 @@ pub(super) fn publish<P: Port>(
 
 /// A card that we tried to issue ourselves.
 pub(super) fn card_refused(error: CardError) -> DeviceError {
-    if error == CardError::Name { DeviceError::BadName } else { DeviceError::TooManyRelays }
+    if error == CardError::Name {
+        DeviceError::Person(PersonError::BadName)
+    } else {
+        DeviceError::Person(PersonError::TooManyRelays)
+    }
 }

@@ -155,7 +155,7 @@ fn invitation<P: Port>(
     let id = parts.profile.next_contact();
     let welcomed = stranger.exporter.take().is_some_and(|exporter| {
         let welcome = Welcome { id, ik, place, items: &items, exporter };
-        parts.carriers.welcome(welcome, at)
+        parts.carriers.welcome(by.carrier, welcome, at)
     });
     if welcomed {
         parts.profile.contact_number(at.step);

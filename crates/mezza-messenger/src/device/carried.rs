@@ -26,7 +26,7 @@ pub(super) fn drain<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) -> bool {
     let mut heard = false;
     loop {
         if let Some(publication) = parts.sessions.publication() {
-            parts.carriers.publish(publication, at);
+            parts.carriers.publish(&publication, at);
         }
         let Some(news) = parts.carriers.news() else { return heard };
         heard = true;
@@ -70,7 +70,7 @@ fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
         News::Stock(left) => parts.sessions.stocked(left, at),
         News::Unpublished => {
             if let Some(publication) = parts.sessions.offer() {
-                parts.carriers.publish_again(publication, at);
+                parts.carriers.publish_again(&publication, at);
             }
         }
         News::Greet(contact) => parts.outbox.owe(contact, Owe::Hello, at.step),

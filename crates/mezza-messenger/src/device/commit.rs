@@ -26,7 +26,10 @@ pub(super) fn commit<P: Port>(
             RowFate::Drop => changes.push(RecordChange::Drop { kind, key }),
         }
     }
-    debug_assert!(changes.iter().all(rows::loads_again::<P>), "stored, and not read");
+    debug_assert!(
+        changes.iter().all(|change| rows::loads_again(&parts.carriers, change)),
+        "stored, and not read"
+    );
     if !changes.is_empty() {
         outputs.push_back(Output::Store(WriteBatch(changes)));
     }

@@ -93,19 +93,19 @@ pub(super) fn begin_from_told<P: Port>(
     at: &mut At<'_>,
 ) {
     let Some(held) = parts.sessions.held(id).filter(|held| held.told) else { return };
-    let (Some(to), Some(contact)) = (
-        leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id),
-        parts.contacts.get(id),
-    ) else {
+    let (Some(to), Some(contact)) =
+        (leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id), parts.contacts.get(id))
+    else {
         return;
     };
     let mut carriers = contact.policy.candidates().iter();
     if to.session.is_usable() || carriers.any(|by| parts.carriers.fetches(*by, &to, pin)) {
         return;
     }
-    let bytes = held.bytes.clone();
-    begin(parts, id, &bytes, None, at);
-    if !parts.sessions.facts(id).is_usable() {
+    let (card, ours) = (&contact.card, SuiteList::ours());
+    let checked = Sessions::<P::Backend>::check(card, &held.bytes, &ours, at.now);
+    if checked.and_then(|checked| begin_from(parts, id, checked, None, at)).is_err() {
+        // It has ended, or the card is another one: the note waits for keys.
         parts.sessions.drop_held(id, at.step);
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::admit::{Admitted, Whom, card_refused, is_inviter, own_name, publish};
 use super::{Parts, arrive, leave};
 use crate::card::{Card, RelayEntry};
-use crate::carriers::Port;
+use crate::carriers::{CardPlan, Port};
 use crate::contacts::{ContactPhase, Contacts};
 use crate::error::DeviceError;
 use crate::io::{At, CarrierId, Command, ContactId, Event, Forget, NoteId, ResetCause};
@@ -43,7 +43,7 @@ pub(super) fn create<P: Port>(
 }
 
 /// Does what was admitted.
-pub(super) fn perform<P: Port>(parts: &mut Parts<P>, admitted: Admitted<P::Plan>, at: &mut At<'_>) {
+pub(super) fn perform<P: Port>(parts: &mut Parts<P>, admitted: Admitted, at: &mut At<'_>) {
     match admitted {
         Admitted::Nothing => {}
         Admitted::Command(command) => obey(parts, command, at),
@@ -278,7 +278,7 @@ pub(super) fn reissue<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
 }
 
 /// Another card of our own: told to everybody with whom we talk.
-fn adopt_card<P: Port>(parts: &mut Parts<P>, card: Card, plan: P::Plan, at: &mut At<'_>) {
+fn adopt_card<P: Port>(parts: &mut Parts<P>, card: Card, plan: CardPlan, at: &mut At<'_>) {
     parts.profile.adopt(card, at.step);
     parts.carriers.adopt(plan, at);
     for (id, contact) in parts.contacts.iter() {

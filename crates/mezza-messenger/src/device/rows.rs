@@ -198,7 +198,7 @@ pub(super) fn snapshot<P: Port>(parts: &Parts<P>, w: &mut Writer) {
 
 /// Whether a change is one that a start can undo: a row that its reader takes, and that is the same
 /// when it is written again (MSG-43). Rows of the ratchet have their readers there.
-pub(super) fn loads_again<P: Port>(change: &RecordChange) -> bool {
+pub(super) fn loads_again(carriers: &impl Port, change: &RecordChange) -> bool {
     let RecordChange::Put { kind, key, value, .. } = change else { return true };
     let again = match kind {
         RecordKind::Profile => {
@@ -217,7 +217,7 @@ pub(super) fn loads_again<P: Port>(change: &RecordChange) -> bool {
             Publication::read(value).map(|publication| Some(publication.write()))
         }
         RecordKind::Session | RecordKind::Skipped | RecordKind::Prekey => return fits(value),
-        _ => return P::loads_again(*kind, key, value),
+        _ => return carriers.loads_again(*kind, key, value),
     };
     crate::io::loads_again(value, again)
 }

@@ -338,7 +338,7 @@ pub enum Forget {
 }
 
 /// The own prekeys on their way to where others fetch them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Publication {
     /// The bundle.
     pub bundle: Vec<u8>,

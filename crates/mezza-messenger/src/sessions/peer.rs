@@ -8,9 +8,9 @@ use mezza_ratchet::{Conversation, IdentityKeyPair, OpenError, Opened, Prekeys};
 use super::ReplayCache;
 use crate::io::{Pace, flag};
 
-/// Version of the stored form, and of the one that was written before.
-const VERSION: u8 = 2;
+/// Versions of the stored form: where no bundle was told, and where one was.
 const NOTHING_TOLD: u8 = 1;
+const VERSION: u8 = 2;
 /// Sessions that one contact begins at once, and then one in so many milliseconds (MSG-92).
 const BEGINS_BURST: u32 = 8;
 const BEGINS_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
@@ -43,10 +43,14 @@ impl Renewal {
         (*self != Self::default()).then(|| self.write())
     }
 
-    /// The stored form: `renew u8 | last reset u64 | told u32`.
+    /// The stored form: `version u8 | renew u8 | last reset u64 | told u32`; in version 1 without the last.
     fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(14);
-        w.u8(VERSION).u8(u8::from(self.renew)).u64(self.last_reset.ms()).u32(self.told);
+        w.u8(if self.told == 0 { NOTHING_TOLD } else { VERSION });
+        w.u8(u8::from(self.renew)).u64(self.last_reset.ms());
+        if self.told != 0 {
+            w.u32(self.told);
+        }
         Wiping::new(w.finish())
     }
 
@@ -54,12 +58,12 @@ impl Renewal {
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             let version = r.u8()?;
-            if !(NOTHING_TOLD..=VERSION).contains(&version) {
-                return Err(DecodeError::Value);
-            }
             let (renew, last_reset) = (flag(r)?, Time::from_ms(r.u64()?));
-            let told = if version == NOTHING_TOLD { 0 } else { r.u32()? };
-            Ok(Self { renew, last_reset, told })
+            match version {
+                NOTHING_TOLD => Ok(Self { renew, last_reset, told: 0 }),
+                VERSION => Ok(Self { renew, last_reset, told: r.u32()? }),
+                _ => Err(DecodeError::Value),
+            }
         })
     }
 }

@@ -6,7 +6,7 @@ mod strangers;
 use mezza_core::Time;
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::Part;
-use mezza_messenger::{Command, DeviceError, LoadError, MixnetInput, RecordKind};
+use mezza_messenger::{Command, DeviceError, LoadError, MixnetInput, PersonError, RecordKind};
 
 use crate::model::Ask;
 use crate::stage::{Disk, Stage, load_any};
@@ -261,7 +261,7 @@ fn msg_42_a_network_that_does_not_restore_is_set_aside() {
         let join = MixnetInput::Join(link);
         let refused =
             mezza_core::Machine::handle(&mut device, join.into(), town.now(), &mut town.rng);
-        assert_eq!(refused, Err(DeviceError::SetAside));
+        assert_eq!(refused, Err(DeviceError::Person(PersonError::SetAside)));
     }
 }
 

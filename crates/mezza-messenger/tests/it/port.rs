@@ -8,26 +8,20 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;
 
-use mezza_core::{
-    CryptoRng, DecodeError, Machine, PortableBackend, PublicKey, StaticKey, Time, Wiping, Writer,
-};
+use mezza_core::{Machine, PortableBackend, StaticKey, Time, Wiping};
 use mezza_messenger::CarrierSet;
-use mezza_messenger::carriers::{Port, Welcome};
+use mezza_messenger::carriers::{Carrier, Port};
 use mezza_messenger::evidence::WaitReason;
 use mezza_messenger::io::{
-    Arrival, ArrivalOrigin, At, CardParts, CarrierCaps, CarrierConnection, CarrierState,
-    ContactFacts, Dropped, FetchPurpose, Forget, Handover, HelloPlace, Input, InviterFacts,
-    Leaving, Missing, News, Output, PersonRows, Publication, Reach, Receiving, Route, StoredRows,
-    Unloaded,
+    Arrival, ArrivalOrigin, At, CarrierCaps, CarrierState, ContactFacts, Handover, Input, Leaving,
+    Missing, News, Output, Route,
 };
-use mezza_messenger::note::Item;
+use mezza_messenger::policy::Policy;
 use mezza_messenger::view::NoteContent;
 use mezza_messenger::{
     CarrierId, CarrierInput, CarrierOutput, Command, ContactId, DeviceError, DeviceOver, Event,
-    RecordChange, RecordKind,
+    RecordChange,
 };
-use mezza_messenger::{card::RelayEntry, io::DeliveryProblem, policy::Policy};
-use mezza_ratchet::{Exporter, IdentityKey, Padding};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
@@ -50,19 +44,58 @@ const CAPS: CarrierCaps = CarrierCaps {
     demo: true,
 };
 
-/// The carriers of this version, and a toy that gives each parcel to the test.
-struct Five {
-    four: CarrierSet<PortableBackend>,
+/// A carrier that gives each parcel to the test.
+struct Toy {
     handed: VecDeque<Vec<u8>>,
     news: VecDeque<News>,
     /// Why the toy takes nothing now.
     waits: Rc<Cell<Option<WaitReason>>>,
 }
 
+impl Carrier for Toy {
+    fn state(&self, _: Option<&ContactFacts<'_>>, _: Time) -> Option<CarrierState> {
+        Some(CarrierState { reached: true, up: true, caps: CAPS })
+    }
+
+    fn route(
+        &mut self,
+        _: &ContactFacts<'_>,
+        _: (u8, bool),
+        _: &mut At<'_>,
+    ) -> Result<Route, Missing> {
+        match self.waits.get() {
+            Some(why) => Err(Missing::Wait(why)),
+            None => Ok(Route { carrier: TOY, until: None, invitation: false, address: vec![7] }),
+        }
+    }
+
+    fn waits_for_place(&self) -> bool {
+        false
+    }
+
+    fn hand(&mut self, parcel: &Leaving<'_>, _: &mut At<'_>) -> Handover {
+        assert_eq!(parcel.route.address, [7], "a route is its carrier's");
+        self.handed.push_back(parcel.bytes.to_vec());
+        self.news.push_back(News::Handed { parcel: parcel.id, again: None });
+        Handover::Out
+    }
+
+    fn news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+}
+
+/// The carriers of this version, and the toy.
+struct Five {
+    four: CarrierSet<PortableBackend>,
+    toy: Toy,
+}
+
 impl Five {
     fn new(waits: &Rc<Cell<Option<WaitReason>>>) -> Self {
         let four = CarrierSet::new(mezza_lanes::portable());
-        Self { four, handed: VecDeque::new(), news: VecDeque::new(), waits: Rc::clone(waits) }
+        let (handed, news, waits) = (VecDeque::new(), VecDeque::new(), Rc::clone(waits));
+        Self { four, toy: Toy { handed, news, waits } }
     }
 }
 
@@ -77,205 +110,25 @@ enum FiveOutput {
     Toy(Vec<u8>),
 }
 
-type Four = CarrierSet<PortableBackend>;
-type Plan = <Four as Port>::Plan;
-type Person = <Four as Port>::Person;
-
 impl Port for Five {
     type Backend = PortableBackend;
     type Input = FiveInput;
     type Output = FiveOutput;
-    type Plan = Plan;
-    type Person = Person;
 
-    fn ids(&self) -> Vec<CarrierId> {
-        self.four.ids().into_iter().chain([TOY]).collect()
+    fn one(&self, id: CarrierId) -> Option<&dyn Carrier> {
+        if id == TOY { Some(&self.toy) } else { self.four.one(id) }
     }
 
-    fn state(
-        &self,
-        id: CarrierId,
-        to: Option<&ContactFacts<'_>>,
-        now: Time,
-    ) -> Option<CarrierState> {
-        let toy = CarrierState { reached: true, up: true, caps: CAPS };
-        if id == TOY { Some(toy) } else { self.four.state(id, to, now) }
+    fn one_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
+        if id == TOY { Some(&mut self.toy) } else { self.four.one_mut(id) }
     }
 
-    fn connections(&self, now: Time) -> Vec<(CarrierId, CarrierConnection)> {
-        self.four.connections(now)
+    fn all(&self) -> impl Iterator<Item = (CarrierId, &dyn Carrier)> {
+        self.four.all().chain([(TOY, &self.toy as &dyn Carrier)])
     }
 
-    fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
-        self.four.trouble(contact)
-    }
-
-    fn route(
-        &mut self,
-        id: CarrierId,
-        to: &ContactFacts<'_>,
-        pin: (u8, bool),
-        at: &mut At<'_>,
-    ) -> Result<Reach, Missing> {
-        if id != TOY {
-            return self.four.route(id, to, pin, at);
-        }
-        if let Some(why) = self.waits.get() {
-            return Err(Missing::Wait(why));
-        }
-        let route = Route { carrier: TOY, until: None, invitation: false, address: vec![7] };
-        Ok(Reach { route, place: HelloPlace::Tag, paddings: &[Padding::Blocks] })
-    }
-
-    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
-        if parcel.route.carrier != TOY {
-            return self.four.hand(parcel, at);
-        }
-        assert_eq!(parcel.route.address, [7], "a route is its carrier's");
-        self.handed.push_back(parcel.bytes.to_vec());
-        self.news.push_back(News::Handed { parcel: parcel.id, again: None });
-        Handover::Out
-    }
-
-    fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>) {
-        self.four.retract(parcels, at);
-    }
-
-    fn acknowledge(&mut self, ack: Receiving) {
-        self.four.acknowledge(ack);
-    }
-
-    fn reject(&mut self, id: CarrierId) {
-        self.four.reject(id);
-    }
-
-    fn rejected(&self) -> u64 {
-        self.four.rejected()
-    }
-
-    fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
-        self.four.has_to_say(to, now)
-    }
-
-    fn say(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Vec<Item> {
-        self.four.say(to, at)
-    }
-
-    fn said(
-        &mut self,
-        to: &ContactFacts<'_>,
-        items: &[Item],
-        exporter: Option<Exporter>,
-        at: &mut At<'_>,
-    ) {
-        self.four.said(to, items, exporter, at);
-    }
-
-    fn invites(&self, items: &[Item]) -> bool {
-        self.four.invites(items)
-    }
-
-    fn told(
-        &mut self,
-        from: &ContactFacts<'_>,
-        items: &[Item],
-        exporter: Option<Exporter>,
-        at: &mut At<'_>,
-    ) {
-        self.four.told(from, items, exporter, at);
-    }
-
-    fn wrote(&mut self, contact: ContactId, now: Time) {
-        self.four.wrote(contact, now);
-    }
-
-    fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
-        self.four.moved(to, by_hand, at)
-    }
-
-    fn greets(&self, contact: ContactId) -> bool {
-        self.four.greets(contact)
-    }
-
-    fn wants_bundle(&self, id: CarrierId, to: &ContactFacts<'_>, now: Time) -> bool {
-        self.four.wants_bundle(id, to, now)
-    }
-
-    fn allow(&mut self, id: CarrierId, contact: ContactId, level_min: Option<u8>, at: &mut At<'_>) {
-        self.four.allow(id, contact, level_min, at);
-    }
-
-    fn fetches(&self, id: CarrierId, of: &ContactFacts<'_>, pin: u8) -> bool {
-        self.four.fetches(id, of, pin)
-    }
-
-    fn fetch(
-        &mut self,
-        id: CarrierId,
-        of: &ContactFacts<'_>,
-        purpose: FetchPurpose,
-        pin: u8,
-        at: &mut At<'_>,
-    ) -> Option<Time> {
-        self.four.fetch(id, of, purpose, pin, at)
-    }
-
-    fn began(&mut self, with: ContactId, prekey: PublicKey, not_after: Time, at: &mut At<'_>) {
-        self.four.began(with, prekey, not_after, at);
-    }
-
-    fn publish(&mut self, publication: Publication, at: &mut At<'_>) {
-        self.four.publish(publication, at);
-    }
-
-    fn publish_again(&mut self, publication: Publication, at: &mut At<'_>) {
-        self.four.publish_again(publication, at);
-    }
-
-    fn stock(&self) -> (Option<u16>, u32) {
-        self.four.stock()
-    }
-
-    fn inviters(&self) -> Vec<InviterFacts> {
-        self.four.inviters()
-    }
-
-    fn welcome(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
-        self.four.welcome(welcome, at)
-    }
-
-    fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
-        self.four.may_unmask(id, now)
-    }
-
-    fn unmask(
-        &mut self,
-        id: ContactId,
-        session: Option<[u8; 16]>,
-        at: &mut At<'_>,
-    ) -> Option<(CarrierId, u8)> {
-        self.four.unmask(id, session, at)
-    }
-
-    fn forget(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {
-        self.four.forget(contact, what, at);
-    }
-
-    fn plan(
-        &self,
-        relays: &[RelayEntry],
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Plan, DeviceError> {
-        self.four.plan(relays, now, rng)
-    }
-
-    fn card_parts(&self, plan: &Plan, now: Time) -> CardParts {
-        self.four.card_parts(plan, now)
-    }
-
-    fn adopt(&mut self, plan: Plan, at: &mut At<'_>) {
-        self.four.adopt(plan, at);
+    fn all_mut(&mut self) -> impl Iterator<Item = (CarrierId, &mut dyn Carrier)> {
+        self.four.all_mut().chain([(TOY, &mut self.toy as &mut dyn Carrier)])
     }
 
     fn input(
@@ -289,80 +142,15 @@ impl Port for Five {
             FiveInput::Toy(contact, parcel) => {
                 let (from, parcel) = (ArrivalOrigin::Contact(contact), Wiping::new(parcel));
                 let arrival = Arrival { carrier: TOY, level: 2, from, parcel, ack: None };
-                self.news.push_back(News::Arrived(arrival));
+                self.toy.news.push_back(News::Arrived(arrival));
                 Ok(())
             }
         }
     }
 
-    fn start(&mut self, at: &mut At<'_>) {
-        self.four.start(at);
-    }
-
-    fn wake(
-        &mut self,
-        id: CarrierId,
-        number: u64,
-        busy: &dyn Fn(ContactId) -> bool,
-        at: &mut At<'_>,
-    ) {
-        self.four.wake(id, number, busy, at);
-    }
-
-    fn news(&mut self) -> Option<News> {
-        self.news.pop_front().or_else(|| self.four.news())
-    }
-
     fn poll(&mut self) -> Option<FiveOutput> {
-        let toy = self.handed.pop_front().map(FiveOutput::Toy);
+        let toy = self.toy.handed.pop_front().map(FiveOutput::Toy);
         toy.or_else(|| self.four.poll().map(FiveOutput::Four))
-    }
-
-    fn ready(&mut self, rng: &mut dyn CryptoRng) {
-        self.four.ready(rng);
-    }
-
-    fn read_person(rows: &PersonRows) -> Result<Person, DecodeError> {
-        Four::read_person(rows)
-    }
-
-    fn inviter_key(row: &[u8]) -> Option<IdentityKey> {
-        Four::inviter_key(row)
-    }
-
-    fn load_person(
-        &mut self,
-        id: ContactId,
-        person: Person,
-        stored: &StoredRows<'_>,
-        at: &mut At<'_>,
-    ) -> bool {
-        self.four.load_person(id, person, stored, at)
-    }
-
-    fn load(
-        &mut self,
-        stored: &mut StoredRows<'_>,
-        known: &dyn Fn(ContactId) -> bool,
-        at: &mut At<'_>,
-    ) -> Vec<Unloaded> {
-        self.four.load(stored, known, at)
-    }
-
-    fn serves(&self, relays: &[RelayEntry]) -> bool {
-        self.four.serves(relays)
-    }
-
-    fn loads_again(kind: RecordKind, key: &[u8], value: &[u8]) -> bool {
-        Four::loads_again(kind, key, value)
-    }
-
-    fn records(&self, out: &mut Vec<RecordChange>) {
-        self.four.records(out);
-    }
-
-    fn snapshot(&self, w: &mut Writer) {
-        self.four.snapshot(w);
     }
 }
 

@@ -27,7 +27,7 @@ use mezza_messenger::io::DeliveryProblem;
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{
-    CarrierOutput, CarrierSet, Command, DeviceError, Event, Input, Output, RelayOutput,
+    CarrierOutput, CarrierSet, Command, DeviceError, Event, Input, Output, PersonError, RelayOutput,
 };
 
 use crate::model::Tell;
@@ -70,9 +70,9 @@ fn msg_6_serial_never_goes_back() {
         foreign_card(&mut stage, 9, 70_001, "carol"),
     );
     add(&mut stage, new.clone()).expect("the first card is taken");
-    assert_eq!(add(&mut stage, old), Err(DeviceError::CardOlder));
+    assert_eq!(add(&mut stage, old), Err(DeviceError::Person(PersonError::CardOlder)));
     let other = foreign_card(&mut stage, 9, 70_001, "carla");
-    assert_eq!(add(&mut stage, other), Err(DeviceError::CardClash));
+    assert_eq!(add(&mut stage, other), Err(DeviceError::Person(PersonError::CardClash)));
     add(&mut stage, new).expect("the same card again changes nothing");
     assert_eq!(stage.parties[0].device.contacts().len(), 1);
 }
@@ -174,7 +174,7 @@ fn msg_26_requests_and_blocked_contacts_get_nothing() {
     assert_eq!(stage.texts(1, alice).len(), 8);
     let again =
         stage.command(1, Command::Send { contact: alice, client: [1; 16], text: "x".into() });
-    assert_eq!(again, Err(DeviceError::NotNow));
+    assert_eq!(again, Err(DeviceError::Person(PersonError::NotNow)));
 
     let (mut stage, bob, alice) = Stage::friends();
     stage.command(1, Command::Block { contact: alice, blocked: true }).expect("blocked");
@@ -203,7 +203,7 @@ fn msg_35_every_queue_is_bounded() {
     let now = stage.now;
     let device = &mut stage.parties[0].device;
     let refused = device.handle(Input::Command(one_more), now, &mut stage.rng);
-    assert_eq!(refused, Err(DeviceError::OutboxFull));
+    assert_eq!(refused, Err(DeviceError::Person(PersonError::OutboxFull)));
     // Eight leave at once, the others wait for answers.
     device.handle(Tell::Up.into_input(connection()), now, &mut stage.rng).expect("up");
     let outputs = std::iter::from_fn(|| device.poll());

@@ -8,9 +8,9 @@ use mezza_messenger::card::{Card, CardForm, RelayEntry, RelayKey};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::{ContactState, NoteContent, NoteView};
 use mezza_messenger::{
-    CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError, Event, Input, LoadError,
-    NoteId, Output, RecordChange, RecordKind, RelayConnectionId, RelayInput, RelayOutput,
-    RequestId, Unread,
+    CallerError, CarrierError, CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError,
+    Event, Input, LoadError, NoteId, Output, RecordChange, RecordKind, RelayConnectionId,
+    RelayInput, RelayOutput, RequestId, Unread,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -283,7 +283,11 @@ impl Stage {
             if self.parties[who].online {
                 // An answer to a request of an older connection is no fault of the device.
                 match self.input(who, tell.into_input(connection())) {
-                    Ok(()) | Err(DeviceError::NoSuchTicket | DeviceError::NoSuchMailbox) => {}
+                    Ok(())
+                    | Err(
+                        DeviceError::Carrier(CarrierError::NoSuchTicket)
+                        | DeviceError::Caller(CallerError::NoSuchMailbox),
+                    ) => {}
                     Err(error) => panic!("the device refuses what a relay says: {error}"),
                 }
             }

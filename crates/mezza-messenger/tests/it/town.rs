@@ -15,8 +15,8 @@ use mezza_messenger::evidence::NoteState;
 use mezza_messenger::policy::Policy;
 use mezza_messenger::view::{NoteContent, NoteView};
 use mezza_messenger::{
-    CarrierInput, CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError, Input,
-    NoteId, Output, RecordKind,
+    CallerError, CarrierError, CarrierInput, CarrierOutput, CarrierSet, Command, ContactId, Device,
+    DeviceError, Input, NoteId, Output, RecordKind,
 };
 use mezza_mixnet::client::{Client, ClientOptions};
 use mezza_mixnet::config::Config;
@@ -324,9 +324,8 @@ impl Town {
                 match self.input(who, input) {
                     Ok(())
                     | Err(
-                        DeviceError::NoSuchTicket
-                        | DeviceError::NoSuchMailbox
-                        | DeviceError::Network(_),
+                        DeviceError::Carrier(CarrierError::NoSuchTicket | CarrierError::Network(_))
+                        | DeviceError::Caller(CallerError::NoSuchMailbox),
                     ) => {}
                     Err(error) => panic!("the device refuses what others say: {error}"),
                 }

@@ -15,7 +15,6 @@ pub(super) const CLOCK_MS: u64 = 60_000;
 
 /// Why a client does not take part in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum SettingsError {
     /// No config is in force, or it has no such service.
     #[error("no config with this service is in force")]

@@ -14,7 +14,6 @@ use crate::limits::CONFIGS_MAX;
 
 /// Why a config is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ChainError {
     /// Genesis is not the config that was pinned.
     #[error("the config's hash differs from the pinned one")]

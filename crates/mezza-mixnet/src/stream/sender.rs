@@ -14,7 +14,6 @@ use crate::wire::cell::{PIECE_BYTES, Piece};
 
 /// Why a message is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum StreamError {
     /// More waits for this contact than may.
     #[error("too much waits for this contact")]

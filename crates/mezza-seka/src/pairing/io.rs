@@ -99,7 +99,6 @@ pub enum PairingOutput {
 
 /// Why nothing was paired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum PairingFailure {
     /// A second device, a second key, or our own name in a frame of somebody else.
     #[error("more than one device answered")]

@@ -95,7 +95,6 @@ pub enum PeerOutput {
 
 /// Something that a person may want to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum PeerEvent {
     /// An exchange was accepted; how long it took from the first frame, ms.
     Accepted(u64),

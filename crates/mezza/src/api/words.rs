@@ -3,15 +3,18 @@
 use mezza_messenger::card::RelayKey;
 use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::io::ResetCause;
-use mezza_messenger::{CarrierCaps, CarrierId, DeviceError, LoadError};
+use mezza_messenger::{CarrierCaps, CarrierId, LoadError};
 
 mod aside;
+mod mixnet;
+mod refusals;
+mod relay;
 mod trouble;
 
 pub(crate) use aside::aside_line;
+pub(crate) use refusals::too_long;
 pub(crate) use trouble::trouble_words;
 
-use super::refused::Refused;
 use crate::api::json::{Hides, NoteStateJson};
 use crate::api::{Exit, Fault};
 
@@ -67,8 +70,8 @@ pub(crate) fn state_words(state: NoteState) -> String {
 
 fn handed_words(carrier: CarrierId) -> &'static str {
     match carrier {
-        CarrierId::RELAY => "the relay took it",
-        CarrierId::MIXNET => "in the mixnet",
+        CarrierId::RELAY => relay::HANDED,
+        CarrierId::MIXNET => mixnet::HANDED,
         _ => "on its way",
     }
 }
@@ -129,124 +132,6 @@ pub(crate) fn cost_words(caps: &CarrierCaps, pieces: usize, up: bool) -> String 
     };
     let what = counted(pieces as u64, "piece", "pieces");
     if up { format!("{what}, {time}") } else { format!("{what}, when it is up again") }
-}
-
-impl From<DeviceError> for Refused {
-    fn from(error: DeviceError) -> Self {
-        let refused =
-            |word, code, text: &str, next: &str| Self::new(word, Fault::new(code, text, next));
-        match error {
-            DeviceError::NoSuchContact => Self::no_contact(),
-            DeviceError::NoSuchNote => Self::no_note(),
-            DeviceError::EmptyText => {
-                refused("empty_text", Exit::Usage, "the text is empty", "write at least one letter")
-            }
-            DeviceError::TextTooLong { bytes, max } => too_long(bytes, max),
-            DeviceError::TooBig { bytes, max } => too_big(bytes, max),
-            DeviceError::OutboxFull => refused(
-                "outbox_full",
-                Exit::Busy,
-                "1,000 notes wait for this contact already",
-                "wait until some are delivered, or `mezza outbox cancel ID`",
-            ),
-            DeviceError::NotNow => refused(
-                "not_now",
-                Exit::No,
-                "that is not possible in this state",
-                "look at it with `mezza contacts NAME` or `mezza outbox`",
-            ),
-            DeviceError::NoCard => refused(
-                "no_card",
-                Exit::No,
-                "who it is, is not known yet",
-                "`mezza requests see N` asks them",
-            ),
-            DeviceError::CardOlder => refused(
-                "card_older",
-                Exit::No,
-                "this card is older than the one you hold; nothing was changed",
-                "ask for the newest card if something does not work",
-            ),
-            DeviceError::CardClash => Self::new(
-                "card_clash",
-                Fault::new(
-                    Exit::No,
-                    "this card has the number of the one you hold, but says something else",
-                    "compare numbers with `mezza verify NAME`",
-                ),
-            ),
-            DeviceError::OwnCard => {
-                refused("own_card", Exit::Usage, "this is your own card", "scan theirs")
-            }
-            DeviceError::BadPolicy => refused(
-                "bad_policy",
-                Exit::Usage,
-                "these rules contradict themselves",
-                "name each carrier once, a level from 1 to 4, and a timer of 30 s, 5 min, 1 h, 8 h, 1 d, \
-                 7 d or 28 d",
-            ),
-            DeviceError::BadName => refused(
-                "bad_name",
-                Exit::Usage,
-                "this name is empty, too long, begins with # or has unprintable characters",
-                "use 1 to 24 bytes of ordinary letters",
-            ),
-            DeviceError::TooManyRelays => {
-                refused("relays", Exit::Usage, "a card holds one relay", "leave out the others")
-            }
-            error => of_network(error),
-        }
-    }
-}
-
-/// The refusals that have to do with the mixnet.
-fn of_network(error: DeviceError) -> Refused {
-    let refused =
-        |word, code, text: &str, next: &str| Refused::new(word, Fault::new(code, text, next));
-    match error {
-        DeviceError::Joined => Refused::joined(),
-        DeviceError::NoNetwork => Refused::no_mixnet(),
-        DeviceError::TooManyNetworks => refused(
-            "too_many_mixnets",
-            Exit::No,
-            "this home has left 32 mixnets and remembers what was spent in each",
-            "join one of those again, or use another folder with `--home DIR`",
-        ),
-        DeviceError::SetAside => refused(
-            "set_aside",
-            Exit::Malformed,
-            "what is stored of a mixnet could not be read, and is not written over",
-            "install the newest version, and look at `mezza doctor`",
-        ),
-        DeviceError::BadAddress => refused(
-            "bad_address",
-            Exit::Usage,
-            "the address of the network is longer than 255 bytes",
-            "ask whoever gave you the link for a shorter one",
-        ),
-        DeviceError::Network(error) => refused(
-            "network",
-            Exit::Unreachable,
-            &error.to_string(),
-            "look at `mezza mixnet status`",
-        ),
-        _ => Fault::bug("the device was asked something impossible").into(),
-    }
-}
-
-/// A parcel above what the carriers of a conversation take.
-fn too_big(bytes: usize, max: usize) -> Refused {
-    let (bytes, max) = (grouped(bytes), grouped(max));
-    let text = format!("this needs {bytes} bytes, the largest carrier takes {max}");
-    let next = "split it, or allow another carrier with `mezza set NAME --carriers`";
-    Refused::new("too_big", Fault::new(Exit::Malformed, text, next))
-}
-
-/// A text above the limit of a note.
-pub(crate) fn too_long(bytes: usize, max: usize) -> Refused {
-    let text = format!("text has {} bytes, a note holds {}", grouped(bytes), grouped(max));
-    let next = "split it into several notes";
-    Refused::new("text_too_long", Fault::new(Exit::Malformed, text, next))
 }
 
 /// A vault that opens but holds no identity.

@@ -264,7 +264,7 @@ pub(crate) fn tree_fault(error: TreeError) -> Fault {
         TreeError::Over => (Exit::No, "make a new card with `mezza hibe keygen`"),
         TreeError::NotYet => (Exit::Config, "set the clock of this machine"),
         TreeError::Leaf => (Exit::No, "ask for fewer epochs, or for later ones"),
-        _ => (Exit::Malformed, NEW_CARD),
+        TreeError::Damaged => (Exit::Malformed, NEW_CARD),
     };
     Fault::new(code, error.to_string(), next)
 }

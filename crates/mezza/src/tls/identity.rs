@@ -42,7 +42,6 @@ impl fmt::Display for Fingerprint {
 
 /// Why there is no relay key.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum IdentityError {
     /// The file or its folder cannot be read or made.
     #[error("cannot use the relay key {path}: {source}; make the folder readable for this user")]

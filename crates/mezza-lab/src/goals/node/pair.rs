@@ -9,8 +9,8 @@ use mezza_messenger::card::{CardForm, RelayEntry, RelayKey};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
-    CarrierInput, CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError, Input,
-    MailboxId, NoteId, Output, RelayInput, RelayOutput, WriteBatch,
+    CallerError, CarrierError, CarrierInput, CarrierOutput, CarrierSet, Command, ContactId, Device,
+    DeviceError, Input, MailboxId, NoteId, Output, RelayInput, RelayOutput, WriteBatch,
 };
 use mezza_ratchet::OneTimePrekey;
 
@@ -185,7 +185,11 @@ impl<B: Backend> DevicePair<B> {
                 _ => cost.read += ns,
             }
             match refused {
-                None | Some(DeviceError::NoSuchTicket | DeviceError::NoSuchMailbox) => {}
+                None
+                | Some(
+                    DeviceError::Carrier(CarrierError::NoSuchTicket)
+                    | DeviceError::Caller(CallerError::NoSuchMailbox),
+                ) => {}
                 Some(error) => return Err(error.into()),
             }
             self.carry_out(who, outputs);

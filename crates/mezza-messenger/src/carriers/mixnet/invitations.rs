@@ -6,14 +6,14 @@ use mezza_mixnet::contact::{Intent, Role};
 
 use super::inviter::PendingStart;
 use super::{INVITER, Inviter, Mixnet, root, timer};
-use crate::carriers::Welcome;
-use crate::error::DeviceError;
+use crate::carriers::{Carrier, Welcome};
+use crate::error::{CallerError, CarrierError, DeviceError, PersonError};
 use crate::io::{At, ContactId, Event, Forget, News, RecordKind, Retention, Step, key32};
 use crate::note::Item;
 
 impl<B: Backend> Mixnet<B> {
     /// Somebody invites: they are kept until the person wants to know who it is.
-    pub fn welcome(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
+    pub(super) fn invited_by(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
         let network = self.network.as_ref().and_then(|net| Some(net.config(at.now)?.network));
         let bare = welcome.items.iter().find_map(|item| match item {
             Item::Meet(meet) if meet.root.is_none() => Some(meet),
@@ -39,9 +39,13 @@ impl<B: Backend> Mixnet<B> {
     pub(super) fn ask_who(&mut self, id: ContactId, at: &mut At<'_>) -> Result<(), DeviceError> {
         if !self.inviters.contains_key(&id) {
             let known = self.peers.contains_key(&id);
-            return Err(if known { DeviceError::NotNow } else { DeviceError::NoSuchContact });
+            return Err(if known {
+                DeviceError::Person(PersonError::NotNow)
+            } else {
+                DeviceError::Caller(CallerError::NoSuchContact)
+            });
         }
-        self.start_chains(id, at).map_err(DeviceError::Network)?;
+        self.start_chains(id, at).map_err(CarrierError::Network)?;
         if let Some(inviter) = self.inviters.get_mut(&id) {
             (inviter.start, inviter.asked, inviter.times) = (None, Some(at.now), 0);
         }
@@ -70,13 +74,15 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// Whether the chains of an inviter could start now.
-    pub fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
+    pub(super) fn may_start(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
         let Some(inviter) = self.inviters.get(&id) else { return Ok(()) };
         let Some(PendingStart { rounds, .. }) = &inviter.start else { return Ok(()) };
         let Some(net) = &self.network else {
-            return Err(DeviceError::Network(client::ClientError::Unexpected));
+            return Err(DeviceError::Carrier(CarrierError::Network(
+                client::ClientError::Unexpected,
+            )));
         };
-        net.client.admits(*rounds, now).map_err(DeviceError::Network)
+        net.client.admits(*rounds, now).map_err(|error| CarrierError::Network(error).into())
     }
 
     pub(super) fn call(&mut self, id: ContactId, at: &mut At<'_>) {
@@ -102,7 +108,7 @@ impl<B: Backend> Mixnet<B> {
     /// Whoever invites has shown a card, and is a contact from now on; at which level they are
     /// answered. If they began another session, they took the invitation back, and its chains with
     /// it.
-    pub fn unmask(
+    pub(super) fn shows_card(
         &mut self,
         id: ContactId,
         session: Option<[u8; 16]>,

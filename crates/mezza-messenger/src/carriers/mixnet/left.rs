@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Wiping, Writer};
 
-use crate::error::DeviceError;
+use crate::error::{DeviceError, PersonError};
 use crate::io::{NetworkAddress, RecordKind, Retention, RowsByKey, Step, Unloaded, text};
 use crate::view::Part;
 
@@ -85,9 +85,11 @@ impl LeftNetworks {
     pub fn of(&self, pin: &[u8; 32]) -> Result<Option<&LeftNetwork>, DeviceError> {
         match self.all.get(pin) {
             Some(Some(left)) => Ok(Some(left)),
-            Some(None) => Err(DeviceError::SetAside),
-            None if self.lost => Err(DeviceError::SetAside),
-            None if self.all.len() >= LEFT_MAX => Err(DeviceError::TooManyNetworks),
+            Some(None) => Err(DeviceError::Person(PersonError::SetAside)),
+            None if self.lost => Err(DeviceError::Person(PersonError::SetAside)),
+            None if self.all.len() >= LEFT_MAX => {
+                Err(DeviceError::Person(PersonError::TooManyNetworks))
+            }
             None => Ok(None),
         }
     }
@@ -131,7 +133,10 @@ mod tests {
             assert!(left.of(&[n; 32]).is_ok_and(|left| left.is_none()));
             left.keep(link(n), Wiping::new(vec![n; 9]), &mut step);
         }
-        assert!(matches!(left.of(&[99; 32]), Err(DeviceError::TooManyNetworks)));
+        assert!(matches!(
+            left.of(&[99; 32]),
+            Err(DeviceError::Person(PersonError::TooManyNetworks))
+        ));
         let first = left.of(&[0; 32]).expect("it was left").expect("it is remembered");
         assert_eq!((first.address.as_str(), &first.remembered[..]), ("m0:7000", &[0; 9][..]));
         left.taken_up(&[0; 32], &mut step);

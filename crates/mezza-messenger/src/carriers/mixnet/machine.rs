@@ -7,7 +7,7 @@ use mezza_mixnet::Service;
 use mezza_mixnet::client::{self, RefusedReason};
 
 use super::{CLIENT, FULL_AGAIN_MS, INVITED_AGAIN_MS, Mixnet, MixnetInput, MixnetOutput, timer};
-use crate::error::DeviceError;
+use crate::error::{CarrierError, DeviceError};
 use crate::evidence::WaitReason;
 use crate::io::{
     Arrival, ArrivalOrigin, At, CarrierId, ContactId, Event, News, RATCHET_MESSAGE, Step,
@@ -33,7 +33,7 @@ impl<B: Backend> Mixnet<B> {
             MixnetInput::Lost(round) => client::Input::Lost(round),
         };
         // What is refused changes nothing here either (MSG-36).
-        self.tell(input, at).map_err(DeviceError::Network)?;
+        self.tell(input, at).map_err(CarrierError::Network)?;
         if gone {
             self.down(at.step);
         }

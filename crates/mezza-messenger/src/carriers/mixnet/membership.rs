@@ -6,7 +6,8 @@ use mezza_core::{Backend, StaticKey};
 
 use super::network::JoinedNetwork;
 use super::{CLIENT, Membership, Mixnet, MixnetOutput, NetworkAddress, YEAR, timer};
-use crate::error::DeviceError;
+use crate::carriers::Carrier;
+use crate::error::{DeviceError, PersonError};
 use crate::io::{
     At, CarrierId, ContactFacts, ContactId, Event, Forget, News, RecordKind, Retention, key64,
 };
@@ -19,13 +20,13 @@ impl<B: Backend> Mixnet<B> {
         at: &mut At<'_>,
     ) -> Result<(), DeviceError> {
         if self.set_aside {
-            return Err(DeviceError::SetAside);
+            return Err(DeviceError::Person(PersonError::SetAside));
         }
         if u8::try_from(link.address.len()).is_err() {
-            return Err(DeviceError::BadAddress);
+            return Err(DeviceError::Person(PersonError::BadAddress));
         }
         if self.network.is_some() {
-            return Err(DeviceError::Joined);
+            return Err(DeviceError::Person(PersonError::Joined));
         }
         let pin = link.pin;
         let left = self.left.of(&pin)?;
@@ -34,7 +35,7 @@ impl<B: Backend> Mixnet<B> {
         let net = match left {
             Some(left) => {
                 JoinedNetwork::rejoin(member, self.kernel, &left.remembered, at.now, at.rng)
-                    .map_err(|_| DeviceError::SetAside)?
+                    .map_err(|_| DeviceError::Person(PersonError::SetAside))?
             }
             None => JoinedNetwork::new(member, self.kernel, at.now),
         };
@@ -49,9 +50,9 @@ impl<B: Backend> Mixnet<B> {
     /// Leaves the network. Chains, invitations and the dialling key go; what was spent is remembered.
     pub(super) fn leave(&mut self, at: &mut At<'_>) -> Result<(), DeviceError> {
         if self.set_aside {
-            return Err(DeviceError::SetAside);
+            return Err(DeviceError::Person(PersonError::SetAside));
         }
-        let net = self.network.take().ok_or(DeviceError::NoNetwork)?;
+        let net = self.network.take().ok_or(DeviceError::Person(PersonError::NoNetwork))?;
         at.step.drop_row(RecordKind::Network, Vec::new());
         for row in &net.rows {
             at.step.drop_row(RecordKind::NetworkRow, key64(*row));
@@ -96,7 +97,7 @@ impl<B: Backend> Mixnet<B> {
     /// The card of a contact is another one. Under another dialling key the contact has left, and is back:
     /// its chains are gone, so that the pair needs another root. Whether it has chains here and is not in
     /// this network any more.
-    pub fn moved(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> bool {
+    pub(super) fn has_left(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> bool {
         let Some(net) = self.network.as_ref().filter(|net| net.client.knows(to.id.0)) else {
             return false;
         };

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use mezza_core::{Backend, DecodeError, StaticKey, Writer};
 
 use super::network::JoinedNetwork;
-use super::{INVITER, Inviter, LeftNetwork, Membership, Mixnet, MixnetPeer, NetworkAddress, timer};
+use super::{INVITER, Inviter, LeftNetwork, Membership, Mixnet, NetworkAddress, timer};
 use crate::io::{
     At, ContactId, RecordChange, RecordKind, Retention, RowsByKey, Step, StoredRows, Unloaded,
     id64, key32, key64,
@@ -13,20 +13,19 @@ use crate::io::{
 use crate::view::Part;
 
 impl<B: Backend> Mixnet<B> {
-    /// What was stored of a contact.
-    pub fn load_peer(&mut self, id: ContactId, peer: MixnetPeer) {
-        self.peers.insert(id, peer);
-    }
-
     /// Somebody who invites and was stored.
-    pub fn load_inviter(&mut self, id: ContactId, inviter: Inviter, step: &mut Step) {
+    pub(super) fn load_inviter(&mut self, id: ContactId, inviter: Inviter, step: &mut Step) {
         step.timer(timer(INVITER | u64::from(id.0)), Some(inviter.deadline()));
         self.inviters.insert(id, inviter);
     }
 
     /// The network with its client, both or neither. The client goes on without a row that it
     /// cannot read. What does not load is left over.
-    pub fn load(&mut self, stored: &mut StoredRows<'_>, at: &mut At<'_>) -> Vec<Unloaded> {
+    pub(super) fn load_rows(
+        &mut self,
+        stored: &mut StoredRows<'_>,
+        at: &mut At<'_>,
+    ) -> Vec<Unloaded> {
         let (kind, lost) = (RecordKind::NetworkRow, stored.lost(RecordKind::NetworkRow));
         let (networks, rows) = (stored.take(RecordKind::Network), stored.take(kind));
         let names = networks.iter().map(|row| (RecordKind::Network, row));
@@ -87,7 +86,7 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// Its rows, without those of the client.
-    pub fn records(&self, out: &mut Vec<RecordChange>) {
+    pub(super) fn rows(&self, out: &mut Vec<RecordChange>) {
         let mut put = |kind, key, bucket, value| {
             out.push(RecordChange::Put { kind, key, bucket, value });
         };
@@ -108,7 +107,7 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// What is not in its rows.
-    pub fn snapshot(&self, w: &mut Writer) {
+    pub(super) fn write_state(&self, w: &mut Writer) {
         if let Some(net) = &self.network {
             net.snapshot(w);
         }

@@ -6,16 +6,17 @@ use mezza_core::{Backend, CryptoRng, EphemeralKey, Time};
 
 use super::requests::Request;
 use super::{BEYOND_BUNDLE_MS, KEEPS_MS, Relay, RelayOutput, connections};
+use crate::carriers::Carrier;
 use crate::envelope::SenderContext;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierId, ContactFacts, ContactId, DeliveryProblem, Dropped, Handover, HelloPlace,
-    Leaving, MailboxId, Missing, ParcelId, Receiving, Route,
+    At, CarrierId, ContactFacts, DeliveryProblem, Dropped, Handover, HelloPlace, Leaving, Missing,
+    ParcelId, Route,
 };
 
 impl<B: Backend> Relay<B> {
     /// The way into the contact's mailbox.
-    pub fn route(
+    pub(super) fn way(
         &mut self,
         to: &ContactFacts<'_>,
         pin: u8,
@@ -47,7 +48,7 @@ impl<B: Backend> Relay<B> {
         // The first note of a session holds our mailbox, which must exist by then, and so does the first
         // answer: without one the contact begins a session anew (messenger 4.2).
         let first = to.session.pending || !to.session.initiator && !self.has_given(to.id);
-        if first && self.hello_place(to.id) == HelloPlace::NotYet {
+        if first && self.place(to.id) == HelloPlace::NotYet {
             return Err(wait(WaitReason::Keys));
         }
         self.where_to(to, at.now).ok_or(wait(WaitReason::Keys))
@@ -70,7 +71,7 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Puts a parcel into an envelope and that into the contact's mailbox.
-    pub fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+    pub(super) fn put(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
         let id = parcel.to.id;
         let Some((relay, seal)) = self.destination(&parcel.to, parcel.route) else {
             return Handover::Waits;
@@ -107,7 +108,7 @@ impl<B: Backend> Relay<B> {
     }
 
     /// These need not leave any more.
-    pub fn retract(&mut self, parcels: &[Dropped]) {
+    pub(super) fn take_back(&mut self, parcels: &[Dropped]) {
         let dropped = |id: &ParcelId| parcels.iter().any(|dropped| dropped.id == *id);
         let ours = |_, request: &Request| matches!(request, Request::Put { parcel, .. } if dropped(parcel));
         for (_, connection, _) in self.requests.take_where(ours) {
@@ -115,24 +116,9 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Whether a contact may be reached by relays at all; if not, no connection is kept for it.
-    pub fn allow(&mut self, id: ContactId, level_min: Option<u8>) {
-        if level_min.is_none() {
-            for relay in self.connections.keep_only(id, &[]) {
-                self.leave(&relay);
-            }
-        }
-    }
-
-    /// What lay in a mailbox of ours is dealt with.
-    pub fn acknowledge(&mut self, ack: Receiving) {
-        let mailbox = MailboxId(ack.place);
-        self.outputs.push_back(RelayOutput::Acknowledge { mailbox, mail: ack.number });
-    }
-
     /// Gets ready for the next note to whoever was just written to: the two multiplications of its
     /// envelope.
-    pub fn ready(&mut self, rng: &mut dyn CryptoRng) {
+    pub(super) fn compute_ahead(&mut self, rng: &mut dyn CryptoRng) {
         for id in core::mem::take(&mut self.wanted) {
             let Some(theirs) = self.theirs(id) else { continue };
             let (address, seal) = (theirs.relay.address, theirs.seal);

@@ -13,21 +13,21 @@ use crate::relay_wire::MailboxAddress;
 
 impl<B: Backend> Relay<B> {
     /// A contact says in which mailbox it reads.
-    pub fn told(&mut self, from: &ContactFacts<'_>, items: &[Item], at: &mut At<'_>) {
+    pub(super) fn names(&mut self, from: &ContactFacts<'_>, items: &[Item], at: &mut At<'_>) {
         let place = items.iter().rev().find_map(|item| match item {
             Item::Hello { slot, .. } => slot.clone(),
             _ => None,
         });
         if let Some(place) = place {
             self.change(from.id, at.step, |peer| peer.theirs = Some(place));
-            self.moved(from);
+            self.reached_elsewhere(from);
         }
     }
 
     /// The card of a contact is another one. A relay of the same key at another host or port is the same
     /// relay with the same mailboxes. Another relay counts at once if the person gave the card: news of a
     /// place that travel only over the old place would never come.
-    pub fn follow(&mut self, to: &ContactFacts<'_>, by_hand: bool, step: &mut Step) {
+    pub(super) fn follow(&mut self, to: &ContactFacts<'_>, by_hand: bool, step: &mut Step) {
         let (Some(relay), Some(theirs)) = (to.card.relays().first(), self.theirs(to.id)) else {
             return;
         };
@@ -49,7 +49,7 @@ impl<B: Backend> Relay<B> {
     /// one, as the same bytes in another envelope. A relay by which nobody is reached any more is
     /// left at once: whoever names another one with every note makes us keep one connection, not
     /// one a note.
-    pub fn moved(&mut self, to: &ContactFacts<'_>) {
+    pub(super) fn reached_elsewhere(&mut self, to: &ContactFacts<'_>) {
         let theirs = self.theirs(to.id).map(|theirs| theirs.relay.clone());
         let intro = to.card.relays().first().cloned();
         let same = |relay: Option<&RelayEntry>,

@@ -191,7 +191,7 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Adds to what the relay shall hold; stored until it does.
-    pub fn announce(&mut self, newer: Publication, step: &mut Step) {
+    pub(super) fn announce(&mut self, newer: Publication, step: &mut Step) {
         match &mut self.publication {
             Some(publication) => publication.join(newer),
             None => self.publication = Some(newer),
@@ -203,11 +203,6 @@ impl<B: Backend> Relay<B> {
             step.put(RecordKind::Prekey, Publication::KEY.into(), Retention::Rolling, value);
         }
         self.publish();
-    }
-
-    /// Whether something is on its way to the relay.
-    pub fn is_publishing(&self) -> bool {
-        self.publication.is_some()
     }
 
     /// Puts the bundle up if there is something new and the intro mailbox exists.

@@ -6,13 +6,14 @@ use mezza_core::{Backend, CryptoRng, Time};
 
 use super::{OwnMailbox, Relay};
 use crate::card::RelayEntry;
-use crate::error::DeviceError;
+use crate::error::{DeviceError, PersonError};
 use crate::io::At;
 
 /// Relays on the card of this version.
 const RELAYS_MAX: usize = 1;
 
 /// The relays of a card to come, and the mailboxes that it needs.
+#[derive(Default)]
 pub struct CardPlan {
     entries: Vec<RelayEntry>,
     fresh: Vec<OwnMailbox>,
@@ -20,21 +21,21 @@ pub struct CardPlan {
 
 impl CardPlan {
     /// The relays, with the address of the intro mailbox.
-    pub(crate) fn relays(&self) -> Vec<RelayEntry> {
-        self.entries.clone()
+    pub fn relays(&self) -> &[RelayEntry] {
+        &self.entries
     }
 }
 
 impl<B: Backend> Relay<B> {
     /// What a card with these relays needs; their `address` is not used.
-    pub fn plan(
+    pub(super) fn plan_card(
         &self,
         relays: &[RelayEntry],
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<CardPlan, DeviceError> {
         if relays.len() > RELAYS_MAX {
-            return Err(DeviceError::TooManyRelays);
+            return Err(DeviceError::Person(PersonError::TooManyRelays));
         }
         let mut plan = CardPlan { entries: Vec::new(), fresh: Vec::new() };
         for relay in relays {
@@ -52,7 +53,7 @@ impl<B: Backend> Relay<B> {
 
     /// The card has these relays now: mailboxes for strangers that are not on it retire, others are
     /// opened.
-    pub fn adopt(&mut self, plan: CardPlan, at: &mut At<'_>) {
+    pub(super) fn adopt_card(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {
         let old = self.mailboxes.iter_mut().filter(|(_, own)| {
             own.is_intro() && !plan.entries.iter().any(|entry| entry.address == own.relay.address)
         });
@@ -63,7 +64,7 @@ impl<B: Backend> Relay<B> {
         for relay in &plan.entries {
             self.move_mailboxes(relay, at);
         }
-        for mailbox in plan.fresh {
+        for mailbox in core::mem::take(&mut plan.fresh) {
             self.connect(&mailbox.relay.clone(), None, at);
             self.add_mailbox(mailbox, at.step);
             self.unpublished();

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
 
 use super::{MAILBOX, OwnMailbox, Relay, RelayPeer, VERSION, timer};
-use crate::card::RelayEntry;
 use crate::io::{
     ContactId, MailboxId, Publication, RecordChange, RecordKind, Retention, Step, StoredRows,
     Unloaded, id32, key32,
@@ -34,15 +33,8 @@ impl<B: Backend> Relay<B> {
         })
     }
 
-    /// What was stored of a contact; whether a new session must say where we are reached.
-    pub fn load_peer(&mut self, id: ContactId, peer: RelayPeer, stored: &StoredRows<'_>) -> bool {
-        let lost = stored.lost(RecordKind::RelayPeer) && peer == RelayPeer::default();
-        self.peers.insert(id, peer);
-        lost
-    }
-
     /// Our mailboxes, and what was on its way to the relay. What does not load is left over.
-    pub fn load(
+    pub(super) fn load_rows(
         &mut self,
         stored: &mut StoredRows<'_>,
         known: &dyn Fn(ContactId) -> bool,
@@ -112,13 +104,8 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Whether the mailbox that a card names is one of ours.
-    pub fn has_intro_at(&self, relay: &RelayEntry) -> bool {
-        self.mailboxes.values().any(|own| own.relay.address == relay.address)
-    }
-
     /// Its rows.
-    pub fn records(&self, out: &mut Vec<RecordChange>) {
+    pub(super) fn rows(&self, out: &mut Vec<RecordChange>) {
         let mut put = |kind, key, bucket, value| {
             out.push(RecordChange::Put { kind, key, bucket, value });
         };
@@ -145,7 +132,7 @@ impl<B: Backend> Relay<B> {
     }
 
     /// What is not in its rows.
-    pub fn snapshot(&self, w: &mut Writer) {
+    pub(super) fn write_state(&self, w: &mut Writer) {
         self.connections.snapshot(w);
         self.requests.snapshot(w);
         for mailbox in self.mailboxes.values() {

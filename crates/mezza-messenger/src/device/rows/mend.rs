@@ -24,7 +24,7 @@ pub(super) fn mend<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let publication = parts.aside.holds(RecordKind::Prekey, &Publication::KEY)
         || parts.aside.lost(RecordKind::Prekey);
     if publication && let Some(publication) = parts.sessions.offer() {
-        parts.carriers.publish_again(publication, at);
+        parts.carriers.publish_again(&publication, at);
     }
 }
 

@@ -87,7 +87,7 @@ fn load_person<P: Port>(
     if rows.of(RecordKind::Contact).chain(rows.of(RecordKind::Inviter)).count() != 1 {
         return Err(DecodeError::Value);
     }
-    let person = P::read_person(rows)?;
+    parts.carriers.reads(rows)?;
     let (known, inviter) = (rows.value(RecordKind::Contact), rows.value(RecordKind::Inviter));
     match (known, inviter) {
         (Some(row), None) => {
@@ -97,20 +97,20 @@ fn load_person<P: Port>(
                 // The card was united by a version before, without a bound.
                 at.step.put(RecordKind::Contact, key32(id.0), Retention::Permanent, form);
             }
-            known.peer.renewal.renew |= parts.carriers.load_person(id, person, stored, at);
+            known.peer.renewal.renew |= parts.carriers.load_person(rows, stored, at);
             parts.contacts.load(id, known.contact);
             parts.threads.load(id, known.windows, known.quota);
             parts.sessions.load(id, known.peer, at.step);
             parts.outbox.load(id, known.lane, at.step);
         }
         (None, Some(row)) => {
-            let ik = P::inviter_key(row).ok_or(DecodeError::Value)?;
+            let ik = parts.carriers.inviter_key(row).ok_or(DecodeError::Value)?;
             let peer = peer(rows, local, ik)?;
             if rows.of(RecordKind::Seen).any(|(key, _)| key.len() != 1) {
                 return Err(DecodeError::Value);
             }
             parts.sessions.load(id, peer, at.step);
-            parts.carriers.load_person(id, person, stored, at);
+            parts.carriers.load_person(rows, stored, at);
         }
         _ => return Err(DecodeError::Value),
     }
@@ -119,7 +119,7 @@ fn load_person<P: Port>(
 
 fn set_aside<P: Port>(parts: &mut Parts<P>, person: &PersonRows) {
     let part = part_of(person);
-    if let Some((ik, name)) = owner::<P>(person) {
+    if let Some((ik, name)) = owner(&parts.carriers, person) {
         parts.aside.belongs_to(&ik);
         if let Some(name) = name {
             parts.aside.call(part, name);
@@ -192,10 +192,10 @@ fn part_of(person: &PersonRows) -> Part {
 }
 
 /// Who it is and what the person calls it, as far as the rows still say so.
-fn owner<P: Port>(person: &PersonRows) -> Option<(IdentityKey, Option<String>)> {
+fn owner(carriers: &impl Port, person: &PersonRows) -> Option<(IdentityKey, Option<String>)> {
     let contact = person.value(RecordKind::Contact).and_then(contacts::owner);
     let contact = contact.map(|(ik, name)| (ik, Some(name)));
-    contact.or_else(|| Some((P::inviter_key(person.value(RecordKind::Inviter)?)?, None)))
+    contact.or_else(|| Some((carriers.inviter_key(person.value(RecordKind::Inviter)?)?, None)))
 }
 
 /// Whose notes of which eras have arrived, as far as the notes still say so.

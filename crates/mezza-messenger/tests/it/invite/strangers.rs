@@ -5,7 +5,10 @@ use mezza_messenger::card::{Card, CardDraft};
 use mezza_messenger::envelope;
 use mezza_messenger::note::{Era, Item, MixnetStart, Note};
 use mezza_messenger::view::ContactState;
-use mezza_messenger::{Command, ContactId, DeviceError, Input, MixnetInput, RecordKind, RequestId};
+use mezza_messenger::{
+    CallerError, Command, ContactId, DeviceError, Input, MixnetInput, PersonError, RecordKind,
+    RequestId,
+};
 use mezza_mixnet::Service;
 use mezza_mixnet::config::NetworkId;
 use mezza_ratchet::{Bundle, Conversation, IdentityKeyPair, OneTimePrekey, Padding, SuiteList};
@@ -149,7 +152,7 @@ fn msg_26_a_guest_gets_nothing_before_the_person_asks() {
             let guest = invited(&mut town, &mut stranger);
             assert_eq!(
                 town.command(BEN, Command::Accept { contact: guest }),
-                Err(DeviceError::NoCard)
+                Err(DeviceError::Person(PersonError::NoCard))
             );
         } else {
             town.pass(4 * ROUND_MS);
@@ -182,7 +185,10 @@ fn msg_26_whoever_is_turned_away_leaves_nothing() {
         for command in
             [Input::from(MixnetInput::AskWho(guest)), Command::Refuse { contact: guest }.into()]
         {
-            assert_eq!(town.command(BEN, command), Err(DeviceError::NoSuchContact));
+            assert_eq!(
+                town.command(BEN, command),
+                Err(DeviceError::Caller(CallerError::NoSuchContact))
+            );
         }
     }
     // With card and note, too: a request is more than a guest.
@@ -191,7 +197,10 @@ fn msg_26_whoever_is_turned_away_leaves_nothing() {
     let guest = town.until("the invitation", |town| town.guest(BEN));
     town.command(BEN, MixnetInput::AskWho(guest)).expect("seen");
     let ann = town.until("the request", |town| town.asks(BEN));
-    assert_eq!(town.command(BEN, MixnetInput::AskWho(ann)), Err(DeviceError::NotNow));
+    assert_eq!(
+        town.command(BEN, MixnetInput::AskWho(ann)),
+        Err(DeviceError::Person(PersonError::NotNow))
+    );
     town.command(BEN, Command::Refuse { contact: ann }).expect("refused");
     assert!(kept(&town, BEN) == before, "rows of a request stay");
     assert!(!town.is_known(BEN, ann), "the client goes on with the chains of a request");

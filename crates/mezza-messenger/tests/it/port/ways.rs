@@ -2,6 +2,7 @@
 
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::policy::Fallback;
+use mezza_messenger::{PersonError, RecordKind};
 
 use super::*;
 
@@ -76,7 +77,10 @@ fn msg_25_the_roomiest_carrier_of_the_list_says_what_is_too_big() {
     };
     pair.goes_by(0, Policy { carriers: vec![TOY], ..Policy::default() });
     let refused = pair.devices[0].handle(long(3), START, &mut pair.rng);
-    assert!(matches!(refused, Err(DeviceError::TooBig { max: 9_000, .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(DeviceError::Person(PersonError::TooBig { max: 9_000, .. }))),
+        "{refused:?}"
+    );
     pair.goes_by(0, toy_first());
     pair.devices[0].handle(long(4), START, &mut pair.rng).expect("the relay takes it");
 }

@@ -5,7 +5,7 @@ use mezza_core::Time;
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::note::{Item, Note, Receipt};
 use mezza_messenger::policy::Policy;
-use mezza_messenger::{Command, ContactId, DeviceError, NoteId, RelayInput};
+use mezza_messenger::{Command, ContactId, DeviceError, NoteId, PersonError, RelayInput};
 
 use crate::model::PUT;
 use crate::peer::{Peer, kept, note, receipt, text};
@@ -103,15 +103,24 @@ fn msg_13_what_arrived_or_has_expired_is_not_taken_back() {
     let arrived = thread.iter().find(|note| note.state == NoteState::Delivered);
     let arrived = arrived.expect("the first one").id;
     for note in [arrived, late] {
-        assert_eq!(stage.command(0, Command::Cancel { note }), Err(DeviceError::NotNow));
+        assert_eq!(
+            stage.command(0, Command::Cancel { note }),
+            Err(DeviceError::Person(PersonError::NotNow))
+        );
     }
     peer.read(&mut stage);
     let proof = peer.receipt(Receipt::READ, 1);
     peer.put(&mut stage, &note(0, 0, proof));
     assert_eq!(stage.state(0, arrived), NoteState::Read);
-    assert_eq!(stage.command(0, Command::Cancel { note: arrived }), Err(DeviceError::NotNow));
+    assert_eq!(
+        stage.command(0, Command::Cancel { note: arrived }),
+        Err(DeviceError::Person(PersonError::NotNow))
+    );
     let theirs = thread.iter().find(|note| note.incoming).expect("one").id;
-    assert_eq!(stage.command(0, Command::Cancel { note: theirs }), Err(DeviceError::NotNow));
+    assert_eq!(
+        stage.command(0, Command::Cancel { note: theirs }),
+        Err(DeviceError::Person(PersonError::NotNow))
+    );
 }
 
 /// The relay never answers; the note has arrived all the same.
@@ -175,7 +184,7 @@ fn msg_26_a_blocked_contact_gets_no_new_session() {
     let (mut stage, bob, _) = Stage::friends();
     stage.command(0, Command::Block { contact: bob, blocked: true }).expect("known");
     let refused = stage.command(0, Command::Reset { contact: bob });
-    assert_eq!(refused, Err(DeviceError::NotNow));
+    assert_eq!(refused, Err(DeviceError::Person(PersonError::NotNow)));
     stage.command(0, Command::Block { contact: bob, blocked: false }).expect("known");
     stage.command(0, Command::Reset { contact: bob }).expect("let in again");
     let policy = Policy::default();

@@ -5,7 +5,9 @@ use mezza_messenger::carriers::mixnet::{MixnetInput, NetworkAddress};
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::view::Part;
-use mezza_messenger::{CarrierId, ContactId, Device, DeviceError, NoteId, RecordKind, Unread};
+use mezza_messenger::{
+    CarrierId, ContactId, Device, DeviceError, NoteId, PersonError, RecordKind, Unread,
+};
 use mezza_mixnet::Service;
 use mezza_mixnet::client::record::RoundRecord;
 use rand_chacha::ChaCha20Rng;
@@ -129,7 +131,7 @@ fn msg_97_joining_again_goes_on_with_what_was_spent_and_sealed() {
     let rows = [RecordKind::Network, RecordKind::NetworkRow, RecordKind::LeftNetwork].map(rows);
     assert_eq!(rows, [0, 0, 1]);
     let refused = town.command(0, MixnetInput::Leave);
-    assert_eq!(refused, Err(DeviceError::NoNetwork));
+    assert_eq!(refused, Err(DeviceError::Person(PersonError::NoNetwork)));
     town.crash(0);
     town.join(0).expect("it was left");
     assert_eq!(spent(&town, 0), before);
@@ -199,7 +201,7 @@ fn msg_97_another_network_can_be_joined_after_leaving() {
     town.command(0, MixnetInput::Join(other)).expect("a network can be joined");
     let view = town.members[0].device.carriers().network(town.now()).expect("joined");
     assert_eq!((view.link.address.as_str(), view.rounds_used), ("elsewhere:7000", 0));
-    assert_eq!(town.join(0), Err(DeviceError::Joined));
+    assert_eq!(town.join(0), Err(DeviceError::Person(PersonError::Joined)));
     town.crash(0);
     leave(&mut town, 0);
     town.members[0].net = true;
@@ -297,14 +299,14 @@ fn msg_97_what_is_remembered_and_does_not_load_keeps_that_network_from_being_joi
     let mut device = load_any(&disk, now, rng).expect("the identity is there");
     assert_eq!(device.set_aside()[0].part, Part::LeftNetworks);
     let same = NetworkAddress { pin: row.1[..].try_into().expect("a hash"), address: "x:1".into() };
-    assert_eq!(join(&mut device, same), Err(DeviceError::SetAside));
+    assert_eq!(join(&mut device, same), Err(DeviceError::Person(PersonError::SetAside)));
     let other = NetworkAddress { pin: [9; 32], address: "elsewhere:7000".into() };
     assert_eq!(join(&mut device, other.clone()), Ok(()), "of that one nothing was lost");
     // A row that the vault cannot open may be of any network.
     disk.remove(&row);
     let unread = [Unread { kind: Some(RecordKind::LeftNetwork), bytes: 400 }];
     let mut device = load_beside(&disk, &unread, now, rng).expect("the rest");
-    assert_eq!(join(&mut device, other), Err(DeviceError::SetAside));
+    assert_eq!(join(&mut device, other), Err(DeviceError::Person(PersonError::SetAside)));
 }
 
 #[test]
@@ -315,5 +317,9 @@ fn msg_97_a_network_that_does_not_load_is_not_left() {
     let mut device = load_any(&disk, town.now(), &mut town.rng).expect("the rest");
     let leave = MixnetInput::Leave.into();
     let refused = device.handle(leave, town.now(), &mut town.rng);
-    assert_eq!(refused, Err(DeviceError::SetAside), "what was spent in it would be forgotten");
+    assert_eq!(
+        refused,
+        Err(DeviceError::Person(PersonError::SetAside)),
+        "what was spent in it would be forgotten"
+    );
 }

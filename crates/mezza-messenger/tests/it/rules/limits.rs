@@ -8,7 +8,8 @@ use mezza_messenger::policy::Policy;
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{
-    CarrierOutput, Command, ContactId, DeviceError, Input, Output, RelayInput, RelayOutput,
+    CarrierOutput, Command, ContactId, DeviceError, Input, Output, PersonError, RelayInput,
+    RelayOutput,
 };
 use mezza_ratchet::{Prekeys, SuiteList};
 
@@ -36,7 +37,7 @@ fn msg_35_sealed_and_unsealed_notes_fill_one_outbox() {
     for n in 10..1_000 {
         writes(&mut stage, bob, n).expect("there is room");
     }
-    assert_eq!(writes(&mut stage, bob, 1_000), Err(DeviceError::OutboxFull));
+    assert_eq!(writes(&mut stage, bob, 1_000), Err(DeviceError::Person(PersonError::OutboxFull)));
 }
 
 #[test]

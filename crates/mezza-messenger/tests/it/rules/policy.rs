@@ -5,7 +5,8 @@ use mezza_messenger::CarrierId;
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{
-    CarrierOutput, Command, ContactId, DeviceError, Input, Output, RelayInput, RelayOutput,
+    CarrierOutput, Command, ContactId, DeviceError, Input, Output, PersonError, RelayInput,
+    RelayOutput,
 };
 
 use crate::model::Ask;
@@ -148,8 +149,14 @@ fn msg_25_too_big_is_refused_before_acceptance() {
     let (mut stage, bob, _) = Stage::friends();
     let send = |text: String| Command::Send { contact: bob, client: [3; 16], text };
     let refused = stage.command(0, send("x".repeat(8_193)));
-    assert_eq!(refused, Err(DeviceError::TextTooLong { bytes: 8_193, max: 8_192 }));
-    assert_eq!(stage.command(0, send(String::new())), Err(DeviceError::EmptyText));
+    assert_eq!(
+        refused,
+        Err(DeviceError::Person(PersonError::TextTooLong { bytes: 8_193, max: 8_192 }))
+    );
+    assert_eq!(
+        stage.command(0, send(String::new())),
+        Err(DeviceError::Person(PersonError::EmptyText))
+    );
     stage.command(0, send("x".repeat(8_192))).expect("this one fits");
     let note = stage.parties[0].device.sent(&[3; 16]).expect("there");
     assert_eq!(stage.state(0, note), NoteState::Delivered);

@@ -7,8 +7,8 @@ use mezza_messenger::io::DeliveryProblem;
 use mezza_messenger::note::{Item, MixnetStart, Receipt};
 use mezza_messenger::policy::{Policy, TIMERS_S, timer_step};
 use mezza_messenger::{
-    CarrierOutput, Command, ContactId, DeviceError, Input, Output, RecordChange, RecordKind,
-    RelayInput, RelayOutput, Retention,
+    CarrierOutput, Command, ContactId, DeviceError, Input, Output, PersonError, RecordChange,
+    RecordKind, RelayInput, RelayOutput, Retention,
 };
 use mezza_mixnet::config::NetworkId;
 
@@ -120,7 +120,11 @@ fn msg_52_timers_are_of_a_few_steps() {
         stage.input(0, Input::Command(Command::Policy { contact, policy }))
     };
     for timer_s in [1, 29, 7_200, u32::MAX] {
-        assert_eq!(set(&mut stage, timer_s), Err(DeviceError::BadPolicy), "{timer_s} s");
+        assert_eq!(
+            set(&mut stage, timer_s),
+            Err(DeviceError::Person(PersonError::BadPolicy)),
+            "{timer_s} s"
+        );
     }
     // What a contact asked for stands, whatever else of the policy changes.
     let mail = mallory.mail(&mut stage, &note(0, 0, vec![Item::Timer(29)]));

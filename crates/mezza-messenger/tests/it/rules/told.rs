@@ -53,7 +53,10 @@ fn lose_sessions(town: &mut Town, who: usize) {
 #[test]
 fn msg_100_who_talk_in_cells_hold_bundles_of_each_other() {
     let (town, ..) = met();
-    assert_eq!((rows(&town, ANN, RecordKind::Bundle), rows(&town, BEN, RecordKind::Bundle)), (1, 1));
+    assert_eq!(
+        (rows(&town, ANN, RecordKind::Bundle), rows(&town, BEN, RecordKind::Bundle)),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -93,7 +96,11 @@ fn msg_100_a_conversation_that_a_relay_serves_asks_the_relay() {
     let (mut town, ben, ann) = met();
     let both = vec![CarrierId::MIXNET, CarrierId::RELAY];
     for (who, contact) in [(ANN, ben), (BEN, ann)] {
-        let policy = Policy { carriers: both.clone(), fallback: mezza_messenger::policy::Fallback::Listed, ..cells(1) };
+        let policy = Policy {
+            carriers: both.clone(),
+            fallback: mezza_messenger::policy::Fallback::Listed,
+            ..cells(1)
+        };
         town.command(who, Command::Policy { contact, policy }).expect("sound");
     }
     let asked = town.members[ANN].asked.len();
@@ -119,7 +126,7 @@ fn msg_100_what_is_told_is_checked_and_the_newest_is_held() {
     let held = |stage: &Stage| {
         let rows = stage.parties[0].disk.iter();
         let mut rows = rows.filter(|((kind, _), _)| *kind == RecordKind::Bundle);
-        rows.next().map(|(_, row)| row.to_vec())
+        rows.next().map(|(_, row)| row.clone())
     };
     let [old, new] = bundles(&mut stage, 11, 1);
     let [foreign, _] = bundles(&mut stage, 12, 1);
@@ -131,7 +138,11 @@ fn msg_100_what_is_told_is_checked_and_the_newest_is_held() {
     assert_eq!(tell(&mut stage, &[&foreign]), None, "of another identity");
     assert_eq!(tell(&mut stage, &[&new[..new.len() - 1]]), None, "cut short");
     let row = |bundle: &[u8]| [&[1, 1][..], &(bundle.len() as u16).to_be_bytes(), bundle].concat();
-    assert_eq!(tell(&mut stage, &[&foreign, &old]), Some(row(&old)), "the last one of a note counts");
+    assert_eq!(
+        tell(&mut stage, &[&foreign, &old]),
+        Some(row(&old)),
+        "the last one of a note counts"
+    );
     assert_eq!(tell(&mut stage, &[&new]), Some(row(&new)));
     assert_eq!(tell(&mut stage, &[&old]), Some(row(&new)), "notes may come out of order");
     stage.restart(0);

@@ -4,8 +4,8 @@ use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Time};
 use mezza_messenger::envelope;
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::{
-    Command, ContactId, DeviceError, Event, Input, MailboxId, NoteId, RecordKind, RelayInput,
-    RequestId,
+    Command, ContactId, DeviceError, Event, Input, MailboxId, NoteId, PersonError, RecordKind,
+    RelayInput, RequestId,
 };
 
 use crate::model::{Ask, Tell};
@@ -133,7 +133,10 @@ fn msg_36_a_refused_input_changes_nothing() {
         let result = stage.input(0, input);
         assert!(result.is_err(), "{name}");
     }
-    assert_eq!(stage.command(0, Command::Accept { contact: bob }), Err(DeviceError::NotNow));
+    assert_eq!(
+        stage.command(0, Command::Accept { contact: bob }),
+        Err(DeviceError::Person(PersonError::NotNow))
+    );
 }
 
 #[test]

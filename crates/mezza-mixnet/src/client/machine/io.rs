@@ -212,7 +212,6 @@ impl RefusedReason {
 
 /// Why an input was refused. The client is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ClientError {
     /// Not for us: no such round is under way, or it is over.
     #[error("no such round is under way")]

@@ -20,7 +20,6 @@ use crate::privacy::ledger::PrivacyCost;
 
 /// Why a client cannot go on from what was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum RestoreError {
     /// The newest snapshot is not what a client writes.
     #[error("a stored row of the mixnet is damaged")]
@@ -46,7 +45,6 @@ snapshot!(struct RowsSetAside { seq, fault });
 
 /// What is wrong with a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum RowFault {
     /// It is neither a record nor a snapshot.
     #[error("the row is of a kind that is not known")]

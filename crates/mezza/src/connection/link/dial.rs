@@ -38,7 +38,6 @@ pub(crate) struct DialTarget {
 
 /// Why there is no link.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum DialError {
     /// Nothing answers at the address.
     #[error("nobody answers: {0}")]

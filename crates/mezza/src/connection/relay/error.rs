@@ -7,7 +7,6 @@ use crate::tls::Fingerprint;
 
 /// Why a relay was not reached.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ConnectError {
     /// Somebody else answers there.
     #[error(
@@ -56,7 +55,6 @@ impl ConnectError {
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ConnectionError {
     /// The relay said good-bye.
     #[error("the relay closed the connection; connect again")]

@@ -27,7 +27,10 @@ pub(crate) fn send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fault>
         Some(text) => text.into(),
     };
     if text.is_empty() {
-        return Err(Refused::from(mezza_messenger::DeviceError::EmptyText).into());
+        return Err(Refused::from(mezza_messenger::DeviceError::Person(
+            mezza_messenger::PersonError::EmptyText,
+        ))
+        .into());
     }
     if text.len() > TEXT_BYTES_MAX {
         return Err(words::too_long(text.len(), TEXT_BYTES_MAX).into());

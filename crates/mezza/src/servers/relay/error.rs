@@ -10,7 +10,6 @@ use crate::tls::IdentityError;
 
 /// Why a relay could not start, or stopped.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum RelayError {
     /// The relay's key.
     #[error(transparent)]

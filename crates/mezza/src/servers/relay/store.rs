@@ -24,7 +24,6 @@ pub(crate) type Seq = i64;
 
 /// Why a store did not do what it was told. Nothing of the open transaction remains.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum StoreError {
     /// SQLite refused.
     #[error("SQLite: {0}; check the disk and the file, then start the relay again")]

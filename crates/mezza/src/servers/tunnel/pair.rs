@@ -234,7 +234,7 @@ fn fault(
             "free some space, or name another --state",
         ),
         PairingFailure::Cancelled => Fault::new(Exit::No, "given up; nothing was kept", again),
-        _ => Fault::new(
+        PairingFailure::Timeout => Fault::new(
             Exit::Busy,
             format!("nobody answered on {on} within {} s", ask.window_s),
             "run `mezza link pair` on the other device at the same time",

@@ -151,7 +151,7 @@ impl<F: FrameKey> Receiver<F> {
             Err(error) => {
                 return open.link.counters.dropped(match error {
                     FrameError::Replayed => Drop::Replayed,
-                    _ => Drop::Forged,
+                    FrameError::Forged => Drop::Forged,
                 });
             }
         };

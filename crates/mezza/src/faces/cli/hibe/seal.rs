@@ -86,6 +86,6 @@ fn fault(error: EncapsulateError, card: &CardBlock, tick: Tick) -> Fault {
             let text = format!("the life of this card ended on {}", super::day(card.end()));
             Fault::new(Exit::No, text, "ask for a new card")
         }
-        _ => Fault::bug(error.to_string()),
+        EncapsulateError::TooLong => Fault::bug(error.to_string()),
     }
 }

@@ -40,7 +40,6 @@ impl From<BundleError> for Refusal {
             BundleError::BadKey => "bad-key",
             BundleError::BadId(_) => "bad-id",
             BundleError::NoKem => "no-kem",
-            _ => "other",
         };
         Self::new(code, error.to_string())
     }
@@ -54,7 +53,8 @@ impl From<SealError> for Refusal {
             SealError::OuterUnsupported => "outer-unsupported",
             SealError::Unanswered => "unanswered",
             SealError::ChainEnd => "chain-end",
-            _ => "other",
+            SealError::BadKey => "bad-key",
+            SealError::NeedEphemeral => "need-ephemeral",
         };
         Self::new(code, error.to_string())
     }
@@ -73,7 +73,6 @@ impl From<OpenError> for Refusal {
             OpenError::Duplicate => "duplicate",
             OpenError::TooFar(_) => "too-far",
             OpenError::Forged => "forged",
-            _ => "other",
         };
         Self::new(code, error.to_string())
     }

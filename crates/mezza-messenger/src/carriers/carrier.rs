@@ -1,0 +1,245 @@
+//! One carrier, as the device sees it.
+
+use alloc::vec::Vec;
+
+use mezza_core::{CryptoRng, DecodeError, PublicKey, Time, Writer};
+use mezza_ratchet::{Exporter, IdentityKey, Padding};
+
+use super::relay::CardPlan;
+use crate::card::RelayEntry;
+use crate::error::DeviceError;
+use crate::evidence::WaitReason;
+use crate::io::{
+    At, CarrierConnection, CarrierState, ContactFacts, ContactId, DeliveryProblem, Dropped,
+    FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing, News, PersonRows,
+    Publication, Receiving, RecordChange, RecordKind, Route, StoredRows, Unloaded,
+};
+use crate::note::Item;
+
+/// Where the chains of whoever invites are, and what a carrier was told by them.
+pub struct Welcome<'a> {
+    /// The number that they get.
+    pub id: ContactId,
+    /// Their key.
+    pub ik: IdentityKey,
+    /// Where they wait for an answer.
+    pub place: u32,
+    /// What the invitation says.
+    pub items: &'a [Item],
+    /// The exporter of its session.
+    pub exporter: Exporter,
+}
+
+/// A carrier. It answers "nothing" to whatever it does not know (house 4a).
+#[expect(unused_variables, reason = "who answers nothing looks at nothing")]
+pub trait Carrier {
+    /// How it is now; with a contact: on the way to that one.
+    fn state(&self, to: Option<&ContactFacts<'_>>, now: Time) -> Option<CarrierState> {
+        None
+    }
+    /// The connections that are kept.
+    fn connections(&self, now: Time) -> Vec<CarrierConnection> {
+        Vec::new()
+    }
+    /// What it has against a contact.
+    fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
+        None
+    }
+
+    /// The way to a contact that may be taken now, at this pin at least, and whether a person wrote
+    /// what is to leave.
+    fn route(
+        &mut self,
+        to: &ContactFacts<'_>,
+        pin_own: (u8, bool),
+        at: &mut At<'_>,
+    ) -> Result<Route, Missing> {
+        Err(Missing::Wait(WaitReason::NoCarrier))
+    }
+    /// How a message may be filled up, the first that fits. What a mailbox holds has one of six sizes
+    /// anyway: whole blocks.
+    fn paddings(&self) -> &'static [Padding] {
+        &[Padding::Blocks]
+    }
+    /// Where a contact reaches us, as a hello says it.
+    fn hello_place(&self, id: ContactId) -> Option<HelloPlace> {
+        None
+    }
+    /// Whether a hello on this way waits until its mailbox is open.
+    fn waits_for_place(&self) -> bool {
+        true
+    }
+    /// Takes a parcel.
+    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        Handover::Waits
+    }
+    /// These need not leave any more.
+    fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>) {}
+    /// A contact is served at this level at least; `None`: not at all, in neither direction.
+    fn allow(&mut self, contact: ContactId, level_min: Option<u8>, at: &mut At<'_>) {}
+    /// What came in is dealt with.
+    fn acknowledge(&mut self, ack: Receiving) {}
+    /// What came in is no parcel.
+    fn reject(&mut self) {}
+    /// What came in and was of no use.
+    fn rejected(&self) -> u64 {
+        0
+    }
+
+    /// Whether it has something to say to a contact.
+    fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
+        false
+    }
+    /// What it has to say.
+    fn say(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
+        None
+    }
+    /// It was said, or began a session with this exporter, which serves one carrier.
+    fn said(
+        &mut self,
+        to: &ContactFacts<'_>,
+        items: &[Item],
+        exporter: &mut Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+    }
+    /// Whether such a note invites.
+    fn invites(&self, items: &[Item]) -> bool {
+        false
+    }
+    /// A contact said this to our carriers.
+    fn told(
+        &mut self,
+        from: &ContactFacts<'_>,
+        items: &[Item],
+        exporter: &mut Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+    }
+    /// The person wrote to a contact.
+    fn wrote(&mut self, contact: ContactId, now: Time) {}
+    /// The card of a contact is another one; `by_hand`: the person gave it. Whether there are chains with
+    /// the contact and it cannot be reached here any more.
+    fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
+        false
+    }
+    /// Whether the contact has a place of its own here.
+    fn greets(&self, contact: ContactId) -> bool {
+        false
+    }
+
+    /// Whether the bundle of a contact is to be fetched now, for later.
+    fn wants_bundle(&self, to: &ContactFacts<'_>, now: Time) -> bool {
+        false
+    }
+    /// Whether the bundle of a contact can be asked for at this pin, be the carrier up or not.
+    fn fetches(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
+        false
+    }
+    /// Asks for the bundle of a contact; when it can be asked for again.
+    fn fetch(
+        &mut self,
+        of: &ContactFacts<'_>,
+        purpose: FetchPurpose,
+        pin: u8,
+        at: &mut At<'_>,
+    ) -> Option<Time> {
+        None
+    }
+    /// A session with a contact began under this prekey, which ends then.
+    fn began(&mut self, with: ContactId, prekey: PublicKey, not_after: Time, at: &mut At<'_>) {}
+    /// Others shall be able to fetch this.
+    fn publish(&mut self, publication: &Publication, at: &mut At<'_>) {}
+    /// The same, unless something newer is on its way to there.
+    fn publish_again(&mut self, publication: &Publication, at: &mut At<'_>) {}
+    /// One-time keys that others can get, and how many of them are still under way to there.
+    fn stock(&self) -> Option<(Option<u16>, u32)> {
+        None
+    }
+
+    /// Those who invite and have shown no card.
+    fn inviters(&self) -> Vec<InviterFacts> {
+        Vec::new()
+    }
+    /// Somebody invites; whether that is an invitation.
+    fn welcome(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
+        false
+    }
+    /// Whether one who invites can become a contact now.
+    fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    /// Whoever invites has shown a card; at which level they are answered. `session`: the session that
+    /// they and we share, unless they began another one.
+    fn unmask(&mut self, id: ContactId, session: Option<[u8; 16]>, at: &mut At<'_>) -> Option<u8> {
+        None
+    }
+    /// Forgets what it has of a contact, or of one who invites.
+    fn forget(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {}
+
+    /// How the own card would change with these relays.
+    fn plan(
+        &self,
+        relays: &[RelayEntry],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Option<CardPlan>, DeviceError> {
+        Ok(None)
+    }
+    /// A part of the own card: its kind and its bytes.
+    fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
+        None
+    }
+    /// The card of the plan is the own one now.
+    fn adopt(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {}
+
+    /// The device starts.
+    fn start(&mut self, at: &mut At<'_>) {}
+    /// What it asked for by a timer is due. `busy`: for whom something waits.
+    fn wake(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {}
+    /// The next thing that it has to say.
+    fn news(&mut self) -> Option<News> {
+        None
+    }
+    /// Gets ready for the next note to whoever was just written to.
+    fn ready(&mut self, rng: &mut dyn CryptoRng) {}
+
+    /// Whether what is stored of one contact, or of one who invites, can be read.
+    fn reads(&self, person: &PersonRows) -> Result<(), DecodeError> {
+        Ok(())
+    }
+    /// The key of one who invites, as far as its row still says so.
+    fn inviter_key(&self, row: &[u8]) -> Option<IdentityKey> {
+        None
+    }
+    /// Takes what can be read; whether a new session must say what is lost.
+    fn load_person(
+        &mut self,
+        person: &PersonRows,
+        stored: &StoredRows<'_>,
+        at: &mut At<'_>,
+    ) -> bool {
+        false
+    }
+    /// Takes what belongs to nobody alone, once everybody is there; the rows that do not load.
+    fn load(
+        &mut self,
+        stored: &mut StoredRows<'_>,
+        known: &dyn Fn(ContactId) -> bool,
+        at: &mut At<'_>,
+    ) -> Vec<Unloaded> {
+        Vec::new()
+    }
+    /// Whether everything of it is there that a card with these relays names.
+    fn serves(&self, relays: &[RelayEntry]) -> bool {
+        true
+    }
+    /// Whether this row loads, and is the same when it is written again (MSG-43), if it is one of its own.
+    fn loads_again(&self, kind: RecordKind, key: &[u8], value: &[u8]) -> Option<bool> {
+        None
+    }
+    /// Its rows, without those of a machine inside it.
+    fn records(&self, out: &mut Vec<RecordChange>) {}
+    /// What is not in the rows.
+    fn snapshot(&self, w: &mut Writer) {}
+}

@@ -1,0 +1,329 @@
+//! The mixnet, as the device sees a carrier.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, DecodeError, Time, Wiping, Writer};
+use mezza_mixnet::client;
+use mezza_mixnet::contact::Role;
+use mezza_ratchet::{Exporter, IdentityKey, Padding};
+
+use super::{
+    CLIENT, INVITER, Inviter, LeftNetwork, Membership, Mixnet, MixnetPeer, PADDINGS, YEAR, invites,
+    last_meet, owner, timer,
+};
+use crate::card::{MIXNET_PART, MixnetPart};
+use crate::carriers::{Carrier, Welcome};
+use crate::error::DeviceError;
+use crate::evidence::WaitReason;
+use crate::io::{
+    At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DeliveryProblem,
+    Dropped, Forget, Handover, InviterFacts, Leaving, Missing, News, PersonRows, Places,
+    RecordChange, RecordKind, Route, StoredRows, Unloaded, key32, loads_again,
+};
+use crate::note::{Item, MixnetStart};
+
+impl<B: Backend> Carrier for Mixnet<B> {
+    /// Whether rounds are taken part in, and what the carrier can do.
+    fn state(&self, _: Option<&ContactFacts<'_>>, now: Time) -> Option<CarrierState> {
+        let net = self.network.as_ref()?;
+        Some(CarrierState { reached: true, up: net.up, caps: net.caps(now) })
+    }
+
+    /// The connection to the entry.
+    fn connections(&self, now: Time) -> Vec<CarrierConnection> {
+        let places = Places::default();
+        let entry = |CarrierState { up, caps, .. }| CarrierConnection {
+            relay: None,
+            own: true,
+            up,
+            places,
+            caps,
+        };
+        self.state(None, now).map(entry).into_iter().collect()
+    }
+
+    /// What of the own card says in which network we are.
+    fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
+        let net = self.network.as_ref()?;
+        let (network, dialling) = (net.config(now)?.network, *net.member.dialling.public());
+        Some((MIXNET_PART, MixnetPart { network, dialling }.encode()))
+    }
+
+    /// A contact that talks too much is served no more than it must.
+    fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
+        self.is_muted(contact).then_some(DeliveryProblem::Talk)
+    }
+
+    /// What came in cells and is no parcel.
+    fn rejected(&self) -> u64 {
+        self.unopened
+    }
+
+    /// What came in cells is no parcel.
+    fn reject(&mut self) {
+        self.unopened += 1;
+    }
+
+    fn paddings(&self) -> &'static [Padding] {
+        &PADDINGS
+    }
+
+    fn waits_for_place(&self) -> bool {
+        false
+    }
+
+    /// The way of cells to a contact, if it can be taken at this pin.
+    fn route(
+        &mut self,
+        to: &ContactFacts<'_>,
+        (pin, own): (u8, bool),
+        at: &mut At<'_>,
+    ) -> Result<Route, Missing> {
+        let wait = |why| Err(Missing::Wait(why));
+        let Some(net) = self.network.as_ref().filter(|net| net.up) else {
+            return wait(WaitReason::NoCarrier);
+        };
+        if net.level < pin {
+            return wait(WaitReason::BelowPin);
+        }
+        let knows = net.client.knows(to.id.0);
+        if knows && net.is_elsewhere(to.card, at.now) {
+            return wait(WaitReason::Keys);
+        }
+        if !to.is_open && !self.peers.get(&to.id).is_some_and(|peer| peer.has_called) {
+            return self.first(to, at.now);
+        }
+        if !to.session.is_usable() && (knows || !to.is_open) {
+            return Err(Missing::Session);
+        }
+        if !knows {
+            return wait(WaitReason::Keys);
+        }
+        if !own && self.is_muted(to.id) {
+            return wait(WaitReason::Budget);
+        }
+        let carrier = CarrierId::MIXNET;
+        Ok(Route { carrier, until: None, invitation: false, address: Vec::new() })
+    }
+
+    /// Hands a parcel to the client.
+    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        let Some(net) = self.network.as_ref().filter(|net| net.up && net.level >= parcel.pin)
+        else {
+            return Handover::Waits;
+        };
+        let contact = parcel.to.id;
+        if parcel.route.invitation {
+            return self.invite(parcel, at);
+        }
+        if !net.client.knows(contact.0) {
+            return Handover::Waits;
+        }
+        self.heed(contact, at);
+        if !parcel.own && self.is_muted(contact) {
+            return Handover::Waits;
+        }
+        let ticket = self.ticket((parcel.id, None));
+        let bytes = Wiping::new(parcel.bytes.to_vec());
+        // The answer comes as an output.
+        let _ = self.tell(client::Input::Send { ticket, contact: contact.0, bytes }, at);
+        Handover::Out
+    }
+
+    /// These need not leave any more.
+    fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>) {
+        for Dropped { id, contact, bytes } in parcels {
+            self.out.retain(|_, (parcel, _)| parcel != id);
+            let bytes = Wiping::new(bytes.clone());
+            // Without a network nothing of it is under way.
+            let _ = self.tell(client::Input::Retract { contact: contact.0, bytes }, at);
+        }
+    }
+
+    /// A contact is served at this level at least, or not at all.
+    fn allow(&mut self, id: ContactId, level_min: Option<u8>, at: &mut At<'_>) {
+        self.peers.entry(id).or_default().level_min = level_min;
+        self.suspend(id, at);
+    }
+
+    /// Whether a contact is to be told where our chains begin: once a session, by who began it.
+    fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
+        let Some(net) = &self.network else { return false };
+        let network = to.card.mixnet().map(|entry| entry.network);
+        network.is_some()
+            && network == net.config(now).map(|config| config.network)
+            && to.is_open
+            && to.session.initiator
+            && !to.session.pending
+            && self.root_for(to.id) != to.session.id
+    }
+
+    /// The item for it, with a fresh root.
+    fn say(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
+        let rounds = self.rounds_now(at.now).filter(|_| self.has_to_say(to, at.now))?;
+        let mut root = Wiping::new([0; 32]);
+        at.rng.fill_bytes(&mut root[..]);
+        Some(Item::Meet(MixnetStart { root: Some(root), ..rounds }))
+    }
+
+    /// It was said: the client holds the root from now on, and nobody else.
+    fn said(
+        &mut self,
+        to: &ContactFacts<'_>,
+        items: &[Item],
+        exporter: &mut Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+        if let Some(meet) = last_meet(items, exporter.take()) {
+            self.add_root(to, &meet, Role::Initiator, at);
+        }
+    }
+
+    fn invites(&self, items: &[Item]) -> bool {
+        invites(items)
+    }
+
+    /// A contact says where our chains begin. Only who began the session may, and not too often:
+    /// each root costs a snapshot of the client (MSG-53). Without it the chains there are go on.
+    fn told(
+        &mut self,
+        from: &ContactFacts<'_>,
+        items: &[Item],
+        exporter: &mut Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+        let Some(meet) = last_meet(items, exporter.take()) else { return };
+        let theirs = from.session.id.is_some() && !from.session.initiator;
+        if !from.is_ours || !theirs {
+            return;
+        }
+        if self.peers.entry(from.id).or_default().roots.take(at.now).is_ok() {
+            self.add_root(from, &meet, Role::Responder, at);
+        }
+    }
+
+    /// The person wrote to a contact.
+    fn wrote(&mut self, contact: ContactId, now: Time) {
+        self.peers.entry(contact).or_default().wrote(now);
+    }
+
+    fn moved(&mut self, to: &ContactFacts<'_>, _: bool, at: &mut At<'_>) -> bool {
+        self.has_left(to, at)
+    }
+
+    /// Whether the bundle of a contact is to be fetched now, for later: its conversation shall go
+    /// over the mixnet, and what it would tell the relay is not hidden yet.
+    fn wants_bundle(&self, to: &ContactFacts<'_>, now: Time) -> bool {
+        !to.session.bundle && self.can_invite(to, now)
+    }
+
+    /// Those who invite.
+    fn inviters(&self) -> Vec<InviterFacts> {
+        let facts = |(id, inviter): (&ContactId, &Inviter)| InviterFacts {
+            id: *id,
+            ik: *inviter.ik.as_bytes(),
+            at: inviter.at,
+            asked: inviter.asked.is_some(),
+        };
+        self.inviters.iter().map(facts).collect()
+    }
+
+    fn welcome(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
+        self.invited_by(welcome, at)
+    }
+
+    fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
+        self.may_start(id, now)
+    }
+
+    fn unmask(&mut self, id: ContactId, session: Option<[u8; 16]>, at: &mut At<'_>) -> Option<u8> {
+        self.shows_card(id, session, at)
+    }
+
+    /// Forgets the chains of a contact or inviter, or all of it.
+    fn forget(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
+        // Whom the client does not know it need not forget.
+        let _ = self.tell(client::Input::Remove(id.0), at);
+        if what == Forget::Chains {
+            return;
+        }
+        if self.inviters.remove(&id).is_some() {
+            at.step.drop_row(RecordKind::Inviter, key32(id.0));
+            at.step.timer(timer(INVITER | u64::from(id.0)), None);
+        }
+        if self.peers.remove(&id).is_some_and(|peer| peer.stored().is_some()) {
+            at.step.drop_row(RecordKind::MixnetPeer, key32(id.0));
+        }
+        at.step.timer(timer(YEAR | u64::from(id.0)), None);
+    }
+
+    /// The device starts.
+    fn start(&mut self, at: &mut At<'_>) {
+        self.wake_client(at);
+    }
+
+    /// What is due.
+    fn wake(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
+        let id = ContactId(number as u32);
+        match number {
+            CLIENT => self.wake_client(at),
+            number if number & YEAR != 0 => self.turn_year(id, at),
+            _ => self.turn_inviter(id, at),
+        }
+    }
+
+    /// What the device is told.
+    fn news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    fn reads(&self, person: &PersonRows) -> Result<(), DecodeError> {
+        person.optional(RecordKind::MixnetPeer, MixnetPeer::read)?;
+        person.value(RecordKind::Inviter).map(Inviter::read).transpose()?;
+        Ok(())
+    }
+
+    fn inviter_key(&self, row: &[u8]) -> Option<IdentityKey> {
+        owner(row)
+    }
+
+    fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, at: &mut At<'_>) -> bool {
+        match person.value(RecordKind::Inviter).map(Inviter::read) {
+            Some(Ok(inviter)) => self.load_inviter(person.id, inviter, at.step),
+            Some(Err(_)) => {}
+            None => {
+                let peer = person.optional(RecordKind::MixnetPeer, MixnetPeer::read);
+                self.peers.insert(person.id, peer.unwrap_or_default());
+            }
+        }
+        false
+    }
+
+    fn load(
+        &mut self,
+        stored: &mut StoredRows<'_>,
+        _: &dyn Fn(ContactId) -> bool,
+        at: &mut At<'_>,
+    ) -> Vec<Unloaded> {
+        self.load_rows(stored, at)
+    }
+
+    fn loads_again(&self, kind: RecordKind, _: &[u8], value: &[u8]) -> Option<bool> {
+        let again = match kind {
+            RecordKind::Network => Membership::read(value).map(|member| Some(member.write())),
+            RecordKind::LeftNetwork => LeftNetwork::read(value).map(|left| Some(left.write())),
+            RecordKind::Inviter => Inviter::read(value).map(|inviter| Some(inviter.write())),
+            RecordKind::MixnetPeer => MixnetPeer::read(value).map(|peer| peer.stored()),
+            _ => return None,
+        };
+        Some(loads_again(value, again))
+    }
+
+    fn records(&self, out: &mut Vec<RecordChange>) {
+        self.rows(out);
+    }
+
+    fn snapshot(&self, w: &mut Writer) {
+        self.write_state(w);
+    }
+}

@@ -1,0 +1,301 @@
+//! Relays, as the device sees a carrier.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, CryptoRng, DecodeError, PublicKey, Time, Writer};
+use mezza_ratchet::Exporter;
+
+use super::requests::Request;
+use super::{
+    CAPS, CardPlan, FETCH, FETCH_AGAIN_MS, IDLE, IntroKey, OwnMailbox, RETRY, Relay, RelayOutput,
+    RelayPeer, connections, timer,
+};
+use crate::card::RelayEntry;
+use crate::carriers::Carrier;
+use crate::error::DeviceError;
+use crate::io::{
+    At, CarrierConnection, CarrierState, ContactFacts, ContactId, Dropped, FetchPurpose, Forget,
+    Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows, Publication, Receiving,
+    RecordChange, RecordKind, RelayConnectionId, Route, StoredRows, Unloaded, key32, loads_again,
+};
+use crate::note::Item;
+
+impl<B: Backend> Carrier for Relay<B> {
+    /// How the contact's relay, or our own one, is now.
+    fn state(&self, to: Option<&ContactFacts<'_>>, _: Time) -> Option<CarrierState> {
+        let relay = to.map_or_else(|| self.own_relay(), |to| self.relay_of(to));
+        let connection = relay.and_then(|relay| self.connections.get(relay.connection()));
+        Some(CarrierState {
+            reached: relay.is_some(),
+            up: connection.is_some_and(|connection| connection.up.is_some()),
+            caps: connection.map_or(CAPS, connections::Connection::caps),
+        })
+    }
+
+    fn connections(&self, _: Time) -> Vec<CarrierConnection> {
+        let own = self.own_relay();
+        let view = |connection: &connections::Connection| CarrierConnection {
+            relay: Some(connection.entry.clone()),
+            own: own.is_some_and(|own| own.shares_connection(&connection.entry)),
+            up: connection.up.is_some(),
+            places: self.places(connection.entry.connection()),
+            caps: connection.caps(),
+        };
+        self.connections.iter().map(view).collect()
+    }
+
+    /// Envelopes that no key opened.
+    fn rejected(&self) -> u64 {
+        self.unopened
+    }
+
+    /// What was in an envelope is no parcel.
+    fn reject(&mut self) {
+        self.unopened += 1;
+    }
+
+    /// One-time keys at the relay, and those that it has not taken yet.
+    fn stock(&self) -> Option<(Option<u16>, u32)> {
+        let under_way = self.publication.as_ref().map_or(0, |news| news.one_time.len());
+        Some((self.stock, under_way as u32))
+    }
+
+    fn hello_place(&self, id: ContactId) -> Option<HelloPlace> {
+        Some(self.place(id))
+    }
+
+    /// Whether a contact has a mailbox of its own here.
+    fn greets(&self, id: ContactId) -> bool {
+        self.peer(id).is_some_and(|peer| peer.ours.is_some())
+    }
+
+    /// The session with a contact began under this prekey.
+    fn began(&mut self, with: ContactId, spk: PublicKey, not_after: Time, at: &mut At<'_>) {
+        self.change(with, at.step, |peer| {
+            peer.intro = Some(IntroKey { spk, not_after });
+            peer.fetch_after = Time::default();
+        });
+    }
+
+    /// Whether a relay of the contact may know at this pin who asks for a bundle (MSG-20).
+    fn fetches(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
+        let relay = of.card.relays().first();
+        relay.is_some_and(|relay| self.connections.level(relay.connection()) >= pin)
+    }
+
+    /// Asks the contact's relay for its bundle, one request at a time, and only where the relay may
+    /// know that we do (MSG-20).
+    fn fetch(
+        &mut self,
+        of: &ContactFacts<'_>,
+        purpose: FetchPurpose,
+        pin: u8,
+        at: &mut At<'_>,
+    ) -> Option<Time> {
+        if !self.fetches(of, pin) {
+            return None;
+        }
+        let relay = of.card.relays().first()?.clone();
+        let connection = relay.connection();
+        self.connect(&relay, Some(of.id), at);
+        let peer = self.peers.entry(of.id).or_default();
+        if !self.connections.is_up(connection) {
+            return None;
+        }
+        // A clock that was ahead once holds nothing up.
+        let waits = at.now < peer.fetch_after
+            && peer.fetch_after.since_ms(at.now) <= u64::from(u16::MAX) * Time::SECOND_MS;
+        if waits {
+            return Some(peer.fetch_after);
+        }
+        // A relay that answers nothing is asked anew after a while.
+        if let Some(swallowed) = peer.fetch.take() {
+            self.requests.take(swallowed);
+        }
+        let ticket = self.requests.ask(connection, Request::Fetch(of.id, purpose));
+        (peer.fetch, peer.fetch_after) = (Some(ticket), at.now.plus_ms(FETCH_AGAIN_MS));
+        at.step.timer(timer(FETCH | u64::from(of.id.0)), Some(peer.fetch_after));
+        self.outputs.push_back(RelayOutput::Fetch { ticket, connection, address: relay.address });
+        None
+    }
+
+    /// Forgets a contact with the mailboxes that it had here.
+    fn forget(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
+        if what != Forget::All {
+            return;
+        }
+        let step = &mut *at.step;
+        self.contexts.remove(&id);
+        self.wanted.remove(&id);
+        let own = self.mailboxes.iter().filter(|(_, mailbox)| mailbox.contact == Some(id));
+        for mailbox in own.map(|(mailbox, _)| *mailbox).collect::<Vec<_>>() {
+            self.close(mailbox, step);
+        }
+        if self.peers.remove(&id).is_some_and(|peer| peer.stored().is_some()) {
+            step.drop_row(RecordKind::RelayPeer, key32(id.0));
+        }
+        step.timer(timer(FETCH | u64::from(id.0)), None);
+        self.connections.keep_only(id, &[]);
+    }
+
+    /// A connection to each relay with a mailbox of ours.
+    fn start(&mut self, at: &mut At<'_>) {
+        let relays: Vec<_> = self.mailboxes.values().map(|own| own.relay.clone()).collect();
+        for relay in relays {
+            self.connect(&relay, None, at);
+        }
+    }
+
+    /// What is due.
+    fn wake(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
+        match number {
+            RETRY => self.retry(),
+            IDLE => {
+                let own: BTreeSet<RelayConnectionId> =
+                    self.mailboxes.values().map(|own| own.relay.connection()).collect();
+                let is_own = |relay: &RelayEntry| own.contains(&relay.connection());
+                for connection in self.connections.idle(is_own, busy, at.now) {
+                    self.disconnect(connection);
+                }
+                at.step.timer(timer(IDLE), self.connections.next_idle(is_own));
+            }
+            number if number & FETCH != 0 => at.step.touch(ContactId(number as u32)),
+            number => self.turn(MailboxId(number as u32), at),
+        }
+    }
+
+    /// What the device is told.
+    fn news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    fn route(
+        &mut self,
+        to: &ContactFacts<'_>,
+        (pin, _): (u8, bool),
+        at: &mut At<'_>,
+    ) -> Result<Route, Missing> {
+        self.way(to, pin, at)
+    }
+
+    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        self.put(parcel, at)
+    }
+
+    fn retract(&mut self, parcels: &[Dropped], _: &mut At<'_>) {
+        self.take_back(parcels);
+    }
+
+    /// Whom nothing may reach, no connection is kept for.
+    fn allow(&mut self, id: ContactId, level_min: Option<u8>, _: &mut At<'_>) {
+        if level_min.is_none() {
+            for relay in self.connections.keep_only(id, &[]) {
+                self.leave(&relay);
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, ack: Receiving) {
+        let mailbox = MailboxId(ack.place);
+        self.outputs.push_back(RelayOutput::Acknowledge { mailbox, mail: ack.number });
+    }
+
+    fn told(
+        &mut self,
+        from: &ContactFacts<'_>,
+        items: &[Item],
+        _: &mut Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+        self.names(from, items, at);
+    }
+
+    fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
+        self.follow(to, by_hand, at.step);
+        self.reached_elsewhere(to);
+        false
+    }
+
+    fn publish(&mut self, publication: &Publication, at: &mut At<'_>) {
+        self.announce(publication.clone(), at.step);
+    }
+
+    fn publish_again(&mut self, publication: &Publication, at: &mut At<'_>) {
+        if self.publication.is_none() {
+            self.announce(publication.clone(), at.step);
+        }
+    }
+
+    fn plan(
+        &self,
+        relays: &[RelayEntry],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Option<CardPlan>, DeviceError> {
+        self.plan_card(relays, now, rng).map(Some)
+    }
+
+    fn adopt(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {
+        self.adopt_card(plan, at);
+    }
+
+    fn ready(&mut self, rng: &mut dyn CryptoRng) {
+        self.compute_ahead(rng);
+    }
+
+    fn reads(&self, person: &PersonRows) -> Result<(), DecodeError> {
+        person.optional(RecordKind::RelayPeer, RelayPeer::read).map(drop)
+    }
+
+    /// A new session must say where we are reached if what says it of this contact is lost.
+    fn load_person(
+        &mut self,
+        person: &PersonRows,
+        stored: &StoredRows<'_>,
+        _: &mut At<'_>,
+    ) -> bool {
+        if person.value(RecordKind::Inviter).is_some() {
+            return false;
+        }
+        let peer = person.optional(RecordKind::RelayPeer, RelayPeer::read).unwrap_or_default();
+        let lost = stored.lost(RecordKind::RelayPeer) && peer == RelayPeer::default();
+        self.peers.insert(person.id, peer);
+        lost
+    }
+
+    fn load(
+        &mut self,
+        stored: &mut StoredRows<'_>,
+        known: &dyn Fn(ContactId) -> bool,
+        at: &mut At<'_>,
+    ) -> Vec<Unloaded> {
+        self.load_rows(stored, known, at.step)
+    }
+
+    /// Whether the mailboxes that a card names are ours.
+    fn serves(&self, relays: &[RelayEntry]) -> bool {
+        let is_ours = |relay: &RelayEntry| {
+            self.mailboxes.values().any(|own| own.relay.address == relay.address)
+        };
+        relays.iter().all(is_ours)
+    }
+
+    fn loads_again(&self, kind: RecordKind, key: &[u8], value: &[u8]) -> Option<bool> {
+        let again = match kind {
+            RecordKind::Mailbox => OwnMailbox::read(value).map(|own| Some(own.write())),
+            RecordKind::RelayPeer if key.is_empty() => return Some(Self::read_next(value).is_ok()),
+            RecordKind::RelayPeer => RelayPeer::read(value).map(|peer| peer.stored()),
+            _ => return None,
+        };
+        Some(loads_again(value, again))
+    }
+
+    fn records(&self, out: &mut Vec<RecordChange>) {
+        self.rows(out);
+    }
+
+    fn snapshot(&self, w: &mut Writer) {
+        self.write_state(w);
+    }
+}
