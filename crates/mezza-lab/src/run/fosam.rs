@@ -35,7 +35,7 @@ pub const ALL: &[Experiment] = &[
     Experiment::calculated(
         "fosam-f3-attackers",
         "Figure 3: time to agree, by liars",
-        [2, 12, 500],
+        [2, 12, 40],
         clocks::attackers,
     ),
     Experiment::calculated(
@@ -97,7 +97,7 @@ pub const ALL: &[Experiment] = &[
     Experiment::calculated(
         "fosam-x1",
         "colluders, and what they do to keys",
-        [3, 20, 900],
+        [3, 20, 40],
         colluders::run,
     ),
 ];
