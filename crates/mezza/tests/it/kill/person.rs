@@ -26,6 +26,9 @@ use mezza_messenger::{CarrierSet, Device, RecordKind};
 pub const PASSPHRASE: &str = "correct horse battery staple";
 /// How long a node may keep a note waiting; it comes back from each death much sooner.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How long an outbox may be full: a relay that dies within a minute again and again is tried once a minute,
+/// while ten notes a second are written. Whether they arrive is judged in the end.
+const PATIENCE_WITH_FULL: Duration = Duration::from_secs(900);
 /// How long notes may take to arrive once nobody dies any more; a loaded machine is slow.
 const CALM: Duration = Duration::from_secs(180);
 /// Between two tries.
@@ -61,16 +64,19 @@ impl Person {
         Home::find(Some(&self.home)).unwrap()
     }
 
-    /// Asks until the node answers; only a node that is away or still locked is asked again.
+    /// Asks until the node answers; only a node that is away, still locked or full of notes is asked again.
     fn ask<T>(&self, question: impl Fn(&ApiClient) -> Result<T, Fault>) -> T {
-        let end = Instant::now() + PATIENCE;
+        let began = Instant::now();
         loop {
             match ApiClient::of(&self.at_home()).and_then(|client| question(&client)) {
                 Ok(answer) => return answer,
                 Err(fault) => {
-                    let passes =
-                        matches!(fault.code, Exit::Unreachable | Exit::Denied | Exit::Busy);
-                    assert!(passes && Instant::now() < end, "{}: {fault}", self.name);
+                    let patience = match fault.code {
+                        Exit::Unreachable | Exit::Denied => PATIENCE,
+                        Exit::Busy => PATIENCE_WITH_FULL,
+                        _ => Duration::ZERO,
+                    };
+                    assert!(began.elapsed() < patience, "{}: {fault}", self.name);
                 }
             }
             thread::sleep(AGAIN);
