@@ -61,7 +61,7 @@ fn msg_100_who_talk_in_cells_hold_bundles_of_each_other() {
 
 #[test]
 fn msg_100_a_new_session_begins_in_cells_alone() {
-    for bytes in [10, 6_000] {
+    for bytes in [10, 6_000, 7_000, 7_900] {
         let (mut town, ben, ann) = met();
         town.members[ANN].net = false;
         town.hang_up(ANN);
