@@ -102,7 +102,7 @@ pub const ALL: &[Experiment] = &[
     ),
 ];
 
-/// How much of the paper a profile runs: of the full one an eighth takes two cores less than half an hour.
+/// How much of the paper a profile runs.
 #[derive(Clone, Copy)]
 struct Size {
     /// Users of a usual point.
