@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`floors`] | an edge that points up or sideways, an unknown crate, more than thirteen |
 //! | [`device`] | functions of the messenger's device outside of its one short file |
+//! | [`order`] | files of the device that need each other |
 //! | [`layers`] | an import against the order of the modules of a crate |
 //! | [`json`] | a path that is handed to `json!` as it is |
 //! | [`names`] | a public type name that stands in several crates |
@@ -21,6 +22,7 @@ mod floors;
 mod json;
 mod layers;
 mod names;
+mod order;
 mod rules;
 mod shape;
 mod shipped;
@@ -65,6 +67,7 @@ pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     let tree = Tree::read(root)?;
     let mut all = floors::check(&tree);
     all.extend(device::check(&tree));
+    all.extend(order::check(&tree));
     all.extend(layers::check(&tree));
     all.extend(json::check(&tree));
     all.extend(names::check(&tree));

@@ -10,16 +10,24 @@
 //! brings about is built as a value, a [`Step`], and committed last: at most one [`Output::Store`].
 
 mod admit;
+mod apply;
 mod arrive;
 mod aside;
 mod carried;
 mod commit;
+mod contact;
 mod due;
 mod first;
+mod hand;
 mod leave;
+
+mod own_card;
+mod parts;
 mod person;
 mod receipts;
 mod rows;
+mod seal;
+mod settle;
 mod view;
 
 use alloc::collections::VecDeque;
@@ -32,20 +40,15 @@ use mezza_ratchet::SessionSummary;
 
 use crate::card::{Card, CardError, CardForm, RelayEntry};
 use crate::carriers::{CarrierSet, Port};
-use crate::contacts::Contacts;
 use crate::error::{DeviceError, LoadError};
 use crate::io::{
     At, CarrierId, ContactId, Due, Input, NoteId, Output, RecordChange, Step, StoredRecord, Unread,
 };
-use crate::outbox::Outbox;
-use crate::profile::Profile;
-use crate::sessions::Sessions;
-use crate::threads::Threads;
 use crate::view::{
     CarrierEstimate, ConnectionView, ContactView, IdentityView, InvitationView, LeavingView,
     NoteView, PrekeysView, SetAside,
 };
-use aside::Aside;
+use parts::Parts;
 pub use view::RejectCounts;
 
 /// One person's device over the carriers of this version.
@@ -56,17 +59,6 @@ pub struct DeviceOver<P: Port> {
     parts: Parts<P>,
     timers: Timers<Due>,
     outputs: VecDeque<Output<P::Output>>,
-}
-
-/// The components of a device.
-pub(crate) struct Parts<P: Port> {
-    pub profile: Profile,
-    pub contacts: Contacts,
-    pub threads: Threads,
-    pub sessions: Sessions<P::Backend>,
-    pub outbox: Outbox,
-    pub carriers: P,
-    pub aside: Aside,
 }
 
 impl<P: Port> DeviceOver<P> {
@@ -120,7 +112,7 @@ impl<P: Port> DeviceOver<P> {
         self.parts.sessions.wake_prekeys(at);
         // What somebody forgot to touch waits for a wake, and no longer.
         at.step.touch_all();
-        leave::settle(&mut self.parts, at);
+        settle::settle(&mut self.parts, at);
         self.commit(step);
     }
 
@@ -267,7 +259,7 @@ impl<P: Port> Machine for DeviceOver<P> {
                     .inspect_err(|_| debug_assert!(step.is_empty(), "it is refused"))?;
             }
         }
-        leave::settle(&mut self.parts, &mut At { now, step: &mut step, rng });
+        settle::settle(&mut self.parts, &mut At { now, step: &mut step, rng });
         self.commit(step);
         Ok(())
     }

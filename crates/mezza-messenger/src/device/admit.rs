@@ -5,8 +5,8 @@ use alloc::string::String;
 
 use mezza_core::{CryptoRng, Time};
 
-use super::Parts;
-use crate::card::{Card, CardError, RelayEntry};
+use super::{Parts, contact, own_card};
+use crate::card::Card;
 use crate::carriers::{CardPlan, Port};
 use crate::contacts::ContactPhase;
 use crate::error::{CallerError, DeviceError, PersonError};
@@ -59,10 +59,10 @@ pub(crate) fn command<P: Port>(
             }
         }
         Command::Forget { note } => drop(named(parts, *note)?),
-        Command::Accept { contact } if is_inviter(parts, *contact) => {
+        Command::Accept { contact } if contact::is_inviter(parts, *contact) => {
             return Err(DeviceError::Person(PersonError::NoCard));
         }
-        Command::Refuse { contact } if is_inviter(parts, *contact) => {}
+        Command::Refuse { contact } if contact::is_inviter(parts, *contact) => {}
         Command::Accept { contact } | Command::Refuse { contact } => {
             if parts.contacts.named(*contact)?.phase != ContactPhase::Request {
                 return Err(DeviceError::Person(PersonError::NotNow));
@@ -96,8 +96,8 @@ pub(crate) fn command<P: Port>(
             Ok(Admitted::Add { to, card, petname, in_person })
         }
         Command::Publish { name, relays } => {
-            own_name(&name)?;
-            let (card, plan) = publish(parts, &name, &relays, now, rng)?;
+            own_card::name(&name)?;
+            let (card, plan) = own_card::publish(parts, &name, &relays, now, rng)?;
             Ok(Admitted::Publish { card, plan })
         }
         command => Ok(Admitted::Command(command)),
@@ -109,11 +109,6 @@ fn named<P: Port>(
     note: NoteId,
 ) -> Result<&crate::threads::StoredNote, DeviceError> {
     parts.threads.get(note).ok_or(DeviceError::Caller(CallerError::NoSuchNote))
-}
-
-/// Whether this is the number of somebody who invites.
-pub(super) fn is_inviter<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
-    parts.carriers.inviters().iter().any(|inviter| inviter.id == id)
 }
 
 /// Whether a note would be accepted: from then on it is in the outbox after any crash (MSG-15).
@@ -178,15 +173,6 @@ fn petname(name: Option<&str>) -> Result<(), DeviceError> {
     if name.is_none_or(fits) { Ok(()) } else { Err(DeviceError::Person(PersonError::BadName)) }
 }
 
-/// Whether we may show this name to others as our own.
-pub(super) fn own_name(name: &str) -> Result<(), DeviceError> {
-    if name::looks_like_number(name) {
-        Err(DeviceError::Person(PersonError::BadName))
-    } else {
-        Ok(())
-    }
-}
-
 /// To whom a card belongs that the person has scanned or pasted.
 fn whom<P: Port>(parts: &Parts<P>, card: &Card, now: Time) -> Result<Whom, DeviceError> {
     if *card.ik() == parts.profile.identity().public() {
@@ -203,28 +189,5 @@ fn whom<P: Port>(parts: &Parts<P>, card: &Card, now: Time) -> Result<Whom, Devic
             Ok(Whom::Inviter(inviter.id))
         }
         None => Ok(Whom::New),
-    }
-}
-
-/// A card with another name or other relays, and what it needs.
-pub(super) fn publish<P: Port>(
-    parts: &Parts<P>,
-    name: &str,
-    relays: &[RelayEntry],
-    now: Time,
-    rng: &mut dyn CryptoRng,
-) -> Result<(Card, CardPlan), DeviceError> {
-    let plan = parts.carriers.plan(relays, now, rng)?;
-    let card_parts = parts.carriers.card_parts(&plan, now);
-    let card = parts.profile.issue(name, card_parts, now, rng).map_err(card_refused)?;
-    Ok((card, plan))
-}
-
-/// A card that we tried to issue ourselves.
-pub(super) fn card_refused(error: CardError) -> DeviceError {
-    if error == CardError::Name {
-        DeviceError::Person(PersonError::BadName)
-    } else {
-        DeviceError::Person(PersonError::TooManyRelays)
     }
 }

@@ -1,16 +1,14 @@
-//! What came in: the one parser of parcels, and what the notes in them bring about (messenger 5.5).
+//! What came in: the one parser of parcels, and the sessions that open them (messenger 5.5).
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use mezza_core::Time;
-use mezza_ratchet::{Exporter, IdentityKey, OpenError, Opened, SuiteList, wire};
+use mezza_ratchet::{IdentityKey, OpenError, Opened, SuiteList, wire};
 
-use super::{Parts, admit, first, leave, person};
+use super::{Parts, apply, contact};
 use crate::card::Card;
 use crate::carriers::{Port, Welcome};
 use crate::contacts::ContactPhase;
-use crate::evidence::{Fact, FactKind};
 use crate::io::{
     Arrival, ArrivalOrigin, At, By, ContactId, DeliveryProblem, Event, Forget, RATCHET_MESSAGE,
     ResetCause,
@@ -18,10 +16,7 @@ use crate::io::{
 use crate::note::{Item, Note};
 use crate::outbox::Owe;
 use crate::policy::Policy;
-use crate::receipt::Receipt;
 use crate::sessions::Unopened;
-use crate::threads::{Keeping, Received};
-use crate::view::NoteContent;
 
 /// Requests that wait for the person (MSG-35); mail of further strangers stays at the relay.
 const REQUESTS_MAX: usize = 64;
@@ -54,7 +49,7 @@ fn from_contact<P: Port>(
 ) -> bool {
     if is_taken_back(message) {
         parts.carriers.reject(by.carrier);
-    } else if admit::is_inviter(parts, id) {
+    } else if contact::is_inviter(parts, id) {
         inviter(parts, id, message, by, at);
     } else if let Err(Unopened::Failed(error)) = open(parts, id, message, by, at) {
         unopened(parts, id, message, (error, by), at);
@@ -180,7 +175,7 @@ fn inviter<P: Port>(parts: &mut Parts<P>, id: ContactId, message: &[u8], by: By,
     let Some((note, card)) = card else { return parts.threads.malformed() };
     let session = parts.sessions.facts(id).id.filter(|_| !opened.first);
     let way = parts.carriers.unmask(id, session, at);
-    let policy = person::answered_by(way.filter(|(carrier, _)| *carrier == by.carrier));
+    let policy = contact::answered_by(way.filter(|(carrier, _)| *carrier == by.carrier));
     request(parts, id, (card, policy), &note, by, at);
 }
 
@@ -193,23 +188,9 @@ fn request<P: Port>(
     by: By,
     at: &mut At<'_>,
 ) {
-    enter(parts, id, card, (ContactPhase::Request, policy), at);
-    apply(parts, id, note, None, by, at);
+    contact::enter(parts, id, card, (ContactPhase::Request, policy), at);
+    apply::note(parts, id, note, None, by, at);
     at.step.show(Event::Request(id));
-}
-
-/// A contact is there from now on.
-pub(super) fn enter<P: Port>(
-    parts: &mut Parts<P>,
-    id: ContactId,
-    card: Card,
-    how: (ContactPhase, Policy),
-    at: &mut At<'_>,
-) {
-    parts.contacts.add(id, card, how, at.step);
-    parts.threads.open(id);
-    parts.outbox.open(id, at.step);
-    leave::allow(parts, id, at);
 }
 
 /// Opens a message of a contact and does what it says. With a new session, what could not be opened
@@ -252,10 +233,10 @@ fn opened<P: Port>(parts: &mut Parts<P>, id: ContactId, message: Opened, by: By,
     let open = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
     if invites && open && parts.outbox.wants_again(id, at.now, at.step) {
         // Whoever invites again has lost the old chains, and what was under way in them.
-        leave::requeue(parts, id, at);
+        contact::requeue(parts, id, at);
         parts.carriers.forget(id, Forget::Chains, at);
     }
-    apply(parts, id, &note, message.exporter, by, at);
+    apply::note(parts, id, &note, message.exporter, by, at);
 }
 
 /// A message that no session opened. What may be a session in trouble is kept for a day and
@@ -310,212 +291,4 @@ fn card_in(note: &Note) -> Option<Card> {
         Item::Hello { card, .. } => Card::decode(card).ok(),
         _ => None,
     })
-}
-
-/// Applies a note that opened in a session of `id`. Nothing in it can make this fail: what is
-/// no note of this format is counted and left out.
-fn apply<P: Port>(
-    parts: &mut Parts<P>,
-    id: ContactId,
-    note: &Note,
-    exporter: Option<Exporter>,
-    by: By,
-    at: &mut At<'_>,
-) {
-    parts.contacts.answered(id, at.step);
-    let (mut body, mut again, mut learnt) = (None, false, false);
-    let kept = compare(parts, id, &note.items);
-    for item in &note.items {
-        match item {
-            Item::Text(text) => body = body.or(Some(NoteContent::Text(text.clone()))),
-            Item::Unknown(_) => body = body.or(Some(NoteContent::Newer)),
-            Item::Hello { slot, card, .. } => {
-                if slot.is_some() {
-                    parts.contacts.clear_trouble(id, |_| true, at.step);
-                }
-                learnt |= learn(parts, id, card, at);
-            }
-            Item::Card(card) => learnt |= learn(parts, id, card, at),
-            Item::Receipt(receipt) => prove(parts, id, (receipt, &kept), by, at),
-            Item::Timer(s) => parts.contacts.agree_timer(id, *s, at.step),
-            Item::Reset(cause) => {
-                at.step.show(Event::Anew(id, cause_of(*cause)));
-                again = true;
-            }
-            Item::Retry => again = true,
-            Item::Void { era, from, to } => {
-                if parts.threads.void(id, *era, (*from, *to), at.step) && owes(parts, id) {
-                    parts.outbox.owe(id, Owe::Receipt, at.step);
-                    parts.outbox.owe(id, Owe::Answer(*era, *from, *to), at.step);
-                }
-            }
-            // For the carriers, beside receipts, and behind the others.
-            Item::Meet(_) | Item::Kept(_) | Item::Bundle(_) => {}
-        }
-    }
-    if learnt {
-        leave::moved(parts, id, false, at);
-    }
-    let told = note.items.iter().rev().find_map(|item| match item {
-        Item::Bundle(bundle) => Some(bundle),
-        _ => None,
-    });
-    if let Some(bundle) = told {
-        first::told(parts, id, bundle, at);
-    }
-    if let Some(from) = leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
-        parts.carriers.told(&from, &note.items, exporter, at);
-    }
-    if again && parts.outbox.wants_again(id, at.now, at.step) {
-        leave::requeue(parts, id, at);
-    }
-    if note.seq > 0 {
-        keep(parts, id, note, body.unwrap_or(NoteContent::Newer), by, at);
-    }
-    parts.outbox.caused(id, by.level, at.step);
-    at.step.touch(id);
-}
-
-/// A card that came under the ratchet; whether it may be another one than before.
-fn learn<P: Port>(parts: &mut Parts<P>, id: ContactId, card: &[u8], at: &mut At<'_>) -> bool {
-    let learnt = parts.contacts.learn_card(id, card, at.step);
-    if !learnt {
-        parts.threads.malformed();
-    }
-    learnt
-}
-
-fn cause_of(number: u8) -> ResetCause {
-    match number {
-        1 => ResetCause::Restored,
-        2 => ResetCause::Lost,
-        _ => ResetCause::Person,
-    }
-}
-
-/// Whether a contact is told what has arrived.
-fn owes<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
-    parts.contacts.get(id).is_some_and(|contact| contact.policy.delivered && contact.is_ours())
-}
-
-/// What a reader keeps under our numbers: those whose bytes are ours, or that some are not.
-enum Compared {
-    Ours(BTreeSet<u32>),
-    Others,
-}
-
-/// Compares what a reader says that it keeps with our own notes (MSG-95).
-fn compare<P: Port>(parts: &Parts<P>, id: ContactId, items: &[Item]) -> Compared {
-    let era = leave::own_era(parts, id);
-    let ours = items.iter().filter_map(|item| match item {
-        Item::Kept(kept) if kept.era == era => Some(&kept.notes),
-        _ => None,
-    });
-    let mut same = BTreeSet::new();
-    for (seq, digest) in ours.flatten() {
-        let number = parts.outbox.numbered(id, *seq);
-        match number.and_then(|note| parts.threads.get(note)) {
-            Some(note) if note.digest() == *digest => drop(same.insert(*seq)),
-            Some(_) => return Compared::Others,
-            // It was read, or is gone from here.
-            None => {}
-        }
-    }
-    Compared::Ours(same)
-}
-
-/// Own notes that the other device has, or that the other person has read.
-fn prove<P: Port>(
-    parts: &mut Parts<P>,
-    id: ContactId,
-    (receipt, kept): (&Receipt, &Compared),
-    by: By,
-    at: &mut At<'_>,
-) {
-    let read = receipt.what == Receipt::READ;
-    if receipt.era != leave::own_era(parts, id) || !(read || receipt.what == Receipt::DELIVERED) {
-        return;
-    }
-    let ahead = receipt.is_ahead(parts.outbox.next_seq(id));
-    let Compared::Ours(kept) = (if ahead { &Compared::Others } else { kept }) else {
-        // It is about notes that this device never wrote, so that it proves nothing of ours.
-        if parts.outbox.wants_again(id, at.now, at.step) {
-            leave::begin_era(parts, id, at);
-        }
-        return;
-    };
-    let what = if read { FactKind::Read } else { FactKind::Delivered };
-    for (seq, note) in parts.outbox.proven(id, receipt, kept, at.step) {
-        let fact = Fact { what, carrier: by.carrier, level: by.level, at: at.now };
-        parts.threads.fact(note, fact, None, at.step);
-        let dropped = parts.outbox.confirmed(id, (seq, note), read, at.step);
-        parts.carriers.retract(&dropped, at);
-    }
-    if !read {
-        repeat_left_out(parts, id, receipt, at);
-    }
-}
-
-/// The reader lacks notes that a carrier took, and has later ones: they leave once more (MSG-93).
-fn repeat_left_out<P: Port>(
-    parts: &mut Parts<P>,
-    id: ContactId,
-    receipt: &Receipt,
-    at: &mut At<'_>,
-) {
-    for note in parts.outbox.left_out(id, receipt) {
-        let facts = parts.threads.get(note).map_or(&[][..], |note| &note.facts);
-        let handed = facts.iter().filter(|fact| fact.what == FactKind::Handed).map(|fact| fact.at);
-        if let Some(left) = handed.max()
-            && parts.outbox.repeat(id, note, left, at.now)
-        {
-            parts.threads.again(note, at.step);
-        }
-    }
-}
-
-/// A note with a number: shown once, and receipted as often as it comes.
-fn keep<P: Port>(
-    parts: &mut Parts<P>,
-    id: ContactId,
-    note: &Note,
-    body: NoteContent,
-    by: By,
-    at: &mut At<'_>,
-) {
-    let Some(contact) = parts.contacts.get(id) else { return };
-    let received = Received {
-        contact: id,
-        era: note.era,
-        seq: note.seq,
-        sent: note.sent,
-        timer_s: note.timer_s,
-        pin: contact.policy.level_min,
-        body,
-        by,
-        at: at.now,
-    };
-    let request = contact.phase == ContactPhase::Request;
-    let kept = (note.era, note.seq, received.digest());
-    let looked = parts.threads.look(&received, request, at.step);
-    match looked {
-        Keeping::Keep => {
-            let number = parts.profile.note_number(at.step);
-            parts.threads.receive(number, received, at.step);
-        }
-        Keeping::Known | Keeping::Gone => {}
-        Keeping::Twice => {
-            parts.outbox.owe(id, Owe::Answer(note.era, u32::MAX, u32::MAX), at.step);
-            return parts.contacts.trouble(id, DeliveryProblem::Twice, at.step);
-        }
-        Keeping::Leave => return,
-        Keeping::Refuse => return parts.threads.malformed(),
-    }
-    if !owes(parts, id) {
-        return;
-    }
-    parts.outbox.owe(id, Owe::Receipt, at.step);
-    if looked != Keeping::Gone {
-        parts.outbox.keep(id, kept, at.step);
-    }
 }

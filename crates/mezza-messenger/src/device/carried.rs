@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Parts, arrive, first, leave, person};
+use super::{Parts, arrive, contact, first, hand, own_card};
 use crate::carriers::Port;
 use crate::error::DeviceError;
 use crate::evidence::{Fact, FactKind, WaitReason};
@@ -48,7 +48,7 @@ fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
         // Sealed once more, it fits, or waits unsealed (MSG-25).
         News::Refused { parcel, why: WaitReason::TooBig, .. } => {
             if let Some(contact) = parts.outbox.parcel(parcel).map(|parcel| parcel.contact) {
-                leave::requeue(parts, contact, at);
+                contact::requeue(parts, contact, at);
             }
         }
         News::Refused { parcel, why, after } => {
@@ -57,7 +57,7 @@ fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
                 parts.threads.wait(note, why, at.step);
             }
         }
-        News::Level(carrier, level) => leave::recall(parts, (carrier, level), at),
+        News::Level(carrier, level) => hand::recall(parts, (carrier, level), at),
         News::Left(carrier, met) => left(parts, carrier, &met, at),
         News::Returned(parcels) => parts.outbox.returned(&parcels, at.now, at.step),
         News::Lost { contact, place } => lost(parts, contact, place, at),
@@ -75,7 +75,7 @@ fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
         }
         News::Greet(contact) => parts.outbox.owe(contact, Owe::Hello, at.step),
         News::Called(contact) => called(parts, contact, at),
-        News::CardPart => card_part(parts, at),
+        News::CardPart => own_card::follow_carriers(parts, at),
         News::InviterGone(id) => parts.sessions.forget(id, at.step),
     }
 }
@@ -88,7 +88,7 @@ fn handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     if let Some(note) = parcel.note {
         let (what, carrier) = (FactKind::Handed, parcel.route.carrier);
         // The least that hid it between the two moments that are known.
-        let level = leave::level_of(parts, &parcel, at.now).min(parcel.left_at);
+        let level = hand::level_of(parts, &parcel, at.now).min(parcel.left_at);
         let fact = Fact { what, carrier, level, at: at.now };
         parts.threads.fact(note, fact, parcel.route.until, at.step);
     }
@@ -101,7 +101,7 @@ fn left<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, met: &[ContactId], at
     let stranded: Vec<ContactId> =
         parts.contacts.iter().map(|(id, _)| id).filter(|id| took(parts, carrier, *id)).collect();
     for id in stranded {
-        leave::requeue(parts, id, at);
+        contact::requeue(parts, id, at);
     }
     for id in met {
         let unanswered = parts.contacts.get(*id).is_some_and(|contact| !contact.is_open());
@@ -124,7 +124,7 @@ fn lost<P: Port>(parts: &mut Parts<P>, id: ContactId, place: LostPlace, at: &mut
         LostPlace::Intro => parts.contacts.trouble(id, DeliveryProblem::BoxGone, at.step),
         LostPlace::Current => parts.sessions.renew(id, at.step),
     }
-    leave::requeue(parts, id, at);
+    contact::requeue(parts, id, at);
 }
 
 /// Whoever was invited wants to know who it was.
@@ -136,23 +136,4 @@ fn called<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let invitations: Vec<ParcelId> = parts.outbox.invitations_to(id).collect();
     let dropped = parts.outbox.take_back(invitations, at.step);
     parts.carriers.retract(&dropped, at);
-}
-
-/// What a carrier says of us goes onto the card as soon as it is known, and off it with the carrier.
-fn card_part<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
-    let card = parts.profile.card();
-    let Ok(plan) = parts.carriers.plan(card.relays(), at.now, at.rng) else { return };
-    let further = parts.carriers.card_parts(&plan, at.now).further;
-    let known = card.further().eq(further.iter().map(|(kind, part)| (*kind, part.as_slice())));
-    if !known {
-        person::reissue(parts, at);
-    }
-}
-
-/// Why a note waits whose contact has no session.
-pub(super) fn without_session(trouble: Option<DeliveryProblem>) -> WaitReason {
-    match trouble {
-        Some(DeliveryProblem::Bundle(_)) => WaitReason::Bundle,
-        _ => WaitReason::Keys,
-    }
 }

@@ -1,6 +1,6 @@
 //! What is due: each deadline goes to whoever registered it.
 
-use super::{Parts, leave, person};
+use super::{Parts, contact};
 use crate::carriers::Port;
 use crate::io::{At, ContactId, Dropped, Due, Event, Forget, NoteId, ParcelId};
 
@@ -15,7 +15,7 @@ pub(super) fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
         Due::Parcel(id) => parcel(parts, id, at),
         Due::Again(id) => {
             if parts.outbox.wants_again(id, at.now, at.step) {
-                leave::requeue(parts, id, at);
+                contact::requeue(parts, id, at);
             }
         }
         Due::Look(id) => at.step.touch(id),
@@ -42,11 +42,11 @@ fn end_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
     let Some(note) = parts.threads.get(id) else { return };
     let (contact, gone) = (note.contact, note.ends().is_some_and(|end| end <= at.now));
     if !note.incoming && !note.is_delivered() {
-        person::give_up(parts, id, at);
+        contact::give_up(parts, id, at);
         at.step.show(Event::State(contact, id));
     }
     if gone {
-        person::remove_note(parts, id, at);
+        contact::remove_note(parts, id, at);
     }
 }
 

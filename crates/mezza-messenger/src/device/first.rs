@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use mezza_core::Wiping;
 use mezza_ratchet::{BundleError, CheckedBundle, OneTimePrekey, Padding, SuiteList};
 
-use super::{Parts, leave};
+use super::{Parts, contact};
 use crate::carriers::Port;
 use crate::evidence::WaitReason;
 use crate::io::{At, CarrierId, ContactId, DeliveryProblem, Event, FirstTerms, Route};
@@ -43,7 +43,7 @@ fn begin_from<P: Port>(
     parts.outbox.owe(id, Owe::Hello, at.step);
     parts.contacts.clear_trouble(id, |_| true, at.step);
     if begun.again {
-        leave::requeue(parts, id, at);
+        contact::requeue(parts, id, at);
     }
     Ok(begun.exporter)
 }
@@ -93,9 +93,7 @@ pub(super) fn begin_from_told<P: Port>(
     at: &mut At<'_>,
 ) {
     let Some(held) = parts.sessions.held(id).filter(|held| held.told) else { return };
-    let (Some(to), Some(contact)) =
-        (leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id), parts.contacts.get(id))
-    else {
+    let (Some(to), Some(contact)) = (parts.facts(id), parts.contacts.get(id)) else {
         return;
     };
     let mut carriers = contact.policy.candidates().iter();
@@ -118,7 +116,7 @@ pub(super) fn to_tell<P: Port>(
     (carrier, pin): (CarrierId, u8),
 ) -> Option<Vec<u8>> {
     let contact = parts.contacts.get(id).filter(|contact| contact.is_open())?;
-    let to = leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id)?;
+    let to = parts.facts(id)?;
     let told = parts.sessions.held(id).is_some_and(|held| held.told);
     let listed = contact.policy.candidates().contains(&carrier);
     (listed && (told || !parts.carriers.fetches(carrier, &to, pin)))
@@ -152,8 +150,8 @@ pub(super) fn invite<P: Port>(
             if !send_invitation(parts, id, terms, route, at) {
                 return WaitReason::Keys;
             }
-            if let Some(to) = leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
-                parts.carriers.said(&to, &terms.items, Some(exporter), at);
+            if let Some((to, carriers)) = parts.facts_for_carriers(id) {
+                carriers.said(&to, &terms.items, Some(exporter), at);
             }
             WaitReason::Answer
         }
@@ -172,7 +170,7 @@ fn send_invitation<P: Port>(
     route: Route,
     at: &mut At<'_>,
 ) -> bool {
-    let (era, items) = (leave::own_era(parts, id), terms.items.clone());
+    let (era, items) = (contact::own_era(parts, id), terms.items.clone());
     let note = Note { era, seq: 0, sent: at.now, timer_s: 0, items };
     let body: Wiping<_> = note.encode();
     let padding = [Padding::To(terms.bytes)];

@@ -3,18 +3,17 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::admit::{Admitted, Whom, card_refused, is_inviter, own_name, publish};
-use super::{Parts, arrive, leave};
+use super::admit::{Admitted, Whom};
+use super::{Parts, contact, own_card};
 use crate::card::{Card, RelayEntry};
-use crate::carriers::{CardPlan, Port};
-use crate::contacts::{ContactPhase, Contacts};
+use crate::carriers::Port;
+use crate::contacts::ContactPhase;
 use crate::error::DeviceError;
-use crate::io::{At, CarrierId, Command, ContactId, Event, Forget, NoteId, ResetCause};
-use crate::outbox::{Outbox, Owe};
+use crate::io::{At, Command, ContactId, Event, Forget, NoteId, ResetCause};
+use crate::outbox::Owe;
 use crate::policy::Policy;
 use crate::profile::Profile;
-use crate::sessions::Sessions;
-use crate::threads::{Draft, Threads};
+use crate::threads::Draft;
 use crate::view::VerificationMethod;
 
 /// A new identity over these carriers.
@@ -24,22 +23,14 @@ pub(super) fn create<P: Port>(
     relays: &[RelayEntry],
     at: &mut At<'_>,
 ) -> Result<Parts<P>, DeviceError> {
-    own_name(name)?;
+    own_card::name(name)?;
     let plan = carriers.plan(relays, at.now, at.rng)?;
     let card_parts = carriers.card_parts(&plan, at.now);
     let profile = Profile::create::<P::Backend>(name, card_parts, at.now, at.rng);
-    let profile = profile.map_err(card_refused)?;
+    let profile = profile.map_err(own_card::refused)?;
     profile.store(at.step);
     carriers.adopt(plan, at);
-    Ok(Parts {
-        contacts: Contacts::default(),
-        threads: Threads::default(),
-        sessions: Sessions::new(profile.identity()),
-        outbox: Outbox::default(),
-        aside: super::Aside::default(),
-        profile,
-        carriers,
-    })
+    Ok(Parts::new(profile, carriers))
 }
 
 /// Does what was admitted.
@@ -60,7 +51,7 @@ pub(super) fn perform<P: Port>(parts: &mut Parts<P>, admitted: Admitted, at: &mu
             }
             at.step.touch(id);
         }
-        Admitted::Publish { card, plan } => adopt_card(parts, card, plan, at),
+        Admitted::Publish { card, plan } => own_card::adopt(parts, card, plan, at),
     }
 }
 
@@ -68,15 +59,15 @@ fn obey<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>) {
     match command {
         Command::Send { contact, client, text } => send(parts, contact, client, text, at),
         Command::Cancel { note } => {
-            give_up(parts, note, at);
-            remove_note(parts, note, at);
+            contact::give_up(parts, note, at);
+            contact::remove_note(parts, note, at);
         }
         Command::Forget { note } => {
             let note_of = parts.threads.get(note);
             if note_of.is_some_and(|note| !note.incoming && !note.is_delivered()) {
-                give_up(parts, note, at);
+                contact::give_up(parts, note, at);
             }
-            remove_note(parts, note, at);
+            contact::remove_note(parts, note, at);
         }
         Command::Seen { contact, note } => seen(parts, contact, note, at),
         Command::Accept { contact } => let_in(parts, contact, at),
@@ -109,32 +100,23 @@ fn add<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>) -> 
     match to {
         Whom::Contact(id) => {
             parts.contacts.replace_card(id, card, at.step);
-            leave::moved(parts, id, true, at);
+            contact::moved(parts, id, true, at);
             id
         }
         Whom::Inviter(id) => {
             // The card tells who it is.
             let session = parts.sessions.facts(id).id;
             let way = parts.carriers.unmask(id, session, at);
-            arrive::enter(parts, id, card, (ContactPhase::Request, answered_by(way)), at);
+            contact::enter(parts, id, card, (ContactPhase::Request, contact::answered_by(way)), at);
             id
         }
         Whom::New => {
             let id = parts.profile.contact_number(at.step);
             parts.sessions.know(id, *card.ik());
-            arrive::enter(parts, id, card, (ContactPhase::Held, Policy::default()), at);
+            contact::enter(parts, id, card, (ContactPhase::Held, Policy::default()), at);
             id
         }
     }
-}
-
-/// Whoever showed themselves by a carrier is answered by it, at its level.
-pub(super) fn answered_by(way: Option<(CarrierId, u8)>) -> Policy {
-    way.map_or_else(Policy::default, |(carrier, level_min)| Policy {
-        carriers: [carrier].into(),
-        level_min,
-        ..Policy::default()
-    })
 }
 
 /// This vault was put back from a copy, or may have been: no number, no session and no prekey of it is used
@@ -142,7 +124,7 @@ pub(super) fn answered_by(way: Option<(CarrierId, u8)>) -> Policy {
 fn restored<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let all: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
     for id in all {
-        leave::begin_era(parts, id, at);
+        contact::begin_era(parts, id, at);
     }
     parts.sessions.rotate(at);
 }
@@ -151,7 +133,7 @@ fn restored<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
 fn let_in<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     parts.contacts.let_in(id, at.step);
     parts.outbox.owe(id, Owe::Hello, at.step);
-    leave::owe_receipt(parts, id, at);
+    contact::owe_receipt(parts, id, at);
     at.step.touch(id);
 }
 
@@ -168,7 +150,7 @@ fn send<P: Port>(
         contact: id,
         client,
         text,
-        era: leave::own_era(parts, id),
+        era: contact::own_era(parts, id),
         timer_s: contact.policy.timer_s,
         pin: contact.policy.level_min,
         at: at.now,
@@ -177,27 +159,6 @@ fn send<P: Port>(
     parts.outbox.queue(id, note);
     parts.carriers.wrote(id, at.now);
     at.step.touch(id);
-}
-
-/// Nothing of this note leaves any more, and its number is declared void.
-pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
-    let Some(note) = parts.threads.get(id).filter(|note| !note.voided) else { return };
-    let (contact, seq) = (note.contact, note.seq);
-    let dropped = parts.outbox.void(contact, (id, seq), at.step);
-    parts.carriers.retract(&dropped, at);
-    if seq > 0 {
-        parts.threads.voided(id, at.step);
-    }
-    at.step.touch(contact);
-}
-
-/// Deletes a note here, whatever its state.
-pub(super) fn remove_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
-    let Some(note) = parts.threads.get(id) else { return };
-    if !note.incoming {
-        parts.outbox.gone(note.contact, id, note.seq);
-    }
-    parts.threads.remove(id, at.step);
 }
 
 fn seen<P: Port>(parts: &mut Parts<P>, id: ContactId, last: NoteId, at: &mut At<'_>) {
@@ -210,7 +171,7 @@ fn seen<P: Port>(parts: &mut Parts<P>, id: ContactId, last: NoteId, at: &mut At<
 
 fn refuse<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     at.step.show(Event::Request(id));
-    if is_inviter(parts, id) {
+    if contact::is_inviter(parts, id) {
         parts.carriers.forget(id, Forget::All, at);
         parts.sessions.forget(id, at.step);
     } else {
@@ -223,9 +184,9 @@ fn refuse<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
 fn block<P: Port>(parts: &mut Parts<P>, id: ContactId, blocked: bool, at: &mut At<'_>) {
     parts.contacts.block(id, blocked, at.step);
     if blocked {
-        leave::requeue(parts, id, at);
+        contact::requeue(parts, id, at);
     }
-    leave::allow(parts, id, at);
+    contact::allow(parts, id, at);
     at.step.touch(id);
 }
 
@@ -239,7 +200,7 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
     let level_min = policy.level_min;
     parts.contacts.set_policy(id, policy, at.step);
     parts.threads.raise(id, level_min, at.step);
-    leave::allow(parts, id, at);
+    contact::allow(parts, id, at);
     at.step.touch(id);
     // What is on its way to a carrier that the conversation does not allow any more goes another
     // way: under the same numbers, so that nothing is shown twice.
@@ -254,7 +215,7 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
         parts.carriers.forget(id, Forget::Chains, at);
     }
     if any {
-        leave::requeue(parts, id, at);
+        contact::requeue(parts, id, at);
     }
 }
 
@@ -266,26 +227,4 @@ fn delete<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     parts.carriers.forget(id, Forget::All, at);
     parts.sessions.forget(id, at.step);
     parts.contacts.remove(id, at.step);
-}
-
-/// The own card with what the carriers say now: the same name and relays as before.
-pub(super) fn reissue<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
-    let card = parts.profile.card();
-    let (name, relays) = (String::from(card.name()), card.relays().to_vec());
-    if let Ok((card, plan)) = publish(parts, &name, &relays, at.now, at.rng) {
-        adopt_card(parts, card, plan, at);
-    }
-}
-
-/// Another card of our own: told to everybody with whom we talk.
-fn adopt_card<P: Port>(parts: &mut Parts<P>, card: Card, plan: CardPlan, at: &mut At<'_>) {
-    parts.profile.adopt(card, at.step);
-    parts.carriers.adopt(plan, at);
-    for (id, contact) in parts.contacts.iter() {
-        if contact.is_ours() && contact.is_open() {
-            parts.outbox.owe(id, Owe::Card, at.step);
-        }
-    }
-    at.step.touch_all();
-    at.step.show(Event::Card);
 }

@@ -16,18 +16,19 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, PortableBackend, Wiping, Writer};
 
-use super::{Aside, Parts};
+use super::Parts;
+use super::aside::Aside;
 use crate::carriers::Port;
-use crate::contacts::{Contact, Contacts};
+use crate::contacts::Contact;
 use crate::error::LoadError;
 use crate::io::{
     At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, Retention, RowsByKey,
     StoredRecord, StoredRows, Unread, fits, id32, id64,
 };
-use crate::outbox::{Lane, Outbox, Parcel};
+use crate::outbox::{Lane, Parcel};
 use crate::profile::Profile;
-use crate::sessions::{HeldBundle, Renewal, ReplayCache, Sessions, Undecrypted};
-use crate::threads::{Quota, StoredNote, Threads, read_windows, write_windows};
+use crate::sessions::{HeldBundle, Renewal, ReplayCache, Undecrypted};
+use crate::threads::{Quota, StoredNote, read_windows, write_windows};
 use crate::view::Part;
 
 /// Puts a device together. What does not load is set aside, and everything else is there.
@@ -39,15 +40,7 @@ pub(super) fn load<P: Port>(
 ) -> Result<Parts<P>, LoadError> {
     let mut stored = StoredRows::new(records, unread);
     let profile = load_profile::<P>(&mut stored, at)?;
-    let mut parts = Parts {
-        contacts: Contacts::default(),
-        threads: Threads::default(),
-        sessions: Sessions::new(profile.identity()),
-        outbox: Outbox::default(),
-        carriers,
-        aside: Aside::default(),
-        profile,
-    };
+    let mut parts = Parts::new(profile, carriers);
     parts.aside.sealed(unread);
     prekeys::load(&mut parts, &mut stored, at);
     let notes = stored.take(RecordKind::Note);
@@ -59,7 +52,7 @@ pub(super) fn load<P: Port>(
     load_carriers(&mut parts, &mut stored, at);
     let known: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
     for id in known {
-        super::leave::allow(&mut parts, id, at);
+        super::contact::allow(&mut parts, id, at);
     }
     // The device does not read the program's settings.
     stored.take(RecordKind::Setting);

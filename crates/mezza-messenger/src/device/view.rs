@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use mezza_core::Time;
 use mezza_ratchet::safety;
 
-use super::{Parts, leave};
+use super::Parts;
 use crate::carriers::Port;
 use crate::contacts::Contact;
 use crate::io::{CarrierId, ContactId, DeliveryProblem, NoteId};
@@ -144,7 +144,7 @@ pub(super) fn preview<P: Port>(
     text_bytes: usize,
     now: Time,
 ) -> Vec<CarrierEstimate> {
-    let to = leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id);
+    let to = parts.facts(id);
     let (Some(contact), Some(to)) = (parts.contacts.get(id), to) else { return Vec::new() };
     let parcel = parts.sessions.message_bytes(id, text_bytes);
     let parcel = parcel.map_or(text_bytes + AROUND_BYTES, |bytes| bytes + 1);
@@ -185,7 +185,7 @@ pub(super) fn without<P: Port>(parts: &Parts<P>, carrier: CarrierId, now: Time) 
 /// The highest level of the other carriers that a conversation allows and that reach the contact; 0: there
 /// is none.
 fn level_without<P: Port>(parts: &Parts<P>, id: ContactId, without: CarrierId, now: Time) -> u8 {
-    let to = leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id);
+    let to = parts.facts(id);
     let (Some(contact), Some(to)) = (parts.contacts.get(id), to) else { return 0 };
     let others = contact.policy.candidates().iter().filter(|carrier| **carrier != without);
     let states = others.filter_map(|carrier| parts.carriers.state(*carrier, Some(&to), now));

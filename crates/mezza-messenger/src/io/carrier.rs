@@ -154,6 +154,8 @@ pub struct ContactFacts<'a> {
     pub id: ContactId,
     /// Its card.
     pub card: &'a Card,
+    /// Our own card.
+    pub own: &'a Card,
     /// Whether we send anything to it at all (MSG-26).
     pub is_ours: bool,
     /// Whether both sides have answered.

@@ -5,7 +5,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::carriers::Port;
-use crate::device::{Parts, leave, person};
+use crate::device::{Parts, contact, own_card};
 use crate::evidence::FactKind;
 use crate::io::{At, ContactId, NoteId, Publication, RecordKind};
 
@@ -19,7 +19,7 @@ pub(super) fn mend<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     wait_again(parts);
     if !parts.carriers.serves(parts.profile.card().relays()) {
         // The same name and relays as on the card before, with another mailbox.
-        person::reissue(parts, at);
+        own_card::reissue(parts, at);
     }
     let publication = parts.aside.holds(RecordKind::Prekey, &Publication::KEY)
         || parts.aside.lost(RecordKind::Prekey);
@@ -31,9 +31,8 @@ pub(super) fn mend<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
 /// Own notes that were sealed and are not confirmed.
 fn index<P: Port>(parts: &mut Parts<P>) {
     for (id, note) in parts.threads.iter() {
-        let own = !note.incoming
-            && note.seq > 0
-            && note.era == super::super::leave::own_era(parts, note.contact);
+        let own =
+            !note.incoming && note.seq > 0 && note.era == contact::own_era(parts, note.contact);
         let read = note.facts.iter().any(|fact| fact.what == FactKind::Read);
         if own && !read {
             let (of, delivered) = ((id, note.voided), note.is_delivered());
@@ -60,7 +59,7 @@ fn seal_again<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     }
     let all: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
     for id in all {
-        leave::owe_again(parts, id, at);
+        contact::owe_again(parts, id, at);
     }
 }
 

@@ -7,7 +7,8 @@ use mezza_core::{DecodeError, Wiping};
 use mezza_ratchet::{IdentityKeyPair, Prekeys, StoredRow, Table};
 
 use crate::carriers::Port;
-use crate::device::{Aside, Parts};
+use crate::device::Parts;
+use crate::device::aside::Aside;
 use crate::io::{At, Publication, RecordKind, RowsByKey, StoredRows};
 use crate::view::Part;
 

@@ -1,0 +1,135 @@
+//! What happens to one contact, whoever brings it about: a person, a message, a deadline.
+
+use super::Parts;
+use crate::card::Card;
+use crate::carriers::Port;
+use crate::contacts::ContactPhase;
+use crate::io::{At, CarrierId, ContactId, DeliveryProblem, Forget, NoteId};
+use crate::note::Era;
+use crate::outbox::Owe;
+use crate::policy::Policy;
+
+/// Whether this is the number of somebody who invites.
+pub(super) fn is_inviter<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
+    parts.carriers.inviters().iter().any(|inviter| inviter.id == id)
+}
+
+/// A contact is there from now on.
+pub(super) fn enter<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    card: Card,
+    how: (ContactPhase, Policy),
+    at: &mut At<'_>,
+) {
+    parts.contacts.add(id, card, how, at.step);
+    parts.threads.open(id);
+    parts.outbox.open(id, at.step);
+    allow(parts, id, at);
+}
+
+/// Whoever showed themselves by a carrier is answered by it, at its level.
+pub(super) fn answered_by(way: Option<(CarrierId, u8)>) -> Policy {
+    way.map_or_else(Policy::default, |(carrier, level_min)| Policy {
+        carriers: [carrier].into(),
+        level_min,
+        ..Policy::default()
+    })
+}
+
+/// How each carrier may serve a contact: not at all where it is blocked (MSG-26), and by a carrier of the
+/// list at the lowest level of the conversation. By another one nothing leaves, but who writes is heard.
+pub(super) fn allow<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let Some(contact) = parts.contacts.get(id) else { return };
+    for carrier in parts.carriers.ids() {
+        let listed = contact.policy.candidates().contains(&carrier);
+        let level_min = if listed { contact.policy.level_min } else { 1 };
+        parts.carriers.allow(carrier, id, (!contact.blocked).then_some(level_min), at);
+    }
+}
+
+/// The era of our notes to a contact.
+pub(super) fn own_era<P: Port>(parts: &Parts<P>, id: ContactId) -> Era {
+    parts.outbox.era(id).unwrap_or_else(|| parts.profile.era(id))
+}
+
+/// Another life of this vault may have written to a contact under our numbers: they begin anew in an era
+/// of their own, in a new session, and what has no receipt is sealed once more (MSG-91).
+pub(super) fn begin_era<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let mut era = Era([0; 4]);
+    at.rng.fill_bytes(&mut era.0);
+    let (notes, dropped) = parts.outbox.begin_era(id, era, at.step);
+    for note in notes {
+        parts.threads.renumber(note, at.step);
+    }
+    parts.carriers.retract(&dropped, at);
+    parts.carriers.forget(id, Forget::Chains, at);
+    parts.sessions.renew(id, at.step);
+    owe_again(parts, id, at);
+    parts.contacts.trouble(id, DeliveryProblem::Twice, at.step);
+}
+
+/// Every own note without receipt is sealed anew, under the session that is active now, with its
+/// era and number, and what was in parcels that are gone is owed once more.
+pub(super) fn requeue<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let requeued = parts.outbox.requeue(id, at.step);
+    for note in requeued.notes {
+        parts.threads.again(note, at.step);
+    }
+    parts.carriers.retract(&requeued.dropped, at);
+    if requeued.invitation {
+        // An invitation that nobody has read began a session that nobody knows of.
+        parts.sessions.renew(id, at.step);
+    }
+    owe_again(parts, id, at);
+}
+
+/// What was in parcels that are gone is owed once more.
+pub(super) fn owe_again<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    if parts.carriers.greets(id) {
+        parts.outbox.owe(id, Owe::Hello, at.step);
+    }
+    parts.sessions.tell_again(id, at.step);
+    owe_receipt(parts, id, at);
+}
+
+/// What has arrived of a contact is said again, if anything has.
+pub(super) fn owe_receipt<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let delivered = parts.contacts.get(id).is_some_and(|contact| contact.policy.delivered);
+    if delivered && parts.threads.has_heard(id) {
+        parts.outbox.owe(id, Owe::Receipt, at.step);
+    }
+    at.step.touch(id);
+}
+
+/// The card of a contact is another one.
+pub(super) fn moved<P: Port>(parts: &mut Parts<P>, id: ContactId, by_hand: bool, at: &mut At<'_>) {
+    let gone =
+        parts.facts_for_carriers(id).is_some_and(|(to, carriers)| carriers.moved(&to, by_hand, at));
+    if gone && parts.outbox.wants_again(id, at.now, at.step) {
+        // The contact has left: what was under way by that carrier does not arrive (MSG-97).
+        parts.carriers.forget(id, Forget::Chains, at);
+        requeue(parts, id, at);
+    }
+}
+
+/// Nothing of this note leaves any more, and its number is declared void.
+pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
+    let Some(note) = parts.threads.get(id).filter(|note| !note.voided) else { return };
+    let (contact, seq) = (note.contact, note.seq);
+    let dropped = parts.outbox.void(contact, (id, seq), at.step);
+    parts.carriers.retract(&dropped, at);
+    if seq > 0 {
+        parts.threads.voided(id, at.step);
+    }
+    at.step.touch(contact);
+}
+
+/// Deletes a note here, whatever its state.
+pub(super) fn remove_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
+    let Some(note) = parts.threads.get(id) else { return };
+    if !note.incoming {
+        parts.outbox.gone(note.contact, id, note.seq);
+    }
+    parts.threads.remove(id, at.step);
+}

@@ -1,0 +1,80 @@
+//! Parcels on their way into the hands of carriers, and back.
+
+use alloc::vec::Vec;
+
+use mezza_core::Time;
+
+use super::parts::{Parts, facts_of};
+use crate::carriers::Port;
+use crate::evidence::WaitReason;
+use crate::io::{At, CarrierId, Dropped, Handover, Leaving, ParcelId};
+use crate::outbox::Parcel;
+
+/// Hands over what is ready, oldest first.
+pub(super) fn over<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+    for id in parts.outbox.idle(at.now) {
+        if offer(parts, id, at) == Some(Handover::Out) {
+            let level = parts.outbox.parcel(id).map_or(0, |out| level_of(parts, out, at.now));
+            parts.outbox.out(id, level, at.now, at.step);
+            if let Some(note) = parts.outbox.parcel(id).and_then(|parcel| parcel.note) {
+                parts.threads.wait(note, WaitReason::Sending, at.step);
+            }
+        }
+    }
+}
+
+fn offer<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) -> Option<Handover> {
+    let parcel = parts.outbox.parcel(id)?;
+    let pin = level_min(parts, parcel);
+    let Parts { profile, contacts, sessions, outbox, carriers, .. } = parts;
+    let parcel = outbox.parcel(id)?;
+    let to = facts_of((contacts, profile), (sessions, outbox), parcel.contact)?;
+    let leaving = Leaving {
+        id,
+        to,
+        route: &parcel.route,
+        pin,
+        own: parcel.note.is_some(),
+        times: parcel.times,
+        bytes: &parcel.bytes,
+    };
+    Some(carriers.hand(&leaving, at))
+}
+
+/// A carrier hides less than what it has in hand asks for: that comes back (MSG-20). What nobody is
+/// served for at this level need not.
+pub(super) fn recall<P: Port>(
+    parts: &mut Parts<P>,
+    (carrier, level): (CarrierId, u8),
+    at: &mut At<'_>,
+) {
+    let above = |parcel: &Parcel| {
+        let served = parts.contacts.get(parcel.contact).map_or(1, |of| of.policy.level_min);
+        let ours = parcel.route.carrier == carrier && !parcel.confirmed;
+        ours && served <= level && level_min(parts, parcel) > level
+    };
+    let above = parts.outbox.parcels().filter(|(_, parcel)| above(parcel));
+    let above = above.map(|(id, parcel)| Dropped {
+        id,
+        contact: parcel.contact,
+        bytes: parcel.bytes.clone(),
+    });
+    let above: Vec<Dropped> = above.collect();
+    let ids: Vec<ParcelId> = above.iter().map(|parcel| parcel.id).collect();
+    parts.carriers.retract(&above, at);
+    parts.outbox.returned(&ids, at.now, at.step);
+}
+
+/// The level at which the carrier of a parcel hides it now; 1 where the carrier does not say.
+pub(super) fn level_of<P: Port>(parts: &Parts<P>, parcel: &Parcel, now: Time) -> u8 {
+    let to = parts.facts(parcel.contact);
+    let state = parts.carriers.state(parcel.route.carrier, to.as_ref(), now);
+    state.map_or(1, |state| state.caps.level)
+}
+
+/// The pin under which a parcel may leave: its note's, else the conversation's.
+fn level_min<P: Port>(parts: &Parts<P>, parcel: &Parcel) -> u8 {
+    let note = parcel.note.and_then(|note| parts.threads.get(note)).map(|note| note.level_min);
+    let policy = parts.contacts.get(parcel.contact).map(|contact| contact.policy.level_min);
+    note.or(policy).unwrap_or(1).max(parcel.level)
+}

@@ -1,0 +1,68 @@
+//! The components of a device, and what carriers may know of a contact.
+
+use mezza_core::Backend;
+
+use super::aside::Aside;
+use crate::carriers::Port;
+use crate::contacts::Contacts;
+use crate::io::{ContactFacts, ContactId};
+use crate::outbox::Outbox;
+use crate::profile::Profile;
+use crate::sessions::Sessions;
+use crate::threads::Threads;
+
+/// The components of a device.
+pub(crate) struct Parts<P: Port> {
+    pub profile: Profile,
+    pub contacts: Contacts,
+    pub threads: Threads,
+    pub sessions: Sessions<P::Backend>,
+    pub outbox: Outbox,
+    pub carriers: P,
+    pub aside: Aside,
+}
+
+/// What carriers may know of a contact.
+pub(super) fn facts_of<'a, B: Backend>(
+    (contacts, profile): (&'a Contacts, &'a Profile),
+    (sessions, outbox): (&Sessions<B>, &Outbox),
+    id: ContactId,
+) -> Option<ContactFacts<'a>> {
+    let contact = contacts.get(id)?;
+    Some(ContactFacts {
+        id,
+        card: &contact.card,
+        own: profile.card(),
+        is_ours: contact.is_ours(),
+        is_open: contact.is_open(),
+        invited: outbox.invites(id),
+        trouble: contact.trouble,
+        session: sessions.facts(id),
+    })
+}
+
+impl<P: Port> Parts<P> {
+    /// Somebody with these carriers, who knows nobody yet.
+    pub fn new(profile: Profile, carriers: P) -> Self {
+        Self {
+            contacts: Contacts::default(),
+            threads: Threads::default(),
+            sessions: Sessions::new(profile.identity()),
+            outbox: Outbox::default(),
+            aside: Aside::default(),
+            profile,
+            carriers,
+        }
+    }
+
+    /// What carriers may know of a contact.
+    pub fn facts(&self, id: ContactId) -> Option<ContactFacts<'_>> {
+        facts_of((&self.contacts, &self.profile), (&self.sessions, &self.outbox), id)
+    }
+
+    /// The same, with the carriers that are asked something about it.
+    pub fn facts_for_carriers(&mut self, id: ContactId) -> Option<(ContactFacts<'_>, &mut P)> {
+        let Self { profile, contacts, sessions, outbox, carriers, .. } = self;
+        Some((facts_of((contacts, profile), (sessions, outbox), id)?, carriers))
+    }
+}
