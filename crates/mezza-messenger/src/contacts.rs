@@ -11,7 +11,7 @@ use mezza_ratchet::IdentityKey;
 use crate::card::Card;
 use crate::error::{CallerError, DeviceError, PersonError};
 use crate::io::{
-    ContactId, DeliveryProblem, Event, RecordChange, RecordKind, Retention, Step, flag, key32, text,
+    ContactId, DeliveryProblem, Event, RecordChange, RecordKind, Step, flag, key32, text,
 };
 use crate::policy::{Policy, timer_step};
 use crate::view::{ContactState, VerificationMethod};
@@ -337,15 +337,14 @@ impl Contacts {
 
     fn store(&self, id: ContactId, step: &mut Step) {
         if let Some(contact) = self.get(id) {
-            step.put(RecordKind::Contact, key32(id.0), Retention::Permanent, contact.write());
+            step.put(RecordKind::Contact, key32(id.0), contact.write());
         }
     }
 
     /// Its rows.
     pub fn records(&self, out: &mut Vec<RecordChange>) {
         out.extend(self.iter().map(|(id, contact)| {
-            let (kind, bucket) = (RecordKind::Contact, Retention::Permanent);
-            RecordChange::Put { kind, key: key32(id.0), bucket, value: contact.write() }
+            RecordChange::put(RecordKind::Contact, key32(id.0), contact.write())
         }));
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! Input -> admit, or the carrier's own judgement -> person | carried -> arrive
 //!       -> leave: what waits is sealed and handed over -> commit
-//! commit: facts first:  Notify.. | Store | what carriers want.. | Notify..
+//! commit: facts first:  Notify.. | Store | what carriers want.. | Durable.. | Notify..
 //! ```
 //!
 //! The device owns components and nothing else; each of them owns its fields alone. What an input
@@ -257,6 +257,10 @@ impl<P: Port> Machine for DeviceOver<P> {
             Input::Carrier(input) => {
                 carried::input(&mut self.parts, input, &mut At { now, step: &mut step, rng })
                     .inspect_err(|_| debug_assert!(step.is_empty(), "it is refused"))?;
+            }
+            Input::Stored(carrier, number) => {
+                let at = &mut At { now, step: &mut step, rng };
+                self.parts.carriers.stored(carrier, number, at);
             }
         }
         settle::settle(&mut self.parts, &mut At { now, step: &mut step, rng });

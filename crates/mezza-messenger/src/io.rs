@@ -27,7 +27,7 @@ pub use carrier::{
     Receiving, Route, SessionFacts,
 };
 pub(crate) use pace::Pace;
-pub use record::{RecordChange, RecordKind, Retention, Unread, WriteBatch};
+pub use record::{RecordChange, RecordKind, RecordOwner, Retention, Unread, WriteBatch};
 pub(crate) use step::RowFate;
 pub use step::{At, Due, Step, key32, key64};
 pub use stored::{PersonRows, RowsByKey, StoredRecord, StoredRows, Unloaded, fits, loads_again};
@@ -61,6 +61,8 @@ pub enum Input<C> {
     Command(Command),
     /// Something for a carrier.
     Carrier(C),
+    /// What stood before [`Output::Durable`] of this carrier and number is durable.
+    Stored(CarrierId, u64),
 }
 
 /// What a person asks of the device.
@@ -169,6 +171,8 @@ pub enum Output<C> {
     Store(WriteBatch),
     /// A carrier wants something done.
     Carrier(C),
+    /// A carrier wants to be told once everything before this is durable: [`Input::Stored`].
+    Durable(CarrierId, u64),
     /// Tell the person.
     Notify(Event),
 }

@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 use mezza_core::{Time, Writer};
 
 use crate::io::{
-    ContactId, Dropped, Due, NoteId, ParcelId, RecordChange, RecordKind, ResetCause, Retention,
-    Route, Step, key32, key64,
+    ContactId, Dropped, Due, NoteId, ParcelId, RecordChange, RecordKind, ResetCause, Route, Step,
+    key32, key64,
 };
 use crate::note::{Era, Note, NoteDigest};
 use crate::receipt::{REACH, Receipt};
@@ -237,7 +237,7 @@ impl Outbox {
     pub fn add(&mut self, parcel: Parcel, now: Time, step: &mut Step) -> ParcelId {
         self.last_parcel += 1;
         let id = ParcelId(self.last_parcel);
-        step.put(RecordKind::Parcel, key64(id.0), Retention::Rolling, parcel.write());
+        step.put(RecordKind::Parcel, key64(id.0), parcel.write());
         self.insert(id, parcel, now, step);
         id
     }
@@ -544,7 +544,7 @@ impl Outbox {
 
     fn store(&self, contact: ContactId, step: &mut Step) {
         if let Some(lane) = self.lanes.get(&contact) {
-            step.put(RecordKind::Owed, key32(contact.0), Retention::Permanent, lane.write());
+            step.put(RecordKind::Owed, key32(contact.0), lane.write());
         }
     }
 
@@ -552,12 +552,10 @@ impl Outbox {
     pub fn records(&self, out: &mut Vec<RecordChange>) {
         let stored = self.parcels.iter().filter(|(_, parcel)| !parcel.confirmed);
         out.extend(stored.map(|(id, parcel)| {
-            let (kind, bucket) = (RecordKind::Parcel, Retention::Rolling);
-            RecordChange::Put { kind, key: key64(id.0), bucket, value: parcel.write() }
+            RecordChange::put(RecordKind::Parcel, key64(id.0), parcel.write())
         }));
         out.extend(self.lanes.iter().map(|(contact, lane)| {
-            let (kind, bucket) = (RecordKind::Owed, Retention::Permanent);
-            RecordChange::Put { kind, key: key32(contact.0), bucket, value: lane.write() }
+            RecordChange::put(RecordKind::Owed, key32(contact.0), lane.write())
         }));
     }
 

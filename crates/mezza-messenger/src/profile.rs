@@ -8,7 +8,7 @@ use mezza_core::{
 use mezza_ratchet::{IdentityKeyPair, SuiteList};
 
 use crate::card::{Card, CardDraft, CardError, RelayEntry};
-use crate::io::{CardParts, ContactId, NoteId, RecordKind, Retention, Step, text};
+use crate::io::{CardParts, ContactId, NoteId, RecordKind, Step, text};
 use crate::note::Era;
 
 /// Version of the stored form.
@@ -138,7 +138,7 @@ impl Profile {
 
     /// Stores it.
     pub fn store(&self, step: &mut Step) {
-        step.put(RecordKind::Profile, Vec::new(), Retention::Permanent, self.write());
+        step.put(RecordKind::Profile, Vec::new(), self.write());
     }
 
     /// The stored form: `scalar[32] | era[4] | next contact u32 | next note u64 | mended[16] | card`.

@@ -20,8 +20,8 @@ use mezza_ratchet::{
 
 use crate::card::Card;
 use crate::io::{
-    At, By, ContactId, Due, Pace, Publication, RecordChange, RecordKind, Retention, SessionFacts,
-    Step, key32, key64,
+    At, By, ContactId, Due, Pace, Publication, RecordChange, RecordKind, SessionFacts, Step, key32,
+    key64,
 };
 
 pub(crate) use held::HeldBundle;
@@ -190,7 +190,7 @@ impl<B: Backend> Sessions<B> {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let place = peer.replays.push(message);
         let value = peer.replays.write(place);
-        step.put(RecordKind::Seen, key_replays(id, place), Retention::Permanent, value);
+        step.put(RecordKind::Seen, key_replays(id, place), value);
     }
 
     /// Whether a message of somebody new may be opened now.
@@ -282,7 +282,7 @@ impl<B: Backend> Sessions<B> {
             self.last_undecrypted += 1;
             let (key, bytes) = (self.last_undecrypted, message.to_vec());
             let kept = Undecrypted { contact: id, at: at.now, by: Some(by), bytes };
-            at.step.put(RecordKind::Held, key64(key), Retention::Rolling, kept.write());
+            at.step.put(RecordKind::Held, key64(key), kept.write());
             at.step.timer(Due::Undecrypted(key), Some(kept.due()));
             self.undecrypted.insert(key, kept);
         }
@@ -376,7 +376,7 @@ impl<B: Backend> Sessions<B> {
         }
         let key = key32(id.0);
         match peer.renewal.stored() {
-            Some(value) => step.put(RecordKind::Renewal, key, Retention::Permanent, value),
+            Some(value) => step.put(RecordKind::Renewal, key, value),
             None => step.drop_row(RecordKind::Renewal, key),
         }
     }
@@ -415,7 +415,7 @@ impl<B: Backend> Sessions<B> {
         for change in changes {
             let (kind, key) = row_of(id, &change);
             match change {
-                Change::Put { value, .. } => step.put(kind, key, Retention::Rolling, value),
+                Change::Put { value, .. } => step.put(kind, key, value),
                 Change::Drop { .. } => step.drop_row(kind, key),
             }
         }
@@ -450,9 +450,7 @@ impl<B: Backend> Sessions<B> {
 
     /// Its rows.
     pub fn records(&self, out: &mut Vec<RecordChange>) {
-        let mut put = |kind, key, bucket, value| {
-            out.push(RecordChange::Put { kind, key, bucket, value });
-        };
+        let mut put = |kind, key, value| out.push(RecordChange::put(kind, key, value));
         let own = self.peers.iter().flat_map(|(id, peer)| {
             peer.conversation.records().into_iter().map(|change| (*id, change))
         });
@@ -460,23 +458,23 @@ impl<B: Backend> Sessions<B> {
         for (id, change) in own.chain(prekeys) {
             let (kind, key) = row_of(id, &change);
             if let Change::Put { value, .. } = change {
-                put(kind, key, Retention::Rolling, value);
+                put(kind, key, value);
             }
         }
         for (id, peer) in &self.peers {
             for place in peer.replays.places() {
                 let value = peer.replays.write(place);
-                put(RecordKind::Seen, key_replays(*id, place), Retention::Permanent, value);
+                put(RecordKind::Seen, key_replays(*id, place), value);
             }
             if let Some(value) = peer.renewal.stored() {
-                put(RecordKind::Renewal, key32(id.0), Retention::Permanent, value);
+                put(RecordKind::Renewal, key32(id.0), value);
             }
         }
         for (id, held) in &self.bundles {
-            put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
+            put(RecordKind::Bundle, key32(id.0), held.write());
         }
         for (key, kept) in &self.undecrypted {
-            put(RecordKind::Held, key64(*key), Retention::Rolling, kept.write());
+            put(RecordKind::Held, key64(*key), kept.write());
         }
     }
 

@@ -13,8 +13,7 @@ use mezza_core::{Time, Writer};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::io::{
-    By, CarrierId, ContactId, Due, Event, NoteId, RecordChange, RecordKind, Retention, Step, key32,
-    key64,
+    By, CarrierId, ContactId, Due, Event, NoteId, RecordChange, RecordKind, Step, key32, key64,
 };
 use crate::note::{Era, Kept, NoteDigest};
 use crate::policy::timer_step;
@@ -532,25 +531,24 @@ impl Threads {
         let windows = self.all.get(&contact).and_then(|thread| thread.windows.get(&era));
         if let Some(windows) = windows {
             let (key, value) = (key_seen(contact, era), write_windows(windows));
-            step.put(RecordKind::Seen, key, Retention::Permanent, value);
+            step.put(RecordKind::Seen, key, value);
         }
     }
 
     /// Its rows.
     pub fn records(&self, out: &mut Vec<RecordChange>) {
-        let mut put = |kind, key, bucket, value| {
-            out.push(RecordChange::Put { kind, key, bucket, value });
-        };
         for (id, note) in &self.notes {
-            put(RecordKind::Note, key64(id.0), note.bucket(), note.write());
+            let (kind, key, bucket) = (RecordKind::Note, key64(id.0), note.bucket());
+            out.push(RecordChange::Put { kind, key, bucket, value: note.write() });
         }
+        let mut put = |kind, key, value| out.push(RecordChange::put(kind, key, value));
         for (contact, thread) in &self.all {
             for (era, windows) in &thread.windows {
                 let key = key_seen(*contact, *era);
-                put(RecordKind::Seen, key, Retention::Permanent, write_windows(windows));
+                put(RecordKind::Seen, key, write_windows(windows));
             }
             if let Some(value) = thread.quota.stored() {
-                put(RecordKind::Quota, key32(contact.0), Retention::Permanent, value);
+                put(RecordKind::Quota, key32(contact.0), value);
             }
         }
     }
@@ -565,12 +563,12 @@ impl Threads {
 }
 
 fn store_note(id: NoteId, note: &StoredNote, step: &mut Step) {
-    step.put(RecordKind::Note, key64(id.0), note.bucket(), note.write());
+    step.put_until(RecordKind::Note, key64(id.0), note.bucket(), note.write());
 }
 
 fn store_quota(contact: ContactId, quota: &Quota, step: &mut Step) {
     if let Some(value) = quota.stored() {
-        step.put(RecordKind::Quota, key32(contact.0), Retention::Permanent, value);
+        step.put(RecordKind::Quota, key32(contact.0), value);
     }
 }
 

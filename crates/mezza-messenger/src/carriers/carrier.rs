@@ -12,7 +12,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, DeliveryProblem, Dropped,
     FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing, News, PersonRows,
-    Publication, Receiving, RecordChange, RecordKind, Route, StoredRows, Unloaded,
+    Publication, Receiving, RecordChange, RecordKind, Route, StoredRows, Unloaded, fits,
 };
 use crate::note::Item;
 
@@ -201,6 +201,12 @@ pub trait Carrier {
     fn news(&mut self) -> Option<News> {
         None
     }
+    /// The number by which it wants to hear that everything of this step is durable.
+    fn durable(&mut self) -> Option<u64> {
+        None
+    }
+    /// What stood before that number is durable.
+    fn stored(&mut self, number: u64, at: &mut At<'_>) {}
     /// Gets ready for the next note to whoever was just written to.
     fn ready(&mut self, rng: &mut dyn CryptoRng) {}
 
@@ -234,9 +240,9 @@ pub trait Carrier {
     fn serves(&self, relays: &[RelayEntry]) -> bool {
         true
     }
-    /// Whether this row loads, and is the same when it is written again (MSG-43), if it is one of its own.
-    fn loads_again(&self, kind: RecordKind, key: &[u8], value: &[u8]) -> Option<bool> {
-        None
+    /// Whether this row of its own loads, and is the same when it is written again (MSG-43).
+    fn loads_again(&self, kind: RecordKind, key: &[u8], value: &[u8]) -> bool {
+        fits(value)
     }
     /// Its rows, without those of a machine inside it.
     fn records(&self, out: &mut Vec<RecordChange>) {}

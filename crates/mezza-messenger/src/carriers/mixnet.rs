@@ -32,7 +32,7 @@ use mezza_ratchet::{Exporter, Padding, SuiteList};
 use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierId, ContactFacts, ContactId, DeliveryProblem, Due, Event, FirstTerms, Handover,
-    Leaving, Missing, News, ParcelId, RecordKind, Retention, Route, Step, key32,
+    Leaving, Missing, News, ParcelId, RecordKind, Route, Step, key32,
 };
 use crate::note::{Item, MixnetStart};
 use crate::view::NetworkView;
@@ -237,7 +237,7 @@ impl<B: Backend> Mixnet<B> {
         change(peer);
         match peer.stored() {
             Some(value) => {
-                step.put(RecordKind::MixnetPeer, key32(id.0), Retention::Permanent, value);
+                step.put(RecordKind::MixnetPeer, key32(id.0), value);
             }
             None => step.drop_row(RecordKind::MixnetPeer, key32(id.0)),
         }
@@ -287,10 +287,9 @@ impl<B: Backend> Mixnet<B> {
         self.heed(id, at);
     }
 
-    /// What the driver has to do; at the end that it says when all of it is durable.
+    /// What the driver has to do.
     pub fn poll(&mut self) -> Option<MixnetOutput> {
-        let durable = |net: &mut JoinedNetwork<B>| net.durable.take().map(MixnetOutput::Durable);
-        self.outputs.pop_front().or_else(|| self.network.as_mut().and_then(durable))
+        self.outputs.pop_front()
     }
 }
 

@@ -13,8 +13,8 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CardParts, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId,
     DeliveryProblem, Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving,
-    Missing, News, PersonRows, Publication, Reach, Receiving, RecordChange, RecordKind, StoredRows,
-    Unloaded, fits,
+    Missing, News, PersonRows, Publication, Reach, Receiving, RecordChange, RecordKind,
+    RecordOwner, StoredRows, Unloaded,
 };
 use crate::note::Item;
 
@@ -302,6 +302,18 @@ pub trait Port {
         self.all_mut().find_map(|(_, one)| one.news())
     }
 
+    /// Who wants to hear, by which number, that everything of this step is durable.
+    fn durable(&mut self) -> Vec<(CarrierId, u64)> {
+        self.all_mut().filter_map(|(id, one)| Some((id, one.durable()?))).collect()
+    }
+
+    /// What stood before the number of a carrier is durable.
+    fn stored(&mut self, id: CarrierId, number: u64, at: &mut At<'_>) {
+        if let Some(one) = self.one_mut(id) {
+            one.stored(number, at);
+        }
+    }
+
     /// Gets ready for the next note to whoever was just written to.
     fn ready(&mut self, rng: &mut dyn CryptoRng) {
         self.all_mut().for_each(|(_, one)| one.ready(rng));
@@ -346,8 +358,8 @@ pub trait Port {
 
     /// Whether this row of a carrier loads, and is the same when it is written again (MSG-43).
     fn loads_again(&self, kind: RecordKind, key: &[u8], value: &[u8]) -> bool {
-        let again = self.all().find_map(|(_, one)| one.loads_again(kind, key, value));
-        again.unwrap_or_else(|| fits(value))
+        let RecordOwner::Carrier(id) = kind.owner() else { return false };
+        self.one(id).is_some_and(|one| one.loads_again(kind, key, value))
     }
 
     /// The rows of all carriers, without those of the machines inside them.

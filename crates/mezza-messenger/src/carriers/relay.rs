@@ -32,7 +32,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     Arrival, ArrivalOrigin, At, CarrierCaps, CarrierId, ContactFacts, ContactId, Due, Event,
     HelloPlace, LostPlace, MailboxId, News, ParcelId, Publication, Receiving, RecordKind,
-    RelayConnectionId, RequestId, Retention, Route, Step, key32,
+    RelayConnectionId, RequestId, Route, Step, key32,
 };
 use crate::note::RemoteMailbox;
 use crate::relay_wire::MailboxAddress;
@@ -185,7 +185,7 @@ impl<B: Backend> Relay<B> {
         change(peer);
         let key = key32(id.0);
         match peer.stored() {
-            Some(value) => step.put(RecordKind::RelayPeer, key, Retention::Permanent, value),
+            Some(value) => step.put(RecordKind::RelayPeer, key, value),
             None => step.drop_row(RecordKind::RelayPeer, key),
         }
     }

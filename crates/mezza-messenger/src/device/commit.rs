@@ -34,5 +34,7 @@ pub(super) fn commit<P: Port>(
         outputs.push_back(Output::Store(WriteBatch(changes)));
     }
     outputs.extend(core::iter::from_fn(|| parts.carriers.poll()).map(Output::Carrier));
+    let durable = parts.carriers.durable().into_iter();
+    outputs.extend(durable.map(|(carrier, number)| Output::Durable(carrier, number)));
     outputs.extend(step.late.into_iter().map(Output::Notify));
 }

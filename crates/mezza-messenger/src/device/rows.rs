@@ -22,7 +22,7 @@ use crate::carriers::Port;
 use crate::contacts::Contact;
 use crate::error::LoadError;
 use crate::io::{
-    At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, Retention, RowsByKey,
+    At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, RowsByKey,
     StoredRecord, StoredRows, Unread, fits, id32, id64,
 };
 use crate::outbox::{Lane, Parcel};
@@ -54,8 +54,6 @@ pub(super) fn load<P: Port>(
     for id in known {
         super::contact::allow(&mut parts, id, at);
     }
-    // The device does not read the program's settings.
-    stored.take(RecordKind::Setting);
     stored.rest().for_each(|row| parts.aside.add_unloaded(row));
     mend::mend(&mut parts, at);
     Ok(parts)
@@ -70,7 +68,7 @@ fn load_profile<P: Port>(
     if let Some(mailbox) = mailbox {
         profile.store(at.step);
         for (kind, key, row) in older::next_mailbox(mailbox) {
-            at.step.put(kind, key.clone(), Retention::Permanent, Wiping::new(row.to_vec()));
+            at.step.put(kind, key.clone(), Wiping::new(row.to_vec()));
             stored.put(kind, key, row);
         }
     }
@@ -132,7 +130,7 @@ fn load_parcels<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>)
                     let form = parcel.write();
                     if form[..] != value[..] {
                         // The form of a version before.
-                        at.step.put(RecordKind::Parcel, key, Retention::Rolling, form);
+                        at.step.put(RecordKind::Parcel, key, form);
                     }
                     parts.outbox.load_parcel(id, parcel, at.now, at.step);
                     continue;
@@ -165,8 +163,7 @@ fn load_undecrypted<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<
 /// Every row as it lies in the store, without what was set aside and those of the mixnet's client.
 pub(super) fn records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
     let mut all = Vec::new();
-    let (kind, bucket) = (RecordKind::Profile, Retention::Permanent);
-    all.push(RecordChange::Put { kind, key: Vec::new(), bucket, value: parts.profile.write() });
+    all.push(RecordChange::put(RecordKind::Profile, Vec::new(), parts.profile.write()));
     parts.contacts.records(&mut all);
     parts.threads.records(&mut all);
     parts.sessions.records(&mut all);
@@ -192,7 +189,10 @@ pub(super) fn snapshot<P: Port>(parts: &Parts<P>, w: &mut Writer) {
 /// Whether a change is one that a start can undo: a row that its reader takes, and that is the same
 /// when it is written again (MSG-43). Rows of the ratchet have their readers there.
 pub(super) fn loads_again(carriers: &impl Port, change: &RecordChange) -> bool {
-    let RecordChange::Put { kind, key, value, .. } = change else { return true };
+    let RecordChange::Put { kind, key, value, bucket } = change else { return true };
+    if !kind.takes(key, *bucket) {
+        return false;
+    }
     let again = match kind {
         RecordKind::Profile => {
             Profile::read::<PortableBackend>(value).map(|(profile, _)| Some(profile.write()))

@@ -65,7 +65,18 @@ pub struct Step {
 
 impl Step {
     /// Writes a row, over what is there.
-    pub fn put(&mut self, kind: RecordKind, key: Vec<u8>, keep: Retention, row: Wiping<Vec<u8>>) {
+    pub fn put(&mut self, kind: RecordKind, key: Vec<u8>, row: Wiping<Vec<u8>>) {
+        self.put_until(kind, key, kind.retention().unwrap_or(Retention::Permanent), row);
+    }
+
+    /// The same, for a kind each of whose rows says how long it is kept.
+    pub fn put_until(
+        &mut self,
+        kind: RecordKind,
+        key: Vec<u8>,
+        keep: Retention,
+        row: Wiping<Vec<u8>>,
+    ) {
         self.rows.insert((kind, key), RowFate::Put(keep, row));
     }
 

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Wiping};
 
-use super::{ContactId, RecordKind, Unread};
+use super::{CarrierId, ContactId, RecordKind, RecordOwner, Unread};
 use crate::view::Part;
 
 /// A stored row: kind, key, value.
@@ -45,17 +45,17 @@ impl<'a> StoredRows<'a> {
         self.rows.remove(&kind).unwrap_or_default()
     }
 
-    /// Takes the rows of these kinds that belong to somebody, by whose they are.
-    pub(crate) fn take_people(&mut self, kinds: &[RecordKind]) -> Vec<PersonRows> {
+    /// Takes the rows that belong to somebody and that an owner who is here reads, by whose they are.
+    pub(crate) fn take_people(&mut self, is_here: impl Fn(CarrierId) -> bool) -> Vec<PersonRows> {
         let mut people = BTreeMap::<[u8; PERSON_BYTES], Vec<StoredRecord>>::new();
-        for kind in kinds {
+        for kind in RecordKind::of_people(is_here) {
             let (own, others) =
-                self.take(*kind).into_iter().partition(|(key, _)| key.len() >= PERSON_BYTES);
-            self.rows.insert(*kind, others);
+                self.take(kind).into_iter().partition(|(key, _)| key.len() >= PERSON_BYTES);
+            self.rows.insert(kind, others);
             let own: RowsByKey = own;
             for (key, value) in own {
                 let id = key.first_chunk().copied().unwrap_or_default();
-                people.entry(id).or_default().push((*kind, key, value));
+                people.entry(id).or_default().push((kind, key, value));
             }
         }
         let whose = |(id, rows)| PersonRows { id: ContactId(u32::from_be_bytes(id)), rows };
@@ -72,9 +72,10 @@ impl<'a> StoredRows<'a> {
         self.rows.entry(kind).or_default().insert(key, value);
     }
 
-    /// What nobody has taken.
+    /// What nobody has taken, and is not the program's.
     pub(crate) fn rest(self) -> impl Iterator<Item = Unloaded> {
-        self.rows.into_iter().flat_map(|(kind, rows)| {
+        let left = self.rows.into_iter().filter(|(kind, _)| kind.owner() != RecordOwner::Program);
+        left.flat_map(|(kind, rows)| {
             let other =
                 move |(key, row): (_, Wiping<Vec<u8>>)| Unloaded::new(Part::Other, kind, key, &row);
             rows.into_iter().map(other)

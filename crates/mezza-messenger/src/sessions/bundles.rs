@@ -6,12 +6,12 @@ use mezza_core::Backend;
 use mezza_ratchet::OneTimePrekey;
 
 use super::{HeldBundle, Sessions};
-use crate::io::{ContactId, RecordKind, Retention, Step, key32};
+use crate::io::{ContactId, RecordKind, Step, key32};
 
 impl<B: Backend> Sessions<B> {
     /// Holds a bundle for later.
     pub fn hold(&mut self, id: ContactId, held: HeldBundle, step: &mut Step) {
-        step.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
+        step.put(RecordKind::Bundle, key32(id.0), held.write());
         self.bundles.insert(id, held);
     }
 
@@ -24,7 +24,7 @@ impl<B: Backend> Sessions<B> {
     pub fn take_one_time(&mut self, id: ContactId, step: &mut Step) -> Option<OneTimePrekey> {
         let held = self.bundles.get_mut(&id)?;
         let one_time = held.one_time.take();
-        step.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
+        step.put(RecordKind::Bundle, key32(id.0), held.write());
         one_time
     }
 

@@ -60,6 +60,28 @@ fn part_of(kind: RecordKind, key: &[u8]) -> Part {
 }
 
 #[test]
+fn msg_42_rows_of_parts_that_this_version_has_not_stay_as_they_are() {
+    let mut stage = talked();
+    let own = |kind: RecordKind| ((kind, vec![0, 0, 0, 1]), vec![0xee; 40]);
+    let later =
+        [RecordKind::Tree, RecordKind::MeshPeer, RecordKind::LinkPeer, RecordKind::GuardCoin];
+    stage.parties[0].disk.extend(later.map(own));
+    reload(&mut stage, 0);
+    let aside = stage.parties[0].device.set_aside();
+    assert!(
+        matches!(&aside[..], [one] if one.part == Part::Other && one.records == 4),
+        "{aside:?}"
+    );
+    // They are no part of the contact, whose number is in their keys, for a version without them.
+    let bob = stage.parties[0].device.contacts()[0].id;
+    stage.command(0, Command::Delete { contact: bob }).expect("possible");
+    reload(&mut stage, 0);
+    for (row, value) in later.map(own) {
+        assert_eq!(stage.parties[0].disk.get(&row), Some(&value), "{:?}", row.0);
+    }
+}
+
+#[test]
 fn msg_42_one_record_that_does_not_load_takes_nothing_else_with_it() {
     let stage = talked();
     let disk = stage.parties[0].disk.clone();

@@ -82,8 +82,8 @@ impl<E: From<ConnectionReport> + Send + 'static> EntryConnection<E> {
             MixnetOutput::Disconnect => self.outbox = None,
             MixnetOutput::Frame(frame) => self.send(frame),
             MixnetOutput::Job(job) => self.run(job),
-            // The node says it after its commit; the whole of this connection goes when a network is left.
-            MixnetOutput::Durable(_) | MixnetOutput::Leave => {}
+            // The whole of this connection goes when a network is left.
+            MixnetOutput::Leave => {}
         }
     }
 

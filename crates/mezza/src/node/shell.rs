@@ -64,8 +64,8 @@ pub struct NodeShell {
     /// `Handed` facts that go with the next commit. The receipt is often right behind them, and
     /// must not wait for a commit of theirs; after a crash the relay is asked once more.
     later: DeferredCommit,
-    /// The sequence number that the device wants to be told of, durable by now.
-    durable: Option<u64>,
+    /// What carriers want to be told of, durable by now.
+    durable: Vec<(CarrierId, u64)>,
     /// The effects of the last report, not committed yet.
     heard: Option<CommitPlan>,
     /// The dial that waits for the person, as the vault was put back.
@@ -110,7 +110,7 @@ impl NodeShell {
             doubts: false,
             commit_ms: 0,
             later: DeferredCommit::default(),
-            durable: None,
+            durable: Vec::new(),
             heard: None,
             withheld: None,
         }

@@ -18,7 +18,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DeliveryProblem,
     Dropped, Forget, Handover, InviterFacts, Leaving, Missing, News, PersonRows, Places,
-    RecordChange, RecordKind, Route, StoredRows, Unloaded, key32, loads_again,
+    RecordChange, RecordKind, Route, StoredRows, Unloaded, fits, key32, loads_again,
 };
 use crate::note::{Item, MixnetStart};
 
@@ -308,15 +308,25 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.load_rows(stored, at)
     }
 
-    fn loads_again(&self, kind: RecordKind, _: &[u8], value: &[u8]) -> Option<bool> {
+    /// The client waits for the newest of its rows.
+    fn durable(&mut self) -> Option<u64> {
+        self.network.as_mut()?.durable.take()
+    }
+
+    fn stored(&mut self, number: u64, at: &mut At<'_>) {
+        // The client answers `Unexpected` if nothing waits for this number any more.
+        let _ = self.tell(client::Input::Stored(number), at);
+    }
+
+    fn loads_again(&self, kind: RecordKind, _: &[u8], value: &[u8]) -> bool {
         let again = match kind {
             RecordKind::Network => Membership::read(value).map(|member| Some(member.write())),
             RecordKind::LeftNetwork => LeftNetwork::read(value).map(|left| Some(left.write())),
             RecordKind::Inviter => Inviter::read(value).map(|inviter| Some(inviter.write())),
             RecordKind::MixnetPeer => MixnetPeer::read(value).map(|peer| peer.stored()),
-            _ => return None,
+            _ => return fits(value),
         };
-        Some(loads_again(value, again))
+        loads_again(value, again)
     }
 
     fn records(&self, out: &mut Vec<RecordChange>) {

@@ -8,7 +8,7 @@ use super::inviter::PendingStart;
 use super::{INVITER, Inviter, Mixnet, root, timer};
 use crate::carriers::{Carrier, Welcome};
 use crate::error::{CallerError, CarrierError, DeviceError, PersonError};
-use crate::io::{At, ContactId, Event, Forget, News, RecordKind, Retention, Step, key32};
+use crate::io::{At, ContactId, Event, Forget, News, RecordKind, Step, key32};
 use crate::note::Item;
 
 impl<B: Backend> Mixnet<B> {
@@ -129,7 +129,7 @@ impl<B: Backend> Mixnet<B> {
 
     pub(super) fn store_inviter(&self, id: ContactId, step: &mut Step) {
         if let Some(inviter) = self.inviters.get(&id) {
-            step.put(RecordKind::Inviter, key32(id.0), Retention::Rolling, inviter.write());
+            step.put(RecordKind::Inviter, key32(id.0), inviter.write());
             step.timer(timer(INVITER | u64::from(id.0)), Some(inviter.deadline()));
         }
     }

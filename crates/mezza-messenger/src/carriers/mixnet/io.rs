@@ -30,8 +30,6 @@ pub enum MixnetInput {
     Done(ClientJob, ClientJobOutput),
     /// A job of this round will never end.
     Lost(RoundId),
-    /// What stood before [`MixnetOutput::Durable`] of this number is durable.
-    Stored(u64),
 }
 
 /// What the device wants of the network.
@@ -52,8 +50,6 @@ pub enum MixnetOutput {
     Frame(Frame),
     /// Run a job and hand it back.
     Job(ClientJob),
-    /// Once everything before this is durable, say so: [`MixnetInput::Stored`].
-    Durable(u64),
 }
 
 impl fmt::Debug for MixnetInput {
@@ -67,7 +63,6 @@ impl fmt::Debug for MixnetInput {
             Self::Frame(frame) => write!(f, "{frame:?}"),
             Self::Done(job, _) => write!(f, "Done({job:?})"),
             Self::Lost(round) => write!(f, "Lost({round:?})"),
-            Self::Stored(seq) => write!(f, "Stored({seq})"),
         }
     }
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Wiping, Writer};
 
 use crate::error::{DeviceError, PersonError};
-use crate::io::{NetworkAddress, RecordKind, Retention, RowsByKey, Step, Unloaded, text};
+use crate::io::{NetworkAddress, RecordKind, RowsByKey, Step, Unloaded, text};
 use crate::view::Part;
 
 /// Version of the stored form.
@@ -98,7 +98,7 @@ impl LeftNetworks {
     pub fn keep(&mut self, link: NetworkAddress, remembered: Wiping<Vec<u8>>, step: &mut Step) {
         let left = LeftNetwork { address: link.address, remembered };
         let (kind, key) = (RecordKind::LeftNetwork, link.pin.to_vec());
-        step.put(kind, key, Retention::Permanent, left.write());
+        step.put(kind, key, left.write());
         self.all.insert(link.pin, Some(left));
     }
 

@@ -21,11 +21,6 @@ impl<B: Backend> Mixnet<B> {
             MixnetInput::Join(link) => return self.join(link, at),
             MixnetInput::Leave => return self.leave(at),
             MixnetInput::AskWho(contact) => return self.ask_who(contact, at),
-            MixnetInput::Stored(seq) => {
-                // The client answers `Unexpected` if nothing waits for this number any more.
-                let _ = self.tell(client::Input::Stored(seq), at);
-                return Ok(());
-            }
             MixnetInput::Up { trusted } => client::Input::Up { trusted },
             MixnetInput::Down => client::Input::Down,
             MixnetInput::Frame(frame) => client::Input::Frame(frame),

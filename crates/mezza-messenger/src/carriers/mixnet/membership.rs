@@ -8,9 +8,7 @@ use super::network::JoinedNetwork;
 use super::{CLIENT, Membership, Mixnet, MixnetOutput, NetworkAddress, YEAR, timer};
 use crate::carriers::Carrier;
 use crate::error::{DeviceError, PersonError};
-use crate::io::{
-    At, CarrierId, ContactFacts, ContactId, Event, Forget, News, RecordKind, Retention, key64,
-};
+use crate::io::{At, CarrierId, ContactFacts, ContactId, Event, Forget, News, RecordKind, key64};
 
 impl<B: Backend> Mixnet<B> {
     /// Joins a network, under a fresh dialling key. One that was left before is taken up where it was.
@@ -40,7 +38,7 @@ impl<B: Backend> Mixnet<B> {
             None => JoinedNetwork::new(member, self.kernel, at.now),
         };
         self.left.taken_up(&pin, at.step);
-        at.step.put(RecordKind::Network, Vec::new(), Retention::Permanent, row);
+        at.step.put(RecordKind::Network, Vec::new(), row);
         self.network = Some(net);
         self.news.push_back(News::CardPart);
         self.wake_client(at);

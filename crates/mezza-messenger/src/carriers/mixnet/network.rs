@@ -16,7 +16,7 @@ use mezza_mixnet::mix::NoiseFloor;
 
 use super::NetworkAddress;
 use crate::card::{Card, MIXNET_PART};
-use crate::io::{CarrierCaps, RecordKind, Retention, Step, key64, text};
+use crate::io::{CarrierCaps, RecordKind, Step, key64, text};
 use crate::view::NetworkView;
 
 /// Version of the stored form.
@@ -148,7 +148,7 @@ impl<B: Backend> JoinedNetwork<B> {
         let kept = self.rows.split_off(&first);
         let old = core::mem::replace(&mut self.rows, kept);
         self.rows.insert(seq);
-        step.put(RecordKind::NetworkRow, key64(seq), Retention::Rolling, record);
+        step.put(RecordKind::NetworkRow, key64(seq), record);
         for row in old {
             step.drop_row(RecordKind::NetworkRow, key64(row));
         }

@@ -7,8 +7,8 @@ use mezza_core::{Backend, DecodeError, StaticKey, Writer};
 use super::network::JoinedNetwork;
 use super::{INVITER, Inviter, LeftNetwork, Membership, Mixnet, NetworkAddress, timer};
 use crate::io::{
-    At, ContactId, RecordChange, RecordKind, Retention, RowsByKey, Step, StoredRows, Unloaded,
-    id64, key32, key64,
+    At, ContactId, RecordChange, RecordKind, RowsByKey, Step, StoredRows, Unloaded, id64, key32,
+    key64,
 };
 use crate::view::Part;
 
@@ -87,21 +87,19 @@ impl<B: Backend> Mixnet<B> {
 
     /// Its rows, without those of the client.
     pub(super) fn rows(&self, out: &mut Vec<RecordChange>) {
-        let mut put = |kind, key, bucket, value| {
-            out.push(RecordChange::Put { kind, key, bucket, value });
-        };
+        let mut put = |kind, key, value| out.push(RecordChange::put(kind, key, value));
         if let Some(net) = &self.network {
-            put(RecordKind::Network, Vec::new(), Retention::Permanent, net.member.write());
+            put(RecordKind::Network, Vec::new(), net.member.write());
         }
         for (pin, left) in self.left.all() {
-            put(RecordKind::LeftNetwork, pin.to_vec(), Retention::Permanent, left.write());
+            put(RecordKind::LeftNetwork, pin.to_vec(), left.write());
         }
         for (id, inviter) in &self.inviters {
-            put(RecordKind::Inviter, key32(id.0), Retention::Rolling, inviter.write());
+            put(RecordKind::Inviter, key32(id.0), inviter.write());
         }
         for (id, peer) in &self.peers {
             if let Some(value) = peer.stored() {
-                put(RecordKind::MixnetPeer, key32(id.0), Retention::Permanent, value);
+                put(RecordKind::MixnetPeer, key32(id.0), value);
             }
         }
     }

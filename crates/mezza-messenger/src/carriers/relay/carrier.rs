@@ -17,7 +17,8 @@ use crate::error::DeviceError;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, Dropped, FetchPurpose, Forget,
     Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows, Publication, Receiving,
-    RecordChange, RecordKind, RelayConnectionId, Route, StoredRows, Unloaded, key32, loads_again,
+    RecordChange, RecordKind, RelayConnectionId, Route, StoredRows, Unloaded, fits, key32,
+    loads_again,
 };
 use crate::note::Item;
 
@@ -281,14 +282,14 @@ impl<B: Backend> Carrier for Relay<B> {
         relays.iter().all(is_ours)
     }
 
-    fn loads_again(&self, kind: RecordKind, key: &[u8], value: &[u8]) -> Option<bool> {
+    fn loads_again(&self, kind: RecordKind, key: &[u8], value: &[u8]) -> bool {
         let again = match kind {
             RecordKind::Mailbox => OwnMailbox::read(value).map(|own| Some(own.write())),
-            RecordKind::RelayPeer if key.is_empty() => return Some(Self::read_next(value).is_ok()),
+            RecordKind::RelayPeer if key.is_empty() => return Self::read_next(value).is_ok(),
             RecordKind::RelayPeer => RelayPeer::read(value).map(|peer| peer.stored()),
-            _ => return None,
+            _ => return fits(value),
         };
-        Some(loads_again(value, again))
+        loads_again(value, again)
     }
 
     fn records(&self, out: &mut Vec<RecordChange>) {

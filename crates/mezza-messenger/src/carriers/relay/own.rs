@@ -10,7 +10,7 @@ use super::requests::Request;
 use super::{AGAIN_S, MAILBOX, NO_SUCH_BOX, OwnMailbox, RETRY, Relay, RelayOutput, timer};
 use crate::io::{
     At, CarrierId, ContactId, Event, MailboxId, News, Places, Publication, RecordKind,
-    RelayConnectionId, Retention, Step, key32,
+    RelayConnectionId, Step, key32,
 };
 use crate::relay_wire::MailboxKind;
 
@@ -185,7 +185,7 @@ impl<B: Backend> Relay<B> {
 
     pub(super) fn store_mailbox(&self, id: MailboxId, step: &mut Step) {
         if let Some(mailbox) = self.mailboxes.get(&id) {
-            step.put(RecordKind::Mailbox, key32(id.0), Retention::Rolling, mailbox.write());
+            step.put(RecordKind::Mailbox, key32(id.0), mailbox.write());
             step.timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
         }
     }
@@ -200,7 +200,7 @@ impl<B: Backend> Relay<B> {
         self.requests.take_where(|_, request| *request == Request::Publish);
         if let Some(publication) = &self.publication {
             let value = publication.write();
-            step.put(RecordKind::Prekey, Publication::KEY.into(), Retention::Rolling, value);
+            step.put(RecordKind::Prekey, Publication::KEY.into(), value);
         }
         self.publish();
     }

@@ -6,8 +6,8 @@ use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
 
 use super::{MAILBOX, OwnMailbox, Relay, RelayPeer, VERSION, timer};
 use crate::io::{
-    ContactId, MailboxId, Publication, RecordChange, RecordKind, Retention, Step, StoredRows,
-    Unloaded, id32, key32,
+    ContactId, MailboxId, Publication, RecordChange, RecordKind, Step, StoredRows, Unloaded, id32,
+    key32,
 };
 use crate::view::Part;
 
@@ -15,7 +15,7 @@ impl<B: Backend> Relay<B> {
     /// Stores the number of the next mailbox.
     pub(super) fn store_next(&self, step: &mut Step) {
         let (key, value) = (Vec::new(), Self::write_next(self.next_mailbox));
-        step.put(RecordKind::RelayPeer, key, Retention::Permanent, value);
+        step.put(RecordKind::RelayPeer, key, value);
     }
 
     /// The stored form of that number.
@@ -106,28 +106,21 @@ impl<B: Backend> Relay<B> {
 
     /// Its rows.
     pub(super) fn rows(&self, out: &mut Vec<RecordChange>) {
-        let mut put = |kind, key, bucket, value| {
-            out.push(RecordChange::Put { kind, key, bucket, value });
-        };
+        let mut put = |kind, key, value| out.push(RecordChange::put(kind, key, value));
         for (id, mailbox) in &self.mailboxes {
-            put(RecordKind::Mailbox, key32(id.0), Retention::Rolling, mailbox.write());
+            put(RecordKind::Mailbox, key32(id.0), mailbox.write());
         }
         if self.next_mailbox > 1 {
-            put(
-                RecordKind::RelayPeer,
-                Vec::new(),
-                Retention::Permanent,
-                Self::write_next(self.next_mailbox),
-            );
+            put(RecordKind::RelayPeer, Vec::new(), Self::write_next(self.next_mailbox));
         }
         for (id, peer) in &self.peers {
             if let Some(value) = peer.stored() {
-                put(RecordKind::RelayPeer, key32(id.0), Retention::Permanent, value);
+                put(RecordKind::RelayPeer, key32(id.0), value);
             }
         }
         if let Some(publication) = &self.publication {
             let key = Publication::KEY.into();
-            put(RecordKind::Prekey, key, Retention::Rolling, publication.write());
+            put(RecordKind::Prekey, key, publication.write());
         }
     }
 

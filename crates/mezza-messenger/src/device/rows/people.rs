@@ -13,28 +13,13 @@ use crate::carriers::Port;
 use crate::contacts::{self, Contact};
 use crate::device::Parts;
 use crate::io::{
-    At, ContactId, PersonRows, RecordKind, Retention, RowsByKey, StoredRecord, StoredRows, id32,
-    key32,
+    At, ContactId, PersonRows, RecordKind, RowsByKey, StoredRecord, StoredRows, id32, key32,
 };
 use crate::note::Era;
 use crate::outbox::Lane;
 use crate::sessions::{Renewal, SessionPeer};
 use crate::threads::{Quota, StoredNote, Windows, read_windows};
 use crate::view::Part;
-
-/// The kinds of rows that belong to one person.
-const KINDS: [RecordKind; 10] = [
-    RecordKind::Contact,
-    RecordKind::Inviter,
-    RecordKind::Session,
-    RecordKind::Skipped,
-    RecordKind::Seen,
-    RecordKind::Owed,
-    RecordKind::Renewal,
-    RecordKind::RelayPeer,
-    RecordKind::MixnetPeer,
-    RecordKind::Quota,
-];
 
 /// The eras of which there are notes of a contact, each of which has a window among the rows of
 /// that contact.
@@ -58,7 +43,7 @@ pub(super) fn load<P: Port>(
 ) {
     let lost = parts.aside.lost(RecordKind::Seen);
     let heard = if lost { heard(notes) } else { Heard::new() };
-    for person in stored.take_people(&KINDS) {
+    for person in stored.take_people(|id| parts.carriers.one(id).is_some()) {
         parts.profile.skip_contact(person.id.0);
         let older = person.value(RecordKind::Contact).and_then(|row| older::split(person.id, row));
         let newer = older.map(|rows| with(&person, rows));
@@ -68,7 +53,7 @@ pub(super) fn load<P: Port>(
         }
         for (kind, key, row) in newer.into_iter().flat_map(|person| person.rows) {
             if older::KINDS.contains(&kind) {
-                at.step.put(kind, key, Retention::Permanent, row);
+                at.step.put(kind, key, row);
             }
         }
     }
@@ -95,7 +80,7 @@ fn load_person<P: Port>(
             let form = known.contact.write();
             if form[..] != *row {
                 // The card was united by a version before, without a bound.
-                at.step.put(RecordKind::Contact, key32(id.0), Retention::Permanent, form);
+                at.step.put(RecordKind::Contact, key32(id.0), form);
             }
             known.peer.renewal.renew |= parts.carriers.load_person(rows, stored, at);
             parts.contacts.load(id, known.contact);

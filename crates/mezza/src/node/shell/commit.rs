@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use mezza_messenger::{
-    CarrierOutput, Event, MixnetInput, MixnetOutput, Output, RecordChange, RecordKind, WriteBatch,
+    CarrierOutput, Event, Input, MixnetOutput, Output, RecordChange, RecordKind, WriteBatch,
 };
 
 use super::beside::Beside;
@@ -39,10 +39,10 @@ impl NodeShell {
         }
         self.commit(plan.early, plan.batches)?;
         self.perform(plan.late);
-        match self.durable.take() {
-            Some(seq) => self.command(MixnetInput::Stored(seq)),
-            None => Ok(()),
+        for (carrier, number) in std::mem::take(&mut self.durable) {
+            self.command(Input::Stored(carrier, number))?;
         }
+        Ok(())
     }
 
     /// Adds the rows of what changed at the contacts of a plan.
@@ -134,6 +134,7 @@ impl NodeShell {
                     let doubted = open.as_ref().is_some_and(UnlockedVault::is_doubted);
                     self.order(order, doubted);
                 }
+                (Output::Durable(carrier, number), _) => self.durable.push((carrier, number)),
                 (Output::Store(_), _) => {}
             }
         }
@@ -142,7 +143,6 @@ impl NodeShell {
     /// Passes an order on to its carrier. The mixnet waits if the vault was put back.
     fn order(&mut self, order: CarrierOutput, doubted: bool) {
         match order {
-            CarrierOutput::Mixnet(MixnetOutput::Durable(seq)) => self.durable = Some(seq),
             CarrierOutput::Mixnet(order) if doubted => self.withhold(order),
             order => self.adapters.order(order),
         }
@@ -153,7 +153,8 @@ impl NodeShell {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
         self.adapters.clear();
         // Pending inputs and outputs of the old device are dropped with it.
-        (self.later, self.heard, self.durable) = (DeferredCommit::default(), None, None);
+        (self.later, self.heard) = (DeferredCommit::default(), None);
+        self.durable.clear();
         self.withheld = None;
         let Some(mut open) = self.open.take() else { return fault.into() };
         let (records, now) = (open.vault.records(), self.date());

@@ -56,7 +56,7 @@ impl NodeShell {
         match order {
             MixnetOutput::Connect { .. } => self.withheld = Some(order),
             MixnetOutput::Disconnect | MixnetOutput::Leave => self.withheld = None,
-            MixnetOutput::Frame(_) | MixnetOutput::Job(_) | MixnetOutput::Durable(_) => {}
+            MixnetOutput::Frame(_) | MixnetOutput::Job(_) => {}
         }
     }
 

@@ -19,7 +19,7 @@ fn of_all_kinds() -> Folder {
 
 fn all_kinds(value: &[u8]) -> Vec<RecordChange> {
     let of = |kind| [Retention::Permanent, Retention::Rolling].map(|bucket| (kind, bucket));
-    let all = RecordKind::ALL.into_iter().flat_map(of);
+    let all = RecordKind::ALL.iter().copied().flat_map(of);
     all.map(|(kind, bucket)| {
         put(kind, &[u8::from(bucket == Retention::Rolling), kind as u8], bucket, value)
     })
