@@ -9,7 +9,7 @@ mod parcel;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use mezza_core::{Time, Writer};
+use mezza_core::{Time, snapshot};
 
 use crate::io::{
     ContactId, Dropped, Due, NoteId, ParcelId, RecordChange, RecordKind, ResetCause, Retention,
@@ -102,6 +102,10 @@ pub(crate) struct Outbox {
     /// Missing notes that were sealed once more.
     repeats: Repeats,
 }
+
+snapshot!(struct Outbox {
+    lanes, waiting, unreceipted, parcels, by_contact, invitations, last_parcel, repeats,
+});
 
 impl Outbox {
     /// Something can be said to a contact from now on.
@@ -559,25 +563,5 @@ impl Outbox {
             let (kind, bucket) = (RecordKind::Owed, Retention::Permanent);
             RecordChange::Put { kind, key: key32(contact.0), bucket, value: lane.write() }
         }));
-    }
-
-    /// What is not in its rows.
-    pub fn snapshot(&self, w: &mut Writer) {
-        for (contact, lane) in &self.lanes {
-            w.u32(contact.0);
-            lane.snapshot(w);
-        }
-        for (contact, note) in &self.waiting {
-            w.u32(contact.0).u64(note.0);
-        }
-        for ((contact, seq), (note, voided)) in self.unreceipted.iter().flatten() {
-            w.u32(contact.0).u32(*seq).u64(note.0).u8(u8::from(*voided));
-        }
-        self.repeats.write(w);
-        for parcel in self.parcels.values() {
-            w.u8(u8::from(parcel.out) | u8::from(parcel.confirmed) << 1);
-            w.u64(parcel.after.ms()).u8(parcel.times).u8(parcel.left_at);
-        }
-        w.u64(self.last_parcel);
     }
 }

@@ -11,7 +11,7 @@ mod undecrypted;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, Machine as _, StaticKey, Time, Wiping, Writer};
+use mezza_core::{Backend, Machine as _, StaticKey, Time, Wiping, snapshot};
 use mezza_ratchet::{
     Bundle, BundleError, Change, CheckedBundle, Conversation, Exporter, IdentityKey,
     IdentityKeyPair, OneTimePrekey, OpenError, Opened, Padding, Prekeys, SealError, SessionSummary,
@@ -80,6 +80,11 @@ pub(crate) struct Sessions<B: Backend> {
     /// What others shall be able to fetch, until somebody takes it.
     publication: Option<Publication>,
 }
+
+snapshot!(struct Sessions<B> {
+    identity, prekeys, peers, undecrypted, last_undecrypted, bundles, unopened, nameless,
+    publication,
+});
 
 impl<B: Backend> Sessions<B> {
     /// Without any, and without prekeys.
@@ -478,14 +483,6 @@ impl<B: Backend> Sessions<B> {
         for (key, kept) in &self.undecrypted {
             put(RecordKind::Held, key64(*key), Retention::Rolling, kept.write());
         }
-    }
-
-    /// What is not in its rows.
-    pub fn snapshot(&self, w: &mut Writer) {
-        w.bytes(&self.prekeys.snapshot()).u64(self.last_undecrypted).u64(self.unopened);
-        w.u8(u8::from(self.publication.is_some()));
-        self.nameless.write(w);
-        self.peers.values().for_each(|peer| peer.begins.write(w));
     }
 }
 

@@ -9,7 +9,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::{Time, Writer};
+use mezza_core::{Time, snapshot};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::io::{
@@ -115,6 +115,8 @@ struct Thread {
     unseen: Amount,
 }
 
+snapshot!(struct Thread { notes, windows, quota, unseen });
+
 impl Thread {
     /// A window begins with a note that is stored, so that none is in memory alone.
     fn window(&mut self, era: Era) -> &mut Windows {
@@ -136,6 +138,8 @@ pub(crate) struct Threads {
     all: BTreeMap<ContactId, Thread>,
     malformed: u64,
 }
+
+snapshot!(struct Threads { notes, by_client, by_number, all, malformed });
 
 impl Threads {
     /// A contact has a thread from now on.
@@ -553,14 +557,6 @@ impl Threads {
                 put(RecordKind::Quota, key32(contact.0), Retention::Permanent, value);
             }
         }
-    }
-
-    /// What is not in its rows.
-    pub fn snapshot(&self, w: &mut Writer) {
-        for (id, note) in &self.notes {
-            w.u64(id.0).u8(note.why as u8);
-        }
-        w.u64(self.malformed);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{CryptoRng, DecodeError, PublicKey, Time, Writer};
+use mezza_core::{CryptoRng, DecodeError, PublicKey, Time};
 use mezza_ratchet::{Exporter, IdentityKey, Padding};
 
 use super::relay::CardPlan;
@@ -240,6 +240,4 @@ pub trait Carrier {
     }
     /// Its rows, without those of a machine inside it.
     fn records(&self, out: &mut Vec<RecordChange>) {}
-    /// What is not in the rows.
-    fn snapshot(&self, w: &mut Writer) {}
 }

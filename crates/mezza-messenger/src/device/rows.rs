@@ -14,7 +14,7 @@ mod prekeys;
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, PortableBackend, Wiping, Writer};
+use mezza_core::{DecodeError, PortableBackend, Wiping};
 
 use super::Parts;
 use super::aside::Aside;
@@ -173,20 +173,6 @@ pub(super) fn records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
     parts.outbox.records(&mut all);
     parts.carriers.records(&mut all);
     all
-}
-
-/// The rows, and what is not in them.
-pub(super) fn snapshot<P: Port>(parts: &Parts<P>, w: &mut Writer) {
-    for change in records(parts) {
-        if let RecordChange::Put { kind, key, value, .. } = change {
-            w.u8(kind as u8).var16(&key).u32(value.len() as u32).bytes(&value);
-        }
-    }
-    parts.contacts.snapshot(w);
-    parts.threads.snapshot(w);
-    parts.sessions.snapshot(w);
-    parts.outbox.snapshot(w);
-    parts.carriers.snapshot(w);
 }
 
 /// Whether a change is one that a start can undo: a row that its reader takes, and that is the same

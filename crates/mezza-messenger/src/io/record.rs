@@ -3,11 +3,13 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Wiping;
+use mezza_core::{Snapshot, Wiping, Writer, snapshot};
 
 /// What one input changes in the store; applied as a whole or not at all.
 #[derive(Debug, Default)]
 pub struct WriteBatch(pub Vec<RecordChange>);
+
+snapshot!(struct WriteBatch(changes));
 
 /// One change of the store.
 pub enum RecordChange {
@@ -31,6 +33,8 @@ pub enum RecordChange {
     },
 }
 
+snapshot!(enum RecordChange [Put { kind, key, bucket, value }, Drop { kind, key }]);
+
 impl fmt::Debug for RecordChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -49,6 +53,8 @@ pub struct Unread {
     /// Bytes of the sealed part.
     pub bytes: usize,
 }
+
+snapshot!(struct Unread { kind, bytes });
 
 /// The kind of a record; the numbers are the ones of stored forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,6 +108,12 @@ pub enum RecordKind {
     Change = 31,
 }
 
+impl Snapshot for RecordKind {
+    fn snapshot_into(&self, w: &mut Writer) {
+        w.u8(*self as u8);
+    }
+}
+
 impl RecordKind {
     /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 23] = [
@@ -148,3 +160,5 @@ pub enum Retention {
     /// Until the end of this day since 1970.
     Day(u32),
 }
+
+snapshot!(enum Retention [Permanent, Rolling, Hour(a), Day(a)]);

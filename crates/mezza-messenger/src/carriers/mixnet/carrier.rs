@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, DecodeError, Time, Wiping, Writer};
+use mezza_core::{Backend, DecodeError, Time, Wiping};
 use mezza_mixnet::client;
 use mezza_mixnet::contact::Role;
 use mezza_ratchet::{Exporter, IdentityKey, Padding};
@@ -321,9 +321,5 @@ impl<B: Backend> Carrier for Mixnet<B> {
 
     fn records(&self, out: &mut Vec<RecordChange>) {
         self.rows(out);
-    }
-
-    fn snapshot(&self, w: &mut Writer) {
-        self.write_state(w);
     }
 }

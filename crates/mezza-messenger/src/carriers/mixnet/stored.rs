@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, DecodeError, StaticKey, Writer};
+use mezza_core::{Backend, DecodeError, StaticKey};
 
 use super::network::JoinedNetwork;
 use super::{INVITER, Inviter, LeftNetwork, Membership, Mixnet, NetworkAddress, timer};
@@ -104,24 +104,5 @@ impl<B: Backend> Mixnet<B> {
                 put(RecordKind::MixnetPeer, key32(id.0), Retention::Permanent, value);
             }
         }
-    }
-
-    /// What is not in its rows.
-    pub(super) fn write_state(&self, w: &mut Writer) {
-        if let Some(net) = &self.network {
-            net.snapshot(w);
-        }
-        for (id, peer) in &self.peers {
-            w.u32(id.0);
-            peer.snapshot(w);
-        }
-        for (ticket, (parcel, times)) in &self.out {
-            w.u64(*ticket).u64(parcel.0).u8(times.map_or(u8::MAX, |times| times));
-        }
-        for inviter in self.inviters.values() {
-            w.u8(inviter.times);
-        }
-        w.u64(self.next_ticket).u64(self.unopened);
-        w.u64(self.news.len() as u64).u64(self.outputs.len() as u64);
     }
 }

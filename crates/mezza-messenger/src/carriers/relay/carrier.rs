@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, DecodeError, PublicKey, Time, Writer};
+use mezza_core::{Backend, CryptoRng, DecodeError, PublicKey, Time};
 use mezza_ratchet::Exporter;
 
 use super::requests::Request;
@@ -293,9 +293,5 @@ impl<B: Backend> Carrier for Relay<B> {
 
     fn records(&self, out: &mut Vec<RecordChange>) {
         self.rows(out);
-    }
-
-    fn snapshot(&self, w: &mut Writer) {
-        self.write_state(w);
     }
 }

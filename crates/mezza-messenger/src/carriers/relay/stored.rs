@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{Backend, DecodeError, Reader, Wiping, Writer};
 
 use super::{MAILBOX, OwnMailbox, Relay, RelayPeer, VERSION, timer};
 use crate::io::{
@@ -129,22 +129,5 @@ impl<B: Backend> Relay<B> {
             let key = Publication::KEY.into();
             put(RecordKind::Prekey, key, Retention::Rolling, publication.write());
         }
-    }
-
-    /// What is not in its rows.
-    pub(super) fn write_state(&self, w: &mut Writer) {
-        self.connections.snapshot(w);
-        self.requests.snapshot(w);
-        for mailbox in self.mailboxes.values() {
-            w.u8(mailbox.watch as u8).u64(mailbox.reopened.map_or(0, Time::ms));
-        }
-        w.u16(self.stock.unwrap_or(u16::MAX)).u64(self.retry_at.map_or(0, Time::ms));
-        for (id, peer) in &self.peers {
-            w.u32(id.0).u64(peer.fetch.map_or(0, |ticket| ticket.0)).u64(peer.fetch_after.ms());
-        }
-        for id in self.contexts.keys().chain(&self.wanted) {
-            w.u32(id.0);
-        }
-        w.u64(self.unopened).u64(self.news.len() as u64).u64(self.outputs.len() as u64);
     }
 }
