@@ -12,6 +12,7 @@ mod limits;
 mod peers;
 mod policy;
 mod recalled;
+mod refused;
 mod roots;
 mod said;
 mod share;
