@@ -11,7 +11,7 @@ use mezza_ratchet::IdentityKey;
 use crate::card::Card;
 use crate::error::{CallerError, DeviceError, PersonError};
 use crate::io::{
-    ContactId, DeliveryProblem, Event, RecordChange, RecordKind, Retention, Step, flag, key32, text,
+    ContactId, DeliveryProblem, Event, RecordKind, Retention, Step, flag, key32, text,
 };
 use crate::policy::{Policy, timer_step};
 use crate::view::{ContactState, VerificationMethod};
@@ -348,10 +348,7 @@ impl Contacts {
     }
 
     /// Its rows.
-    pub fn records(&self, out: &mut Vec<RecordChange>) {
-        out.extend(self.iter().map(|(id, contact)| {
-            let (kind, bucket) = (RecordKind::Contact, Retention::Permanent);
-            RecordChange::Put { kind, key: key32(id.0), bucket, value: contact.write() }
-        }));
+    pub fn records(&self, step: &mut Step) {
+        self.all.keys().for_each(|id| self.store(*id, step));
     }
 }

@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 use mezza_core::{Time, snapshot};
 
 use crate::io::{
-    ContactId, Dropped, Due, NoteId, ParcelId, RecordChange, RecordKind, ResetCause, Retention,
-    Route, Step, key32, key64,
+    ContactId, Dropped, Due, NoteId, ParcelId, RecordKind, ResetCause, Retention, Route, Step,
+    key32, key64,
 };
 use crate::note::{Era, Note, NoteDigest};
 use crate::receipt::{REACH, Receipt};
@@ -553,15 +553,10 @@ impl Outbox {
     }
 
     /// Its rows.
-    pub fn records(&self, out: &mut Vec<RecordChange>) {
-        let stored = self.parcels.iter().filter(|(_, parcel)| !parcel.confirmed);
-        out.extend(stored.map(|(id, parcel)| {
-            let (kind, bucket) = (RecordKind::Parcel, Retention::Rolling);
-            RecordChange::Put { kind, key: key64(id.0), bucket, value: parcel.write() }
-        }));
-        out.extend(self.lanes.iter().map(|(contact, lane)| {
-            let (kind, bucket) = (RecordKind::Owed, Retention::Permanent);
-            RecordChange::Put { kind, key: key32(contact.0), bucket, value: lane.write() }
-        }));
+    pub fn records(&self, step: &mut Step) {
+        for (id, parcel) in self.parcels.iter().filter(|(_, parcel)| !parcel.confirmed) {
+            step.put(RecordKind::Parcel, key64(id.0), Retention::Rolling, parcel.write());
+        }
+        self.lanes.keys().for_each(|contact| self.store(*contact, step));
     }
 }

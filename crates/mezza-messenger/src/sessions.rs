@@ -20,8 +20,8 @@ use mezza_ratchet::{
 
 use crate::card::Card;
 use crate::io::{
-    At, By, ContactId, Due, Pace, Publication, RecordChange, RecordKind, Retention, SessionFacts,
-    Step, key32, key64,
+    At, By, ContactId, Due, Pace, Publication, RecordKind, Retention, SessionFacts, Step, key32,
+    key64,
 };
 
 pub(crate) use held::HeldBundle;
@@ -454,10 +454,7 @@ impl<B: Backend> Sessions<B> {
     }
 
     /// Its rows.
-    pub fn records(&self, out: &mut Vec<RecordChange>) {
-        let mut put = |kind, key, bucket, value| {
-            out.push(RecordChange::Put { kind, key, bucket, value });
-        };
+    pub fn records(&self, step: &mut Step) {
         let own = self.peers.iter().flat_map(|(id, peer)| {
             peer.conversation.records().into_iter().map(|change| (*id, change))
         });
@@ -465,23 +462,23 @@ impl<B: Backend> Sessions<B> {
         for (id, change) in own.chain(prekeys) {
             let (kind, key) = row_of(id, &change);
             if let Change::Put { value, .. } = change {
-                put(kind, key, Retention::Rolling, value);
+                step.put(kind, key, Retention::Rolling, value);
             }
         }
         for (id, peer) in &self.peers {
             for place in peer.replays.places() {
                 let value = peer.replays.write(place);
-                put(RecordKind::Seen, key_replays(*id, place), Retention::Permanent, value);
+                step.put(RecordKind::Seen, key_replays(*id, place), Retention::Permanent, value);
             }
             if let Some(value) = peer.renewal.stored() {
-                put(RecordKind::Renewal, key32(id.0), Retention::Permanent, value);
+                step.put(RecordKind::Renewal, key32(id.0), Retention::Permanent, value);
             }
         }
         for (id, held) in &self.bundles {
-            put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
+            step.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
         }
         for (key, kept) in &self.undecrypted {
-            put(RecordKind::Held, key64(*key), Retention::Rolling, kept.write());
+            step.put(RecordKind::Held, key64(*key), Retention::Rolling, kept.write());
         }
     }
 }

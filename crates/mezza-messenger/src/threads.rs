@@ -13,8 +13,7 @@ use mezza_core::{Time, snapshot};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::io::{
-    By, CarrierId, ContactId, Due, Event, NoteId, RecordChange, RecordKind, Retention, Step, key32,
-    key64,
+    By, CarrierId, ContactId, Due, Event, NoteId, RecordKind, Retention, Step, key32, key64,
 };
 use crate::note::{Era, Kept, NoteDigest};
 use crate::policy::timer_step;
@@ -541,21 +540,11 @@ impl Threads {
     }
 
     /// Its rows.
-    pub fn records(&self, out: &mut Vec<RecordChange>) {
-        let mut put = |kind, key, bucket, value| {
-            out.push(RecordChange::Put { kind, key, bucket, value });
-        };
-        for (id, note) in &self.notes {
-            put(RecordKind::Note, key64(id.0), note.bucket(), note.write());
-        }
+    pub fn records(&self, step: &mut Step) {
+        self.notes.iter().for_each(|(id, note)| store_note(*id, note, step));
         for (contact, thread) in &self.all {
-            for (era, windows) in &thread.windows {
-                let key = key_seen(*contact, *era);
-                put(RecordKind::Seen, key, Retention::Permanent, write_windows(windows));
-            }
-            if let Some(value) = thread.quota.stored() {
-                put(RecordKind::Quota, key32(contact.0), Retention::Permanent, value);
-            }
+            thread.windows.keys().for_each(|era| self.store_windows(*contact, *era, step));
+            store_quota(*contact, &thread.quota, step);
         }
     }
 }

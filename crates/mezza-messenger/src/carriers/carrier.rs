@@ -12,7 +12,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, DeliveryProblem, Dropped,
     FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing, News, PersonRows,
-    Publication, Receiving, RecordChange, RecordKind, Route, StoredRows, Unloaded,
+    Publication, Receiving, RecordKind, Route, Step, StoredRows, Unloaded,
 };
 use crate::note::Item;
 
@@ -239,5 +239,5 @@ pub trait Carrier {
         None
     }
     /// Its rows, without those of a machine inside it.
-    fn records(&self, out: &mut Vec<RecordChange>) {}
+    fn records(&self, step: &mut Step) {}
 }

@@ -13,7 +13,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CardParts, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId,
     DeliveryProblem, Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving,
-    Missing, News, PersonRows, Publication, Reach, Receiving, RecordChange, RecordKind, StoredRows,
+    Missing, News, PersonRows, Publication, Reach, Receiving, RecordKind, Step, StoredRows,
     Unloaded, fits,
 };
 use crate::note::Item;
@@ -351,7 +351,7 @@ pub trait Port: Snapshot {
     }
 
     /// The rows of all carriers, without those of the machines inside them.
-    fn records(&self, out: &mut Vec<RecordChange>) {
-        self.all().for_each(|(_, one)| one.records(out));
+    fn records(&self, step: &mut Step) {
+        self.all().for_each(|(_, one)| one.records(step));
     }
 }

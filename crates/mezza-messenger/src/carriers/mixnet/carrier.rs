@@ -18,7 +18,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DeliveryProblem,
     Dropped, Forget, Handover, InviterFacts, Leaving, Missing, News, PersonRows, Places,
-    RecordChange, RecordKind, Route, StoredRows, Unloaded, key32, loads_again,
+    RecordKind, Route, Step, StoredRows, Unloaded, key32, loads_again,
 };
 use crate::note::{Item, MixnetStart};
 
@@ -319,7 +319,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         Some(loads_again(value, again))
     }
 
-    fn records(&self, out: &mut Vec<RecordChange>) {
-        self.rows(out);
+    fn records(&self, step: &mut Step) {
+        self.rows(step);
     }
 }

@@ -7,8 +7,7 @@ use mezza_core::{Backend, DecodeError, StaticKey};
 use super::network::JoinedNetwork;
 use super::{INVITER, Inviter, LeftNetwork, Membership, Mixnet, NetworkAddress, timer};
 use crate::io::{
-    At, ContactId, RecordChange, RecordKind, Retention, RowsByKey, Step, StoredRows, Unloaded,
-    id64, key32, key64,
+    At, ContactId, RecordKind, Retention, RowsByKey, Step, StoredRows, Unloaded, id64, key32, key64,
 };
 use crate::view::Part;
 
@@ -86,22 +85,17 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// Its rows, without those of the client.
-    pub(super) fn rows(&self, out: &mut Vec<RecordChange>) {
-        let mut put = |kind, key, bucket, value| {
-            out.push(RecordChange::Put { kind, key, bucket, value });
-        };
+    pub(super) fn rows(&self, step: &mut Step) {
         if let Some(net) = &self.network {
-            put(RecordKind::Network, Vec::new(), Retention::Permanent, net.member.write());
+            step.put(RecordKind::Network, Vec::new(), Retention::Permanent, net.member.write());
         }
         for (pin, left) in self.left.all() {
-            put(RecordKind::LeftNetwork, pin.to_vec(), Retention::Permanent, left.write());
+            step.put(RecordKind::LeftNetwork, pin.to_vec(), Retention::Permanent, left.write());
         }
-        for (id, inviter) in &self.inviters {
-            put(RecordKind::Inviter, key32(id.0), Retention::Rolling, inviter.write());
-        }
+        self.inviters.keys().for_each(|id| self.store_inviter(*id, step));
         for (id, peer) in &self.peers {
             if let Some(value) = peer.stored() {
-                put(RecordKind::MixnetPeer, key32(id.0), Retention::Permanent, value);
+                step.put(RecordKind::MixnetPeer, key32(id.0), Retention::Permanent, value);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::error::DeviceError;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, Dropped, FetchPurpose, Forget,
     Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows, Publication, Receiving,
-    RecordChange, RecordKind, RelayConnectionId, Route, StoredRows, Unloaded, key32, loads_again,
+    RecordKind, RelayConnectionId, Route, Step, StoredRows, Unloaded, key32, loads_again,
 };
 use crate::note::Item;
 
@@ -291,7 +291,7 @@ impl<B: Backend> Carrier for Relay<B> {
         Some(loads_again(value, again))
     }
 
-    fn records(&self, out: &mut Vec<RecordChange>) {
-        self.rows(out);
+    fn records(&self, step: &mut Step) {
+        self.rows(step);
     }
 }

@@ -6,8 +6,8 @@ use mezza_core::{Backend, DecodeError, Reader, Wiping, Writer};
 
 use super::{MAILBOX, OwnMailbox, Relay, RelayPeer, VERSION, timer};
 use crate::io::{
-    ContactId, MailboxId, Publication, RecordChange, RecordKind, Retention, Step, StoredRows,
-    Unloaded, id32, key32,
+    ContactId, MailboxId, Publication, RecordKind, Retention, Step, StoredRows, Unloaded, id32,
+    key32,
 };
 use crate::view::Part;
 
@@ -105,29 +105,19 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Its rows.
-    pub(super) fn rows(&self, out: &mut Vec<RecordChange>) {
-        let mut put = |kind, key, bucket, value| {
-            out.push(RecordChange::Put { kind, key, bucket, value });
-        };
-        for (id, mailbox) in &self.mailboxes {
-            put(RecordKind::Mailbox, key32(id.0), Retention::Rolling, mailbox.write());
-        }
+    pub(super) fn rows(&self, step: &mut Step) {
+        self.mailboxes.keys().for_each(|id| self.store_mailbox(*id, step));
         if self.next_mailbox > 1 {
-            put(
-                RecordKind::RelayPeer,
-                Vec::new(),
-                Retention::Permanent,
-                Self::write_next(self.next_mailbox),
-            );
+            self.store_next(step);
         }
         for (id, peer) in &self.peers {
             if let Some(value) = peer.stored() {
-                put(RecordKind::RelayPeer, key32(id.0), Retention::Permanent, value);
+                step.put(RecordKind::RelayPeer, key32(id.0), Retention::Permanent, value);
             }
         }
         if let Some(publication) = &self.publication {
             let key = Publication::KEY.into();
-            put(RecordKind::Prekey, key, Retention::Rolling, publication.write());
+            step.put(RecordKind::Prekey, key, Retention::Rolling, publication.write());
         }
     }
 }
