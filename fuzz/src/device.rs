@@ -2,30 +2,19 @@
 
 mod town;
 
-use crate::operations::Operations;
-use mezza_core::{Machine, Time, Wiping};
-use mezza_messenger::card::{CardForm, RelayEntry, RelayKey};
+use mezza_core::{Machine, Time};
 use mezza_messenger::carriers::mixnet::{MixnetInput, NetworkAddress};
 use mezza_messenger::policy::{Fallback, Policy};
-use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
-    CarrierId, CarrierSet, Command, ContactId, Device, Input, MailboxId, NoteId, RecordKind,
-    RelayInput, RequestId,
+    CarrierId, Command, ContactId, Input, MailboxId, NoteId, RecordKind, RelayInput, RequestId,
 };
-use town::{Answer, Phone, Town};
+use town::{Phone, Town};
 
-const START: Time = Time::from_ms(1_800_000_000_000);
+use crate::model::Tell;
+use crate::operations::Operations;
+use crate::stage::{START, card, connection, load_any};
+
 const PHONES: usize = 3;
-
-/// The relay of everybody.
-fn relay() -> RelayEntry {
-    RelayEntry {
-        key: RelayKey([9; 32]),
-        address: MailboxAddress([0; 16]),
-        port: 7101,
-        host: "relay.example".into(),
-    }
-}
 
 /// Three phones, strangers or not: whatever people, networks and crashes may do to them.
 pub fn operations(data: &[u8]) {
@@ -35,8 +24,7 @@ pub fn operations(data: &[u8]) {
         let who = ops.below(PHONES);
         match kind {
             0 => {
-                let card = town.phones[ops.below(PHONES)].device.card(CardForm::Full);
-                let card = card.expect("one relay fits the full form");
+                let card = card(&town.phones[ops.below(PHONES)].device);
                 let in_person = ops.below(2) == 0;
                 let add = Command::Add { card, petname: None, in_person };
                 town.handle(who, Input::Command(add));
@@ -66,9 +54,9 @@ pub fn operations(data: &[u8]) {
                 town.handle(who, input);
             }
             _ => {
-                town.handle(who, RelayInput::Down { connection: relay().connection() }.into());
+                town.handle(who, RelayInput::Down { connection: connection() }.into());
                 town.phones[who].answers.clear();
-                town.phones[who].answers.push_back(Answer::Up);
+                town.phones[who].answers.push_back(Tell::Up);
             }
         }
         bounded(&town.phones[who]);
@@ -140,18 +128,18 @@ fn shuffled_answer(ops: &mut Operations<'_>, town: &mut Town, who: usize) {
         0 => {}
         1 => {
             town.phones[who].answers.push_back(answer.clone());
-            town.handle(who, answer.input());
+            town.tell(who, answer);
         }
         2 => {
-            if let Answer::Arrived(_, _, bytes) | Answer::Bundle(_, bytes, _) = &mut answer
+            if let Tell::Mail(_, _, bytes) | Tell::Bundle(_, bytes, _) = &mut answer
                 && !bytes.is_empty()
             {
                 let place = (ops.below(256) * 256 + ops.below(256)) % bytes.len();
                 bytes[place] ^= 1 << ops.below(8);
             }
-            town.handle(who, answer.input());
+            town.tell(who, answer);
         }
-        _ => town.handle(who, answer.input()),
+        _ => town.tell(who, answer),
     }
 }
 
@@ -170,7 +158,7 @@ fn some_lie(ops: &mut Operations<'_>) -> Input {
         4 => return MixnetInput::Stored(ops.below(256) as u64).into(),
         5 => return MixnetInput::Up { trusted: ops.below(2) == 0 }.into(),
         6 => return MixnetInput::Down.into(),
-        _ => RelayInput::Stock { connection: relay().connection(), left: u16::from(ops.byte()) },
+        _ => RelayInput::Stock { connection: connection(), left: u16::from(ops.byte()) },
     };
     input.into()
 }
@@ -180,7 +168,7 @@ fn talked() -> Town {
     let mut town = Town::new();
     let everyone =
         |town: &mut Town| (0..4).for_each(|_| (0..2).for_each(|who| town.settle(who, 64)));
-    let card = town.phones[1].device.card(CardForm::Full).expect("one relay fits");
+    let card = card(&town.phones[1].device);
     town.handle(0, Input::Command(Command::Add { card, petname: None, in_person: true }));
     for n in 0..3 {
         for who in 0..2 {
@@ -204,15 +192,9 @@ pub fn records(data: &[u8]) {
     let mut town = talked();
     let kinds = town.phones[1].disk.keys().map(|(kind, _)| *kind).collect::<Vec<_>>();
     let Some(kind) = kinds.into_iter().find(|known| *known as u8 == *kind) else { return };
-    town.phones[1].disk.insert((kind, key.to_vec()), Wiping::new(value.to_vec()));
-    let disk = town.phones[1].disk.clone();
-    let rows = disk.into_iter().map(|((kind, key), value)| (kind, key, value));
-    let Ok(device) = Device::load(CarrierSet::default(), rows, &[], town.now, &mut town.rng) else {
-        return;
-    };
-    town.phones[1].device = device;
-    town.phones[1].answers.clear();
-    town.execute(1);
+    town.phones[1].disk.insert((kind, key.to_vec()), value.to_vec());
+    let Ok(device) = load_any(&town.phones[1].disk, town.now, &mut town.rng) else { return };
+    town.start(1, device);
     town.settle(1, 64);
 }
 

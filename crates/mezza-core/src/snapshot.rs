@@ -42,6 +42,7 @@ pub fn snapshot_of(state: &impl Snapshot) -> Wiping<Vec<u8>> {
 
 /// Implements [`Snapshot`] for a type, by all of its fields or variants. `field => expression` says
 /// what stands for a field whose type is of another crate, `encoded` that `encode()` holds all of it.
+/// A parameter without a bound is a backend.
 ///
 /// ```
 /// use mezza_core::{snapshot, snapshot::snapshot_of};
@@ -58,8 +59,13 @@ pub fn snapshot_of(state: &impl Snapshot) -> Wiping<Vec<u8>> {
 /// ```
 #[macro_export]
 macro_rules! snapshot {
-    (struct $name:ident $(<$backend:ident>)? { $($field:ident $(=> $as:expr)?),+ $(,)? }) => {
-        impl $(<$backend: $crate::Backend>)? $crate::Snapshot for $name $(<$backend>)? {
+    (struct $name:ident<$backend:ident> { $($fields:tt)+ }) => {
+        $crate::snapshot!(struct $name<$backend: $crate::Backend> { $($fields)+ });
+    };
+    (struct $name:ident $(<$($of:ident: $bound:path),+>)? {
+        $($field:ident $(=> $as:expr)?),+ $(,)?
+    }) => {
+        impl $(<$($of: $bound),+>)? $crate::Snapshot for $name $(<$($of),+>)? {
             fn snapshot_into(&self, w: &mut $crate::Writer) {
                 let Self { $($field),+ } = self;
                 $( $crate::snapshot!(part w, $field $(=> $as)?); )+
@@ -74,10 +80,10 @@ macro_rules! snapshot {
             }
         }
     };
-    (enum $name:ident [ $(
+    (enum $name:ident $(<$($of:ident: $bound:path),+>)? [ $(
         $variant:ident $(($($part:ident $(=> $as:expr)?),+))? $({ $($field:ident),+ })?
     ),+ $(,)? ]) => {
-        impl $crate::Snapshot for $name {
+        impl $(<$($of: $bound),+>)? $crate::Snapshot for $name $(<$($of),+>)? {
             fn snapshot_into(&self, w: &mut $crate::Writer) {
                 match self { $(
                     Self::$variant $(($($part),+))? $({ $($field),+ })? => {

@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::Time;
+use crate::{Snapshot, Time};
 
 /// Deadlines by key. A key has one deadline or none, and a later [`set`](Self::set) replaces it.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub struct Timers<K> {
     deadlines: BTreeMap<K, Time>,
     order: BTreeSet<(Time, K)>,
 }
+
+crate::snapshot!(struct Timers<K: Snapshot> { deadlines, order });
 
 impl<K: Ord + Clone> Timers<K> {
     /// Sets the deadline of a key; `None` takes it away.

@@ -19,7 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Blake2b512, CryptoRng, DecodeError, Reader, Writer, labelled_hash};
+use mezza_core::{Blake2b512, CryptoRng, DecodeError, Reader, Writer, labelled_hash, snapshot};
 use mezza_ratchet::{IdentityKey, IdentityKeyPair, SuiteList, xeddsa};
 
 use head::{CardHead, PartDigest};
@@ -130,6 +130,8 @@ pub struct Card {
     parts: Vec<Option<Vec<u8>>>,
     relays: Vec<RelayEntry>,
 }
+
+snapshot!(encoded Card);
 
 impl Card {
     /// Makes and signs a card with a relay part, if the draft has relays.

@@ -7,7 +7,7 @@ pub mod relay;
 
 use core::fmt;
 
-use mezza_core::{Backend, StaticKey, Time};
+use mezza_core::{Backend, StaticKey, Time, snapshot};
 use mezza_lanes::{Kernel, portable};
 
 use crate::error::DeviceError;
@@ -35,6 +35,8 @@ pub enum CarrierOutput {
     /// For the connection to the mixnet.
     Mixnet(MixnetOutput),
 }
+
+snapshot!(enum CarrierOutput [Relay(a), Mixnet(a)]);
 
 impl From<RelayInput> for CarrierInput {
     fn from(input: RelayInput) -> Self {
@@ -89,6 +91,8 @@ pub struct CarrierSet<B: Backend> {
     pub(crate) relay: Relay<B>,
     pub(crate) mixnet: Mixnet<B>,
 }
+
+snapshot!(struct CarrierSet<B> { relay, mixnet });
 
 impl<B: Backend> Default for CarrierSet<B> {
     fn default() -> Self {

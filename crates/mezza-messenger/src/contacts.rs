@@ -5,13 +5,13 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 use mezza_ratchet::IdentityKey;
 
 use crate::card::Card;
 use crate::error::{CallerError, DeviceError, PersonError};
 use crate::io::{
-    ContactId, DeliveryProblem, Event, RecordChange, RecordKind, Step, flag, key32, text,
+    ContactId, DeliveryProblem, Event, RecordKind, Retention, Step, flag, key32, text,
 };
 use crate::policy::{Policy, timer_step};
 use crate::view::{ContactState, VerificationMethod};
@@ -31,6 +31,8 @@ pub(crate) enum ContactPhase {
     Request = 3,
 }
 
+snapshot!(enum ContactPhase [Held, Asked, Open, Request]);
+
 /// A contact.
 pub(crate) struct Contact {
     pub card: Card,
@@ -42,6 +44,8 @@ pub(crate) struct Contact {
     // Not stored: a restart finds out again.
     pub trouble: Option<DeliveryProblem>,
 }
+
+snapshot!(struct Contact { card, petname, verified, policy, phase, blocked, trouble });
 
 impl Contact {
     fn new(card: Card, phase: ContactPhase, policy: Policy) -> Self {
@@ -149,6 +153,8 @@ pub(crate) struct Contacts {
     all: BTreeMap<ContactId, Contact>,
     by_identity: BTreeMap<[u8; 32], ContactId>,
 }
+
+snapshot!(struct Contacts { all, by_identity });
 
 impl Contacts {
     /// One contact.
@@ -342,16 +348,7 @@ impl Contacts {
     }
 
     /// Its rows.
-    pub fn records(&self, out: &mut Vec<RecordChange>) {
-        out.extend(self.iter().map(|(id, contact)| {
-            RecordChange::put(RecordKind::Contact, key32(id.0), contact.write())
-        }));
-    }
-
-    /// What is not in its rows.
-    pub fn snapshot(&self, w: &mut Writer) {
-        for (id, contact) in &self.all {
-            w.u32(id.0).u8(u8::from(contact.trouble.is_some()));
-        }
+    pub fn records(&self, step: &mut Step) {
+        self.all.keys().for_each(|id| self.store(*id, step));
     }
 }

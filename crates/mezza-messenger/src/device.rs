@@ -35,7 +35,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{CryptoRng, Machine, PortableBackend, Time, Timers, Wiping, Writer};
+use mezza_core::snapshot::snapshot_of;
+use mezza_core::{CryptoRng, Machine, PortableBackend, Time, Timers, Wiping, snapshot};
 use mezza_ratchet::SessionSummary;
 
 use crate::card::{Card, CardError, CardForm, RelayEntry};
@@ -60,6 +61,8 @@ pub struct DeviceOver<P: Port> {
     timers: Timers<Due>,
     outputs: VecDeque<Output<P::Output>>,
 }
+
+snapshot!(struct DeviceOver<P: Port> { parts, timers, outputs });
 
 impl<P: Port> DeviceOver<P> {
     /// A new identity over these carriers. The first outputs store it; `relays` (at most one in
@@ -280,12 +283,9 @@ impl<P: Port> Machine for DeviceOver<P> {
         self.timers.next()
     }
 
-    /// Records, requests in flight, timers, outputs: a refused input changes none (MSG-36).
+    /// The whole state: a refused input changes nothing of it (MSG-36).
     fn snapshot(&self) -> Wiping<Vec<u8>> {
-        let mut w = Writer::new();
-        rows::snapshot(&self.parts, &mut w);
-        w.u64(self.timers.next().map_or(0, Time::ms)).u64(self.outputs.len() as u64);
-        Wiping::new(w.finish())
+        snapshot_of(self)
     }
 }
 

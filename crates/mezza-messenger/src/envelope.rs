@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use hkdf::{Hkdf, HkdfExtract};
 use mezza_core::{
     AeadKey, Backend, EphemeralKey, PublicKey, Reader, Secret, StaticKey, Wiping, ZeroSecret,
+    snapshot,
 };
 use sha2::Sha256;
 
@@ -59,6 +60,8 @@ pub struct SenderContext {
     key: Secret<32>,
     iv: [u8; 12],
 }
+
+snapshot!(struct SenderContext { address, to, enc, key, iv });
 
 impl SenderContext {
     /// For the mailbox `address` whose owner holds the private part of `to`. `fresh` is used for

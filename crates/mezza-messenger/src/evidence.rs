@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Writer};
+use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
 use crate::io::CarrierId;
 
@@ -20,6 +20,8 @@ pub enum FactKind {
     Read,
 }
 
+snapshot!(enum FactKind [Handed, Carried(a), Delivered, Read]);
+
 /// One fact: what, by which carrier, when our clock said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
@@ -32,6 +34,8 @@ pub struct Fact {
     /// When.
     pub at: Time,
 }
+
+snapshot!(struct Fact { what, carrier, level, at });
 
 /// Why a note still waits here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,10 @@ pub enum WaitReason {
     /// The carrier asked us to slow down.
     Slow,
 }
+
+snapshot!(enum WaitReason [
+    Sending, NoCarrier, BelowPin, TooBig, Keys, Bundle, Answer, BoxGone, BoxFull, Budget, Slow,
+]);
 
 /// The state of a note, as a person reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

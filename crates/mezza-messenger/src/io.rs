@@ -9,7 +9,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader};
+use mezza_core::{DecodeError, Reader, Snapshot, snapshot};
 
 use crate::card::{Card, RelayEntry};
 
@@ -37,22 +37,32 @@ pub(crate) use stored::{id32, id64};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContactId(pub u32);
 
+snapshot!(struct ContactId(id));
+
 /// The number of a note on this device, either direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NoteId(pub u64);
 
+snapshot!(struct NoteId(id));
+
 /// The number of one of our own mailboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxId(pub u32);
+
+snapshot!(struct MailboxId(id));
 
 /// Names the connection to a relay by key, host and port
 /// ([`RelayEntry::connection`]): two cards that give one relay different hosts name two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelayConnectionId(pub [u8; 16]);
 
+snapshot!(struct RelayConnectionId(id));
+
 /// Names one request to a carrier until it is answered or the carrier goes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
+
+snapshot!(struct RequestId(id));
 
 /// One input; `C` is what carriers are told.
 #[expect(clippy::large_enum_variant, reason = "an input is dealt with at once, and never kept")]
@@ -177,6 +187,8 @@ pub enum Output<C> {
     Notify(Event),
 }
 
+snapshot!(enum Output<C: Snapshot> [Store(a), Carrier(a), Notify(a)]);
+
 impl<C> From<Command> for Input<C> {
     fn from(command: Command) -> Self {
         Self::Command(command)
@@ -227,6 +239,11 @@ pub enum Event {
     Low,
 }
 
+snapshot!(enum Event [
+    Note(a, b), State(a, b), Gone(a, b), Contact(a), ContactGone(a), Request(a), Anew(a, b),
+    Trouble(a, b), Carrier(a), Card, Low,
+]);
+
 /// Why a session was started anew, as the other side says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -238,6 +255,8 @@ pub enum ResetCause {
     /// The person wanted it.
     Person = 3,
 }
+
+snapshot!(enum ResetCause [Restored, Lost, Person]);
 
 /// What stands between a note and its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,3 +278,7 @@ pub enum DeliveryProblem {
     /// The contact kept the mixnet busy for its part of the year's rounds.
     Talk,
 }
+
+snapshot!(enum DeliveryProblem [
+    Bundle(a), Suite(a), CardClash, BoxGone, Share(a), Twice, Unopened, Talk,
+]);

@@ -11,7 +11,7 @@ mod meet;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
 pub use crate::receipt::{Kept, NoteDigest, Receipt};
 pub use item::{Item, RemoteMailbox};
@@ -37,6 +37,8 @@ pub(crate) fn sent_ms(sent: Time) -> u64 {
 /// 4 bytes, drawn or derived from what was drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Era(pub [u8; 4]);
+
+snapshot!(struct Era(bytes));
 
 impl Era {
     /// Reads the next 4 bytes.

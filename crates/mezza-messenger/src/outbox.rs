@@ -9,10 +9,10 @@ mod parcel;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use mezza_core::{Time, Writer};
+use mezza_core::{Time, snapshot};
 
 use crate::io::{
-    ContactId, Dropped, Due, NoteId, ParcelId, RecordChange, RecordKind, ResetCause, Route, Step,
+    ContactId, Dropped, Due, NoteId, ParcelId, RecordKind, ResetCause, Retention, Route, Step,
     key32, key64,
 };
 use crate::note::{Era, Note, NoteDigest};
@@ -102,6 +102,10 @@ pub(crate) struct Outbox {
     /// Missing notes that were sealed once more.
     repeats: Repeats,
 }
+
+snapshot!(struct Outbox {
+    lanes, waiting, unreceipted, parcels, by_contact, invitations, last_parcel, repeats,
+});
 
 impl Outbox {
     /// Something can be said to a contact from now on.
@@ -549,33 +553,10 @@ impl Outbox {
     }
 
     /// Its rows.
-    pub fn records(&self, out: &mut Vec<RecordChange>) {
-        let stored = self.parcels.iter().filter(|(_, parcel)| !parcel.confirmed);
-        out.extend(stored.map(|(id, parcel)| {
-            RecordChange::put(RecordKind::Parcel, key64(id.0), parcel.write())
-        }));
-        out.extend(self.lanes.iter().map(|(contact, lane)| {
-            RecordChange::put(RecordKind::Owed, key32(contact.0), lane.write())
-        }));
-    }
-
-    /// What is not in its rows.
-    pub fn snapshot(&self, w: &mut Writer) {
-        for (contact, lane) in &self.lanes {
-            w.u32(contact.0);
-            lane.snapshot(w);
+    pub fn records(&self, step: &mut Step) {
+        for (id, parcel) in self.parcels.iter().filter(|(_, parcel)| !parcel.confirmed) {
+            step.put(RecordKind::Parcel, key64(id.0), Retention::Rolling, parcel.write());
         }
-        for (contact, note) in &self.waiting {
-            w.u32(contact.0).u64(note.0);
-        }
-        for ((contact, seq), (note, voided)) in self.unreceipted.iter().flatten() {
-            w.u32(contact.0).u32(*seq).u64(note.0).u8(u8::from(*voided));
-        }
-        self.repeats.write(w);
-        for parcel in self.parcels.values() {
-            w.u8(u8::from(parcel.out) | u8::from(parcel.confirmed) << 1);
-            w.u64(parcel.after.ms()).u8(parcel.times).u8(parcel.left_at);
-        }
-        w.u64(self.last_parcel);
+        self.lanes.keys().for_each(|contact| self.store(*contact, step));
     }
 }

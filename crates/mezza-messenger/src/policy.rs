@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 use crate::io::CarrierId;
 
@@ -15,6 +15,8 @@ pub enum Fallback {
     /// The first of the list that fits and is up.
     Listed = 1,
 }
+
+snapshot!(enum Fallback [None, Listed]);
 
 /// The timers that a conversation may have, in seconds: 30 s, 5 min, 1 h, 8 h, a day, a week, four
 /// weeks. Each end of a timer needs a key of the vault, so that they are few (MSG-52).
@@ -48,6 +50,8 @@ pub struct Policy {
     /// Whether `read` receipts are sent.
     pub read: bool,
 }
+
+snapshot!(struct Policy { carriers, level_min, fallback, timer_s, delivered, read });
 
 impl Default for Policy {
     fn default() -> Self {

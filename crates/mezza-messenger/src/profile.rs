@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 
 use mezza_core::{
-    Backend, CryptoRng, DecodeError, Reader, Secret, StaticKey, Time, Wiping, Writer, labelled_hash,
+    Backend, CryptoRng, DecodeError, Reader, Secret, StaticKey, Time, Wiping, Writer,
+    labelled_hash, snapshot,
 };
 use mezza_ratchet::{IdentityKeyPair, SuiteList};
 
@@ -38,6 +39,8 @@ pub(crate) struct Profile {
     /// names, zeros where there were none.
     mended: [u8; 16],
 }
+
+snapshot!(struct Profile { identity, scalar, era, card, next_contact, next_note, mended });
 
 impl Profile {
     /// A new identity with its first card.

@@ -23,7 +23,7 @@ pub use relay::{DoneCode, RelayFrame, encode_mail};
 use alloc::vec::Vec;
 
 use mezza_core::wire::{DecodeError, Reader, Writer};
-use mezza_core::{FrameTooLong, Secret, Time, labelled_hash};
+use mezza_core::{FrameTooLong, Secret, Time, labelled_hash, snapshot};
 
 /// The version a relay announces in its HELLO.
 pub const VERSION: u8 = 1;
@@ -47,6 +47,8 @@ pub const CLOCK_DIFFERENCE_MS_MAX: u64 = Time::DAY_MS;
 /// Where mail for one mailbox goes: 16 bytes that say nothing about the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxAddress(pub [u8; 16]);
+
+snapshot!(struct MailboxAddress(bytes));
 
 impl MailboxAddress {
     /// The address of the mailbox whose secret is `token`: `H_16("mezza/slot", token)`.

@@ -11,7 +11,7 @@ mod undecrypted;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, Machine as _, StaticKey, Time, Wiping, Writer};
+use mezza_core::{Backend, Machine as _, StaticKey, Time, Wiping, snapshot};
 use mezza_ratchet::{
     Bundle, BundleError, Change, CheckedBundle, Conversation, Exporter, IdentityKey,
     IdentityKeyPair, OneTimePrekey, OpenError, Opened, Padding, Prekeys, SealError, SessionSummary,
@@ -20,7 +20,7 @@ use mezza_ratchet::{
 
 use crate::card::Card;
 use crate::io::{
-    At, By, ContactId, Due, Pace, Publication, RecordChange, RecordKind, SessionFacts, Step, key32,
+    At, By, ContactId, Due, Pace, Publication, RecordKind, Retention, SessionFacts, Step, key32,
     key64,
 };
 
@@ -80,6 +80,11 @@ pub(crate) struct Sessions<B: Backend> {
     /// What others shall be able to fetch, until somebody takes it.
     publication: Option<Publication>,
 }
+
+snapshot!(struct Sessions<B> {
+    identity, prekeys, peers, undecrypted, last_undecrypted, bundles, unopened, nameless,
+    publication,
+});
 
 impl<B: Backend> Sessions<B> {
     /// Without any, and without prekeys.
@@ -449,8 +454,7 @@ impl<B: Backend> Sessions<B> {
     }
 
     /// Its rows.
-    pub fn records(&self, out: &mut Vec<RecordChange>) {
-        let mut put = |kind, key, value| out.push(RecordChange::put(kind, key, value));
+    pub fn records(&self, step: &mut Step) {
         let own = self.peers.iter().flat_map(|(id, peer)| {
             peer.conversation.records().into_iter().map(|change| (*id, change))
         });
@@ -458,32 +462,24 @@ impl<B: Backend> Sessions<B> {
         for (id, change) in own.chain(prekeys) {
             let (kind, key) = row_of(id, &change);
             if let Change::Put { value, .. } = change {
-                put(kind, key, value);
+                step.put(kind, key, Retention::Rolling, value);
             }
         }
         for (id, peer) in &self.peers {
             for place in peer.replays.places() {
                 let value = peer.replays.write(place);
-                put(RecordKind::Seen, key_replays(*id, place), value);
+                step.put(RecordKind::Seen, key_replays(*id, place), Retention::Permanent, value);
             }
             if let Some(value) = peer.renewal.stored() {
-                put(RecordKind::Renewal, key32(id.0), value);
+                step.put(RecordKind::Renewal, key32(id.0), Retention::Permanent, value);
             }
         }
         for (id, held) in &self.bundles {
-            put(RecordKind::Bundle, key32(id.0), held.write());
+            step.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
         }
         for (key, kept) in &self.undecrypted {
-            put(RecordKind::Held, key64(*key), kept.write());
+            step.put(RecordKind::Held, key64(*key), Retention::Rolling, kept.write());
         }
-    }
-
-    /// What is not in its rows.
-    pub fn snapshot(&self, w: &mut Writer) {
-        w.bytes(&self.prekeys.snapshot()).u64(self.last_undecrypted).u64(self.unopened);
-        w.u8(u8::from(self.publication.is_some()));
-        self.nameless.write(w);
-        self.peers.values().for_each(|peer| peer.begins.write(w));
     }
 }
 

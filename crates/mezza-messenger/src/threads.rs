@@ -9,11 +9,11 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::{Time, Writer};
+use mezza_core::{Time, snapshot};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::io::{
-    By, CarrierId, ContactId, Due, Event, NoteId, RecordChange, RecordKind, Step, key32, key64,
+    By, CarrierId, ContactId, Due, Event, NoteId, RecordKind, Retention, Step, key32, key64,
 };
 use crate::note::{Era, Kept, NoteDigest};
 use crate::policy::timer_step;
@@ -114,6 +114,8 @@ struct Thread {
     unseen: Amount,
 }
 
+snapshot!(struct Thread { notes, windows, quota, unseen });
+
 impl Thread {
     /// A window begins with a note that is stored, so that none is in memory alone.
     fn window(&mut self, era: Era) -> &mut Windows {
@@ -135,6 +137,8 @@ pub(crate) struct Threads {
     all: BTreeMap<ContactId, Thread>,
     malformed: u64,
 }
+
+snapshot!(struct Threads { notes, by_client, by_number, all, malformed });
 
 impl Threads {
     /// A contact has a thread from now on.
@@ -536,29 +540,12 @@ impl Threads {
     }
 
     /// Its rows.
-    pub fn records(&self, out: &mut Vec<RecordChange>) {
-        for (id, note) in &self.notes {
-            let (kind, key, bucket) = (RecordKind::Note, key64(id.0), note.bucket());
-            out.push(RecordChange::Put { kind, key, bucket, value: note.write() });
-        }
-        let mut put = |kind, key, value| out.push(RecordChange::put(kind, key, value));
+    pub fn records(&self, step: &mut Step) {
+        self.notes.iter().for_each(|(id, note)| store_note(*id, note, step));
         for (contact, thread) in &self.all {
-            for (era, windows) in &thread.windows {
-                let key = key_seen(*contact, *era);
-                put(RecordKind::Seen, key, write_windows(windows));
-            }
-            if let Some(value) = thread.quota.stored() {
-                put(RecordKind::Quota, key32(contact.0), value);
-            }
+            thread.windows.keys().for_each(|era| self.store_windows(*contact, *era, step));
+            store_quota(*contact, &thread.quota, step);
         }
-    }
-
-    /// What is not in its rows.
-    pub fn snapshot(&self, w: &mut Writer) {
-        for (id, note) in &self.notes {
-            w.u64(id.0).u8(note.why as u8);
-        }
-        w.u64(self.malformed);
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::{SuiteId, Time};
+use mezza_core::{SuiteId, Time, snapshot};
 use mezza_mixnet::config::{NetworkId, ServicePolicy};
 
 use crate::card::RelayEntry;
@@ -116,6 +116,8 @@ pub enum VerificationMethod {
     Number,
 }
 
+snapshot!(enum VerificationMethod [InPerson, Number]);
+
 /// A contact.
 #[derive(Clone)]
 pub struct ContactView {
@@ -180,6 +182,11 @@ pub enum Part {
     Other,
 }
 
+snapshot!(enum Part [
+    Contact(a), Inviter(a), Network, NetworkRows, LeftNetworks, Mailbox(a), Notes, Parcels,
+    Prekeys, Bundles, Sealed, Other,
+]);
+
 /// Something that is stored and does not load. It stays in the store as it is.
 #[derive(Clone)]
 pub struct SetAside {
@@ -221,6 +228,8 @@ pub enum NoteContent {
     /// Something that a newer version of the program made.
     Newer,
 }
+
+snapshot!(enum NoteContent [Text(a), Newer]);
 
 impl NoteContent {
     /// Bytes of the text.

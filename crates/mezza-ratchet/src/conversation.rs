@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use mezza_core::{Backend, DecodeError, EphemeralKey, SuiteId, Time, Wiping};
+use mezza_core::{Backend, DecodeError, EphemeralKey, SuiteId, Time, Wiping, snapshot};
 
 use crate::session::StoredKey;
 use crate::{Changes, Exporter, IdentityKey, Padding, SealError, Session, StoredRow, Table};
@@ -26,6 +26,8 @@ pub struct Conversation<B: Backend> {
     /// The active one, then the archived ones, last used first.
     sessions: Vec<Session<B>>,
 }
+
+snapshot!(struct Conversation<B> { local, remote, sessions });
 
 /// An opened message.
 pub struct Opened {

@@ -1,6 +1,6 @@
 //! Errors, one enum per kind of operation. No variant carries a string or a secret.
 
-use mezza_core::{DecodeError, SuiteId, ZeroSecret};
+use mezza_core::{DecodeError, SuiteId, ZeroSecret, snapshot};
 
 use crate::SuiteList;
 
@@ -53,6 +53,11 @@ pub enum BundleError {
     #[error("the bundle lacks the KEM key of its suite")]
     NoKem,
 }
+
+snapshot!(enum BundleError [
+    Malformed, SuiteDowngrade { offered, pinned }, NoCommonSuite { offered, ours }, Expired,
+    BadSignature, BadKey, BadId(a), NoKem,
+]);
 
 impl From<DecodeError> for BundleError {
     fn from(_: DecodeError) -> Self {
@@ -137,6 +142,11 @@ pub enum OpenError {
     #[error("the message does not open")]
     Forged,
 }
+
+snapshot!(enum OpenError [
+    Malformed, SuiteUnsupported(a), SuiteMismatch { session, message }, SuiteDowngrade,
+    UnknownPrekey(a), ReusedBaseKey, NoSession, Duplicate, TooFar(a), Forged,
+]);
 
 /// A key that gives no secret is one with which nothing authentic was made.
 impl From<ZeroSecret> for OpenError {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Backend, EphemeralKey, SuiteId, Time, Wiping};
+use mezza_core::{Backend, EphemeralKey, SuiteId, Time, Wiping, snapshot};
 
 use crate::suite::{B2c20, B2c20Pq, RatchetSuite, V3, V4};
 use crate::wire::{FirstMessageHeader, RatchetMessage};
@@ -52,6 +52,8 @@ macro_rules! sessions {
                 }
             }
         }
+
+        snapshot!(enum Session<B: Backend> [$($suite(a)),*]);
 
         $(impl<B: Backend> From<Ratchet<$suite, B>> for Session<B> {
             fn from(ratchet: Ratchet<$suite, B>) -> Self {

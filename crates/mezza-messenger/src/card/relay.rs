@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
+use mezza_core::{DecodeError, Reader, Writer, labelled_hash, snapshot};
 
 use crate::io::RelayConnectionId;
 use crate::relay_wire::MailboxAddress;
@@ -17,6 +17,8 @@ const LABEL_BYTES_MAX: usize = 63;
 /// The Ed25519 key by which a relay proves itself in TLS, 32 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelayKey(pub [u8; 32]);
+
+snapshot!(struct RelayKey(bytes));
 
 impl fmt::Debug for RelayKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,6 +40,8 @@ pub struct RelayEntry {
     /// Lower-case ASCII name or IP literal without brackets ([`host_is_sound`]).
     pub host: String,
 }
+
+snapshot!(struct RelayEntry { key, address, port, host });
 
 impl RelayEntry {
     /// Whether port and host are ones that a reader accepts.

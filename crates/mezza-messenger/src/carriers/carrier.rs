@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{CryptoRng, DecodeError, PublicKey, Time, Writer};
+use mezza_core::{CryptoRng, DecodeError, PublicKey, Time};
 use mezza_ratchet::{Exporter, IdentityKey, Padding};
 
 use super::relay::CardPlan;
@@ -12,7 +12,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, DeliveryProblem, Dropped,
     FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing, News, PersonRows,
-    Publication, Receiving, RecordChange, RecordKind, Route, StoredRows, Unloaded, fits,
+    Publication, Receiving, RecordKind, Route, Step, StoredRows, Unloaded,
 };
 use crate::note::Item;
 
@@ -245,7 +245,5 @@ pub trait Carrier {
         fits(value)
     }
     /// Its rows, without those of a machine inside it.
-    fn records(&self, out: &mut Vec<RecordChange>) {}
-    /// What is not in the rows.
-    fn snapshot(&self, w: &mut Writer) {}
+    fn records(&self, step: &mut Step) {}
 }

@@ -19,9 +19,10 @@ mod peer;
 mod stored;
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, Secret, Time, Wiping};
+use mezza_core::{Backend, Secret, Time, Wiping, snapshot};
 use mezza_lanes::Kernel;
 use mezza_mixnet::Service;
 use mezza_mixnet::client::{self, Invite, NewRoot};
@@ -96,6 +97,11 @@ pub(crate) struct Mixnet<B: Backend> {
     news: VecDeque<News>,
     outputs: VecDeque<MixnetOutput>,
 }
+
+snapshot!(struct Mixnet<B> {
+    kernel => String::from(kernel.name()), network, set_aside, left, peers, inviters, out,
+    next_ticket, unopened, news, outputs,
+});
 
 impl<B: Backend> Mixnet<B> {
     /// No network yet; the client computes on this.

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, DecodeError, PublicKey, StaticKey, Time, Writer};
+use mezza_core::{Backend, CryptoRng, DecodeError, PublicKey, Snapshot, StaticKey, Time};
 use mezza_ratchet::{Exporter, IdentityKey};
 
 use super::carrier::{Carrier, Welcome};
@@ -13,19 +13,19 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CardParts, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId,
     DeliveryProblem, Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving,
-    Missing, News, PersonRows, Publication, Reach, Receiving, RecordChange, RecordKind,
-    RecordOwner, StoredRows, Unloaded,
+    Missing, News, PersonRows, Publication, Reach, Receiving, RecordKind, Step, StoredRows,
+    Unloaded, fits,
 };
 use crate::note::Item;
 
 /// A set of carriers. Who adds one answers the first six questions anew, and no other.
-pub trait Port {
+pub trait Port: Snapshot {
     /// Whose code the primitives are.
     type Backend: Backend;
     /// What the driver tells the carriers.
     type Input;
     /// What the carriers ask of the driver.
-    type Output;
+    type Output: Snapshot;
 
     /// One of them.
     fn one(&self, id: CarrierId) -> Option<&dyn Carrier>;
@@ -363,12 +363,7 @@ pub trait Port {
     }
 
     /// The rows of all carriers, without those of the machines inside them.
-    fn records(&self, out: &mut Vec<RecordChange>) {
-        self.all().for_each(|(_, one)| one.records(out));
-    }
-
-    /// What is not in the rows.
-    fn snapshot(&self, w: &mut Writer) {
-        self.all().for_each(|(_, one)| one.snapshot(w));
+    fn records(&self, step: &mut Step) {
+        self.all().for_each(|(_, one)| one.records(step));
     }
 }

@@ -21,7 +21,7 @@ mod stored;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, PublicKey, StaticKey, Time, Wiping};
+use mezza_core::{Backend, PublicKey, StaticKey, Time, Wiping, snapshot};
 use mezza_ratchet::OneTimePrekey;
 
 use crate::card::RelayEntry;
@@ -107,6 +107,11 @@ pub(crate) struct Relay<B: Backend> {
     outputs: VecDeque<RelayOutput>,
     backend: core::marker::PhantomData<B>,
 }
+
+snapshot!(struct Relay<B> {
+    mailboxes, next_mailbox, peers, connections, requests, publication, stock, retry_at,
+    contexts, wanted, unopened, news, outputs, backend,
+});
 
 impl<B: Backend> Default for Relay<B> {
     fn default() -> Self {

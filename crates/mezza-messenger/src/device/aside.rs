@@ -12,7 +12,7 @@ use mezza_ratchet::IdentityKey;
 
 use crate::io::{RecordKind, Unloaded, Unread, id64};
 use crate::view::{Part, SetAside};
-use mezza_core::labelled_hash;
+use mezza_core::{labelled_hash, snapshot};
 
 /// The names of all records that do not load. Their content is not kept in memory.
 #[derive(Default)]
@@ -26,6 +26,8 @@ pub(crate) struct Aside {
     /// What the store could not open.
     unread: Vec<Unread>,
 }
+
+snapshot!(struct Aside { rows, names, identities, unread });
 
 impl Aside {
     /// Adds a record of so many bytes.

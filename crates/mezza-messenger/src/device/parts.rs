@@ -1,6 +1,6 @@
 //! The components of a device, and what carriers may know of a contact.
 
-use mezza_core::Backend;
+use mezza_core::{Backend, snapshot};
 
 use super::aside::Aside;
 use crate::carriers::Port;
@@ -21,6 +21,10 @@ pub(crate) struct Parts<P: Port> {
     pub carriers: P,
     pub aside: Aside,
 }
+
+snapshot!(struct Parts<P: Port> {
+    profile, contacts, threads, sessions, outbox, carriers, aside,
+});
 
 /// What carriers may know of a contact.
 pub(super) fn facts_of<'a, B: Backend>(

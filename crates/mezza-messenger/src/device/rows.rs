@@ -14,7 +14,7 @@ mod prekeys;
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, PortableBackend, Wiping, Writer};
+use mezza_core::{DecodeError, PortableBackend, Wiping};
 
 use super::Parts;
 use super::aside::Aside;
@@ -22,8 +22,8 @@ use crate::carriers::Port;
 use crate::contacts::Contact;
 use crate::error::LoadError;
 use crate::io::{
-    At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, RowsByKey,
-    StoredRecord, StoredRows, Unread, fits, id32, id64,
+    At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, Retention, RowFate,
+    RowsByKey, Step, StoredRecord, StoredRows, Unread, fits, id32, id64,
 };
 use crate::outbox::{Lane, Parcel};
 use crate::profile::Profile;
@@ -162,28 +162,18 @@ fn load_undecrypted<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<
 
 /// Every row as it lies in the store, without what was set aside and those of the mixnet's client.
 pub(super) fn records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
-    let mut all = Vec::new();
-    all.push(RecordChange::put(RecordKind::Profile, Vec::new(), parts.profile.write()));
-    parts.contacts.records(&mut all);
-    parts.threads.records(&mut all);
-    parts.sessions.records(&mut all);
-    parts.outbox.records(&mut all);
-    parts.carriers.records(&mut all);
-    all
-}
-
-/// The rows, and what is not in them.
-pub(super) fn snapshot<P: Port>(parts: &Parts<P>, w: &mut Writer) {
-    for change in records(parts) {
-        if let RecordChange::Put { kind, key, value, .. } = change {
-            w.u8(kind as u8).var16(&key).u32(value.len() as u32).bytes(&value);
-        }
-    }
-    parts.contacts.snapshot(w);
-    parts.threads.snapshot(w);
-    parts.sessions.snapshot(w);
-    parts.outbox.snapshot(w);
-    parts.carriers.snapshot(w);
+    let mut step = Step::default();
+    parts.profile.store(&mut step);
+    parts.contacts.records(&mut step);
+    parts.threads.records(&mut step);
+    parts.sessions.records(&mut step);
+    parts.outbox.records(&mut step);
+    parts.carriers.records(&mut step);
+    let put = |((kind, key), fate)| match fate {
+        RowFate::Put(bucket, value) => Some(RecordChange::Put { kind, key, bucket, value }),
+        RowFate::Drop => None,
+    };
+    step.rows.into_iter().filter_map(put).collect()
 }
 
 /// Whether a change is one that a start can undo: a row that its reader takes, and that is the same

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU8;
 
-use mezza_core::{Time, Wiping};
+use mezza_core::{Time, Wiping, snapshot};
 use mezza_ratchet::{OneTimePrekey, Padding, SuiteList};
 
 use super::{ContactId, DeliveryProblem};
@@ -17,6 +17,8 @@ use crate::note::{Item, RemoteMailbox};
 /// A way for parcels, by its number in stored forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CarrierId(NonZeroU8);
+
+snapshot!(struct CarrierId(number => number.get()));
 
 impl CarrierId {
     /// A mailbox server: level 1.
@@ -86,6 +88,11 @@ pub struct CarrierCaps {
     /// Whether it runs as a demonstration on one machine and so protects nothing.
     pub demo: bool,
 }
+
+snapshot!(struct CarrierCaps {
+    piece_bytes, pieces_max, around_bytes, parcel_bytes_max, level, delay_ms, delay_p99_ms,
+    receipts, store_h, needs_internet, demo,
+});
 
 /// A carrier as it is now.
 #[derive(Clone, Copy, Debug)]
@@ -181,6 +188,8 @@ pub struct Route {
     pub address: Vec<u8>,
 }
 
+snapshot!(struct Route { carrier, until, invitation, address });
+
 /// What the first note of a session says of where we are reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HelloPlace {
@@ -255,6 +264,8 @@ pub enum Handover {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ParcelId(pub u64);
 
+snapshot!(struct ParcelId(id));
+
 /// A parcel that need not leave any more. It may be under way with a carrier since before a start, so
 /// that its bytes name it there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -281,6 +292,8 @@ pub struct Arrival {
     pub ack: Option<Receiving>,
 }
 
+snapshot!(struct Arrival { carrier, level, from, parcel, ack });
+
 /// How something came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct By {
@@ -289,6 +302,8 @@ pub struct By {
     /// At which level it was hidden, 1 to 4.
     pub level: u8,
 }
+
+snapshot!(struct By { carrier, level });
 
 /// From whom a parcel came, as far as the carrier knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,6 +316,8 @@ pub enum ArrivalOrigin {
     Invitation(u32),
 }
 
+snapshot!(enum ArrivalOrigin [Contact(a), Stranger, Invitation(a)]);
+
 /// Names what came in, for the carrier that brought it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiving {
@@ -312,6 +329,8 @@ pub struct Receiving {
     pub number: u64,
 }
 
+snapshot!(struct Receiving { carrier, place, number });
+
 /// What a bundle is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchPurpose {
@@ -321,6 +340,8 @@ pub enum FetchPurpose {
     Hold,
 }
 
+snapshot!(enum FetchPurpose [Begin, Hold]);
+
 /// Which place of a contact does not exist any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostPlace {
@@ -329,6 +350,8 @@ pub enum LostPlace {
     /// Where we write.
     Current,
 }
+
+snapshot!(enum LostPlace [Intro, Current]);
 
 /// What of a contact a carrier forgets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -351,6 +374,8 @@ pub struct Publication {
     pub replace: bool,
 }
 
+snapshot!(struct Publication { bundle, one_time, replace });
+
 impl Publication {
     /// Joins a newer one: the newer bundle counts; keys that a replacement drops go.
     pub fn join(&mut self, newer: Self) {
@@ -371,6 +396,8 @@ pub struct NetworkAddress {
     /// `host:port` of the entry that the link names.
     pub address: String,
 }
+
+snapshot!(struct NetworkAddress { pin, address });
 
 /// Somebody who invites over a carrier and has shown no card.
 #[derive(Clone, Copy)]
@@ -457,3 +484,9 @@ pub enum News {
     /// Nobody waits any more for an answer to this invitation.
     InviterGone(ContactId),
 }
+
+snapshot!(enum News [
+    Arrived(a), Handed { parcel, again }, Refused { parcel, why, after }, Left(a, b),
+    Returned(a), Level(a, b), Lost { contact, place }, Bundle { contact, purpose, bytes,
+    one_time }, Stock(a), Unpublished, Greet(a), Called(a), CardPart, InviterGone(a),
+]);

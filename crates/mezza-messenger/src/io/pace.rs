@@ -1,6 +1,6 @@
 //! What may go at once, and then one in every interval (MSG-27, MSG-53).
 
-use mezza_core::{Time, Writer};
+use mezza_core::{Time, snapshot};
 
 /// What may go at once, and then one in every interval. Not stored: a restart begins anew.
 #[derive(Clone, Debug)]
@@ -10,6 +10,8 @@ pub(crate) struct Pace {
     left: u32,
     since: Time,
 }
+
+snapshot!(struct Pace { burst, every_ms, left, since });
 
 impl Pace {
     /// A full burst.
@@ -29,11 +31,6 @@ impl Pace {
         }
         self.left = self.left.checked_sub(1).ok_or(self.since.plus_ms(self.every_ms))?;
         Ok(())
-    }
-
-    /// What it would do next, as bytes.
-    pub fn write(&self, w: &mut Writer) {
-        w.u32(self.left).u64(self.since.ms());
     }
 }
 

@@ -4,7 +4,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, EphemeralKey, Time, Wiping};
+use mezza_core::{Backend, CryptoRng, EphemeralKey, Time, Wiping, snapshot};
 
 use super::{CarrierId, ContactId, Event, NoteId, ParcelId, RecordKind, Retention};
 
@@ -45,6 +45,10 @@ pub enum Due {
     /// Something of a carrier, by its own number.
     Carrier(CarrierId, u64),
 }
+
+snapshot!(enum Due [
+    Prekeys, Session(a), Note(a), Undecrypted(a), Parcel(a), Again(a), Look(a), Carrier(a, b),
+]);
 
 /// What happens to one row.
 pub(crate) enum RowFate {

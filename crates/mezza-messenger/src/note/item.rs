@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::note::Era;
-use mezza_core::{DecodeError, PublicKey, Reader, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, Writer, snapshot};
 
 use super::{BUNDLE_BYTES_MAX, MixnetStart, TEXT_BYTES_MAX};
 use crate::card::{CARD_BYTES_MAX, RelayEntry};
@@ -78,6 +78,8 @@ pub struct RemoteMailbox {
     /// X25519 public key.
     pub seal: PublicKey,
 }
+
+snapshot!(struct RemoteMailbox { relay, seal });
 
 impl RemoteMailbox {
     /// Appends the wire form.

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
 use super::Owed;
 use crate::io::{Pace, flag};
@@ -32,6 +32,8 @@ pub(crate) struct AgainWish {
     /// It has asked once more since then.
     waits: bool,
 }
+
+snapshot!(struct AgainWish { at, waits });
 
 impl AgainWish {
     /// It wants everything without a receipt again; whether it gets it now. If not, it gets it at
@@ -76,6 +78,8 @@ pub(crate) struct Lane {
     pub oldest: Pace,
 }
 
+snapshot!(struct Lane { next_seq, owed, again, era, receipts, repeats, oldest });
+
 impl Default for Lane {
     fn default() -> Self {
         Self::of(1, Owed::default(), AgainWish::default(), None)
@@ -118,13 +122,6 @@ impl Lane {
             let era = if version != OLDER[0] && flag(r)? { Some(Era::read(r)?) } else { None };
             Ok(Self::of(next_seq, owed, again, era))
         })
-    }
-
-    /// What is not stored.
-    pub fn snapshot(&self, w: &mut Writer) {
-        self.receipts.write(w);
-        self.repeats.write(w);
-        self.oldest.write(w);
     }
 }
 

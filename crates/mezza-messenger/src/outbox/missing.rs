@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::Time;
+use mezza_core::{Time, snapshot};
 
 use super::Outbox;
 use crate::io::{ContactId, NoteId};
@@ -17,6 +17,8 @@ const REPEATS_MAX: u8 = 3;
 /// When missing notes were last sealed once more, and how often.
 #[derive(Default)]
 pub(super) struct Repeats(BTreeMap<NoteId, (u8, Time)>);
+
+snapshot!(struct Repeats(times));
 
 impl Repeats {
     /// Whether a note that is missing may be sealed once more; if so, it is counted.
@@ -34,13 +36,6 @@ impl Repeats {
     /// A note has arrived, or is given up.
     pub(super) fn forget(&mut self, note: NoteId) {
         self.0.remove(&note);
-    }
-
-    /// What it would do next, as bytes.
-    pub(super) fn write(&self, w: &mut mezza_core::Writer) {
-        for (note, (times, last)) in &self.0 {
-            w.u64(note.0).u8(*times).u64(last.ms());
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 use crate::io::ResetCause;
 use crate::note::{Era, Item, Note, NoteDigest};
@@ -44,6 +44,10 @@ pub(crate) struct Owed {
     /// The highest level by which a cause of all this came: it goes by none below (MSG-20).
     pub level: u8,
 }
+
+snapshot!(struct Owed {
+    hello, receipt, read, timer, card, anew, void, voids, answers, kept, level,
+});
 
 /// What one note says of the receipts that are owed: so many of the answers, oldest first, and each kind
 /// as a whole or not at all.

@@ -10,7 +10,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot};
 
 use crate::card::RelayEntry;
 use crate::io::{CarrierId, ContactId, NoteId, Route, flag};
@@ -43,6 +43,10 @@ pub(crate) struct Parcel {
     /// How often the carrier took it.
     pub times: u8,
 }
+
+snapshot!(struct Parcel {
+    contact, note, route, level, bytes, out, left_at, confirmed, after, times,
+});
 
 impl Parcel {
     /// A parcel that is ready to leave.

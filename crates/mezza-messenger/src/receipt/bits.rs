@@ -1,6 +1,6 @@
 //! A row of 1,024 bits.
 
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 use super::REACH;
 
@@ -9,6 +9,8 @@ const WORDS: usize = REACH as usize / 64;
 /// Bits 0 to 1,023. Asked for a bit above, the answer is no.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Bits([u64; WORDS]);
+
+snapshot!(struct Bits(words));
 
 impl Bits {
     pub const NONE: Self = Self([0; WORDS]);

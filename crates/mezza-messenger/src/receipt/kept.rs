@@ -3,12 +3,14 @@
 use alloc::vec::Vec;
 
 use crate::note::{Era, sent_ms};
-use mezza_core::{DecodeError, Reader, Time, Writer, labelled_hash};
+use mezza_core::{DecodeError, Reader, Time, Writer, labelled_hash, snapshot};
 
 /// Digest of a note: `H_4("mezza/kept", sent u48 | text)`, 4 B. Two lives of a vault may give one
 /// number to two notes; the digest tells them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NoteDigest(pub [u8; NoteDigest::BYTES]);
+
+snapshot!(struct NoteDigest(bytes));
 
 impl NoteDigest {
     /// Bytes of the wire form.

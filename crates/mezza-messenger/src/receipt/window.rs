@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::note::Era;
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 use super::bits::Bits;
 use super::{REACH, Receipt};
@@ -38,6 +38,8 @@ pub struct Window {
     /// Bit i: seq floor - i was voided and had not arrived when the floor passed it.
     passed: Bits,
 }
+
+snapshot!(struct Window { era, floor, arrived, voided, passed });
 
 impl Window {
     /// Nothing has arrived yet.

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use mezza_core::wire::{DecodeError, Reader};
-use mezza_core::{FrameTooLong, Secret};
+use mezza_core::{FrameTooLong, Secret, snapshot};
 
 use super::{MailboxAddress, RawOneTimePrekey, TAKEN_MAX, frame};
 
@@ -15,6 +15,8 @@ pub enum MailboxKind {
     /// First notes of strangers; the only kind with a bundle.
     Intro,
 }
+
+snapshot!(enum MailboxKind [Conversation, Intro]);
 
 /// One frame from client to relay.
 ///

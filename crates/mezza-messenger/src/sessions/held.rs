@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Wiping, Writer};
+use mezza_core::{DecodeError, Reader, Wiping, Writer, snapshot};
 use mezza_ratchet::{BundleError, OneTimePrekey};
 
 /// A bundle that is held.
@@ -13,6 +13,8 @@ pub(crate) struct HeldBundle {
     /// The contact itself said it, under the ratchet.
     pub told: bool,
 }
+
+snapshot!(struct HeldBundle { bytes, one_time, told });
 
 /// Stands in place of a one-time key in front of what a contact told.
 const TOLD: &[u8] = &[1];

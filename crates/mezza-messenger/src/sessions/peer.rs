@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer, snapshot};
 use mezza_ratchet::{Conversation, IdentityKeyPair, OpenError, Opened, Prekeys};
 
 use super::ReplayCache;
@@ -26,6 +26,8 @@ pub(crate) struct SessionPeer<B: Backend> {
     pub begins: Pace,
 }
 
+snapshot!(struct SessionPeer<B> { conversation, replays, renewal, begins });
+
 /// Whether and why a session gives way to a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Renewal {
@@ -36,6 +38,8 @@ pub(crate) struct Renewal {
     /// The signed prekey of our bundle that the contact was told last, 0: none (MSG-100).
     pub told: u32,
 }
+
+snapshot!(struct Renewal { renew, last_reset, told });
 
 impl Renewal {
     /// Its row; there is none as long as nothing happened.

@@ -8,7 +8,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Wiping, Writer, labelled_hash};
+use mezza_core::{DecodeError, Reader, Wiping, Writer, labelled_hash, snapshot};
 
 /// Digests in one chunk: with key and lengths 254 bytes, the smallest record of a vault.
 const CHUNK: usize = 30;
@@ -21,6 +21,8 @@ const NUMBER_MAX: u32 = u32::MAX / 2;
 /// Digests of the messages opened last, by chunk; chunks are numbered without end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReplayCache(BTreeMap<u32, Vec<[u8; 8]>>);
+
+snapshot!(struct ReplayCache(chunks));
 
 impl ReplayCache {
     /// Whether this message was opened lately.

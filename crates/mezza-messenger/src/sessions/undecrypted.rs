@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
 use crate::evidence;
 use crate::io::{By, CarrierId, ContactId};
@@ -18,6 +18,8 @@ pub(crate) struct Undecrypted {
     pub by: Option<By>,
     pub bytes: Vec<u8>,
 }
+
+snapshot!(struct Undecrypted { contact, at, by, bytes });
 
 impl Undecrypted {
     /// When it is forgotten.

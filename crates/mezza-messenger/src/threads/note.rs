@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::note::{Era, NoteDigest};
-use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::io::{CarrierId, ContactId, Retention, flag, text};
@@ -45,6 +45,11 @@ pub(crate) struct StoredNote {
     // Not stored: why it waits.
     pub why: WaitReason,
 }
+
+snapshot!(struct StoredNote {
+    contact, incoming, client, body, era, seq, sent, at, timer_s, due, level_min, carrier,
+    level, seen, again, voided, facts, why,
+});
 
 impl StoredNote {
     /// When the note goes from this device, if it has a timer.

@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
@@ -24,6 +24,8 @@ pub(crate) struct Amount {
     pub notes: u32,
     pub bytes: u32,
 }
+
+snapshot!(struct Amount { notes, bytes });
 
 impl Amount {
     /// One more note.
@@ -51,6 +53,8 @@ pub(crate) struct Quota {
     pub kept: Amount,
     pub refused: u32,
 }
+
+snapshot!(struct Quota { day, kept, refused });
 
 impl Quota {
     /// Takes one note into the quota; `false`: it is over, and the note is only counted. `unseen`

@@ -8,7 +8,7 @@ mod world;
 
 use proptest::prelude::*;
 
-pub use peer::{Peer, forms, relay_part};
+pub use peer::{Peer, forms, identity, relay_part, seal, wrap};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, max_shrink_iters: 40, ..ProptestConfig::default() })]

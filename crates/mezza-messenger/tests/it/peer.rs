@@ -3,7 +3,7 @@
 use mezza_messenger::relay_wire::MailboxAddress;
 use std::collections::BTreeMap;
 
-use mezza_core::{EphemeralKey, Machine as _, PortableBackend, PublicKey, Secret, StaticKey, Time};
+use mezza_core::{EphemeralKey, Machine as _, PortableBackend, PublicKey, StaticKey, Time};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::envelope;
 use mezza_messenger::note::{Era, Item, Kept, Note, NoteDigest, Receipt, RemoteMailbox};
@@ -13,6 +13,8 @@ use mezza_ratchet::{
     Bundle, Conversation, IdentityKeyPair, OneTimePrekey, Padding, Prekeys, SuiteList, prekeys,
 };
 
+pub use crate::keyed_peer::identity;
+use crate::keyed_peer::{seal, wrap};
 use crate::model::Ask;
 use crate::stage::{START, Stage, relay};
 
@@ -31,13 +33,6 @@ pub struct Peer {
     to: (MailboxAddress, PublicKey),
     /// What it has read, as its receipts name it.
     kept: Vec<(Era, u32, NoteDigest)>,
-}
-
-/// An identity by one number.
-pub fn identity(scalar: u8) -> IdentityKeyPair {
-    IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| {
-        s.fill(scalar);
-    })))
 }
 
 /// A note of the peer.
@@ -128,18 +123,13 @@ impl Peer {
 
     /// A message of the peer's session, whatever it says.
     pub fn message(&mut self, stage: &mut Stage, body: &[u8]) -> Vec<u8> {
-        let fresh = self.talk.needs_ephemeral();
-        let fresh = fresh.then(|| EphemeralKey::random::<PortableBackend>(&mut stage.rng));
-        let sealed = self.talk.seal(body, &[], Padding::Blocks, fresh, stage.now);
-        sealed.expect("a session").0
+        let sealed = seal(&mut self.talk, body, Padding::Blocks, stage.now, &mut stage.rng);
+        sealed.expect("a session")
     }
 
     /// An envelope with this message for party 0, which need not be one.
     pub fn wrap(&self, stage: &mut Stage, message: &[u8]) -> Vec<u8> {
-        let parcel = [&[1], message].concat();
-        let (address, key) = self.to;
-        let fresh = EphemeralKey::random::<PortableBackend>(&mut stage.rng);
-        envelope::seal::<PortableBackend>(&address, &key, &parcel, fresh).expect("it fits")
+        wrap(self.to, message, &mut stage.rng).expect("it fits")
     }
 
     /// An envelope with a note for party 0.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;
 
-use mezza_core::{Machine, PortableBackend, StaticKey, Time, Wiping};
+use mezza_core::{Machine, PortableBackend, StaticKey, Time, Wiping, snapshot};
 use mezza_messenger::CarrierSet;
 use mezza_messenger::carriers::{Carrier, Port};
 use mezza_messenger::evidence::WaitReason;
@@ -52,6 +52,8 @@ struct Toy {
     waits: Rc<Cell<Option<WaitReason>>>,
 }
 
+snapshot!(struct Toy { handed, news, waits => waits.get() });
+
 impl Carrier for Toy {
     fn state(&self, _: Option<&ContactFacts<'_>>, _: Time) -> Option<CarrierState> {
         Some(CarrierState { reached: true, up: true, caps: CAPS })
@@ -91,6 +93,8 @@ struct Five {
     toy: Toy,
 }
 
+snapshot!(struct Five { four, toy });
+
 impl Five {
     fn new(waits: &Rc<Cell<Option<WaitReason>>>) -> Self {
         let four = CarrierSet::new(mezza_lanes::portable());
@@ -109,6 +113,8 @@ enum FiveOutput {
     Four(CarrierOutput),
     Toy(Vec<u8>),
 }
+
+snapshot!(enum FiveOutput [Four(a), Toy(a)]);
 
 impl Port for Five {
     type Backend = PortableBackend;

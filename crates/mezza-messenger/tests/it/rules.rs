@@ -12,6 +12,7 @@ mod limits;
 mod peers;
 mod policy;
 mod recalled;
+mod refused;
 mod roots;
 mod said;
 mod share;
@@ -31,14 +32,13 @@ use mezza_messenger::{
 };
 
 use crate::model::Tell;
+use crate::peer::identity;
 use crate::stage::{START, Stage, connection, relay};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
-use mezza_ratchet::{BundleError, IdentityKeyPair, SuiteList};
+use mezza_ratchet::{BundleError, SuiteList};
 
 /// A card of a fresh identity with the given scalar.
 fn foreign_card(stage: &mut Stage, scalar: u8, serial: u32, name: &str) -> Card {
-    let secret = mezza_core::Secret::init_with(|bytes| bytes.fill(scalar));
-    let pair = mezza_core::StaticKey::from_scalar::<mezza_core::PortableBackend>(secret);
     let entry = RelayEntry { address: MailboxAddress([scalar; 16]), ..relay() };
     let draft = CardDraft {
         serial,
@@ -47,7 +47,7 @@ fn foreign_card(stage: &mut Stage, scalar: u8, serial: u32, name: &str) -> Card 
         name,
         relays: vec![entry],
     };
-    Card::issue(&IdentityKeyPair::new(pair), draft, &mut stage.rng).expect("a sound card")
+    Card::issue(&identity(scalar), draft, &mut stage.rng).expect("a sound card")
 }
 
 fn add(stage: &mut Stage, card: Card) -> Result<(), DeviceError> {

@@ -1,17 +1,18 @@
 //! A stage for a few devices and one relay, without loss: every call runs until all is quiet.
 
-use mezza_messenger::relay_wire::MailboxAddress;
 use std::collections::{BTreeMap, VecDeque};
 
-use mezza_core::{Machine, PortableBackend, Time, Wiping};
+use mezza_core::{CryptoRng, Machine, PortableBackend, Time, Wiping};
 use mezza_messenger::card::{Card, CardForm, RelayEntry, RelayKey};
 use mezza_messenger::evidence::NoteState;
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::view::{ContactState, NoteContent, NoteView};
 use mezza_messenger::{
     CallerError, CarrierError, CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError,
     Event, Input, LoadError, NoteId, Output, RecordChange, RecordKind, RelayConnectionId,
     RelayInput, RelayOutput, RequestId, Unread,
 };
+use mezza_sim::refusal::handle_checked;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -56,6 +57,48 @@ pub fn write(disk: &mut Disk, changes: Vec<RecordChange>) {
     }
 }
 
+/// What a device wants besides being stored, in order.
+pub fn drain(device: &mut Device<PortableBackend>, disk: &mut Disk) -> Vec<Output> {
+    let mut outputs = Vec::new();
+    while let Some(output) = device.poll() {
+        match output {
+            Output::Store(batch) => write(disk, batch.0),
+            output => outputs.push(output),
+        }
+    }
+    outputs
+}
+
+/// What a device says it has stored is what lies on its disk.
+pub fn assert_same(own: &Disk, disk: &Disk) {
+    let names = |disk: &Disk, other: &Disk| {
+        let odd = disk.iter().filter(|(key, value)| other.get(key) != Some(value));
+        odd.map(|((kind, key), _)| format!("{kind:?} {key:02x?}")).collect::<Vec<_>>()
+    };
+    let odd = (names(own, disk), names(disk, own));
+    assert!(own == disk, "device and disk differ: {odd:?}");
+}
+
+/// A device of this name at the only relay.
+pub fn newborn(name: &str, now: Time, rng: &mut dyn CryptoRng) -> Device<PortableBackend> {
+    Device::create(CarrierSet::default(), name, &[relay()], now, rng).expect("the name is clean")
+}
+
+/// The card of a device.
+pub fn card(device: &Device<PortableBackend>) -> Card {
+    device.card(CardForm::Full).expect("the full form always exists")
+}
+
+/// Texts of a thread, own ones behind `>`.
+pub fn texts(device: &Device<PortableBackend>, contact: ContactId, now: Time) -> Vec<String> {
+    let text = |note: NoteView| match note.body {
+        NoteContent::Text(text) if note.incoming => text,
+        NoteContent::Text(text) => format!("> {text}"),
+        NoteContent::Newer => "newer".into(),
+    };
+    device.thread(contact, None, 10_000, now).into_iter().map(text).collect()
+}
+
 /// The records that the device says it has stored.
 pub fn records(device: &Device<PortableBackend>) -> Disk {
     let mut disk = Disk::new();
@@ -64,7 +107,7 @@ pub fn records(device: &Device<PortableBackend>) -> Disk {
 }
 
 /// A device from its records, all of which load (MSG-46).
-pub fn load(disk: &Disk, now: Time, rng: &mut ChaCha20Rng) -> Device<PortableBackend> {
+pub fn load(disk: &Disk, now: Time, rng: &mut dyn CryptoRng) -> Device<PortableBackend> {
     let device = load_any(disk, now, rng).expect("what was stored loads");
     assert!(device.set_aside().is_empty(), "{:?}", device.set_aside());
     device
@@ -74,7 +117,7 @@ pub fn load(disk: &Disk, now: Time, rng: &mut ChaCha20Rng) -> Device<PortableBac
 pub fn load_any(
     disk: &Disk,
     now: Time,
-    rng: &mut ChaCha20Rng,
+    rng: &mut dyn CryptoRng,
 ) -> Result<Device<PortableBackend>, LoadError> {
     load_beside(disk, &[], now, rng)
 }
@@ -84,7 +127,7 @@ pub fn load_beside(
     disk: &Disk,
     unread: &[Unread],
     now: Time,
-    rng: &mut ChaCha20Rng,
+    rng: &mut dyn CryptoRng,
 ) -> Result<Device<PortableBackend>, LoadError> {
     let rows =
         disk.iter().map(|((kind, key), value)| (*kind, key.clone(), Wiping::new(value.clone())));
@@ -96,14 +139,9 @@ pub fn hand(
     device: &mut Device<PortableBackend>,
     input: impl Into<Input>,
     now: Time,
-    rng: &mut ChaCha20Rng,
+    rng: &mut dyn CryptoRng,
 ) -> Result<(), DeviceError> {
-    let before = device.snapshot();
-    let result = device.handle(input.into(), now, rng);
-    if result.is_err() {
-        assert!(before == device.snapshot(), "a refused input changed the device");
-    }
-    result
+    handle_checked(device, input.into(), now, rng)
 }
 
 /// One device with its disk.
@@ -148,9 +186,7 @@ impl Stage {
 
     /// One device more.
     pub fn new_party(&mut self, name: &str) -> usize {
-        let device =
-            Device::create(CarrierSet::default(), name, &[relay()], self.now, &mut self.rng);
-        let device = device.expect("the name is clean");
+        let device = newborn(name, self.now, &mut self.rng);
         let disk = Disk::new();
         let (shown, left) = (Vec::new(), Vec::new());
         self.parties.push(Party { device, disk, shown, online: true, left });
@@ -173,7 +209,7 @@ impl Stage {
 
     /// The card of a party.
     pub fn card(&self, who: usize) -> Card {
-        self.parties[who].device.card(CardForm::Full).expect("the full form always exists")
+        card(&self.parties[who].device)
     }
 
     /// `who` adds the card of `whom`.
@@ -234,13 +270,7 @@ impl Stage {
         if !party.device.set_aside().is_empty() {
             return;
         }
-        let own = records(&party.device);
-        let names = |disk: &Disk, other: &Disk| {
-            let odd = disk.iter().filter(|(key, value)| other.get(key) != Some(value));
-            odd.map(|((kind, key), _)| format!("{kind:?} {key:02x?}")).collect::<Vec<_>>()
-        };
-        let (device, disk) = (names(&own, &party.disk), names(&party.disk, &own));
-        assert!(own == party.disk, "device and disk differ: {device:?} / {disk:?}");
+        assert_same(&records(&party.device), &party.disk);
     }
 
     /// The relay hears something from nobody here.
@@ -260,15 +290,8 @@ impl Stage {
 
     /// What party 0 has to say now, carried out by nobody.
     pub fn outputs(&mut self) -> Vec<Output> {
-        let party = &mut self.parties[0];
-        let mut outputs = Vec::new();
-        while let Some(output) = party.device.poll() {
-            match output {
-                Output::Store(batch) => write(&mut party.disk, batch.0),
-                output => outputs.push(output),
-            }
-        }
-        outputs
+        let Party { device, disk, .. } = &mut self.parties[0];
+        drain(device, disk)
     }
 
     /// Delivers what the relay says until nobody has anything to say.
@@ -359,12 +382,7 @@ impl Stage {
 
     /// Texts of a thread, own ones behind `>`.
     pub fn texts(&self, who: usize, contact: ContactId) -> Vec<String> {
-        let text = |note: NoteView| match note.body {
-            NoteContent::Text(text) if note.incoming => text,
-            NoteContent::Text(text) => format!("> {text}"),
-            NoteContent::Newer => "newer".into(),
-        };
-        self.thread(who, contact).into_iter().map(text).collect()
+        texts(&self.parties[who].device, contact, self.now)
     }
 }
 

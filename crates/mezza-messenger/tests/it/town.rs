@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 use mezza_core::{Machine, PortableBackend, Secret, StaticKey, Time};
 use mezza_lanes::portable;
 use mezza_messenger::CarrierId;
-use mezza_messenger::card::{Card, CardForm};
+use mezza_messenger::card::Card;
 use mezza_messenger::carriers::mixnet::{MixnetInput, MixnetOutput, NetworkAddress};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::policy::Policy;
-use mezza_messenger::view::{NoteContent, NoteView};
+use mezza_messenger::view::NoteView;
 use mezza_messenger::{
-    CallerError, CarrierError, CarrierInput, CarrierOutput, CarrierSet, Command, ContactId, Device,
+    CallerError, CarrierError, CarrierInput, CarrierOutput, Command, ContactId, Device,
     DeviceError, Input, NoteId, Output, RecordKind,
 };
 use mezza_mixnet::client::{Client, ClientOptions};
@@ -27,7 +27,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use crate::city::City;
 use crate::model::{Ask, Model, Store};
-use crate::stage::{START, connection, hand, load, records, relay};
+use crate::stage::{START, assert_same, card, connection, hand, load, newborn, records, texts};
 use member::Member;
 
 pub use entry::Lies;
@@ -89,9 +89,8 @@ impl Town {
 
     /// Somebody new, who joins at once.
     pub fn arrive(&mut self, name: &str) {
-        let device =
-            Device::create(CarrierSet::default(), name, &[relay()], self.now(), &mut self.rng);
-        self.members.push(Member::new(device.expect("the name is clean")));
+        let device = newborn(name, self.now(), &mut self.rng);
+        self.members.push(Member::new(device));
         let who = self.members.len() - 1;
         self.drain(who);
         self.join(who).expect("a network can be joined");
@@ -172,7 +171,7 @@ impl Town {
     }
 
     pub fn card(&self, who: usize) -> Card {
-        self.members[who].device.card(CardForm::Full).expect("the full form always exists")
+        card(&self.members[who].device)
     }
 
     /// `who` adds the card of `whom`, and goes by this policy.
@@ -202,12 +201,7 @@ impl Town {
 
     /// Texts of a thread, own ones behind `>`.
     pub fn texts(&self, who: usize, contact: ContactId) -> Vec<String> {
-        let text = |note: NoteView| match note.body {
-            NoteContent::Text(text) if note.incoming => text,
-            NoteContent::Text(text) => format!("> {text}"),
-            NoteContent::Newer => "newer".into(),
-        };
-        self.thread(who, contact).into_iter().map(text).collect()
+        texts(&self.members[who].device, contact, self.now())
     }
 
     pub fn command(&mut self, who: usize, command: impl Into<Input>) -> Result<(), DeviceError> {
@@ -241,10 +235,7 @@ impl Town {
         let member = &self.members[who];
         let mut disk = member.disk.clone();
         disk.retain(|(kind, _), _| *kind != RecordKind::NetworkRow);
-        let own = records(&member.device);
-        let odd = own.iter().find(|(key, value)| disk.get(key) != Some(value)).map(|(key, _)| key);
-        let left = disk.keys().find(|key| !own.contains_key(key));
-        assert!(own == disk, "device and disk differ: {odd:?} / {left:?}");
+        assert_same(&records(&member.device), &disk);
         if stored && member.is_doomed(true) {
             self.crash(who);
         }

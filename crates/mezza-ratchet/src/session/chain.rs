@@ -2,12 +2,14 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Aead, Backend, Secret};
+use mezza_core::{Aead, Backend, Secret, snapshot};
 
 use crate::suite::Kdf;
 
 /// The key of one message.
 pub(crate) struct MessageKey(Secret<32>);
+
+snapshot!(struct MessageKey(secret));
 
 impl MessageKey {
     pub(super) fn new(secret: Secret<32>) -> Self {
@@ -39,6 +41,8 @@ pub(super) struct SendChain {
     n: u32,
 }
 
+snapshot!(struct SendChain { key, n });
+
 impl SendChain {
     pub(super) fn new(key: Secret<32>) -> Self {
         Self { key, n: 0 }
@@ -69,6 +73,8 @@ pub(super) struct ReceiveChain {
     key: Secret<32>,
     n: u32,
 }
+
+snapshot!(struct ReceiveChain { key, n });
 
 impl ReceiveChain {
     pub(super) fn new(key: Secret<32>) -> Self {

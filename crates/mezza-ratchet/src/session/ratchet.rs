@@ -10,7 +10,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use mezza_core::{
-    Aead, Backend, DecodeError, EphemeralKey, PublicKey, Secret, StaticKey, Time, Wiping,
+    Aead, Backend, DecodeError, EphemeralKey, PublicKey, Secret, StaticKey, Time, Wiping, snapshot,
 };
 
 use super::chain::{MessageKey, ReceiveChain, SendChain};
@@ -31,6 +31,8 @@ pub(crate) struct Parties {
     pub(crate) local: IdentityKey,
     pub(crate) remote: IdentityKey,
 }
+
+snapshot!(struct Parties { id, local, remote });
 
 /// How a session starts.
 pub(crate) enum Role {
@@ -65,6 +67,11 @@ pub struct Ratchet<S, B> {
     pub(super) skipped: Skipped,
     pub(super) suite: PhantomData<fn() -> (S, B)>,
 }
+
+snapshot!(struct Ratchet<S: RatchetSuite, B: Backend> {
+    parties, initiator, pending, created, opened, root, remote_ratchet_key, own_ratchet_key, send,
+    pn, recv, prefix, skipped, suite,
+});
 
 /// The chain that a message belongs to, before anything is committed.
 struct Step {

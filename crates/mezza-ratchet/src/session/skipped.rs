@@ -4,7 +4,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, PublicKey, Reader, Secret, Time, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, Secret, Time, Writer, snapshot};
 
 use super::chain::MessageKey;
 use super::{SESSION_ID_BYTES, SKIPPED_D, SKIPPED_MAX};
@@ -21,6 +21,8 @@ struct SkippedKey {
     order: u64,
 }
 
+snapshot!(struct SkippedKey { key, born, order });
+
 impl SkippedKey {
     fn ends(&self) -> Time {
         Time::from_ms(u64::from(self.born) * Time::HOUR_MS).plus_ms(SKIPPED_D * Time::DAY_MS)
@@ -33,6 +35,8 @@ pub(crate) struct Skipped {
     entries: BTreeMap<MessagePosition, SkippedKey>,
     next_order: u64,
 }
+
+snapshot!(struct Skipped { entries, next_order });
 
 impl Skipped {
     pub(crate) fn len(&self) -> usize {

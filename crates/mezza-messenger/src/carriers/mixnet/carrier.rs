@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, DecodeError, Time, Wiping, Writer};
+use mezza_core::{Backend, DecodeError, Time, Wiping};
 use mezza_mixnet::client;
 use mezza_mixnet::contact::Role;
 use mezza_ratchet::{Exporter, IdentityKey, Padding};
@@ -18,7 +18,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DeliveryProblem,
     Dropped, Forget, Handover, InviterFacts, Leaving, Missing, News, PersonRows, Places,
-    RecordChange, RecordKind, Route, StoredRows, Unloaded, fits, key32, loads_again,
+    RecordKind, Route, Step, StoredRows, Unloaded, key32, loads_again,
 };
 use crate::note::{Item, MixnetStart};
 
@@ -329,11 +329,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         loads_again(value, again)
     }
 
-    fn records(&self, out: &mut Vec<RecordChange>) {
-        self.rows(out);
-    }
-
-    fn snapshot(&self, w: &mut Writer) {
-        self.write_state(w);
+    fn records(&self, step: &mut Step) {
+        self.rows(step);
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Secret, Time, Wiping, Writer};
+use mezza_core::{DecodeError, Reader, Secret, Time, Wiping, Writer, snapshot};
 use mezza_ratchet::IdentityKey;
 
 /// Hours until somebody is called again who did not come.
@@ -20,6 +20,8 @@ pub(crate) struct PendingStart {
     pub rounds: (u64, u64),
 }
 
+snapshot!(struct PendingStart { root, rounds });
+
 /// Somebody who invites.
 pub(crate) struct Inviter {
     pub ik: IdentityKey,
@@ -34,6 +36,8 @@ pub(crate) struct Inviter {
     /// How often they were called again. Not stored: a restart calls them once more.
     pub times: u8,
 }
+
+snapshot!(struct Inviter { ik, bucket, start, at, asked, times });
 
 impl Inviter {
     /// When something is due: they are called again, or forgotten.

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
+use mezza_core::snapshot;
 use mezza_mixnet::RoundId;
 use mezza_mixnet::client::{ClientJob, ClientJobOutput};
 use mezza_mixnet::wire::Frame;
@@ -51,6 +52,10 @@ pub enum MixnetOutput {
     /// Run a job and hand it back.
     Job(ClientJob),
 }
+
+snapshot!(enum MixnetOutput [
+    Connect { address, key }, Disconnect, Leave, Frame(a), Job(a), Durable(a),
+]);
 
 impl fmt::Debug for MixnetInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Wiping, Writer};
+use mezza_core::{DecodeError, Reader, Wiping, Writer, snapshot};
 
 use crate::error::{DeviceError, PersonError};
 use crate::io::{NetworkAddress, RecordKind, RowsByKey, Step, Unloaded, text};
@@ -23,6 +23,8 @@ pub(crate) struct LeftNetwork {
     /// What its client is to remember.
     pub remembered: Wiping<Vec<u8>>,
 }
+
+snapshot!(struct LeftNetwork { address, remembered });
 
 impl LeftNetwork {
     /// The stored form: `version u8 | len u8 | address | what the client remembers`.
@@ -51,6 +53,8 @@ pub(super) struct LeftNetworks {
     /// A row of which nobody knows whose it was does not open.
     lost: bool,
 }
+
+snapshot!(struct LeftNetworks { all, lost });
 
 impl LeftNetworks {
     /// Takes the rows that `loads` finds sound; the others are left over.

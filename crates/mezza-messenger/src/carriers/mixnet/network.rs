@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use mezza_core::{
-    Backend, CryptoRng, DecodeError, Machine as _, PublicKey, Reader, Secret, StaticKey, Time,
-    Wiping, Writer,
+    Backend, CryptoRng, DecodeError, PublicKey, Reader, Secret, StaticKey, Time, Wiping, Writer,
+    snapshot,
 };
 use mezza_lanes::Kernel;
 use mezza_mixnet::Service;
@@ -33,6 +33,8 @@ pub(crate) struct Membership {
     pub link: NetworkAddress,
     pub dialling: StaticKey,
 }
+
+snapshot!(struct Membership { link, dialling });
 
 impl Membership {
     /// The stored form.
@@ -83,6 +85,10 @@ pub(crate) struct JoinedNetwork<B: Backend> {
     /// The noise of the config in force is below what protects anybody.
     pub demo: bool,
 }
+
+snapshot!(struct JoinedNetwork<B> {
+    member, client, rows, up, level, durable, alarms, clock_off, demo,
+});
 
 impl<B: Backend> JoinedNetwork<B> {
     pub fn new(member: Membership, kernel: &'static dyn Kernel, now: Time) -> Self {
@@ -181,15 +187,6 @@ impl<B: Backend> JoinedNetwork<B> {
             rounds_used: ledger.map_or(0, |ledger| ledger.used(Service::Conversation)),
             alarms: self.alarms,
             clock_off: self.clock_off,
-        }
-    }
-
-    /// What is not stored.
-    pub fn snapshot(&self, w: &mut Writer) {
-        w.bytes(&self.client.snapshot()).u8(u8::from(self.up)).u8(self.level);
-        w.u64(self.durable.unwrap_or(0)).u32(self.alarms).u8(u8::from(self.clock_off));
-        for row in &self.rows {
-            w.u64(*row);
         }
     }
 

@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot};
 
 use crate::io::{Pace, flag};
 
@@ -30,6 +30,8 @@ pub(crate) struct Talk {
     year: u32,
     ms: u64,
 }
+
+snapshot!(struct Talk { year, ms });
 
 impl Talk {
     /// The mixnet serves it because it said something: so much longer than it would have else.
@@ -77,6 +79,11 @@ pub(crate) struct MixnetPeer {
     /// The lowest level at which it is served; `None`: it is not served at all.
     pub level_min: Option<u8>,
 }
+
+snapshot!(struct MixnetPeer {
+    root_for, dialling, has_called, talk, roots, own_roots, heard_at, wrote_at, muted,
+    level_min,
+});
 
 impl Default for MixnetPeer {
     fn default() -> Self {
@@ -169,14 +176,6 @@ impl MixnetPeer {
             let peer = Self::of(root_for, has_called, Talk::read(r)?);
             Ok(Self { dialling, ..peer })
         })
-    }
-
-    /// What is not stored.
-    pub fn snapshot(&self, w: &mut Writer) {
-        self.roots.write(w);
-        self.own_roots.write(w);
-        w.u64(self.heard_at.ms()).u64(self.wrote_at.ms()).u8(u8::from(self.muted));
-        w.u8(self.level_min.unwrap_or(0));
     }
 }
 

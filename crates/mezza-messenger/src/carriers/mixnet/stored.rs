@@ -2,13 +2,12 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, DecodeError, StaticKey, Writer};
+use mezza_core::{Backend, DecodeError, StaticKey};
 
 use super::network::JoinedNetwork;
 use super::{INVITER, Inviter, LeftNetwork, Membership, Mixnet, NetworkAddress, timer};
 use crate::io::{
-    At, ContactId, RecordChange, RecordKind, RowsByKey, Step, StoredRows, Unloaded, id64, key32,
-    key64,
+    At, ContactId, RecordKind, Retention, RowsByKey, Step, StoredRows, Unloaded, id64, key32, key64,
 };
 use crate::view::Part;
 
@@ -86,40 +85,18 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// Its rows, without those of the client.
-    pub(super) fn rows(&self, out: &mut Vec<RecordChange>) {
-        let mut put = |kind, key, value| out.push(RecordChange::put(kind, key, value));
+    pub(super) fn rows(&self, step: &mut Step) {
         if let Some(net) = &self.network {
-            put(RecordKind::Network, Vec::new(), net.member.write());
+            step.put(RecordKind::Network, Vec::new(), Retention::Permanent, net.member.write());
         }
         for (pin, left) in self.left.all() {
-            put(RecordKind::LeftNetwork, pin.to_vec(), left.write());
+            step.put(RecordKind::LeftNetwork, pin.to_vec(), Retention::Permanent, left.write());
         }
-        for (id, inviter) in &self.inviters {
-            put(RecordKind::Inviter, key32(id.0), inviter.write());
-        }
+        self.inviters.keys().for_each(|id| self.store_inviter(*id, step));
         for (id, peer) in &self.peers {
             if let Some(value) = peer.stored() {
-                put(RecordKind::MixnetPeer, key32(id.0), value);
+                step.put(RecordKind::MixnetPeer, key32(id.0), Retention::Permanent, value);
             }
         }
-    }
-
-    /// What is not in its rows.
-    pub(super) fn write_state(&self, w: &mut Writer) {
-        if let Some(net) = &self.network {
-            net.snapshot(w);
-        }
-        for (id, peer) in &self.peers {
-            w.u32(id.0);
-            peer.snapshot(w);
-        }
-        for (ticket, (parcel, times)) in &self.out {
-            w.u64(*ticket).u64(parcel.0).u8(times.map_or(u8::MAX, |times| times));
-        }
-        for inviter in self.inviters.values() {
-            w.u8(inviter.times);
-        }
-        w.u64(self.next_ticket).u64(self.unopened);
-        w.u64(self.news.len() as u64).u64(self.outputs.len() as u64);
     }
 }

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, DecodeError, PublicKey, Time, Writer};
+use mezza_core::{Backend, CryptoRng, DecodeError, PublicKey, Time};
 use mezza_ratchet::Exporter;
 
 use super::requests::Request;
@@ -17,8 +17,7 @@ use crate::error::DeviceError;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, Dropped, FetchPurpose, Forget,
     Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows, Publication, Receiving,
-    RecordChange, RecordKind, RelayConnectionId, Route, StoredRows, Unloaded, fits, key32,
-    loads_again,
+    RecordKind, RelayConnectionId, Route, Step, StoredRows, Unloaded, key32, loads_again,
 };
 use crate::note::Item;
 
@@ -292,11 +291,7 @@ impl<B: Backend> Carrier for Relay<B> {
         loads_again(value, again)
     }
 
-    fn records(&self, out: &mut Vec<RecordChange>) {
-        self.rows(out);
-    }
-
-    fn snapshot(&self, w: &mut Writer) {
-        self.write_state(w);
+    fn records(&self, step: &mut Step) {
+        self.rows(step);
     }
 }

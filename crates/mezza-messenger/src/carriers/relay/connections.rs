@@ -11,7 +11,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use mezza_core::{Time, Writer};
+use mezza_core::{Time, snapshot};
 
 use crate::card::RelayEntry;
 use crate::io::{CarrierCaps, ContactId, RelayConnectionId};
@@ -34,6 +34,8 @@ pub(crate) struct Connection {
     users: BTreeSet<ContactId>,
 }
 
+snapshot!(struct Connection { entry, up, in_flight, used, users });
+
 impl Connection {
     /// What it can do, or could if it stood.
     pub fn caps(&self) -> CarrierCaps {
@@ -49,6 +51,8 @@ impl Connection {
 /// All connections.
 #[derive(Default)]
 pub(crate) struct Connections(BTreeMap<RelayConnectionId, Connection>);
+
+snapshot!(struct Connections(all));
 
 impl Connections {
     /// One of them.
@@ -152,16 +156,5 @@ impl Connections {
             }
         }
         idle
-    }
-
-    /// The connections, as bytes.
-    pub fn snapshot(&self, w: &mut Writer) {
-        for (id, connection) in &self.0 {
-            let up = connection.up.map_or(0, |caps| caps.level);
-            w.bytes(&id.0).u8(up).u8(connection.in_flight as u8).u64(connection.used.ms());
-            for user in &connection.users {
-                w.u32(user.0);
-            }
-        }
     }
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Secret;
+use mezza_core::{Secret, snapshot};
 use mezza_ratchet::OneTimePrekey;
 
 use crate::card::RelayEntry;
@@ -163,6 +163,13 @@ pub enum RelayOutput {
         mail: u64,
     },
 }
+
+snapshot!(enum RelayOutput [
+    Connect { relay }, Disconnect { connection }, Put { ticket, connection, address, ttl_h,
+    envelope }, Open { ticket, connection, token, kind }, Close { ticket, connection, token },
+    Watch { ticket, mailbox, connection, token }, Publish { ticket, connection, token, bundle,
+    one_time, replace }, Fetch { ticket, connection, address }, Acknowledge { mailbox, mail },
+]);
 
 impl fmt::Debug for RelayInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

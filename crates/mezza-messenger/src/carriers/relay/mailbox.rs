@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{
     Backend, CryptoRng, DecodeError, PublicKey, Reader, Secret, StaticKey, Time, Wiping, Writer,
+    snapshot,
 };
 
 use crate::card::RelayEntry;
@@ -38,6 +39,10 @@ pub(crate) struct OwnMailbox {
     pub reopened: Option<Time>,
 }
 
+snapshot!(struct OwnMailbox {
+    contact, relay, token, seal, made, opened, retired, watch, reopened,
+});
+
 /// Whose connection the mail of a mailbox comes to, by the word of its relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WatchState {
@@ -49,6 +54,8 @@ pub(crate) enum WatchState {
     /// That of another device with the same vault.
     Elsewhere,
 }
+
+snapshot!(enum WatchState [Nobody, Here, Elsewhere]);
 
 impl OwnMailbox {
     /// A fresh mailbox at `relay`, not opened yet.

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot};
 
 use crate::io::{MailboxId, RequestId, flag};
 use crate::note::RemoteMailbox;
@@ -17,6 +17,8 @@ pub(crate) struct IntroKey {
     pub not_after: Time,
 }
 
+snapshot!(struct IntroKey { spk, not_after });
+
 /// A contact as the relays see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RelayPeer {
@@ -30,6 +32,8 @@ pub(crate) struct RelayPeer {
     pub fetch: Option<RequestId>,
     pub fetch_after: Time,
 }
+
+snapshot!(struct RelayPeer { theirs, intro, ours, fetch, fetch_after });
 
 impl RelayPeer {
     /// Its row; there is none as long as nothing is known.

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::Writer;
+use mezza_core::snapshot;
 
 use crate::io::{ContactId, FetchPurpose, MailboxId, ParcelId, RelayConnectionId, RequestId};
 use crate::relay_wire::MailboxAddress;
@@ -25,11 +25,17 @@ pub(crate) enum Request {
     Fetch(ContactId, FetchPurpose),
 }
 
+snapshot!(enum Request [
+    Put { parcel, contact, to, intro }, Open(a), Close(a), Watch(a), Publish, Fetch(a, b),
+]);
+
 /// The requests in flight, each with the connection that it is on.
 pub(crate) struct Requests {
     all: BTreeMap<RequestId, (RelayConnectionId, Request)>,
     next: u64,
 }
+
+snapshot!(struct Requests { all, next });
 
 impl Default for Requests {
     fn default() -> Self {
@@ -75,22 +81,5 @@ impl Requests {
             stays
         });
         gone
-    }
-
-    /// The requests, as bytes.
-    pub fn snapshot(&self, w: &mut Writer) {
-        w.u64(self.next);
-        for (ticket, (connection, request)) in &self.all {
-            let (kind, of) = match request {
-                Request::Put { parcel, .. } => (1, parcel.0),
-                Request::Open(mailbox) => (2, u64::from(mailbox.0)),
-                Request::Close(mailbox) => (3, u64::from(mailbox.0)),
-                Request::Watch(mailbox) => (4, u64::from(mailbox.0)),
-                Request::Publish => (5, 0),
-                Request::Fetch(contact, FetchPurpose::Begin) => (6, u64::from(contact.0)),
-                Request::Fetch(contact, FetchPurpose::Hold) => (7, u64::from(contact.0)),
-            };
-            w.u64(ticket.0).bytes(&connection.0).u8(kind).u64(of);
-        }
     }
 }

@@ -2,11 +2,11 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{Backend, DecodeError, Reader, Wiping, Writer};
 
 use super::{MAILBOX, OwnMailbox, Relay, RelayPeer, VERSION, timer};
 use crate::io::{
-    ContactId, MailboxId, Publication, RecordChange, RecordKind, Step, StoredRows, Unloaded, id32,
+    ContactId, MailboxId, Publication, RecordKind, Retention, Step, StoredRows, Unloaded, id32,
     key32,
 };
 use crate::view::Part;
@@ -105,39 +105,19 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Its rows.
-    pub(super) fn rows(&self, out: &mut Vec<RecordChange>) {
-        let mut put = |kind, key, value| out.push(RecordChange::put(kind, key, value));
-        for (id, mailbox) in &self.mailboxes {
-            put(RecordKind::Mailbox, key32(id.0), mailbox.write());
-        }
+    pub(super) fn rows(&self, step: &mut Step) {
+        self.mailboxes.keys().for_each(|id| self.store_mailbox(*id, step));
         if self.next_mailbox > 1 {
-            put(RecordKind::RelayPeer, Vec::new(), Self::write_next(self.next_mailbox));
+            self.store_next(step);
         }
         for (id, peer) in &self.peers {
             if let Some(value) = peer.stored() {
-                put(RecordKind::RelayPeer, key32(id.0), value);
+                step.put(RecordKind::RelayPeer, key32(id.0), Retention::Permanent, value);
             }
         }
         if let Some(publication) = &self.publication {
             let key = Publication::KEY.into();
-            put(RecordKind::Prekey, key, publication.write());
+            step.put(RecordKind::Prekey, key, Retention::Rolling, publication.write());
         }
-    }
-
-    /// What is not in its rows.
-    pub(super) fn write_state(&self, w: &mut Writer) {
-        self.connections.snapshot(w);
-        self.requests.snapshot(w);
-        for mailbox in self.mailboxes.values() {
-            w.u8(mailbox.watch as u8).u64(mailbox.reopened.map_or(0, Time::ms));
-        }
-        w.u16(self.stock.unwrap_or(u16::MAX)).u64(self.retry_at.map_or(0, Time::ms));
-        for (id, peer) in &self.peers {
-            w.u32(id.0).u64(peer.fetch.map_or(0, |ticket| ticket.0)).u64(peer.fetch_after.ms());
-        }
-        for id in self.contexts.keys().chain(&self.wanted) {
-            w.u32(id.0);
-        }
-        w.u64(self.unopened).u64(self.news.len() as u64).u64(self.outputs.len() as u64);
     }
 }

@@ -1,10 +1,10 @@
 //! What strangers, contacts and relays may say is held to the rules by which it is read again.
 
-use mezza_core::{PortableBackend, PublicKey, Secret, StaticKey};
+use mezza_core::PublicKey;
 use mezza_messenger::card::{CARD_BYTES_MAX, Card};
 use mezza_messenger::io::DeliveryProblem;
 use mezza_messenger::{Command, RecordKind};
-use mezza_ratchet::{BundleError, IdentityKeyPair, OneTimePrekey};
+use mezza_ratchet::{BundleError, OneTimePrekey};
 
 use crate::keyed_peer;
 use crate::stage::{Stage, load};
@@ -12,12 +12,8 @@ use crate::town::{ROUND_MS, Town, cells};
 
 /// One card in forms with one of its parts each, of these kinds and sizes.
 fn forms(parts: &[(u8, usize)]) -> Vec<Card> {
-    let identity =
-        IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| {
-            s.fill(11);
-        })));
     let parts: Vec<_> = parts.iter().map(|(kind, len)| (*kind, vec![*kind; *len])).collect();
-    keyed_peer::forms(&identity, 70_000, &parts)
+    keyed_peer::forms(&keyed_peer::identity(11), 70_000, &parts)
 }
 
 #[test]

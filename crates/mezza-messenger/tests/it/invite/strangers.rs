@@ -1,8 +1,7 @@
 //! Whoever is invited: what comes in, and what of it stays.
 
-use mezza_core::{EphemeralKey, PortableBackend, Secret, StaticKey, Time};
+use mezza_core::{EphemeralKey, PortableBackend, Time};
 use mezza_messenger::card::{Card, CardDraft};
-use mezza_messenger::envelope;
 use mezza_messenger::note::{Era, Item, MixnetStart, Note};
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{
@@ -14,6 +13,7 @@ use mezza_mixnet::config::NetworkId;
 use mezza_ratchet::{Bundle, Conversation, IdentityKeyPair, OneTimePrekey, Padding, SuiteList};
 
 use super::{ANN, BEN};
+use crate::keyed_peer::{identity, seal, wrap};
 use crate::model::Ask;
 use crate::stage::{Disk, START};
 use crate::town::{ROUND_MS, Town, cells, config};
@@ -26,8 +26,7 @@ struct Stranger {
 
 impl Stranger {
     fn new(scalar: u8) -> Self {
-        let scalar = Secret::init_with(|s| s.fill(scalar));
-        Self::of(IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(scalar)))
+        Self::of(identity(scalar))
     }
 
     fn of(identity: IdentityKeyPair) -> Self {
@@ -68,12 +67,8 @@ impl Stranger {
 
     fn seal(&mut self, town: &mut Town, items: Vec<Item>, padding: Padding) -> Vec<u8> {
         let note = Note { era: Era([9; 4]), seq: 0, sent: town.now(), timer_s: 0, items };
-        let fresh = self
-            .talk
-            .needs_ephemeral()
-            .then(|| EphemeralKey::random::<PortableBackend>(&mut town.rng));
-        let sealed = self.talk.seal(&note.encode(), &[], padding, fresh, town.now());
-        sealed.expect("it fits").0
+        let now = town.now();
+        seal(&mut self.talk, &note.encode(), padding, now, &mut town.rng).expect("it fits")
     }
 
     /// Into the intro mailbox of `whom`.
@@ -87,11 +82,8 @@ impl Stranger {
         let (bundle, _) = town.relay.store.bundles[&entry.address].clone();
         let bundle = Bundle::decode(&bundle).expect("a bundle");
         let checked = bundle.check(town.card(whom).ik(), town.card(whom).suites(), town.now());
-        let fresh = EphemeralKey::random::<PortableBackend>(&mut town.rng);
-        let parcel = [&[1], message].concat();
-        let spk = *checked.expect("sound").spk();
-        let bytes =
-            envelope::seal::<PortableBackend>(&entry.address, &spk, &parcel, fresh).expect("fits");
+        let to = (entry.address, *checked.expect("sound").spk());
+        let bytes = wrap(to, message, &mut town.rng).expect("fits");
         town.hears(99, Ask::Put(RequestId(1), entry.address, bytes));
     }
 

@@ -5,13 +5,14 @@ use mezza_core::{
     Blake2b512, EphemeralKey, Machine, PortableBackend, PublicKey, Secret, StaticKey, Time,
     labelled_hash,
 };
+use mezza_messenger::RequestId;
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
+use mezza_messenger::envelope::{self, EnvelopeError};
 use mezza_messenger::note::{Item, Note, RemoteMailbox};
 use mezza_messenger::relay_wire::MailboxAddress;
-use mezza_messenger::{RequestId, envelope};
 use mezza_ratchet::{
-    Bundle, Conversation, IdentityKeyPair, OneTimePrekey, Padding, Prekeys, SuiteList, prekeys,
-    wire,
+    Bundle, Conversation, IdentityKeyPair, OneTimePrekey, Padding, Prekeys, SealError, SuiteList,
+    prekeys, wire,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -42,6 +43,29 @@ pub fn identity(scalar: u8) -> IdentityKeyPair {
     IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| {
         s.fill(scalar);
     })))
+}
+
+/// The next message of somebody without a device.
+pub fn seal(
+    talk: &mut Conversation<PortableBackend>,
+    body: &[u8],
+    padding: Padding,
+    now: Time,
+    rng: &mut ChaCha20Rng,
+) -> Result<Vec<u8>, SealError> {
+    let fresh = talk.needs_ephemeral().then(|| EphemeralKey::random::<PortableBackend>(rng));
+    talk.seal(body, &[], padding, fresh, now).map(|(message, _)| message)
+}
+
+/// An envelope with this message, which need not be one, for a mailbox with this key.
+pub fn wrap(
+    (address, key): (MailboxAddress, PublicKey),
+    message: &[u8],
+    rng: &mut ChaCha20Rng,
+) -> Result<Vec<u8>, EnvelopeError> {
+    let parcel = [&[1], message].concat();
+    let fresh = EphemeralKey::random::<PortableBackend>(rng);
+    envelope::seal::<PortableBackend>(&address, &key, &parcel, fresh)
 }
 
 /// One card in forms with one of its parts each: kinds and contents. Together they may be longer
@@ -151,16 +175,10 @@ impl Peer {
     /// Seals whatever the body is, and puts it where the device looks.
     pub fn send(&mut self, body: &[u8], relay_model: &mut Model, now: Time) -> Vec<Told> {
         let Some((address, key)) = self.to else { return Vec::new() };
-        let fresh = self.talk.needs_ephemeral();
-        let fresh = fresh.then(|| EphemeralKey::random::<PortableBackend>(&mut self.rng));
-        let Ok((message, _)) = self.talk.seal(body, &[], Padding::Blocks, fresh, now) else {
+        let Ok(message) = seal(&mut self.talk, body, Padding::Blocks, now, &mut self.rng) else {
             return Vec::new();
         };
-        let parcel = [&[1], message.as_slice()].concat();
-        let fresh = EphemeralKey::random::<PortableBackend>(&mut self.rng);
-        let Ok(bytes) = envelope::seal::<PortableBackend>(&address, &key, &parcel, fresh) else {
-            return Vec::new();
-        };
+        let Ok(bytes) = wrap((address, key), &message, &mut self.rng) else { return Vec::new() };
         let (early, late) = relay_model.ask(WHO, Ask::Put(RequestId(1), address, bytes));
         early.into_iter().chain(late).collect()
     }

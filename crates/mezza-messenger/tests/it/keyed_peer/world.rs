@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::iter::Sum;
 
 use mezza_core::{Machine, PortableBackend, PublicKey, Time};
-use mezza_messenger::card::{Card, CardForm, RelayKey};
+use mezza_messenger::card::{Card, RelayKey};
 use mezza_messenger::note::{Era, Item, Kept, MixnetStart, Note, NoteDigest, Receipt};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{
-    CarrierId, CarrierSet, Command, ContactId, Device, Input, MailboxId, NoteId, Output, RelayInput,
+    CarrierId, Command, ContactId, Device, Input, MailboxId, NoteId, RelayInput,
 };
 use mezza_mixnet::config::NetworkId;
 use mezza_ratchet::OneTimePrekey;
@@ -18,7 +18,9 @@ use rand_chacha::rand_core::SeedableRng;
 use super::peer::{Peer, identity};
 use crate::model::{Ask, Model, Store, Tell, Told};
 use crate::operations::Operations;
-use crate::stage::{Disk, START, connection, hand, load, records, relay, write};
+use crate::stage::{
+    Disk, START, assert_same, card, connection, drain, hand, load, newborn, records, relay,
+};
 
 /// What came of a list of operations.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,10 +103,9 @@ pub fn operations(data: &[u8]) -> Met {
 impl World {
     fn new() -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(5);
-        let device = Device::create(CarrierSet::default(), "victim", &[relay()], START, &mut rng)
-            .expect("a clean name");
+        let device = newborn("victim", START, &mut rng);
         let mut model = Model::new(Store::default());
-        let card = device.card(CardForm::Full).expect("one relay");
+        let card = card(&device);
         let peers = [11, 12].map(|scalar| Peer::new(scalar, &card, &mut model));
         let (disk, tells) = (Disk::new(), VecDeque::new());
         let met = Met::default();
@@ -140,7 +141,7 @@ impl World {
     }
 
     fn card(&self) -> Card {
-        self.device.card(CardForm::Full).expect("one relay")
+        card(&self.device)
     }
 
     fn give(&mut self, input: Input) {
@@ -164,13 +165,10 @@ impl World {
     }
 
     fn drain(&mut self) {
-        while let Some(output) = self.device.poll() {
-            if let Output::Store(batch) = output {
-                write(&mut self.disk, batch.0);
-            } else if let Some(ask) = Ask::from_output(output) {
-                let (early, late) = self.relay.ask(0, ask);
-                self.hear(early.into_iter().chain(late).collect());
-            }
+        let outputs = drain(&mut self.device, &mut self.disk);
+        for ask in outputs.into_iter().filter_map(Ask::from_output) {
+            let (early, late) = self.relay.ask(0, ask);
+            self.hear(early.into_iter().chain(late).collect());
         }
     }
 
@@ -178,24 +176,15 @@ impl World {
     /// is due, a start from it is the running device.
     fn check(&mut self) {
         let own = records(&self.device);
-        let odd = own.iter().find(|(row, value)| self.disk.get(row) != Some(value));
-        let left = self.disk.keys().find(|row| !own.contains_key(row));
-        assert!(own == self.disk, "stored: {:?}, {left:?}", odd.map(|(row, _)| row));
+        assert_same(&own, &self.disk);
         let mut dice = ChaCha20Rng::seed_from_u64(1);
         let mut again = load(&self.disk, self.now, &mut dice);
         if !self.awake || self.device.deadline().is_some_and(|due| due <= self.now) {
             return;
         }
         let mut disk = self.disk.clone();
-        while let Some(output) = again.poll() {
-            if let Output::Store(batch) = output {
-                write(&mut disk, batch.0);
-            }
-        }
-        let loaded = records(&again);
-        let odd = loaded.iter().find(|(row, value)| own.get(row) != Some(value));
-        let left = own.keys().find(|row| !loaded.contains_key(row));
-        assert!(loaded == own, "loaded: {:?}, {left:?}", odd.map(|(row, _)| row));
+        drain(&mut again, &mut disk);
+        assert_same(&records(&again), &own);
         assert!(disk == own, "a start stores what is not its own");
     }
 

@@ -1,12 +1,9 @@
-//! Sessions and mailboxes in trouble: MSG-30, MSG-31, MSG-36, and what heals.
+//! Sessions and mailboxes in trouble: MSG-30, MSG-31, and what heals.
 
 use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Time};
 use mezza_messenger::envelope;
 use mezza_messenger::evidence::NoteState;
-use mezza_messenger::{
-    Command, ContactId, DeviceError, Event, Input, MailboxId, NoteId, PersonError, RecordKind,
-    RelayInput, RequestId,
-};
+use mezza_messenger::{Event, MailboxId, NoteId, RecordKind};
 
 use crate::model::{Ask, Tell};
 use crate::stage::{Stage, connection};
@@ -97,46 +94,6 @@ fn msg_31_one_reset_in_ten_minutes() {
     stage.input(1, mail.into_input(connection())).expect("taken");
     stage.settle();
     assert_eq!(gets(&stage), before + 2, "after ten minutes another one may start");
-}
-
-#[test]
-fn msg_36_a_refused_input_changes_nothing() {
-    let (mut stage, bob, _) = Stage::friends();
-    stage.say(0, bob, "x");
-    // `Stage::input` compares the encoded device before and after every refusal.
-    let nobody = ContactId(77);
-    let no_note = NoteId(1 << 40);
-    let own = stage.card(0);
-    let refused: Vec<Input> = vec![
-        Input::Command(Command::Send { contact: nobody, client: [91; 16], text: "x".into() }),
-        Input::Command(Command::Send { contact: bob, client: [90; 16], text: String::new() }),
-        Input::Command(Command::Cancel { note: no_note }),
-        Input::Command(Command::Forget { note: no_note }),
-        Input::Command(Command::Accept { contact: bob }),
-        Input::Command(Command::Refuse { contact: bob }),
-        Input::Command(Command::Accept { contact: nobody }),
-        Input::Command(Command::Rename { contact: bob, name: String::new() }),
-        Input::Command(Command::Rename { contact: bob, name: "a\u{202e}b".into() }),
-        Input::Command(Command::Rename { contact: bob, name: " ".into() }),
-        Input::Command(Command::Rename { contact: bob, name: "#2".into() }),
-        Input::Command(Command::Publish { name: " #2".into(), relays: vec![] }),
-        Input::Command(Command::Delete { contact: nobody }),
-        Input::Command(Command::Add { card: own, petname: None, in_person: false }),
-        Input::Command(Command::Publish { name: "a\nb".into(), relays: vec![] }),
-        RelayInput::Done { ticket: RequestId(1 << 40) }.into(),
-        RelayInput::Refused { ticket: RequestId(1 << 40), code: 1, retry_s: 0 }.into(),
-        RelayInput::Bundle { ticket: RequestId(1 << 40), bytes: vec![], one_time: None }.into(),
-        RelayInput::Mail { mailbox: MailboxId(99), mail: 1, envelope: vec![0; 512] }.into(),
-    ];
-    for input in refused {
-        let name = format!("{input:?}");
-        let result = stage.input(0, input);
-        assert!(result.is_err(), "{name}");
-    }
-    assert_eq!(
-        stage.command(0, Command::Accept { contact: bob }),
-        Err(DeviceError::Person(PersonError::NotNow))
-    );
 }
 
 #[test]

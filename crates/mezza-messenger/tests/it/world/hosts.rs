@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezza_core::{CryptoRng, Machine, PortableBackend, Time, Wiping};
+use mezza_core::{CryptoRng, Machine, PortableBackend, Time};
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{
-    CarrierSet, Command, ContactId, Device, Event, Input, Output, RecordChange, RecordKind,
-    RelayInput,
+    Command, ContactId, Device, Event, Input, Output, RecordChange, RecordKind, RelayInput,
 };
 use mezza_sim::{Effect, Host, HostId};
 
 use crate::model::{Ask, Model, Store, Tell};
-use crate::stage::{Disk, connection, relay, write};
+use crate::stage::{self, Disk, connection, drain, load, write};
 
 /// The relay is added first.
 pub const AT: HostId = HostId(0);
@@ -60,15 +59,8 @@ pub struct Person {
 
 /// A fresh device as records, ready to be booted.
 pub fn newborn(name: &str, now: Time, rng: &mut dyn CryptoRng) -> Disk {
-    let mut device =
-        Device::create(CarrierSet::<PortableBackend>::default(), name, &[relay()], now, rng)
-            .expect("the name is clean");
     let mut disk = Disk::new();
-    while let Some(output) = device.poll() {
-        if let Output::Store(batch) = output {
-            write(&mut disk, batch.0);
-        }
-    }
+    drain(&mut stage::newborn(name, now, rng), &mut disk);
     disk
 }
 
@@ -116,13 +108,8 @@ impl Host for Party {
                 Self::Relay(model, VecDeque::new())
             }
             Memory::Person(disk) => {
-                let rows = disk
-                    .iter()
-                    .map(|((kind, key), value)| (*kind, key.clone(), Wiping::new(value.clone())));
-                let device = Device::load(CarrierSet::default(), rows, &[], now, rng)
-                    .expect("what was stored loads");
-                let mut person =
-                    Person { device, again_at: None, again_ms: 0, effects: VecDeque::new() };
+                let (device, effects) = (load(disk, now, rng), VecDeque::new());
+                let mut person = Person { device, again_at: None, again_ms: 0, effects };
                 person.drain(now, rng);
                 Self::Person(Box::new(person))
             }
