@@ -10,9 +10,7 @@ use mezza_ratchet::IdentityKey;
 
 use crate::card::Card;
 use crate::error::{CallerError, DeviceError, PersonError};
-use crate::io::{
-    ContactId, DeliveryProblem, Event, RecordKind, Retention, Step, flag, key32, text,
-};
+use crate::io::{ContactId, DeliveryProblem, Event, RecordKind, Step, flag, key32, text};
 use crate::policy::{Policy, timer_step};
 use crate::view::{ContactState, VerificationMethod};
 

@@ -187,7 +187,7 @@ pub enum Output<C> {
     Notify(Event),
 }
 
-snapshot!(enum Output<C: Snapshot> [Store(a), Carrier(a), Notify(a)]);
+snapshot!(enum Output<C: Snapshot> [Store(a), Carrier(a), Durable(a, b), Notify(a)]);
 
 impl<C> From<Command> for Input<C> {
     fn from(command: Command) -> Self {

@@ -12,8 +12,7 @@ use alloc::vec::Vec;
 use mezza_core::{Time, snapshot};
 
 use crate::io::{
-    ContactId, Dropped, Due, NoteId, ParcelId, RecordKind, ResetCause, Retention, Route, Step,
-    key32, key64,
+    ContactId, Dropped, Due, NoteId, ParcelId, RecordKind, ResetCause, Route, Step, key32, key64,
 };
 use crate::note::{Era, Note, NoteDigest};
 use crate::receipt::{REACH, Receipt};
@@ -555,7 +554,7 @@ impl Outbox {
     /// Its rows.
     pub fn records(&self, step: &mut Step) {
         for (id, parcel) in self.parcels.iter().filter(|(_, parcel)| !parcel.confirmed) {
-            step.put(RecordKind::Parcel, key64(id.0), Retention::Rolling, parcel.write());
+            step.put(RecordKind::Parcel, key64(id.0), parcel.write());
         }
         self.lanes.keys().for_each(|contact| self.store(*contact, step));
     }

@@ -20,8 +20,7 @@ use mezza_ratchet::{
 
 use crate::card::Card;
 use crate::io::{
-    At, By, ContactId, Due, Pace, Publication, RecordKind, Retention, SessionFacts, Step, key32,
-    key64,
+    At, By, ContactId, Due, Pace, Publication, RecordKind, SessionFacts, Step, key32, key64,
 };
 
 pub(crate) use held::HeldBundle;
@@ -462,23 +461,23 @@ impl<B: Backend> Sessions<B> {
         for (id, change) in own.chain(prekeys) {
             let (kind, key) = row_of(id, &change);
             if let Change::Put { value, .. } = change {
-                step.put(kind, key, Retention::Rolling, value);
+                step.put(kind, key, value);
             }
         }
         for (id, peer) in &self.peers {
             for place in peer.replays.places() {
                 let value = peer.replays.write(place);
-                step.put(RecordKind::Seen, key_replays(*id, place), Retention::Permanent, value);
+                step.put(RecordKind::Seen, key_replays(*id, place), value);
             }
             if let Some(value) = peer.renewal.stored() {
-                step.put(RecordKind::Renewal, key32(id.0), Retention::Permanent, value);
+                step.put(RecordKind::Renewal, key32(id.0), value);
             }
         }
         for (id, held) in &self.bundles {
-            step.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
+            step.put(RecordKind::Bundle, key32(id.0), held.write());
         }
         for (key, kept) in &self.undecrypted {
-            step.put(RecordKind::Held, key64(*key), Retention::Rolling, kept.write());
+            step.put(RecordKind::Held, key64(*key), kept.write());
         }
     }
 }

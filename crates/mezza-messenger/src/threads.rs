@@ -12,9 +12,7 @@ use alloc::vec::Vec;
 use mezza_core::{Time, snapshot};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
-use crate::io::{
-    By, CarrierId, ContactId, Due, Event, NoteId, RecordKind, Retention, Step, key32, key64,
-};
+use crate::io::{By, CarrierId, ContactId, Due, Event, NoteId, RecordKind, Step, key32, key64};
 use crate::note::{Era, Kept, NoteDigest};
 use crate::policy::timer_step;
 use crate::receipt::{Receipt, SeqStatus, Window};

@@ -12,7 +12,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, DeliveryProblem, Dropped,
     FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing, News, PersonRows,
-    Publication, Receiving, RecordKind, Route, Step, StoredRows, Unloaded,
+    Publication, Receiving, RecordKind, Route, Step, StoredRows, Unloaded, fits,
 };
 use crate::note::Item;
 

@@ -13,8 +13,8 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CardParts, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId,
     DeliveryProblem, Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving,
-    Missing, News, PersonRows, Publication, Reach, Receiving, RecordKind, Step, StoredRows,
-    Unloaded, fits,
+    Missing, News, PersonRows, Publication, Reach, Receiving, RecordKind, RecordOwner, Step,
+    StoredRows, Unloaded,
 };
 use crate::note::Item;
 

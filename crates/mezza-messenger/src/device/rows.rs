@@ -22,8 +22,8 @@ use crate::carriers::Port;
 use crate::contacts::Contact;
 use crate::error::LoadError;
 use crate::io::{
-    At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, Retention, RowFate,
-    RowsByKey, Step, StoredRecord, StoredRows, Unread, fits, id32, id64,
+    At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, RowFate, RowsByKey,
+    Step, StoredRecord, StoredRows, Unread, fits, id32, id64,
 };
 use crate::outbox::{Lane, Parcel};
 use crate::profile::Profile;

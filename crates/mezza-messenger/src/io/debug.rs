@@ -33,6 +33,7 @@ impl<C: fmt::Debug> fmt::Debug for Input<C> {
         match self {
             Self::Command(command) => write!(f, "Command({command:?})"),
             Self::Carrier(input) => write!(f, "{input:?}"),
+            Self::Stored(carrier, number) => write!(f, "Stored({}, {number})", carrier.name()),
         }
     }
 }
@@ -42,6 +43,7 @@ impl<C: fmt::Debug> fmt::Debug for Output<C> {
         match self {
             Self::Store(batch) => write!(f, "{batch:?}"),
             Self::Carrier(output) => write!(f, "{output:?}"),
+            Self::Durable(carrier, number) => write!(f, "Durable({}, {number})", carrier.name()),
             Self::Notify(event) => write!(f, "{event:?}"),
         }
     }

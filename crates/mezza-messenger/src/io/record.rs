@@ -58,14 +58,86 @@ pub struct Unread {
 
 snapshot!(struct Unread { kind, bytes });
 
-/// The kind of a record; the numbers are the ones of stored forms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum RecordKind {
-    /// Identity, name, era, serial, counters: one record.
-    Profile = 1,
-    /// A contact with its policy.
-    Contact = 2,
+/// Who reads and writes the rows of a kind; nobody else does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordOwner {
+    /// The device, or one of its components.
+    Device,
+    /// This carrier.
+    Carrier(CarrierId),
+    /// The program at floor 3: the device does not read them.
+    Program,
+    /// A part that this version has not: they stay as they are.
+    Later,
+}
+
+/// What the keys of a kind are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyForm {
+    /// Empty: there is one row.
+    One,
+    /// A contact's number, 4 bytes, and what the owner puts behind it: the rows of one person load
+    /// together or not at all. Empty: something of the owner itself.
+    Person,
+    /// A number of 4 bytes.
+    Number32,
+    /// A number of 8 bytes.
+    Number64,
+    /// Whatever its owner likes, at most [`KEY_BYTES_MAX`] bytes.
+    Free,
+}
+
+/// Longest key of a record, bytes.
+const KEY_BYTES_MAX: usize = 96;
+
+/// The one table of record kinds: number, owner, under which key of the vault a row is sealed (`None`:
+/// each row says it), form of the key.
+macro_rules! kinds {
+    ($(
+        $(#[$doc:meta])* $kind:ident = $number:literal: $owner:expr, $keep:expr, $key:ident;
+    )+) => {
+        /// The kind of a record; the numbers are the ones of stored forms.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum RecordKind {
+            $( $(#[$doc])* $kind = $number, )+
+        }
+
+        impl RecordKind {
+            /// All kinds, in the order of their numbers.
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+
+            /// Whose the rows are.
+            pub const fn owner(self) -> RecordOwner {
+                match self { $(Self::$kind => $owner,)+ }
+            }
+
+            /// Under which key of the vault all rows are sealed; `None`: each row says it.
+            pub const fn retention(self) -> Option<Retention> {
+                match self { $(Self::$kind => $keep,)+ }
+            }
+
+            const fn key(self) -> KeyForm {
+                match self { $(Self::$kind => KeyForm::$key,)+ }
+            }
+        }
+    };
+}
+
+const DEVICE: RecordOwner = RecordOwner::Device;
+const RELAY: RecordOwner = RecordOwner::Carrier(CarrierId::RELAY);
+const LINK: RecordOwner = RecordOwner::Carrier(CarrierId::LINK);
+const MESH: RecordOwner = RecordOwner::Carrier(CarrierId::MESH);
+const MIXNET: RecordOwner = RecordOwner::Carrier(CarrierId::MIXNET);
+const PROGRAM: RecordOwner = RecordOwner::Program;
+const LATER: RecordOwner = RecordOwner::Later;
+const PERMANENT: Option<Retention> = Some(Retention::Permanent);
+const ROLLING: Option<Retention> = Some(Retention::Rolling);
+
+kinds! {
+    /// The profile: who we are, our card, counters.
+    Profile = 1: DEVICE, PERMANENT, One;
+    /// A contact with its conversation.
+    Contact = 2: DEVICE, PERMANENT, Person;
     /// A note with its facts.
     Note = 3: DEVICE, None, Number64;
     /// A parcel on its way.
@@ -178,3 +250,31 @@ pub enum Retention {
 }
 
 snapshot!(enum Retention [Permanent, Rolling, Hour(a), Day(a)]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_number_of_its_own() {
+        let numbers: Vec<u8> = RecordKind::ALL.iter().map(|kind| *kind as u8).collect();
+        assert!(numbers.is_sorted() && numbers.windows(2).all(|two| two[0] < two[1]));
+        let again = |kind: &RecordKind| RecordKind::from_number(*kind as u8) == Some(*kind);
+        assert!(RecordKind::ALL.iter().all(again));
+        assert!([0, 33].iter().all(|number| RecordKind::from_number(*number).is_none()));
+    }
+
+    #[test]
+    fn a_row_has_the_key_and_the_retention_of_its_kind() {
+        use RecordKind::{Contact, Mailbox, Note, Profile, Setting};
+        let (keep, live) = (Retention::Permanent, Retention::Rolling);
+        assert!(
+            Profile.takes(&[], keep) && !Profile.takes(&[1], keep) && !Profile.takes(&[], live)
+        );
+        assert!(Contact.takes(&[0; 4], keep) && Contact.takes(&[0; 9], keep));
+        assert!(!Contact.takes(&[0; 3], keep) && !Contact.takes(&[0; 4], live));
+        assert!(Mailbox.takes(&[0; 4], live) && !Mailbox.takes(&[0; 8], live));
+        assert!(Note.takes(&[0; 8], keep) && Note.takes(&[0; 8], Retention::Hour(7)));
+        assert!(Setting.takes(&[0; 96], keep) && !Setting.takes(&[0; 97], keep));
+    }
+}

@@ -18,7 +18,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DeliveryProblem,
     Dropped, Forget, Handover, InviterFacts, Leaving, Missing, News, PersonRows, Places,
-    RecordKind, Route, Step, StoredRows, Unloaded, key32, loads_again,
+    RecordKind, Route, Step, StoredRows, Unloaded, fits, key32, loads_again,
 };
 use crate::note::{Item, MixnetStart};
 

@@ -54,7 +54,7 @@ pub enum MixnetOutput {
 }
 
 snapshot!(enum MixnetOutput [
-    Connect { address, key }, Disconnect, Leave, Frame(a), Job(a), Durable(a),
+    Connect { address, key }, Disconnect, Leave, Frame(a), Job(a),
 ]);
 
 impl fmt::Debug for MixnetInput {

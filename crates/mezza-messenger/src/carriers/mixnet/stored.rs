@@ -7,7 +7,7 @@ use mezza_core::{Backend, DecodeError, StaticKey};
 use super::network::JoinedNetwork;
 use super::{INVITER, Inviter, LeftNetwork, Membership, Mixnet, NetworkAddress, timer};
 use crate::io::{
-    At, ContactId, RecordKind, Retention, RowsByKey, Step, StoredRows, Unloaded, id64, key32, key64,
+    At, ContactId, RecordKind, RowsByKey, Step, StoredRows, Unloaded, id64, key32, key64,
 };
 use crate::view::Part;
 
@@ -87,15 +87,15 @@ impl<B: Backend> Mixnet<B> {
     /// Its rows, without those of the client.
     pub(super) fn rows(&self, step: &mut Step) {
         if let Some(net) = &self.network {
-            step.put(RecordKind::Network, Vec::new(), Retention::Permanent, net.member.write());
+            step.put(RecordKind::Network, Vec::new(), net.member.write());
         }
         for (pin, left) in self.left.all() {
-            step.put(RecordKind::LeftNetwork, pin.to_vec(), Retention::Permanent, left.write());
+            step.put(RecordKind::LeftNetwork, pin.to_vec(), left.write());
         }
         self.inviters.keys().for_each(|id| self.store_inviter(*id, step));
         for (id, peer) in &self.peers {
             if let Some(value) = peer.stored() {
-                step.put(RecordKind::MixnetPeer, key32(id.0), Retention::Permanent, value);
+                step.put(RecordKind::MixnetPeer, key32(id.0), value);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::error::DeviceError;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, Dropped, FetchPurpose, Forget,
     Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows, Publication, Receiving,
-    RecordKind, RelayConnectionId, Route, Step, StoredRows, Unloaded, key32, loads_again,
+    RecordKind, RelayConnectionId, Route, Step, StoredRows, Unloaded, fits, key32, loads_again,
 };
 use crate::note::Item;
 

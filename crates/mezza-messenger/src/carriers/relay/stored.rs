@@ -6,8 +6,7 @@ use mezza_core::{Backend, DecodeError, Reader, Wiping, Writer};
 
 use super::{MAILBOX, OwnMailbox, Relay, RelayPeer, VERSION, timer};
 use crate::io::{
-    ContactId, MailboxId, Publication, RecordKind, Retention, Step, StoredRows, Unloaded, id32,
-    key32,
+    ContactId, MailboxId, Publication, RecordKind, Step, StoredRows, Unloaded, id32, key32,
 };
 use crate::view::Part;
 
@@ -112,12 +111,12 @@ impl<B: Backend> Relay<B> {
         }
         for (id, peer) in &self.peers {
             if let Some(value) = peer.stored() {
-                step.put(RecordKind::RelayPeer, key32(id.0), Retention::Permanent, value);
+                step.put(RecordKind::RelayPeer, key32(id.0), value);
             }
         }
         if let Some(publication) = &self.publication {
             let key = Publication::KEY.into();
-            step.put(RecordKind::Prekey, key, Retention::Rolling, publication.write());
+            step.put(RecordKind::Prekey, key, publication.write());
         }
     }
 }
