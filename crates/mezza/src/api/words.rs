@@ -3,20 +3,32 @@
 use mezza_messenger::card::RelayKey;
 use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::io::ResetCause;
+use mezza_messenger::view::ConnectionView;
 use mezza_messenger::{CarrierCaps, CarrierId, LoadError};
 
 mod aside;
-mod mixnet;
+pub(crate) mod mixnet;
 mod refusals;
-mod relay;
+pub(crate) mod relay;
 mod trouble;
 
 pub(crate) use aside::aside_line;
 pub(crate) use refusals::too_long;
+pub(crate) use relay::stock_line;
 pub(crate) use trouble::trouble_words;
 
 use crate::api::json::{Hides, NoteStateJson};
 use crate::api::{Exit, Fault};
+
+/// What the health of a carrier depends on beside its adapter.
+pub(crate) struct CarrierFacts {
+    /// What the carrier keeps open.
+    pub connections: Vec<ConnectionView>,
+    /// Conversations that may take this carrier and no other one, counted while a connection is down.
+    pub alone: usize,
+    /// Whether the vault was put back, and the person has not decided yet.
+    pub doubted: bool,
+}
 
 /// The machine word of a reason to wait.
 pub(crate) fn why_word(why: WaitReason) -> &'static str {

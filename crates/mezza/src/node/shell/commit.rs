@@ -139,22 +139,20 @@ impl NodeShell {
         }
     }
 
-    /// Passes an order on to its carrier. The mixnet waits if the vault was put back.
+    /// Passes an order on to its carrier.
     fn order(&mut self, order: CarrierOutput, doubted: bool) {
         match order {
             CarrierOutput::Mixnet(MixnetOutput::Durable(seq)) => self.durable = Some(seq),
-            CarrierOutput::Mixnet(order) if doubted => self.withhold(order),
-            order => self.adapters.order(order),
+            order => self.adapters.order(order, doubted),
         }
     }
 
     /// A commit that fails counts as a crash: the device comes again from the vault.
     pub(super) fn crashed(&mut self, fault: Fault) -> Refused {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
-        self.adapters.clear();
+        self.adapters.lock();
         // Pending inputs and outputs of the old device are dropped with it.
         (self.later, self.heard, self.durable) = (DeferredCommit::default(), None, None);
-        self.withheld = None;
         let Some(mut open) = self.open.take() else { return fault.into() };
         let (records, now) = (open.vault.records(), self.date());
         let loaded = records.and_then(|mut records| {
