@@ -1,11 +1,15 @@
 //! Words that are of the mixnet alone.
 
 use mezza_mixnet::client::ClientError;
+use mezza_mixnet::config::Mode;
 
+use super::aside::PartWords;
 use super::{CarrierFacts, counted};
 use crate::api::json::HealthLine;
-use crate::api::{Exit, Fault};
+use crate::api::{Exit, Fault, Refused};
 
+/// Why a note waits.
+pub(super) const BUDGET_SPENT: &str = "waiting: the privacy budget is spent";
 /// Where a note is that the mixnet took.
 pub(super) const HANDED: &str = "in the mixnet";
 
@@ -41,6 +45,32 @@ pub(crate) fn other_key(address: &str) -> String {
     )
 }
 
+/// Name of a law of noise, as the command line and the interface write it.
+pub(crate) const fn law_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Gauss => "gauss",
+        Mode::Paper => "paper",
+    }
+}
+
+/// A mixnet was joined before.
+pub(super) fn joined() -> Fault {
+    let next = "`mezza mixnet status` shows it, `mezza mixnet leave` leaves it";
+    Fault::new(Exit::No, "this home is in a mixnet already", next)
+}
+
+/// No mixnet was joined.
+pub(crate) fn none() -> Refused {
+    let next = "join one with `mezza mixnet join LINK`; its operator gives you the link";
+    Refused::new("no_mixnet", Fault::new(Exit::NotFound, "this home is in no mixnet", next))
+}
+
+/// What is not the address of a network.
+pub(in crate::api) fn no_link() -> Fault {
+    let text = "this is no link to a mixnet";
+    Fault::new(Exit::Malformed, text, "write it like mezza-net:1:HASH@host:port")
+}
+
 pub(super) fn too_many_networks() -> Fault {
     let text = "this home has left 32 mixnets and remembers what was spent in each";
     let next = "join one of those again, or use another folder with `--home DIR`";
@@ -62,6 +92,42 @@ pub(super) fn bad_address() -> Fault {
 /// The network's client refuses what the entry said, or what it was asked.
 pub(super) fn client(error: ClientError) -> Fault {
     Fault::new(Exit::Unreachable, error.to_string(), "look at `mezza mixnet status`")
+}
+
+/// A contact has used up its part of the budget.
+pub(super) fn talks_too_much(name: &str) -> String {
+    format!(
+        "{name} has talked in the mixnet for its whole part of this year's privacy budget, and \
+         is heard there only while you write to them; write to {name}, or block {name}"
+    )
+}
+
+/// The network did not load.
+pub(super) fn network_aside(called: Option<&str>) -> PartWords {
+    let next = "install the newest version; until then notes go by the relay where the \
+                conversation allows it, and else wait";
+    ("mixnet".into(), network(called), next)
+}
+
+/// Rows of the network's client did not load.
+pub(super) fn rows_aside(called: Option<&str>) -> PartWords {
+    let next = "nothing is to be done, unless notes of a contact wait for hours: then begin \
+                anew with `mezza ratchet reset NAME`";
+    ("mixnet rows".into(), format!("a part of what happened in {}", network(called)), next)
+}
+
+/// Networks that were left did not load.
+pub(super) fn left_aside(called: Option<&str>) -> PartWords {
+    let what = called.map_or("a mixnet that was left".into(), |called| {
+        format!("what was spent in the mixnet {called}, which was left,")
+    });
+    let next = "install the newest version; until then that mixnet is not joined again, as its \
+                budget would begin anew";
+    ("mixnets left".into(), what, next)
+}
+
+fn network(called: Option<&str>) -> String {
+    called.map_or("the mixnet".into(), |called| format!("the mixnet {called}"))
 }
 
 #[cfg(test)]

@@ -1,14 +1,27 @@
 //! Words that are of relays alone.
 
+use mezza_messenger::MailboxId;
+use mezza_messenger::card::RelayKey;
 use mezza_messenger::io::Places;
 use mezza_messenger::view::ConnectionView;
+use mezza_ratchet::{BundleError, SuiteList};
 
+use super::aside::PartWords;
 use super::counted;
 use crate::api::json::HealthLine;
 use crate::api::{Exit, Fault};
 
 /// Where a note is that a relay took.
 pub(super) const HANDED: &str = "the relay took it";
+
+/// Why a note waits.
+pub(super) const BUNDLE_REFUSED: &str = "waiting: their keys at the relay were refused";
+/// The same.
+pub(super) const BOX_GONE: &str = "waiting: their mailbox is gone, ask them for a new card";
+/// The same.
+pub(super) const BOX_FULL: &str = "waiting: their mailbox is full";
+/// The same.
+pub(super) const SLOW: &str = "waiting: the relay asks for patience";
 
 /// The carrier's line in the health of a node.
 pub(crate) fn line(trouble: Option<&str>, connections: &[ConnectionView]) -> HealthLine {
@@ -57,6 +70,76 @@ pub(crate) fn stock_line(stock: u16) -> HealthLine {
         n => counted(n.into(), "one-time key", "one-time keys") + " left at the relay",
     };
     HealthLine::good("keys", &text)
+}
+
+/// The first eight digits of a key, as people compare them: `5F3A-91C0`.
+pub(crate) fn key_digits(key: &RelayKey) -> String {
+    let hex = data_encoding::HEXUPPER.encode(&key.0[..4]);
+    format!("{}-{}", &hex[..4], &hex[4..])
+}
+
+/// The address of a relay where a card is wanted.
+pub(in crate::api) fn no_card() -> Fault {
+    let text = "this is the address of a relay, not a card";
+    let next = "give it to `mezza init --relay`, or ask for a card";
+    Fault::new(Exit::Malformed, text, next)
+}
+
+/// A card where the address of a relay is wanted.
+pub(in crate::api) fn is_card() -> Fault {
+    let text = "this is a card, not the address of a relay";
+    let next = "the operator of a relay gets its address with `mezza relay uri`";
+    Fault::new(Exit::Malformed, text, next)
+}
+
+/// The mailbox of a contact is gone.
+pub(super) fn box_gone(name: &str) -> String {
+    format!("the mailbox of {name} does not exist any more; ask them for a new card")
+}
+
+/// What is wrong with the keys of a contact.
+pub(super) fn bundle_words(error: BundleError, name: &str) -> String {
+    match error {
+        BundleError::SuiteDowngrade { offered, pinned } => format!(
+            "the card of {name} lists {pinned}, the keys at the relay only {offered}: somebody may \
+             be trying to weaken this conversation. Nothing was sent; ask {name} for the card again"
+        ),
+        BundleError::NoCommonSuite { offered, ours } => format!(
+            "{name} offers only {offered}, this program knows {ours}. Nothing was sent; {}",
+            who_updates(&offered, &ours, name)
+        ),
+        BundleError::Expired => format!(
+            "the keys of {name} at the relay have expired: their device was off for weeks. Nothing \
+             was sent; the note waits until they are online again"
+        ),
+        BundleError::BadSignature => format!(
+            "the keys at the relay are not signed by {name}: do not go on over this relay. Nothing \
+             was sent; ask {name} over another way, and compare numbers"
+        ),
+        BundleError::BadKey | BundleError::BadId(_) => format!(
+            "the relay gave keys for {name} that no honest device makes. Nothing was sent; ask \
+             {name} over another way"
+        ),
+        _ => format!(
+            "the relay gave keys for {name} that cannot be read. Nothing was sent; it is tried \
+             again, and if it stays, ask the operator of the relay"
+        ),
+    }
+}
+
+/// A higher number is newer (section "Parties and keys" of the ratchet's document).
+fn who_updates(offered: &SuiteList, ours: &SuiteList, name: &str) -> String {
+    if offered.ids().first() > ours.ids().first() {
+        "update Mezzavoce here, then write again".into()
+    } else {
+        format!("ask {name} to update Mezzavoce")
+    }
+}
+
+/// An own mailbox that did not load.
+pub(super) fn mailbox_aside(id: MailboxId) -> PartWords {
+    let next = "install the newest version; another mailbox stands in for it";
+    (format!("mailbox {}", id.0), "an own mailbox".into(), next)
 }
 
 pub(super) fn too_many() -> Fault {

@@ -7,7 +7,7 @@ use mezza_messenger::{CarrierId, ContactId, MixnetInput};
 
 use super::NodeShell;
 use crate::api::network_uri::NetworkUri;
-use crate::api::{Refused, json, views};
+use crate::api::{Refused, json, views, words};
 use crate::clock::now;
 use crate::store::witness::Witness;
 
@@ -15,7 +15,7 @@ impl NodeShell {
     /// The mixnet that was joined.
     pub fn mixnet(&self) -> Result<json::Mixnet, Refused> {
         let view = self.device()?.carriers().network(self.date());
-        Ok(views::mixnet(&view.ok_or_else(Refused::no_mixnet)?))
+        Ok(views::mixnet(&view.ok_or_else(words::mixnet::none)?))
     }
 
     /// Joins a network.
