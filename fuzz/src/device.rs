@@ -155,7 +155,7 @@ fn some_lie(ops: &mut Operations<'_>) -> Input {
             let (mailbox, mail) = (MailboxId(ops.below(8) as u32), ops.below(256) as u64);
             RelayInput::Mail { mailbox, mail, envelope: ops.bytes(length) }
         }
-        4 => return MixnetInput::Stored(ops.below(256) as u64).into(),
+        4 => return Input::Stored(CarrierId::MIXNET, ops.below(256) as u64),
         5 => return MixnetInput::Up { trusted: ops.below(2) == 0 }.into(),
         6 => return MixnetInput::Down.into(),
         _ => RelayInput::Stock { connection: connection(), left: u16::from(ops.byte()) },

@@ -2,6 +2,7 @@
 //!
 //! | module | refuses |
 //! |---|---|
+//! | [`carriers`] | a carrier that is named outside of its folder, its adapter and its words |
 //! | [`floors`] | an edge that points up or sideways, an unknown crate, more than thirteen |
 //! | [`device`] | functions of the messenger's device outside of its one short file |
 //! | [`order`] | files of the device that need each other |
@@ -15,6 +16,7 @@
 //! | [`citations`] | a rule or a numbered section that is cited and does not exist |
 //! | [`tree`], [`source`], [`shipped`] | the input of the others: the files, and Rust without comments, strings or tests |
 
+mod carriers;
 mod citations;
 mod classes;
 mod device;
@@ -66,6 +68,7 @@ impl fmt::Display for Diagnostic {
 pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     let tree = Tree::read(root)?;
     let mut all = floors::check(&tree);
+    all.extend(carriers::check(&tree));
     all.extend(device::check(&tree));
     all.extend(order::check(&tree));
     all.extend(layers::check(&tree));

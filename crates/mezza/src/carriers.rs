@@ -1,48 +1,52 @@
-//! Adapters of the device's carriers: the connections to relays, and the connection to a mixnet.
+//! Adapters of the device's carriers: the connections of each, behind one trait. Only this file tells
+//! one from another.
 //!
-//! Adapters hold no state but live connections. A relay is named by its key, host and port
-//! (`RelayConnectionId`). If its connection breaks, the requests in flight are void, and the device repeats
-//! them after `Up`. Every connection has a serial number, so that a late report of one that was
-//! closed is dropped.
+//! Adapters hold no state but live connections. Every connection has a serial number within its
+//! carrier, so that a late report of one that was closed is dropped.
 
 pub(crate) mod mixnet;
 mod pace;
 pub(crate) mod relay;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
-use std::sync::Arc;
-
 use mezza_core::Time;
-use mezza_messenger::card::{RelayEntry, RelayKey};
-use mezza_messenger::carriers::mixnet::MixnetOutput;
-use mezza_messenger::{
-    CarrierInput, CarrierOutput, MailboxId, RelayConnectionId, RelayInput, RelayOutput, RequestId,
-};
+use mezza_messenger::card::RelayKey;
+use mezza_messenger::{CarrierId, CarrierInput, CarrierOutput, RelayInput};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
+use crate::api::json::HealthLine;
+use crate::api::words::CarrierFacts;
 use crate::clock::Clock;
-use crate::connection::tap::Tap;
+use mixnet::MixnetAdapter;
+use relay::{RelayAdapter, RelayCommands};
+
+pub use relay::Dialer;
 
 /// Orders that may wait for one connection: more than a device has in flight.
 pub(crate) const ORDERS_MAX: usize = 4_096;
 
-/// How relays are dialled.
-#[derive(Clone, Default)]
-pub struct Dialer {
-    /// Relays of this very process, wherever their cards say they are.
-    pub at_home: BTreeMap<RelayKey, SocketAddr>,
-    /// Records what passes, below and above TLS.
-    pub tap: Option<Arc<dyn Tap>>,
-    /// Whether the carrier says of itself that it is a demonstration.
-    pub demo: bool,
+/// The connections of one carrier.
+pub(crate) trait Adapter {
+    /// Takes in what the connection with this serial number reports; what is for the device comes back.
+    fn report(&mut self, serial: u64, news: ConnectionEvent) -> Option<CarrierInput>;
+
+    /// The lines of the node's health that are this carrier's.
+    fn health(&self, facts: &CarrierFacts) -> Vec<HealthLine>;
+
+    /// Whether strangers can write to us by it.
+    fn is_reachable(&self) -> bool {
+        false
+    }
+
+    /// The device is gone, as the vault was locked or a commit failed. What is reported until another
+    /// device orders something is dropped by the node: an adapter that lives on keeps it, within a
+    /// bound.
+    fn lock(&mut self);
 }
 
 /// A report of a connection to the node.
 pub(crate) struct ConnectionReport {
-    /// The serial number of the connection.
-    pub serial: u64,
+    carrier: CarrierId,
+    serial: u64,
     /// The event.
     pub news: ConnectionEvent,
 }
@@ -52,7 +56,7 @@ pub(crate) enum ConnectionEvent {
     /// It stands; orders go here until it is down.
     Up {
         /// Where orders go.
-        orders: relay::RelayCommands,
+        orders: RelayCommands,
         /// The relay, and the time there, if it is on another machine.
         time: Option<(RelayKey, Time)>,
     },
@@ -64,241 +68,156 @@ pub(crate) enum ConnectionEvent {
     Trouble(Option<String>),
 }
 
-struct PooledRelay {
+/// Tells the node what becomes of one connection.
+struct Reporter<E> {
+    carrier: CarrierId,
     serial: u64,
-    keeper: JoinHandle<()>,
-    orders: Option<relay::RelayCommands>,
-    trouble: Option<String>,
-    /// Requests to open an own mailbox or to publish prekeys that the relay has not answered yet.
-    unconfirmed: BTreeSet<RequestId>,
+    jobs: mpsc::Sender<E>,
+}
+
+impl<E> Clone for Reporter<E> {
+    fn clone(&self) -> Self {
+        Self { jobs: self.jobs.clone(), ..*self }
+    }
+}
+
+impl<E: From<ConnectionReport>> Reporter<E> {
+    /// For the first connection of a carrier.
+    const fn new(carrier: CarrierId, jobs: mpsc::Sender<E>) -> Self {
+        Self { carrier, serial: 0, jobs }
+    }
+
+    /// The same for another connection: its own is the next number.
+    fn next(&mut self) -> Self {
+        self.serial += 1;
+        self.clone()
+    }
+
+    /// Whether the node still listens.
+    async fn tell(&self, news: ConnectionEvent) -> bool {
+        let report = ConnectionReport { carrier: self.carrier, serial: self.serial, news };
+        self.jobs.send(report.into()).await.is_ok()
+    }
 }
 
 /// All connections of one node.
 pub(crate) struct Adapters<E> {
-    dialer: Dialer,
-    clock: Clock,
-    jobs: mpsc::Sender<E>,
-    connections: BTreeMap<RelayConnectionId, PooledRelay>,
-    mailboxes: BTreeMap<MailboxId, RelayConnectionId>,
-    /// The connection to the mixnet, once the device wants one.
-    net: Option<mixnet::EntryConnection<E>>,
-    serial: u64,
-    /// How many parcels were ordered to be carried.
-    #[cfg(test)]
-    pub(crate) carried: usize,
+    relay: RelayAdapter<E>,
+    mixnet: MixnetAdapter<E>,
 }
 
 impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     /// No connections yet.
-    pub(crate) fn new(dialer: Dialer, clock: Clock, jobs: mpsc::Sender<E>) -> Self {
-        let (connections, mailboxes) = (BTreeMap::new(), BTreeMap::new());
+    pub(crate) fn new(dialer: Dialer, clock: Clock, jobs: &mpsc::Sender<E>) -> Self {
+        let reporter = |carrier| Reporter::new(carrier, jobs.clone());
         Self {
-            dialer,
-            clock,
-            jobs,
-            connections,
-            mailboxes,
-            net: None,
-            serial: 0,
-            #[cfg(test)]
-            carried: 0,
+            relay: RelayAdapter::new((dialer, clock), reporter(CarrierId::RELAY)),
+            mixnet: MixnetAdapter::new(reporter(CarrierId::MIXNET)),
         }
     }
 
-    /// Carries out what a carrier of the device wants.
-    pub(crate) fn order(&mut self, output: CarrierOutput) {
-        #[cfg(test)]
-        {
-            self.carried +=
-                usize::from(matches!(output, CarrierOutput::Relay(RelayOutput::Put { .. })));
-        }
-        let output = match output {
-            // What its tasks still report bears a serial number that nobody has any more.
-            CarrierOutput::Mixnet(MixnetOutput::Leave) => return self.net = None,
-            CarrierOutput::Mixnet(order) => return self.net().order(order),
-            CarrierOutput::Relay(order) => order,
-        };
-        match &output {
-            RelayOutput::Connect { relay } => self.dial(relay.clone()),
-            RelayOutput::Disconnect { connection } => self.disconnect(*connection),
-            RelayOutput::Watch { mailbox: slot, connection, .. } => {
-                self.mailboxes.insert(*slot, *connection);
-                self.send(*connection, output);
-            }
-            RelayOutput::Acknowledge { mailbox: slot, .. } => {
-                if let Some(connection) = self.mailboxes.get(slot).copied() {
-                    self.send(connection, output);
-                }
-            }
-            RelayOutput::Put { connection, .. }
-            | RelayOutput::Open { connection, .. }
-            | RelayOutput::Close { connection, .. }
-            | RelayOutput::Publish { connection, .. }
-            | RelayOutput::Fetch { connection, .. } => self.send(*connection, output),
+    fn all(&self) -> [(CarrierId, &dyn Adapter); 2] {
+        [(CarrierId::RELAY, &self.relay), (CarrierId::MIXNET, &self.mixnet)]
+    }
+
+    fn all_mut(&mut self) -> [(CarrierId, &mut dyn Adapter); 2] {
+        [(CarrierId::RELAY, &mut self.relay), (CarrierId::MIXNET, &mut self.mixnet)]
+    }
+
+    /// Carries out what a carrier of the device wants. `doubted`: the vault was put back, and the person
+    /// has not decided yet.
+    pub(crate) fn order(&mut self, output: CarrierOutput, doubted: bool) {
+        match output {
+            CarrierOutput::Relay(order) => self.relay.order(order),
+            CarrierOutput::Mixnet(order) => self.mixnet.order(order, doubted),
         }
     }
 
     /// Takes a report in; what is for the device comes back.
     pub(crate) fn report(&mut self, report: ConnectionReport) -> Option<CarrierInput> {
-        if let Some(net) = self.net.as_mut().filter(|net| net.serial() == report.serial) {
-            return net.report(report.news);
-        }
-        let known =
-            self.connections.iter_mut().find(|(_, connection)| connection.serial == report.serial);
-        let (connection, known) = known.map(|(connection, known)| (*connection, known))?;
-        match report.news {
-            ConnectionEvent::Up { orders, .. } => {
-                known.orders = Some(orders);
-                known.trouble = None;
-                let (level, demo) =
-                    (mezza_messenger::carriers::relay::CAPS.level, self.dialer.demo);
-                Some(RelayInput::Up { connection, level, demo }.into())
-            }
-            ConnectionEvent::Down => {
-                known.orders = None;
-                known.unconfirmed.clear();
-                Some(RelayInput::Down { connection }.into())
-            }
-            ConnectionEvent::Trouble(text) => {
-                known.trouble = text;
-                None
-            }
-            ConnectionEvent::Input(input) => {
-                if let CarrierInput::Relay(
-                    RelayInput::Done { ticket } | RelayInput::Refused { ticket, .. },
-                ) = &input
-                {
-                    known.unconfirmed.remove(ticket);
-                }
-                Some(input)
-            }
-        }
+        let (_, one) = self.all_mut().into_iter().find(|(id, _)| *id == report.carrier)?;
+        one.report(report.serial, report.news)
     }
 
-    /// The faults of the connections, in words for people.
-    pub(crate) fn troubles(&self) -> impl Iterator<Item = &str> {
-        self.connections.values().filter_map(|connection| connection.trouble.as_deref())
+    /// The lines of each carrier, by the facts about it.
+    pub(crate) fn health(&self, facts: impl Fn(CarrierId) -> CarrierFacts) -> Vec<Vec<HealthLine>> {
+        self.all().map(|(id, one)| one.health(&facts(id))).into()
     }
 
-    /// Why the entry server of the mixnet is not who it should be, in words for people.
-    pub(crate) fn entry_trouble(&self) -> Option<&str> {
-        self.net.as_ref().and_then(mixnet::EntryConnection::trouble)
+    /// Whether strangers can write to us by one of the carriers.
+    pub(crate) fn are_reachable(&self) -> bool {
+        self.all().iter().any(|(_, one)| one.is_reachable())
     }
 
-    /// Whether each relay has answered every request to open an own mailbox or to publish prekeys.
-    pub(crate) fn relays_have_confirmed(&self) -> bool {
-        self.connections.values().all(|connection| connection.unconfirmed.is_empty())
+    /// The person goes on with a vault that was put back.
+    pub(crate) fn resume(&mut self) {
+        self.mixnet.resume();
     }
 
-    /// Closes all connections.
-    pub(crate) fn clear(&mut self) {
-        self.connections.clear();
-        self.mailboxes.clear();
-        self.net = None;
-    }
-
-    fn net(&mut self) -> &mut mixnet::EntryConnection<E> {
-        self.net.get_or_insert_with(|| {
-            self.serial += 1;
-            mixnet::EntryConnection::new(self.serial, self.jobs.clone())
-        })
-    }
-
-    fn dial(&mut self, relay: RelayEntry) {
-        let id = relay.connection();
-        if self.connections.contains_key(&id) {
-            return;
-        }
-        self.serial += 1;
-        let (dialer, clock) = (self.dialer.clone(), self.clock.clone());
-        let task = relay::keep(relay, (dialer, clock), self.serial, self.jobs.clone());
-        let keeper = tokio::spawn(task);
-        let (serial, unconfirmed) = (self.serial, BTreeSet::new());
-        let connection = PooledRelay { serial, keeper, orders: None, trouble: None, unconfirmed };
-        self.connections.insert(id, connection);
-    }
-
-    fn disconnect(&mut self, connection: RelayConnectionId) {
-        self.connections.remove(&connection);
-        self.mailboxes.retain(|_, at| *at != connection);
-    }
-
-    /// Gives an order to a relay's connection. If it is down, the order is dropped: the device asks
-    /// again at `Up`. A connection that does not keep up is closed, which the device hears as `Down`.
-    fn send(&mut self, connection: RelayConnectionId, output: RelayOutput) {
-        let Some(connection) = self.connections.get_mut(&connection) else { return };
-        if let RelayOutput::Open { ticket, .. } | RelayOutput::Publish { ticket, .. } = &output {
-            connection.unconfirmed.insert(*ticket);
-        }
-        if connection.orders.as_ref().is_some_and(|orders| !orders.give(output)) {
-            connection.orders = None;
-        }
+    /// The device is gone, see [`Adapter::lock`].
+    pub(crate) fn lock(&mut self) {
+        self.all_mut().into_iter().for_each(|(_, one)| one.lock());
     }
 }
 
-impl Drop for PooledRelay {
-    fn drop(&mut self) {
-        self.keeper.abort();
+/// Whether what came of this input may wait for the next commit: a fact that no caller waits for.
+pub(crate) fn may_wait(input: &CarrierInput) -> bool {
+    matches!(input, CarrierInput::Relay(RelayInput::Done { .. }))
+}
+
+#[cfg(test)]
+impl<E> Adapters<E> {
+    /// How many parcels relays were ordered to take.
+    pub(crate) fn carried(&self) -> usize {
+        self.relay.carried
+    }
+
+    /// Whether the dial of the mixnet waits for the person.
+    pub(crate) fn withholds(&self) -> bool {
+        self.mixnet.withheld.is_some()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mezza_core::Secret;
-    use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind};
+    use mezza_messenger::{MixnetInput, MixnetOutput};
 
-    #[tokio::test]
-    async fn msg_50_a_line_goes_by_key_host_and_port() {
-        let (jobs, _reports) = mpsc::channel::<ConnectionReport>(8);
-        let mut adapters = Adapters::new(Dialer::default(), Clock::default(), jobs);
-        let at = |port| RelayEntry {
-            key: RelayKey([7; 32]),
-            address: MailboxAddress([0; 16]),
-            port,
-            host: "127.0.0.1".into(),
+    fn adapters() -> Adapters<ConnectionReport> {
+        Adapters::new(Dialer::default(), Clock::default(), &mpsc::channel(8).0)
+    }
+
+    #[test]
+    fn a_report_is_of_one_carrier_and_of_a_connection_that_is_kept() {
+        let mut adapters = adapters();
+        let mut is_heard = |carrier, serial, locked| {
+            if locked {
+                adapters.lock();
+            }
+            let news = ConnectionEvent::Input(MixnetInput::Down.into());
+            adapters.report(ConnectionReport { carrier, serial, news }).is_some()
         };
-        let (evil, good) = (at(1), at(2));
-        for relay in [&evil, &good, &good] {
-            adapters.order(RelayOutput::Connect { relay: relay.clone() }.into());
-        }
-        assert_eq!(adapters.connections.keys().count(), 2);
-        let serial = adapters.connections[&evil.connection()].serial;
-        let heard = adapters.report(ConnectionReport { serial, news: ConnectionEvent::Down });
-        assert!(
-            matches!(heard, Some(CarrierInput::Relay(RelayInput::Down { connection })) if connection == evil.connection())
-        );
-        adapters.order(RelayOutput::Disconnect { connection: evil.connection() }.into());
-        assert!(adapters.connections.keys().eq([&good.connection()]));
+        assert!(is_heard(CarrierId::MIXNET, 0, false));
+        assert!(!is_heard(CarrierId::RELAY, 0, false), "the relay has no such connection");
+        assert!(!is_heard(CarrierId::MIXNET, 0, true), "it was closed");
+        assert!(is_heard(CarrierId::MIXNET, 1, false));
     }
 
     #[tokio::test]
-    async fn a_relay_has_confirmed_once_it_answers_or_its_connection_breaks() {
-        let (jobs, _reports) = mpsc::channel::<ConnectionReport>(8);
-        let mut adapters = Adapters::new(Dialer::default(), Clock::default(), jobs);
-        let address = MailboxAddress([0; 16]);
-        let relay =
-            RelayEntry { key: RelayKey([7; 32]), address, port: 1, host: "127.0.0.1".into() };
-        let connection = relay.connection();
-        adapters.order(RelayOutput::Connect { relay }.into());
-        let serial = adapters.connections[&connection].serial;
-        let open = |ticket| {
-            let (token, kind) = (Secret::init_with(|_| {}), MailboxKind::Intro);
-            CarrierOutput::from(RelayOutput::Open { ticket, connection, token, kind })
-        };
-        let (one, two) = (RequestId(1), RequestId(2));
-        assert!(adapters.relays_have_confirmed());
-        adapters.order(open(one));
-        adapters.order(open(two));
-        let refused = RelayInput::Refused { ticket: one, code: 5, retry_s: 9 };
-        for answer in [RelayInput::Done { ticket: two }, refused] {
-            assert!(!adapters.relays_have_confirmed());
-            let news = ConnectionEvent::Input(answer.into());
-            assert!(adapters.report(ConnectionReport { serial, news }).is_some());
+    async fn msg_63_a_dial_that_waits_ends_with_what_it_was_for() {
+        let connect = || MixnetOutput::Connect { address: "127.0.0.1:1".into(), key: None };
+        for end in [MixnetOutput::Disconnect, MixnetOutput::Leave] {
+            let mut adapters = adapters();
+            adapters.order(connect().into(), true);
+            assert!(adapters.withholds());
+            adapters.order(end.into(), true);
+            assert!(!adapters.withholds());
         }
-        assert!(adapters.relays_have_confirmed());
-        adapters.order(open(one));
-        adapters.report(ConnectionReport { serial, news: ConnectionEvent::Down });
-        assert!(adapters.relays_have_confirmed());
+        let mut adapters = adapters();
+        adapters.order(connect().into(), true);
+        adapters.lock();
+        assert!(!adapters.withholds());
+        adapters.order(connect().into(), false);
+        assert!(!adapters.withholds(), "it is dialled");
     }
 }

@@ -20,10 +20,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mezza_messenger::CarrierId;
 use mezza_messenger::card::{RelayEntry, RelayKey};
-use mezza_messenger::carriers::mixnet::NetworkAddress;
 use mezza_messenger::relay_wire::MailboxAddress;
-use mezza_messenger::{CarrierId, MixnetInput};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -162,8 +161,10 @@ async fn prove(
         screen.open(served);
     }
     let mut proven = false;
-    for carrier in [CarrierId::RELAY, CarrierId::MIXNET] {
-        let proof = check::exchange(&served.node, contact, carrier).await;
+    for (carrier, patience) in
+        [(CarrierId::RELAY, check::PATIENCE), (CarrierId::MIXNET, check::PATIENCE_OF_ROUNDS)]
+    {
+        let proof = check::exchange(&served.node, contact, carrier, patience).await;
         screen.check(&proof);
         proven = proof.is_ok();
         if !proven {
@@ -254,12 +255,9 @@ async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Resul
 
 /// Joins the network of this world, if it was not joined at an earlier start.
 async fn join(node: &NodeHandle, uri: &NetworkUri) -> Result<(), Fault> {
-    let link = NetworkAddress { pin: uri.genesis, address: uri.address.clone() };
-    let joined = node.ask(move |shell| match shell.mixnet() {
-        Ok(_) => Ok(()),
-        Err(_) => shell.command(MixnetInput::Join(link)),
-    });
-    Ok(joined.await?)
+    let uri = uri.clone();
+    let joined = node.ask(move |shell| shell.mixnet().or_else(|_| shell.join(uri)));
+    Ok(joined.await.map(drop)?)
 }
 
 /// Alice adds echo by its card, as anybody would.

@@ -222,7 +222,7 @@ impl Pair {
     fn drain(&mut self, who: usize) {
         while let Some(output) = self.devices[who].poll() {
             match output {
-                Output::Store(_) => {}
+                Output::Store(_) | Output::Durable(..) => {}
                 Output::Notify(event) => self.shown.push((who, event)),
                 Output::Carrier(FiveOutput::Toy(parcel)) => self.toys.push_back((1 - who, parcel)),
                 Output::Carrier(FiveOutput::Four(output)) => {

@@ -256,7 +256,7 @@ impl Stage {
             match output {
                 Output::Store(batch) => write(&mut party.disk, batch.0),
                 Output::Notify(event) => party.shown.push(event),
-                output @ Output::Carrier(_) => {
+                output @ (Output::Carrier(_) | Output::Durable(..)) => {
                     let Some(ask) = Ask::from_output(output) else { continue };
                     if !party.online {
                         continue;

@@ -246,8 +246,8 @@ impl Town {
         let member = &mut self.members[who];
         match output {
             Output::Notify(event) => member.shown.push(event),
-            Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Durable(seq))) => {
-                self.queue.push_back((who, MixnetInput::Stored(seq).into()));
+            Output::Durable(carrier, number) => {
+                self.queue.push_back((who, Input::Stored(carrier, number)));
             }
             Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Connect { key, .. })) => {
                 let input = if member.net {

@@ -15,14 +15,6 @@ const TOKEN_BITS: f64 = 25.6;
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
 
-/// Name of a law of noise, as the command line and the interface write it.
-pub(crate) const fn law_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Gauss => "gauss",
-        Mode::Paper => "paper",
-    }
-}
-
 /// Mean noise messages of one mix in one round.
 pub(crate) fn noise_messages(law: Law, service: Service, buckets: u32) -> u64 {
     match service {

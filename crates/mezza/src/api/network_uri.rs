@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use data_encoding::HEXLOWER;
 
-use crate::api::{Exit, Fault};
+use crate::api::{Fault, words};
 
 /// A network and where its entry was when the link was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,10 +29,7 @@ impl FromStr for NetworkUri {
             port.parse::<u16>().ok().filter(|_| !host.is_empty())?;
             Some(Self { genesis, address: address.into() })
         });
-        sound.ok_or_else(|| {
-            let text = "this is no link to a mixnet";
-            Fault::new(Exit::Malformed, text, "write it like mezza-net:1:HASH@host:port")
-        })
+        sound.ok_or_else(words::mixnet::no_link)
     }
 }
 
@@ -45,6 +42,7 @@ impl fmt::Display for NetworkUri {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Exit;
 
     #[test]
     fn a_link_is_read_as_it_is_written() {

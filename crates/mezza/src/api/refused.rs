@@ -19,79 +19,41 @@ impl Refused {
 
     /// The vault is locked.
     pub fn locked() -> Self {
-        let fault = Fault::new(
-            Exit::Denied,
-            "the vault is locked",
-            "unlock it with `mezza unlock` or on the page",
-        );
-        Self::new("locked", fault)
+        let next = "unlock it with `mezza unlock` or on the page";
+        Self::new("locked", Fault::new(Exit::Denied, "the vault is locked", next))
     }
 
     /// There is no identity yet.
     pub fn empty() -> Self {
-        let fault = Fault::new(
-            Exit::NotFound,
-            "there is no identity here yet",
-            "make one with `mezza init` or on the page",
-        );
-        Self::new("empty", fault)
+        let next = "make one with `mezza init` or on the page";
+        Self::new("empty", Fault::new(Exit::NotFound, "there is no identity here yet", next))
     }
 
     /// There is an identity already.
     pub fn exists() -> Self {
-        let fault = Fault::new(
-            Exit::CannotWrite,
-            "there is an identity here already",
-            "use it, or choose another folder with `--home DIR`",
-        );
-        Self::new("exists", fault)
+        let next = "use it, or choose another folder with `--home DIR`";
+        Self::new(
+            "exists",
+            Fault::new(Exit::CannotWrite, "there is an identity here already", next),
+        )
     }
 
     /// The node is on its way out.
     pub fn stopping() -> Self {
-        let fault = Fault::new(
-            Exit::Unreachable,
-            "the node is stopping",
-            "start it again with `mezza node run`",
-        );
-        Self::new("stopping", fault)
+        let next = "start it again with `mezza node run`";
+        Self::new("stopping", Fault::new(Exit::Unreachable, "the node is stopping", next))
     }
 
     /// No contact of that number.
     pub fn no_contact() -> Self {
-        let fault =
-            Fault::new(Exit::NotFound, "no such contact", "`mezza contacts` lists those you have");
-        Self::new("no_contact", fault)
-    }
-
-    /// A mixnet was joined before.
-    pub fn joined() -> Self {
-        let fault = Fault::new(
-            Exit::No,
-            "this home is in a mixnet already",
-            "`mezza mixnet status` shows it, `mezza mixnet leave` leaves it",
-        );
-        Self::new("joined", fault)
-    }
-
-    /// No mixnet was joined.
-    pub fn no_mixnet() -> Self {
-        let fault = Fault::new(
-            Exit::NotFound,
-            "this home is in no mixnet",
-            "join one with `mezza mixnet join LINK`; its operator gives you the link",
-        );
-        Self::new("no_mixnet", fault)
+        let next = "`mezza contacts` lists those you have";
+        Self::new("no_contact", Fault::new(Exit::NotFound, "no such contact", next))
     }
 
     /// No note of that number.
     pub fn no_note() -> Self {
-        let fault = Fault::new(
-            Exit::NotFound,
-            "no such note",
-            "`mezza outbox` lists the notes that wait, `mezza log NAME` a thread",
-        );
-        Self::new("no_note", fault)
+        let next = "`mezza outbox` lists the notes that wait, `mezza log NAME` a thread";
+        Self::new("no_note", Fault::new(Exit::NotFound, "no such note", next))
     }
 
     /// Input that cannot be read.

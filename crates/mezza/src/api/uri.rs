@@ -4,6 +4,7 @@ use mezza_messenger::card::{Card, CardError, RelayEntry};
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::uri::{self, Uri, UriError};
 
+use super::words::relay;
 use super::{Exit, Fault};
 
 /// Reads a card from what a person pasted: spaces and line breaks do not matter.
@@ -13,11 +14,7 @@ use super::{Exit, Fault};
 pub(crate) fn read_card(text: &str) -> Result<Card, Fault> {
     match uri::decode(text).map_err(|error| uri_fault(error, "card"))? {
         Uri::Card(card) => Ok(card),
-        Uri::Relay { .. } => Err(Fault::new(
-            Exit::Malformed,
-            "this is the address of a relay, not a card",
-            "give it to `mezza init --relay`, or ask for a card",
-        )),
+        Uri::Relay { .. } => Err(relay::no_card()),
         Uri::Block(_) => Err(is_block("a card")),
     }
 }
@@ -31,11 +28,7 @@ pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
         Uri::Relay { key, port, host } => {
             Ok(RelayEntry { key, address: MailboxAddress([0; 16]), port, host })
         }
-        Uri::Card(_) => Err(Fault::new(
-            Exit::Malformed,
-            "this is a card, not the address of a relay",
-            "the operator of a relay gets its address with `mezza relay uri`",
-        )),
+        Uri::Card(_) => Err(relay::is_card()),
         Uri::Block(_) => Err(is_block("the address of a relay")),
     }
 }

@@ -167,9 +167,10 @@ pub(crate) fn note(view: &NoteView) -> json::NoteJson {
         NoteContent::Newer => (json::NoteKind::Newer, None),
     };
     let why = match view.state {
-        NoteState::Queued(why) => Some(words::why_word(why).to_owned()),
+        NoteState::Queued(why) => Some(words::why(why).0.to_owned()),
         _ => None,
     };
+    let (state, words) = words::state(view.state);
     json::NoteJson {
         id: view.id.0.to_string(),
         contact: view.contact.0.to_string(),
@@ -178,9 +179,9 @@ pub(crate) fn note(view: &NoteView) -> json::NoteJson {
         text,
         sent_ms: view.sent.ms(),
         at_ms: view.at.ms(),
-        state: words::state_name(view.state),
+        state,
         why,
-        words: words::state_words(view.state),
+        words,
         carrier: view.carrier.map(|c| c.name().into()),
         level: view.level,
         pin: view.level_min,
@@ -230,7 +231,7 @@ pub(crate) fn mixnet(view: &NetworkView) -> json::Mixnet {
         interval_ms: policy.map(|policy| policy.interval_ms),
         users: view.users,
         mixes: view.mixes,
-        law: policy.map(|policy| figures::law_name(policy.mode).into()),
+        law: policy.map(|policy| words::mixnet::law_name(policy.mode).into()),
         noise: policy.map(|policy| [policy.mu, policy.scale]),
         rounds_used: view.rounds_used,
         rounds_max: policy.map(|policy| policy.rounds).filter(|rounds| *rounds < NO_BUDGET),

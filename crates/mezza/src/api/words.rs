@@ -1,73 +1,71 @@
 //! Texts for people. Each refusal ends with the next step.
 
-use mezza_messenger::card::RelayKey;
 use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::io::ResetCause;
+use mezza_messenger::view::ConnectionView;
 use mezza_messenger::{CarrierCaps, CarrierId, LoadError};
 
 mod aside;
-mod mixnet;
+pub(crate) mod mixnet;
 mod refusals;
-mod relay;
+pub(crate) mod relay;
 mod trouble;
 
 pub(crate) use aside::aside_line;
 pub(crate) use refusals::too_long;
+pub(crate) use relay::{key_digits, stock_line};
 pub(crate) use trouble::trouble_words;
 
 use crate::api::json::{Hides, NoteStateJson};
 use crate::api::{Exit, Fault};
 
-/// The machine word of a reason to wait.
-pub(crate) fn why_word(why: WaitReason) -> &'static str {
-    match why {
-        WaitReason::Sending => "sending",
-        WaitReason::NoCarrier => "no_carrier",
-        WaitReason::BelowPin => "below_pin",
-        WaitReason::TooBig => "too_big",
-        WaitReason::Keys => "keys",
-        WaitReason::Bundle => "bundle",
-        WaitReason::Answer => "answer",
-        WaitReason::BoxGone => "box_gone",
-        WaitReason::BoxFull => "box_full",
-        WaitReason::Budget => "budget",
-        WaitReason::Slow => "slow",
-    }
+/// What the health of a carrier depends on beside its adapter.
+pub(crate) struct CarrierFacts {
+    /// What the carrier keeps open.
+    pub connections: Vec<ConnectionView>,
+    /// Conversations that may take this carrier and no other one, counted while a connection is down.
+    pub alone: usize,
+    /// Whether the vault was put back, and the person has not decided yet.
+    pub doubted: bool,
 }
 
-fn why_words(why: WaitReason) -> &'static str {
+/// A reason to wait: its machine word, and its words.
+pub(crate) fn why(why: WaitReason) -> (&'static str, &'static str) {
     match why {
-        WaitReason::Sending => "waiting: on its way to the carrier",
-        WaitReason::NoCarrier => "waiting: no carrier is up",
+        WaitReason::Sending => ("sending", "waiting: on its way to the carrier"),
+        WaitReason::NoCarrier => ("no_carrier", "waiting: no carrier is up"),
         WaitReason::BelowPin => {
-            "waiting: no carrier that is up reaches this conversation's lowest level"
+            ("below_pin", "waiting: no carrier that is up reaches this conversation's lowest level")
         }
-        WaitReason::TooBig => "waiting: too big for the carriers that may take it",
-        WaitReason::Keys => "waiting for their keys",
-        WaitReason::Bundle => "waiting: their keys at the relay were refused",
-        WaitReason::Answer => "waiting for an answer",
-        WaitReason::BoxGone => "waiting: their mailbox is gone, ask them for a new card",
-        WaitReason::BoxFull => "waiting: their mailbox is full",
-        WaitReason::Budget => "waiting: the privacy budget is spent",
-        WaitReason::Slow => "waiting: the relay asks for patience",
+        WaitReason::TooBig => ("too_big", "waiting: too big for the carriers that may take it"),
+        WaitReason::Keys => ("keys", "waiting for their keys"),
+        WaitReason::Bundle => ("bundle", relay::BUNDLE_REFUSED),
+        WaitReason::Answer => ("answer", "waiting for an answer"),
+        WaitReason::BoxGone => ("box_gone", relay::BOX_GONE),
+        WaitReason::BoxFull => ("box_full", relay::BOX_FULL),
+        WaitReason::Budget => ("budget", mixnet::BUDGET_SPENT),
+        WaitReason::Slow => ("slow", relay::SLOW),
     }
 }
 
-/// A state in the words that stand beside a note.
-pub(crate) fn state_words(state: NoteState) -> String {
+/// A state as the interface names it, and the words that stand beside a note.
+pub(crate) fn state(state: NoteState) -> (NoteStateJson, String) {
+    let expired = "not confirmed before it expired; it may have arrived";
     match state {
-        NoteState::Received => "received".into(),
-        NoteState::Queued(why) => why_words(why).into(),
-        NoteState::Handed(carrier) => handed_words(carrier).into(),
+        NoteState::Received => (NoteStateJson::Received, "received".into()),
+        NoteState::Queued(reason) => (NoteStateJson::Queued, why(reason).1.into()),
+        NoteState::Handed(carrier) => (NoteStateJson::Handed, handed_words(carrier).into()),
         NoteState::Carried(k) => {
-            format!("announced by {}", counted(k.into(), "neighbour", "neighbours"))
+            let neighbours = counted(k.into(), "neighbour", "neighbours");
+            (NoteStateJson::Carried, format!("announced by {neighbours}"))
         }
-        NoteState::Expired => "not confirmed before it expired; it may have arrived".into(),
-        NoteState::Delivered => "on their device".into(),
-        NoteState::Read => "read".into(),
+        NoteState::Expired => (NoteStateJson::Expired, expired.into()),
+        NoteState::Delivered => (NoteStateJson::Delivered, "on their device".into()),
+        NoteState::Read => (NoteStateJson::Read, "read".into()),
     }
 }
 
+/// Where a note is that a carrier took.
 fn handed_words(carrier: CarrierId) -> &'static str {
     match carrier {
         CarrierId::RELAY => relay::HANDED,
@@ -76,24 +74,11 @@ fn handed_words(carrier: CarrierId) -> &'static str {
     }
 }
 
-/// A state as the interface names it.
-pub(crate) fn state_name(state: NoteState) -> NoteStateJson {
-    match state {
-        NoteState::Received => NoteStateJson::Received,
-        NoteState::Queued(_) => NoteStateJson::Queued,
-        NoteState::Handed(_) => NoteStateJson::Handed,
-        NoteState::Carried(_) => NoteStateJson::Carried,
-        NoteState::Expired => NoteStateJson::Expired,
-        NoteState::Delivered => NoteStateJson::Delivered,
-        NoteState::Read => NoteStateJson::Read,
-    }
-}
-
 /// A fact: its name and its words.
 pub(crate) fn fact_words(fact: &Fact) -> (NoteStateJson, String) {
     match fact.what {
-        FactKind::Handed => (NoteStateJson::Handed, handed_words(fact.carrier).into()),
-        FactKind::Carried(k) => (NoteStateJson::Carried, state_words(NoteState::Carried(k))),
+        FactKind::Handed => state(NoteState::Handed(fact.carrier)),
+        FactKind::Carried(k) => state(NoteState::Carried(k)),
         FactKind::Delivered => (NoteStateJson::Delivered, "their device has it on disk".into()),
         FactKind::Read => (NoteStateJson::Read, "they have seen it".into()),
     }
@@ -145,27 +130,16 @@ pub(crate) fn load_fault(error: LoadError) -> Fault {
 
 /// Digits in groups of three.
 pub(crate) fn grouped(n: usize) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
+    match n {
+        0..1_000 => n.to_string(),
+        _ => format!("{},{:03}", grouped(n / 1_000), n % 1_000),
     }
-    out
 }
 
 /// A number with its noun, of one or of several.
 pub(crate) fn counted(n: u64, one: &str, several: &str) -> String {
     let grouped = usize::try_from(n).map_or_else(|_| n.to_string(), grouped);
     format!("{grouped} {}", if n == 1 { one } else { several })
-}
-
-/// The first eight digits of a key, as people compare them: `5F3A-91C0`.
-pub(crate) fn key_digits(key: &RelayKey) -> String {
-    let hex = data_encoding::HEXUPPER.encode(&key.0[..4]);
-    format!("{}-{}", &hex[..4], &hex[4..])
 }
 
 #[cfg(test)]
@@ -185,8 +159,8 @@ mod tests {
     fn one_is_counted_as_one() {
         let days = [0, 1, 2, 1_000].map(|n| counted(n, "day", "days"));
         assert_eq!(days, ["0 days", "1 day", "2 days", "1,000 days"]);
-        assert_eq!(state_words(NoteState::Carried(1)), "announced by 1 neighbour");
-        assert_eq!(state_words(NoteState::Carried(2)), "announced by 2 neighbours");
+        assert_eq!(state(NoteState::Carried(1)).1, "announced by 1 neighbour");
+        assert_eq!(state(NoteState::Carried(2)).1, "announced by 2 neighbours");
     }
 
     #[test]

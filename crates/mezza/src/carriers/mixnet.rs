@@ -12,10 +12,12 @@ use mezza_messenger::carriers::mixnet::{MixnetInput, MixnetOutput};
 use mezza_mixnet::client::{ClientJob as Work, ROW_BYTES_MAX};
 use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{self, JoinSet};
 
 use super::pace::Pace;
-use super::{ConnectionEvent, ConnectionReport};
+use super::{Adapter, ConnectionEvent, ConnectionReport, Reporter};
+use crate::api::json::HealthLine;
+use crate::api::words::{self, CarrierFacts};
 use crate::backend::AwsLc;
 use crate::backend::kernel::kernel;
 use crate::connection::link::{
@@ -27,75 +29,60 @@ use crate::tls::Pin;
 /// Whatever row the client wants stored, the vault takes it (MIX-44).
 const _: () = assert!(ROW_BYTES_MAX + KEY_BYTES_MAX + 5 <= TEXT_BYTES_MAX);
 
-/// The line of one node to its network.
-pub(crate) struct EntryConnection<E> {
-    jobs: mpsc::Sender<E>,
-    serial: u64,
+/// Where an entry server is, and its key if the config names one.
+type Entry = (String, Option<[u8; 32]>);
+
+/// The connection of one node to its network.
+pub(crate) struct MixnetAdapter<E> {
+    reporter: Reporter<E>,
     /// Shared by successive connections, as an entry server may close one and be dialled again.
     pace: Arc<Pace>,
     outbox: Option<FrameSender>,
-    keeper: Option<JoinHandle<()>>,
+    /// The task of the last dial, which ends with it.
+    keeper: JoinSet<()>,
     /// Why the entry server is not who the config says, in words for people.
     trouble: Option<String>,
+    /// The dial that waits for the person, as the vault was put back.
+    pub(super) withheld: Option<Entry>,
 }
 
-impl<E: From<ConnectionReport> + Send + 'static> EntryConnection<E> {
-    /// No connection yet. Its reports bear `serial`.
-    pub(crate) fn new(serial: u64, jobs: mpsc::Sender<E>) -> Self {
-        Self {
-            jobs,
-            serial,
-            pace: Arc::new(Pace::new()),
-            outbox: None,
-            keeper: None,
-            trouble: None,
-        }
+impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
+    /// No connection yet.
+    pub(super) fn new(reporter: Reporter<E>) -> Self {
+        let (pace, outbox, keeper) = (Arc::new(Pace::new()), None, JoinSet::new());
+        Self { reporter, pace, outbox, keeper, trouble: None, withheld: None }
     }
 
-    /// The serial number of its reports.
-    pub(crate) const fn serial(&self) -> u64 {
-        self.serial
-    }
-
-    /// Takes in what its reports say; what is for the device comes back.
-    pub(crate) fn report(&mut self, news: ConnectionEvent) -> Option<CarrierInput> {
-        match news {
-            ConnectionEvent::Trouble(text) => {
-                self.trouble = text;
-                None
-            }
-            ConnectionEvent::Input(input) => Some(input),
-            ConnectionEvent::Up { .. } | ConnectionEvent::Down => None,
-        }
-    }
-
-    /// Why the entry server is not who the config says.
-    pub(crate) fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
-    }
-
-    /// Carries out what the machine wants.
-    pub(crate) fn order(&mut self, order: MixnetOutput) {
+    /// Carries out what the device wants of the mixnet. While the vault is `doubted`, nothing is dialled:
+    /// its charges are not those that the mixnet saw (MSG-63).
+    pub(super) fn order(&mut self, order: MixnetOutput, doubted: bool) {
         match order {
-            MixnetOutput::Connect { address, key } => self.dial(address, key),
+            MixnetOutput::Connect { address, key } if doubted => {
+                self.withheld = Some((address, key));
+            }
+            MixnetOutput::Frame(_) | MixnetOutput::Job(_) if doubted => {}
+            MixnetOutput::Connect { address, key } => self.dial((address, key)),
             // The task writes what is left, hangs up and says `Down`.
-            MixnetOutput::Disconnect => self.outbox = None,
+            MixnetOutput::Disconnect => (self.outbox, self.withheld) = (None, None),
             MixnetOutput::Frame(frame) => self.send(frame),
             MixnetOutput::Job(job) => self.run(job),
-            // The whole of this connection goes when a network is left.
-            MixnetOutput::Leave => {}
+            MixnetOutput::Leave => self.lock(),
         }
     }
 
-    fn dial(&mut self, address: String, key: Option<[u8; 32]>) {
-        if let Some(keeper) = self.keeper.take() {
-            keeper.abort();
+    /// The person goes on with a vault that was put back.
+    pub(super) fn resume(&mut self) {
+        if let Some(entry) = self.withheld.take() {
+            self.dial(entry);
         }
+    }
+
+    fn dial(&mut self, entry: Entry) {
+        self.keeper = JoinSet::new();
         let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
         self.outbox = Some(outbox);
-        let teller = Teller { jobs: self.jobs.clone(), serial: self.serial };
-        let pace = Arc::clone(&self.pace);
-        self.keeper = Some(tokio::spawn(keep((address, key), parcels, teller, pace)));
+        let (reporter, pace) = (self.reporter.clone(), Arc::clone(&self.pace));
+        self.keeper.spawn(keep(entry, parcels, reporter, pace));
     }
 
     /// Sends a frame to the entry server. If the server reads too slowly, the connection is closed.
@@ -109,10 +96,10 @@ impl<E: From<ConnectionReport> + Send + 'static> EntryConnection<E> {
     }
 
     fn run(&self, mut job: Work) {
-        let teller = Teller { jobs: self.jobs.clone(), serial: self.serial };
+        let reporter = self.reporter.clone();
         let id = job.id();
         tokio::spawn(async move {
-            let work = tokio::task::spawn_blocking(move || {
+            let work = task::spawn_blocking(move || {
                 let done = job.run::<AwsLc>(kernel());
                 (job, done)
             });
@@ -120,62 +107,55 @@ impl<E: From<ConnectionReport> + Send + 'static> EntryConnection<E> {
                 Ok((job, done)) => MixnetInput::Done(job, done),
                 Err(_) => MixnetInput::Lost(id),
             };
-            teller.tell(input).await;
+            reporter.tell(ConnectionEvent::Input(input.into())).await;
         });
     }
 }
 
-impl<E> Drop for EntryConnection<E> {
-    fn drop(&mut self) {
-        if let Some(keeper) = self.keeper.take() {
-            keeper.abort();
+impl<E: From<ConnectionReport> + Send + 'static> Adapter for MixnetAdapter<E> {
+    fn report(&mut self, serial: u64, news: ConnectionEvent) -> Option<CarrierInput> {
+        match news {
+            _ if serial != self.reporter.serial => None,
+            ConnectionEvent::Trouble(text) => {
+                self.trouble = text;
+                None
+            }
+            ConnectionEvent::Input(input) => Some(input),
+            ConnectionEvent::Up { .. } | ConnectionEvent::Down => None,
         }
     }
-}
 
-/// Tells the node's task.
-struct Teller<E> {
-    jobs: mpsc::Sender<E>,
-    serial: u64,
-}
-
-impl<E: From<ConnectionReport>> Teller<E> {
-    async fn tell(&self, input: MixnetInput) {
-        self.report(ConnectionEvent::Input(input.into())).await;
+    fn health(&self, facts: &CarrierFacts) -> Vec<HealthLine> {
+        words::mixnet::health(self.trouble.as_deref(), facts).into_iter().collect()
     }
 
-    async fn report(&self, news: ConnectionEvent) {
-        let report = ConnectionReport { serial: self.serial, news };
-        // Sending fails after the node has ended; the report is then useless.
-        drop(self.jobs.send(report.into()).await);
+    /// What its tasks still report bears a serial number that nobody has any more.
+    fn lock(&mut self) {
+        *self = Self::new(self.reporter.next());
     }
 }
 
 /// One connection, from the dial to its end.
 async fn keep<E: From<ConnectionReport>>(
-    (address, key): (String, Option<[u8; 32]>),
+    (address, key): Entry,
     parcels: mpsc::Receiver<FrameBytes>,
-    teller: Teller<E>,
+    reporter: Reporter<E>,
     pace: Arc<Pace>,
 ) {
     let pin = key.map_or_else(Pin::any, Pin::new);
     let dialled = link::dial(&address, link::CLIENT, Arc::clone(&pin), None).await;
     // What was said of an earlier dial is over, however this one ends.
-    let trouble = pin.other_key().map(|_| {
-        format!(
-            "{address} shows another key than the config of the network names: it serves another \
-             network, or somebody is in between"
-        )
-    });
-    teller.report(ConnectionEvent::Trouble(trouble)).await;
+    let trouble = pin.other_key().map(|_| words::mixnet::other_key(&address));
+    reporter.tell(ConnectionEvent::Trouble(trouble)).await;
+    let tell = |input: MixnetInput| reporter.tell(ConnectionEvent::Input(input.into()));
     match dialled {
         Ok(stream) => {
-            teller.tell(MixnetInput::Up { trusted: key.is_some() }).await;
+            tell(MixnetInput::Up { trusted: key.is_some() }).await;
             let (frames, mut heard) = mpsc::channel(CLIENT_FRAMES_MAX);
             let hear = async {
                 while let Some(frame) = heard.recv().await {
                     pace.frame().await;
-                    teller.tell(MixnetInput::Frame(frame)).await;
+                    tell(MixnetInput::Frame(frame)).await;
                 }
             };
             let carry = async {
@@ -191,5 +171,5 @@ async fn keep<E: From<ConnectionReport>>(
         }
         Err(error) => tracing::debug!(%error, "the mixnet cannot be reached"),
     }
-    teller.tell(MixnetInput::Down).await;
+    tell(MixnetInput::Down).await;
 }

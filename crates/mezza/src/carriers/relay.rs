@@ -1,253 +1,248 @@
-//! The two connections to one relay, kept up for as long as the device wants them.
+//! The connections to relays.
 //!
-//! ```text
-//! Down --TLS, HELLO on both--> Up --either breaks--> Down        pause 1, 2, 4 .. 60 s, +-20 %
-//! control: OPEN CLOSE WATCH TAKEN BUNDLE_SET     put: PUT BUNDLE_GET     both: PING every 55 s
-//! ```
-//!
-//! The second connection keeps what we send to others apart from where our own mail lies.
+//! A relay is named by its key, host and port (`RelayConnectionId`). If its connection breaks, the
+//! requests in flight are void, and the device repeats them after `Up`.
 
 mod flight;
+mod keeper;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
-use mezza_messenger::RelayOutput;
-use mezza_messenger::card::RelayEntry;
-use mezza_messenger::relay_wire::{ClientFrame, RelayFrame};
-use rand_core::Rng as _;
-use tokio::sync::mpsc;
-use tokio::time;
+use mezza_messenger::card::{RelayEntry, RelayKey};
+use mezza_messenger::carriers::relay::CAPS;
+use mezza_messenger::{
+    CarrierInput, MailboxId, RelayConnectionId, RelayInput, RelayOutput, RequestId,
+};
+use tokio::task::JoinSet;
 
-use super::pace::Pace;
-use super::{ConnectionEvent, ConnectionReport, Dialer, ORDERS_MAX};
+use super::{Adapter, ConnectionEvent, ConnectionReport, Reporter};
+use crate::api::json::HealthLine;
+use crate::api::words::{self, CarrierFacts};
 use crate::clock::Clock;
-use crate::connection::relay::{self, ConnectError, Connection, RelayReadHalf, RelayWriteHalf};
-use crate::process::rng::OsRng;
-use flight::{InFlight, RelayChannel};
+use crate::connection::tap::Tap;
 
-/// Between two PINGs.
-const PING: Duration = Duration::from_secs(55);
-/// A connection that says nothing for so long is dead: a PING and its answer would have come.
-const SILENCE: Duration = Duration::from_secs(85);
-/// A connection that broke sooner does not begin the pauses anew: a relay that takes us and drops
-/// us again is left in peace.
-const STEADY: Duration = Duration::from_secs(10);
-/// The first pause before a new try.
-const PAUSE_MS_MIN: u64 = 1_000;
-/// The longest pause before a new try.
-const PAUSE_MS_MAX: u64 = 60_000;
+pub(crate) use keeper::RelayCommands;
 
-/// Keeps the connections until the task is aborted.
-pub(crate) async fn keep<E: From<ConnectionReport>>(
-    relay: RelayEntry,
-    (dialer, clock): (Dialer, Clock),
+/// How relays are dialled.
+#[derive(Clone, Default)]
+pub struct Dialer {
+    /// Relays of this very process, wherever their cards say they are.
+    pub at_home: BTreeMap<RelayKey, SocketAddr>,
+    /// Records what passes, below and above TLS.
+    pub tap: Option<Arc<dyn Tap>>,
+    /// Whether the carrier says of itself that it is a demonstration.
+    pub demo: bool,
+}
+
+struct PooledRelay {
     serial: u64,
-    jobs: mpsc::Sender<E>,
-) {
-    let connection = RelayConnector { relay, dialer, clock, serial, jobs, pace: Pace::new() };
-    let mut pause_ms = PAUSE_MS_MIN;
-    loop {
-        match connection.connect().await {
-            Ok((control, put)) => {
-                let began = time::Instant::now();
-                connection.stand(control, put).await;
-                pause_ms = after_standing(began.elapsed(), pause_ms);
-            }
-            Err(error) => {
-                tracing::debug!(exit = error.exit_code().number(), "a relay cannot be reached");
-                connection.tell(ConnectionEvent::Trouble(Some(error.to_string()))).await;
-            }
+    _keeper: JoinSet<()>,
+    orders: Option<RelayCommands>,
+    trouble: Option<String>,
+    /// Requests to open an own mailbox or to publish prekeys that the relay has not answered yet.
+    unconfirmed: BTreeSet<RequestId>,
+}
+
+/// The connections of one node to relays.
+pub(crate) struct RelayAdapter<E> {
+    means: (Dialer, Clock),
+    reporter: Reporter<E>,
+    connections: BTreeMap<RelayConnectionId, PooledRelay>,
+    mailboxes: BTreeMap<MailboxId, RelayConnectionId>,
+    /// How many parcels were ordered to be carried.
+    #[cfg(test)]
+    pub(super) carried: usize,
+}
+
+impl<E: From<ConnectionReport> + Send + 'static> RelayAdapter<E> {
+    /// No connections yet.
+    pub(super) fn new(means: (Dialer, Clock), reporter: Reporter<E>) -> Self {
+        Self {
+            means,
+            reporter,
+            connections: BTreeMap::new(),
+            mailboxes: BTreeMap::new(),
+            #[cfg(test)]
+            carried: 0,
         }
-        time::sleep(jittered(pause_ms)).await;
-        pause_ms = (pause_ms * 2).min(PAUSE_MS_MAX);
-    }
-}
-
-/// The pause behind a connection that stood so long.
-fn after_standing(stood: Duration, pause_ms: u64) -> u64 {
-    if stood >= STEADY { PAUSE_MS_MIN } else { pause_ms }
-}
-
-/// Between 80 % and 120 % of a pause, so that clients do not come back in step.
-fn jittered(pause_ms: u64) -> Duration {
-    let fifth = pause_ms / 5;
-    Duration::from_millis(pause_ms - fifth + OsRng.next_u64() % (2 * fifth + 1))
-}
-
-/// The queues for orders to a connected relay. Dropping them closes the connections.
-pub(crate) struct RelayCommands {
-    flight: Arc<Mutex<InFlight>>,
-    control: mpsc::Sender<ClientFrame>,
-    put: mpsc::Sender<ClientFrame>,
-}
-
-impl RelayCommands {
-    /// Gives an order to the connection that it belongs to; `false` if that one does not keep up.
-    pub(crate) fn give(&self, order: RelayOutput) -> bool {
-        let Some((way, frame)) = hold(&self.flight).send_off(order) else { return true };
-        let to = if way == RelayChannel::Control { &self.control } else { &self.put };
-        to.try_send(frame).is_ok()
-    }
-}
-
-struct RelayConnector<E> {
-    relay: RelayEntry,
-    dialer: Dialer,
-    clock: Clock,
-    serial: u64,
-    jobs: mpsc::Sender<E>,
-    pace: Pace,
-}
-
-impl<E: From<ConnectionReport>> RelayConnector<E> {
-    async fn connect(&self) -> Result<(Connection, Connection), ConnectError> {
-        let at_home = self.dialer.at_home.get(&self.relay.key);
-        let host = at_home.map_or_else(|| self.relay.host.clone(), |at| at.ip().to_string());
-        let port = at_home.map_or(self.relay.port, std::net::SocketAddr::port);
-        let one =
-            || relay::connect(&self.relay.key, &host, port, &self.clock, self.dialer.tap.clone());
-        tokio::try_join!(one(), one())
     }
 
-    /// Serves both connections until one breaks.
-    async fn stand(&self, control: Connection, put: Connection) {
-        let flight = Arc::new(Mutex::new(InFlight::new(self.relay.connection())));
-        let (to_control, control_frames) = mpsc::channel(ORDERS_MAX);
-        let (to_put, put_frames) = mpsc::channel(ORDERS_MAX);
-        let orders =
-            RelayCommands { flight: Arc::clone(&flight), control: to_control, put: to_put };
-        let time = control.time_elsewhere().map(|time| (self.relay.key, time));
-        if !self.tell(ConnectionEvent::Up { orders, time }).await {
+    /// Carries out what the device wants of relays.
+    pub(super) fn order(&mut self, order: RelayOutput) {
+        #[cfg(test)]
+        {
+            self.carried += usize::from(matches!(order, RelayOutput::Put { .. }));
+        }
+        match &order {
+            RelayOutput::Connect { relay } => self.dial(relay.clone()),
+            RelayOutput::Disconnect { connection } => self.disconnect(*connection),
+            RelayOutput::Watch { mailbox: slot, connection, .. } => {
+                self.mailboxes.insert(*slot, *connection);
+                self.send(*connection, order);
+            }
+            RelayOutput::Acknowledge { mailbox: slot, .. } => {
+                if let Some(connection) = self.mailboxes.get(slot).copied() {
+                    self.send(connection, order);
+                }
+            }
+            RelayOutput::Put { connection, .. }
+            | RelayOutput::Open { connection, .. }
+            | RelayOutput::Close { connection, .. }
+            | RelayOutput::Publish { connection, .. }
+            | RelayOutput::Fetch { connection, .. } => self.send(*connection, order),
+        }
+    }
+
+    fn dial(&mut self, relay: RelayEntry) {
+        let id = relay.connection();
+        if self.connections.contains_key(&id) {
             return;
         }
-        let (control_sender, control_receiver) = control.split();
-        let (put_sender, put_receiver) = put.split();
-        tokio::select! {
-            // A receipt before the word that its note was taken: somebody waits for it.
-            biased;
-            () = write(put_frames, put_sender) => {}
-            () = write(control_frames, control_sender) => {}
-            () = self.read(RelayChannel::Control, control_receiver, &flight) => {}
-            () = self.read(RelayChannel::Put, put_receiver, &flight) => {}
-        }
-        self.tell(ConnectionEvent::Down).await;
+        let reporter = self.reporter.next();
+        let (serial, mut keeper) = (reporter.serial, JoinSet::new());
+        keeper.spawn(keeper::keep(relay, self.means.clone(), reporter));
+        let (orders, trouble, unconfirmed) = (None, None, BTreeSet::new());
+        let connection = PooledRelay { serial, _keeper: keeper, orders, trouble, unconfirmed };
+        self.connections.insert(id, connection);
     }
 
-    async fn read(&self, way: RelayChannel, mut receiver: RelayReadHalf, flight: &Mutex<InFlight>) {
-        while let Ok(Ok(frame)) = time::timeout(SILENCE, receiver.recv()).await {
-            self.pace.frame().await;
-            if matches!(frame, RelayFrame::Stock { .. }) && !self.pace.stock() {
-                continue;
-            }
-            let input = hold(flight).take_in(way, frame);
-            if let Some(input) = input
-                && !self.tell(ConnectionEvent::Input(input.into())).await
-            {
-                return;
-            }
+    fn disconnect(&mut self, connection: RelayConnectionId) {
+        self.connections.remove(&connection);
+        self.mailboxes.retain(|_, at| *at != connection);
+    }
+
+    /// Gives an order to a relay's connection. If it is down, the order is dropped: the device asks
+    /// again at `Up`. A connection that does not keep up is closed, which the device hears as `Down`.
+    fn send(&mut self, connection: RelayConnectionId, output: RelayOutput) {
+        let Some(connection) = self.connections.get_mut(&connection) else { return };
+        if let RelayOutput::Open { ticket, .. } | RelayOutput::Publish { ticket, .. } = &output {
+            connection.unconfirmed.insert(*ticket);
+        }
+        if connection.orders.as_ref().is_some_and(|orders| !orders.give(output)) {
+            connection.orders = None;
         }
     }
 
-    /// Whether the node still listens.
-    async fn tell(&self, news: ConnectionEvent) -> bool {
-        let report = ConnectionReport { serial: self.serial, news };
-        self.jobs.send(report.into()).await.is_ok()
+    /// Whether each relay has answered every request to open an own mailbox or to publish prekeys.
+    fn have_confirmed(&self) -> bool {
+        self.connections.values().all(|connection| connection.unconfirmed.is_empty())
     }
 }
 
-async fn write(mut frames: mpsc::Receiver<ClientFrame>, mut sender: RelayWriteHalf) {
-    let mut ping = time::interval_at(time::Instant::now() + PING, PING);
-    loop {
-        let frame = tokio::select! {
-            frame = frames.recv() => match frame {
-                Some(frame) => frame,
-                None => return,
-            },
-            _ = ping.tick() => ClientFrame::Ping,
-        };
-        if sender.send(&frame).await.is_err() {
-            return;
+impl<E: From<ConnectionReport> + Send + 'static> Adapter for RelayAdapter<E> {
+    fn report(&mut self, serial: u64, news: ConnectionEvent) -> Option<CarrierInput> {
+        let mut known = self.connections.iter_mut();
+        let (connection, known) = known.find(|(_, known)| known.serial == serial)?;
+        let connection = *connection;
+        match news {
+            ConnectionEvent::Up { orders, .. } => {
+                (known.orders, known.trouble) = (Some(orders), None);
+                let (level, demo) = (CAPS.level, self.means.0.demo);
+                Some(RelayInput::Up { connection, level, demo }.into())
+            }
+            ConnectionEvent::Down => {
+                known.orders = None;
+                known.unconfirmed.clear();
+                Some(RelayInput::Down { connection }.into())
+            }
+            ConnectionEvent::Trouble(text) => {
+                known.trouble = text;
+                None
+            }
+            ConnectionEvent::Input(input) => {
+                if let CarrierInput::Relay(
+                    RelayInput::Done { ticket } | RelayInput::Refused { ticket, .. },
+                ) = &input
+                {
+                    known.unconfirmed.remove(ticket);
+                }
+                Some(input)
+            }
         }
     }
-}
 
-fn hold(flight: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
-    flight.lock().unwrap_or_else(PoisonError::into_inner)
+    fn health(&self, facts: &CarrierFacts) -> Vec<HealthLine> {
+        let trouble = self.connections.values().find_map(|known| known.trouble.as_deref());
+        let line = words::relay::line(trouble, &facts.connections);
+        let mailbox = words::relay::mailbox_line(&facts.connections, self.have_confirmed());
+        iter::once(line).chain(mailbox).collect()
+    }
+
+    /// One is up, and all hold what strangers need.
+    fn is_reachable(&self) -> bool {
+        self.connections.values().any(|known| known.orders.is_some()) && self.have_confirmed()
+    }
+
+    /// All connections are closed.
+    fn lock(&mut self) {
+        self.connections.clear();
+        self.mailboxes.clear();
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use mezza_core::Secret;
-    use mezza_messenger::card::RelayKey;
-    use mezza_messenger::relay_wire::{MailboxAddress, VERSION};
-    use tokio::io::AsyncWriteExt as _;
-    use tokio::net::TcpListener;
-    use tokio_rustls::TlsAcceptor;
-
     use super::*;
-    use crate::tls::{TlsIdentity, server_config};
+    use mezza_core::Secret;
+    use mezza_messenger::CarrierId;
+    use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind};
+    use tokio::sync::mpsc;
 
-    /// A relay that says this on one of the two connections, and then leaves it.
-    async fn relay_that_says(frames: Vec<u8>) -> RelayEntry {
-        let identity = TlsIdentity::from_seed(Secret::init_with(|seed| seed.fill(7))).unwrap();
-        let tls = TlsAcceptor::from(server_config(&identity).unwrap());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let now_ms = Clock::system().wall().ms();
-        let (version, envelope_bytes_max, ttl_h_max) = (VERSION, 16_384, 720);
-        let hello = RelayFrame::Hello { version, now_ms, envelope_bytes_max, ttl_h_max };
-        tokio::spawn(async move {
-            let mut both = Vec::new();
-            for _ in 0..2 {
-                let mut stream = tls.accept(listener.accept().await.unwrap().0).await.unwrap();
-                stream.write_all(&hello.encode().unwrap()).await.unwrap();
-                stream.flush().await.unwrap();
-                both.push(stream);
-            }
-            both[0].write_all(&frames).await.unwrap();
-            both[0].shutdown().await.unwrap();
-            // The other one stays until the test is over.
-            std::future::pending::<()>().await;
-        });
-        let (key, host) = (RelayKey(*identity.public()), "127.0.0.1".into());
-        RelayEntry { key, address: MailboxAddress([0; 16]), port, host }
+    fn adapter() -> RelayAdapter<ConnectionReport> {
+        let reporter = Reporter::new(CarrierId::RELAY, mpsc::channel(8).0);
+        RelayAdapter::new((Dialer::default(), Clock::default()), reporter)
+    }
+
+    fn relay(port: u16) -> RelayEntry {
+        let (key, address) = (RelayKey([7; 32]), MailboxAddress([0; 16]));
+        RelayEntry { key, address, port, host: "127.0.0.1".into() }
     }
 
     #[tokio::test]
-    async fn msg_77_a_relay_that_talks_without_end_is_heard_at_a_pace() {
-        let frames = RelayFrame::Ping.encode().unwrap().repeat(2_250);
-        let (jobs, mut reports) = mpsc::channel::<ConnectionReport>(ORDERS_MAX);
-        let relay = relay_that_says(frames).await;
-        let means = (Dialer::default(), Clock::system());
-        let keeper = tokio::spawn(keep(relay, means, 1, jobs));
-        let Some(ConnectionEvent::Up { orders, .. }) =
-            reports.recv().await.map(|report| report.news)
-        else {
-            panic!("it stands")
+    async fn msg_50_a_line_goes_by_key_host_and_port() {
+        let mut adapter = adapter();
+        let (evil, good) = (relay(1), relay(2));
+        for relay in [&evil, &good, &good] {
+            adapter.order(RelayOutput::Connect { relay: relay.clone() });
+        }
+        assert_eq!(adapter.connections.keys().count(), 2);
+        let serial = adapter.connections[&evil.connection()].serial;
+        let heard = adapter.report(serial, ConnectionEvent::Down);
+        assert!(
+            matches!(heard, Some(CarrierInput::Relay(RelayInput::Down { connection })) if connection == evil.connection())
+        );
+        adapter.order(RelayOutput::Disconnect { connection: evil.connection() });
+        assert!(adapter.connections.keys().eq([&good.connection()]));
+        assert!(adapter.report(serial, ConnectionEvent::Down).is_none(), "it was closed");
+    }
+
+    #[tokio::test]
+    async fn a_relay_has_confirmed_once_it_answers_or_its_connection_breaks() {
+        let mut adapter = adapter();
+        let relay = relay(1);
+        let connection = relay.connection();
+        adapter.order(RelayOutput::Connect { relay });
+        let serial = adapter.connections[&connection].serial;
+        let open = |ticket| {
+            let (token, kind) = (Secret::init_with(|_| {}), MailboxKind::Intro);
+            RelayOutput::Open { ticket, connection, token, kind }
         };
-        let began = time::Instant::now();
-        while !matches!(reports.recv().await.map(|report| report.news), Some(ConnectionEvent::Down))
-        {
+        let (one, two) = (RequestId(1), RequestId(2));
+        assert!(adapter.have_confirmed());
+        adapter.order(open(one));
+        adapter.order(open(two));
+        let refused = RelayInput::Refused { ticket: one, code: 5, retry_s: 9 };
+        for answer in [RelayInput::Done { ticket: two }, refused] {
+            assert!(!adapter.have_confirmed());
+            let news = ConnectionEvent::Input(answer.into());
+            assert!(adapter.report(serial, news).is_some());
         }
-        // 2,000 at once, and one each 4 ms of the 250 behind them; the first may be due at once.
-        assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
-        keeper.abort();
-        drop(orders);
-    }
-
-    #[test]
-    fn a_relay_that_drops_us_at_once_is_left_in_peace() {
-        assert_eq!(after_standing(Duration::ZERO, 8_000), 8_000);
-        assert_eq!(after_standing(STEADY.saturating_sub(Duration::from_millis(1)), 8_000), 8_000);
-        assert_eq!(after_standing(STEADY, 8_000), PAUSE_MS_MIN);
-    }
-
-    #[test]
-    fn pauses_stay_within_a_fifth() {
-        for _ in 0..1_000 {
-            let ms = jittered(10_000).as_millis();
-            assert!((8_000..=12_000).contains(&ms), "{ms}");
-        }
+        assert!(adapter.have_confirmed());
+        adapter.order(open(one));
+        adapter.report(serial, ConnectionEvent::Down);
+        assert!(adapter.have_confirmed());
     }
 }

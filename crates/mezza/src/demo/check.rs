@@ -21,9 +21,9 @@ const UP: Duration = Duration::from_secs(20);
 /// Between two looks at whether a device can be reached.
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long the exchange may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// The same in the mixnet, where calling echo takes some rounds.
-const PATIENCE_OF_ROUNDS: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE_OF_ROUNDS: Duration = Duration::from_secs(60);
 /// The text of the note.
 const TEXT: &str = "Hello echo, do you read me?";
 
@@ -60,6 +60,7 @@ pub(super) async fn exchange(
     node: &NodeHandle,
     contact: &ContactJson,
     carrier: CarrierId,
+    patience: Duration,
 ) -> Result<CheckResult, Fault> {
     let id = contact_id(&contact.id)?;
     let mut live = node.events().listen(None).live;
@@ -73,7 +74,6 @@ pub(super) async fn exchange(
     }
     let began = Instant::now();
     let before = by(node, id, carrier).await?;
-    let patience = if carrier == CarrierId::MIXNET { PATIENCE_OF_ROUNDS } else { PATIENCE };
     let done = timeout(patience, talk(node, id, &mut live)).await;
     restore(node, id, carrier, before).await?;
     let done = done.map_err(|_| {

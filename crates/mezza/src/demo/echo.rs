@@ -5,7 +5,7 @@
 //! answered once, whatever happens between.
 
 use mezza_core::labelled_hash;
-use mezza_messenger::{CarrierId, Command, ContactId, MixnetInput};
+use mezza_messenger::{CarrierId, Command, ContactId};
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::Refused;
@@ -67,7 +67,7 @@ fn told(done: Result<(), Refused>) {
 /// Asks who invites, lets a stranger in, and answers what has no answer yet.
 fn settle(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
     if let Some(guest) = shell.invitation(contact)? {
-        return if guest.asked { Ok(()) } else { shell.command(MixnetInput::AskWho(contact)) };
+        return if guest.asked { Ok(()) } else { shell.ask_who(contact) };
     }
     let view = shell.contact(contact)?;
     let unread = view.unread > 0;

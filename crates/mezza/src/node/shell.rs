@@ -11,8 +11,8 @@ pub(crate) mod beside;
 mod clock;
 mod commit;
 mod health;
-mod leaving;
 pub(crate) mod make;
+mod network;
 mod restore;
 mod settings;
 #[cfg(test)]
@@ -22,10 +22,7 @@ use std::sync::Arc;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::carriers::mixnet::MixnetOutput;
-use mezza_messenger::{
-    CarrierInput, CarrierSet, Command, Device, Event, Input, RelayInput, WriteBatch,
-};
+use mezza_messenger::{CarrierId, CarrierSet, Command, Device, Event, Input, WriteBatch};
 use tokio::task::yield_now;
 
 use beside::Beside;
@@ -37,7 +34,7 @@ use crate::api::json::{self, EventKind, NodeStateJson};
 use crate::api::{Exit, Fault, Refused, words};
 use crate::backend::AwsLc;
 use crate::backend::kernel::kernel;
-use crate::carriers::{Adapters, ConnectionEvent, ConnectionReport};
+use crate::carriers::{Adapters, ConnectionEvent, ConnectionReport, may_wait};
 use crate::process::drive::Shell;
 use crate::process::home::Home;
 use crate::process::rng::OsRng;
@@ -68,8 +65,6 @@ pub struct NodeShell {
     durable: Vec<(CarrierId, u64)>,
     /// The effects of the last report, not committed yet.
     heard: Option<CommitPlan>,
-    /// The dial that waits for the person, as the vault was put back.
-    withheld: Option<MixnetOutput>,
 }
 
 /// Changes that may wait a moment for the next commit, with what they show.
@@ -99,7 +94,7 @@ impl NodeShell {
     pub(super) fn new(options: NodeOptions, node: &NodeHandle) -> Self {
         let clock = options.clock.clone();
         let seen = clock.date();
-        let adapters = Adapters::new(options.dialer.clone(), clock, node.jobs.clone());
+        let adapters = Adapters::new(options.dialer.clone(), clock, &node.jobs);
         Self {
             options,
             events: Arc::clone(&node.events),
@@ -112,7 +107,6 @@ impl NodeShell {
             later: DeferredCommit::default(),
             durable: Vec::new(),
             heard: None,
-            withheld: None,
         }
     }
 
@@ -220,8 +214,7 @@ impl NodeShell {
     /// Locks the vault: connections are closed, keys are wiped.
     pub fn lock(&mut self) {
         self.log(Self::commit_later);
-        self.adapters.clear();
-        self.withheld = None;
+        self.adapters.lock();
         let Some(open) = self.open.take() else { return };
         self.events.clear();
         drop(open.device);
@@ -282,7 +275,7 @@ impl NodeShell {
         }
         let input = self.adapters.report(report).filter(|_| self.open.is_some());
         let Some(input) = input else { return };
-        let may_wait = matches!(input, CarrierInput::Relay(RelayInput::Done { .. }));
+        let may_wait = may_wait(&input);
         self.log(|shell| {
             shell.heard = Some(CommitPlan { may_wait, ..shell.turn(Input::Carrier(input))? });
             Ok(())

@@ -213,7 +213,11 @@ impl<B: Backend> DevicePair<B> {
                     continue;
                 }
                 Output::Carrier(CarrierOutput::Relay(order)) => order,
-                Output::Carrier(CarrierOutput::Mixnet(_)) | Output::Notify(_) => continue,
+                Output::Carrier(CarrierOutput::Mixnet(_))
+                | Output::Durable(..)
+                | Output::Notify(_) => {
+                    continue;
+                }
             };
             let input = match order {
                 RelayOutput::Connect { relay } => {

@@ -78,7 +78,7 @@ impl Person {
                     self.effects.push_back(Effect::Write(Put::Records(batch.0)));
                 }
                 Output::Notify(event) => self.effects.push_back(Effect::Tell(event)),
-                output @ Output::Carrier(_) => {
+                output @ (Output::Carrier(_) | Output::Durable(..)) => {
                     let Some(ask) = Ask::from_output(output) else { continue };
                     self.effects.push_back(Effect::Send { to: AT, packet: Packet::Ask(ask) });
                 }

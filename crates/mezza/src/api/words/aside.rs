@@ -2,7 +2,7 @@
 
 use mezza_messenger::view::{Part, SetAside};
 
-use super::counted;
+use super::{counted, mixnet, relay};
 use crate::api::json::HealthLine;
 
 /// One line of the health of a node; no two parts have the same name.
@@ -19,7 +19,9 @@ pub(crate) fn aside_line(aside: &SetAside) -> HealthLine {
 }
 
 /// The name of a part, what it is, and the next step.
-fn part_words(aside: &SetAside) -> (String, String, &'static str) {
+pub(super) type PartWords = (String, String, &'static str);
+
+fn part_words(aside: &SetAside) -> PartWords {
     const UPDATE: &str = "install the newest version; if the line stays, keep a copy of the vault \
                           folder and tell us";
     let called = aside.name.as_deref();
@@ -35,31 +37,10 @@ fn part_words(aside: &SetAside) -> (String, String, &'static str) {
             let name = format!("guest {}", id.0);
             (name, "somebody who invites".into(), UPDATE)
         }
-        Part::Network => {
-            let what = called.map_or("the mixnet".into(), |called| format!("the mixnet {called}"));
-            let next = "install the newest version; until then notes go by the relay where the \
-                        conversation allows it, and else wait";
-            ("mixnet".into(), what, next)
-        }
-        Part::NetworkRows => {
-            let network =
-                called.map_or("the mixnet".into(), |called| format!("the mixnet {called}"));
-            let next = "nothing is to be done, unless notes of a contact wait for hours: then begin \
-                        anew with `mezza ratchet reset NAME`";
-            ("mixnet rows".into(), format!("a part of what happened in {network}"), next)
-        }
-        Part::LeftNetworks => {
-            let what = called.map_or("a mixnet that was left".into(), |called| {
-                format!("what was spent in the mixnet {called}, which was left,")
-            });
-            let next = "install the newest version; until then that mixnet is not joined again, as its \
-                        budget would begin anew";
-            ("mixnets left".into(), what, next)
-        }
-        Part::Mailbox(id) => {
-            let next = "install the newest version; another mailbox stands in for it";
-            (format!("mailbox {}", id.0), "an own mailbox".into(), next)
-        }
+        Part::Network => mixnet::network_aside(called),
+        Part::NetworkRows => mixnet::rows_aside(called),
+        Part::LeftNetworks => mixnet::left_aside(called),
+        Part::Mailbox(id) => relay::mailbox_aside(id),
         Part::Notes => ("notes".into(), "a part of the notes".into(), UPDATE),
         Part::Parcels => {
             let next = "nothing is lost that has no receipt: it is sent again";

@@ -79,8 +79,8 @@ fn of_person(error: PersonError) -> Refused {
             "use 1 to 24 bytes of ordinary letters",
         ),
         PersonError::TooManyRelays => Refused::new("relays", relay::too_many()),
-        PersonError::Joined => Refused::joined(),
-        PersonError::NoNetwork => Refused::no_mixnet(),
+        PersonError::Joined => Refused::new("joined", mixnet::joined()),
+        PersonError::NoNetwork => mixnet::none(),
         PersonError::TooManyNetworks => {
             Refused::new("too_many_mixnets", mixnet::too_many_networks())
         }

@@ -3,22 +3,20 @@
 //! version.
 
 use mezza_messenger::io::DeliveryProblem;
-use mezza_ratchet::{BundleError, OpenError, SuiteList};
+use mezza_ratchet::OpenError;
 
-use super::counted;
+use super::{counted, mixnet, relay};
 
 /// The text for a delivery problem with `name`, ending with the next step.
 pub(crate) fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
     match trouble {
-        DeliveryProblem::Bundle(error) => bundle_words(error, name),
+        DeliveryProblem::Bundle(error) => relay::bundle_words(error, name),
         DeliveryProblem::Suite(error) => suite_words(error, name),
         DeliveryProblem::CardClash => format!(
             "two cards of {name} with the same number but different content came in; ask them \
              which one is theirs"
         ),
-        DeliveryProblem::BoxGone => {
-            format!("the mailbox of {name} does not exist any more; ask them for a new card")
-        }
+        DeliveryProblem::BoxGone => relay::box_gone(name),
         DeliveryProblem::Share(notes) => format!(
             "{name} sent more than one contact may leave here: {} not kept, and {name} was not told \
              that they arrived. Read what is here and ask {name} to send them \
@@ -34,39 +32,7 @@ pub(crate) fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
             "notes came in the name of {name} that do not open here; a new session begins, and what is \
              missing goes again. If this comes back, {name} may run two copies of one vault: ask"
         ),
-        DeliveryProblem::Talk => format!(
-            "{name} has talked in the mixnet for its whole part of this year's privacy budget, and \
-             is heard there only while you write to them; write to {name}, or block {name}"
-        ),
-    }
-}
-
-fn bundle_words(error: BundleError, name: &str) -> String {
-    match error {
-        BundleError::SuiteDowngrade { offered, pinned } => format!(
-            "the card of {name} lists {pinned}, the keys at the relay only {offered}: somebody may \
-             be trying to weaken this conversation. Nothing was sent; ask {name} for the card again"
-        ),
-        BundleError::NoCommonSuite { offered, ours } => format!(
-            "{name} offers only {offered}, this program knows {ours}. Nothing was sent; {}",
-            who_updates(&offered, &ours, name)
-        ),
-        BundleError::Expired => format!(
-            "the keys of {name} at the relay have expired: their device was off for weeks. Nothing \
-             was sent; the note waits until they are online again"
-        ),
-        BundleError::BadSignature => format!(
-            "the keys at the relay are not signed by {name}: do not go on over this relay. Nothing \
-             was sent; ask {name} over another way, and compare numbers"
-        ),
-        BundleError::BadKey | BundleError::BadId(_) => format!(
-            "the relay gave keys for {name} that no honest device makes. Nothing was sent; ask \
-             {name} over another way"
-        ),
-        _ => format!(
-            "the relay gave keys for {name} that cannot be read. Nothing was sent; it is tried \
-             again, and if it stays, ask the operator of the relay"
-        ),
+        DeliveryProblem::Talk => mixnet::talks_too_much(name),
     }
 }
 
@@ -87,19 +53,11 @@ fn suite_words(error: OpenError, name: &str) -> String {
     }
 }
 
-/// A higher number is newer (section "Parties and keys" of the ratchet's document).
-fn who_updates(offered: &SuiteList, ours: &SuiteList, name: &str) -> String {
-    if offered.ids().first() > ours.ids().first() {
-        "update Mezzavoce here, then write again".into()
-    } else {
-        format!("ask {name} to update Mezzavoce")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use mezza_core::SuiteId;
+    use mezza_ratchet::{BundleError, SuiteList};
 
     fn list(ids: &[u16]) -> SuiteList {
         SuiteList::new(&ids.iter().map(|id| SuiteId(*id)).collect::<Vec<_>>()).unwrap()

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use mezza_messenger::{Command, MixnetInput};
+use mezza_messenger::Command;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -106,7 +106,8 @@ async fn requests(State(web): State<Web>) -> ApiResult<json::RequestsJson> {
 #[utoipa::path(post, path = "/v1/requests/{id}/see", params(("id" = String, Path, description = "Its number")),
     responses((status = 204), (status = 404, body = json::Problem)))]
 async fn see(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
-    web.command(MixnetInput::AskWho(contact_id(&id)?)).await
+    let id = contact_id(&id)?;
+    web.node.ask(move |shell| shell.ask_who(id)).await.map(|()| StatusCode::NO_CONTENT)
 }
 
 /// Let a stranger in.

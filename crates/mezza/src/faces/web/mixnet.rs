@@ -2,8 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use mezza_messenger::MixnetInput;
-use mezza_messenger::carriers::mixnet::NetworkAddress;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -37,12 +35,7 @@ async fn join(
 ) -> ApiResult<json::Mixnet> {
     let uri: NetworkUri = request.link.trim().parse()?;
     client::join(&uri).await?;
-    let link = NetworkAddress { pin: uri.genesis, address: uri.address };
-    let joined = web.node.ask(move |shell| {
-        shell.command(MixnetInput::Join(link))?;
-        shell.mixnet()
-    });
-    joined.await.map(Json)
+    web.node.ask(move |shell| shell.join(uri)).await.map(Json)
 }
 
 /// What would become of notes and contacts if the network were left.

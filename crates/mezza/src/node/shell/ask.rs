@@ -249,21 +249,20 @@ impl NodeShell {
         Ok(roads.iter().map(views::carrier).collect())
     }
 
-    /// The mixnet that was joined.
-    pub fn mixnet(&self) -> Result<json::Mixnet, Refused> {
-        let view = self.device()?.carriers().network(self.date()).ok_or_else(Refused::no_mixnet)?;
-        Ok(views::mixnet(&view))
+    /// What a carrier keeps open now.
+    pub(super) fn connections(&self, carrier: CarrierId) -> Vec<ConnectionView> {
+        let all = self.device().map(|device| device.connections(self.date())).unwrap_or_default();
+        all.into_iter().filter(|road| road.carrier == carrier).collect()
     }
 
-    /// Whether strangers can write to us: the relay is up and holds mailbox and bundle.
+    /// Whether strangers can write to us: a carrier is up and holds what they need.
     pub fn is_reachable(&self) -> bool {
-        self.is_up(CarrierId::RELAY) && self.adapters.relays_have_confirmed()
+        self.adapters.are_reachable()
     }
 
     /// Whether a carrier is up.
     pub fn is_up(&self, carrier: CarrierId) -> bool {
-        let up = |road: &ConnectionView| road.carrier == carrier && road.up;
-        self.device().is_ok_and(|device| device.connections(self.date()).iter().any(up))
+        self.connections(carrier).iter().any(|road| road.up)
     }
 
     /// The carriers of a conversation, best first.

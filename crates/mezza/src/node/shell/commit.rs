@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mezza_messenger::{
-    CarrierOutput, Event, Input, MixnetOutput, Output, RecordChange, RecordKind, WriteBatch,
-};
+use mezza_messenger::{Event, Input, Output, RecordChange, RecordKind, WriteBatch};
 
 use super::beside::Beside;
 use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask, load};
@@ -132,7 +130,7 @@ impl NodeShell {
                 (Output::Notify(event), _) => self.tell(event),
                 (Output::Carrier(order), open) => {
                     let doubted = open.as_ref().is_some_and(UnlockedVault::is_doubted);
-                    self.order(order, doubted);
+                    self.adapters.order(order, doubted);
                 }
                 (Output::Durable(carrier, number), _) => self.durable.push((carrier, number)),
                 (Output::Store(_), _) => {}
@@ -140,22 +138,13 @@ impl NodeShell {
         }
     }
 
-    /// Passes an order on to its carrier. The mixnet waits if the vault was put back.
-    fn order(&mut self, order: CarrierOutput, doubted: bool) {
-        match order {
-            CarrierOutput::Mixnet(order) if doubted => self.withhold(order),
-            order => self.adapters.order(order),
-        }
-    }
-
     /// A commit that fails counts as a crash: the device comes again from the vault.
     pub(super) fn crashed(&mut self, fault: Fault) -> Refused {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
-        self.adapters.clear();
+        self.adapters.lock();
         // Pending inputs and outputs of the old device are dropped with it.
         (self.later, self.heard) = (DeferredCommit::default(), None);
         self.durable.clear();
-        self.withheld = None;
         let Some(mut open) = self.open.take() else { return fault.into() };
         let (records, now) = (open.vault.records(), self.date());
         let loaded = records.and_then(|mut records| {

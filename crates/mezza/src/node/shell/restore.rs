@@ -3,11 +3,9 @@
 //! they begin anew at once (MSG-91).
 
 use mezza_core::Wiping;
-use mezza_messenger::carriers::mixnet::MixnetOutput;
 use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 
-use super::{NodeShell, UnlockedVault};
-use crate::api::{Refused, json};
+use super::UnlockedVault;
 use crate::store::Record;
 use crate::store::witness::Witness;
 
@@ -47,36 +45,5 @@ impl UnlockedVault {
     /// Whether the vault is older than its witness, or came without it.
     pub(super) fn is_doubted(&self) -> bool {
         self.witness.as_ref().is_some_and(Witness::is_doubted)
-    }
-}
-
-impl NodeShell {
-    /// Keeps what the mixnet's machine wants until the person has decided.
-    pub(super) fn withhold(&mut self, order: MixnetOutput) {
-        match order {
-            MixnetOutput::Connect { .. } => self.withheld = Some(order),
-            MixnetOutput::Disconnect | MixnetOutput::Leave => self.withheld = None,
-            MixnetOutput::Frame(_) | MixnetOutput::Job(_) => {}
-        }
-    }
-
-    /// The person goes on with a vault that was put back; the budget shown is what it remembers.
-    /// As long as its witness cannot be written the carrier stays down.
-    ///
-    /// # Errors
-    /// No mixnet, or a disk that refuses.
-    pub fn resume(&mut self) -> Result<json::Mixnet, Refused> {
-        self.mixnet()?;
-        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        if let Some(claim) = open.witness.as_mut().map_or(Ok(None), Witness::accept)? {
-            if let Err(fault) = open.vault.commit(&[claim]) {
-                return Err(self.crashed(fault));
-            }
-            open.settled();
-        }
-        if let Some(order) = self.withheld.take() {
-            self.adapters.order(order.into());
-        }
-        self.mixnet()
     }
 }

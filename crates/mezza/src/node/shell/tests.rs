@@ -62,10 +62,10 @@ async fn until(node: &NodeHandle, yes: impl Fn(&NodeShell) -> bool + Copy + Send
 
 /// Writes a note: how many parcels left in this very turn, and whether it was accepted.
 fn send(shell: &mut NodeShell, contact: ContactId, client: u8) -> (usize, bool) {
-    let before = shell.adapters.carried;
+    let before = shell.adapters.carried();
     let command = Command::Send { contact, client: [client; 16], text: "a note".into() };
     let accepted = shell.command(command).is_ok();
-    (shell.adapters.carried - before, accepted)
+    (shell.adapters.carried() - before, accepted)
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn nothing_leaves_before_its_commit() {
     let contact = contact_id(&contact.id).unwrap();
     // The first note waits for keys; with a session a note leaves when it is written.
     assert!(ann.ask(move |shell| Ok(send(shell, contact, 1))).await.unwrap().1);
-    until(&ann, |shell| shell.adapters.carried > 0).await;
+    until(&ann, |shell| shell.adapters.carried() > 0).await;
     let (left, accepted) = ann.ask(move |shell| Ok(send(shell, contact, 2))).await.unwrap();
     assert!(left > 0 && accepted);
 
@@ -117,7 +117,7 @@ fn copy(from: &Path, to: &Path) {
 fn waits(shell: &NodeShell) -> (bool, bool) {
     let told = shell.health().into_iter().find(|line| line.name == "mixnet");
     let told = told.is_some_and(|line| line.next.is_some_and(|next| next.contains("resume")));
-    (shell.withheld.is_some(), told)
+    (shell.adapters.withholds(), told)
 }
 
 /// A locked node whose vault was put back to before its last round, and what [`waits`] said in between.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::serve;
 use crate::api::network_uri::NetworkUri;
+use crate::api::words::mixnet::law_name;
 use crate::api::{Exit, Fault, figures};
 use crate::faces::cli::args::MixnetConfigCommand;
 use crate::faces::cli::show::{self, Out};
@@ -209,7 +210,7 @@ fn service(config: &Config, policy: &ServicePolicy) -> Value {
         "base_time_ms": policy.base_time.ms(), "interval_ms": policy.interval_ms, "ask_ms": policy.ask_ms,
         "lead_ms": policy.lead_ms, "collect_ms": policy.collect_ms,
         "mix_limit_ms": policy.mix_limit_ms, "slots": policy.slots, "buckets": policy.buckets,
-        "mode": figures::law_name(policy.mode), "mu": policy.mu, "scale": policy.scale,
+        "mode": law_name(policy.mode), "mu": policy.mu, "scale": policy.scale,
         "trap_singles": policy.traps.singles, "trap_pairs": policy.traps.pairs,
         "rounds": policy.rounds,
         "epsilon": epsilon, "delta": delta, "delta_reached": figures::reached(policy),

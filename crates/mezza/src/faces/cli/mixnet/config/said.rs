@@ -8,6 +8,7 @@ use mezza_mixnet::privacy::fifty_becomes;
 
 use super::hex;
 use crate::api::figures;
+use crate::api::words::mixnet::law_name;
 use crate::faces::cli::show;
 
 /// Every value of a config, in the order of the bytes that are signed.
@@ -103,7 +104,7 @@ fn service(policy: &ServicePolicy) -> [String; 6] {
         format!("{name:<8} slots {}, buckets {}", policy.slots, policy.buckets),
         format!(
             "{name:<8} noise {}, mean {}, scale {}",
-            figures::law_name(policy.mode),
+            law_name(policy.mode),
             policy.mu,
             policy.scale
         ),

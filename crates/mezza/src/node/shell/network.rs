@@ -1,0 +1,86 @@
+//! What people ask of the mixnet alone: joining it, who invites there, going on with a vault that was
+//! put back (MSG-63), and leaving, of which is said before what becomes of what it serves (MSG-97).
+
+use mezza_messenger::carriers::mixnet::NetworkAddress;
+use mezza_messenger::view::ContactView;
+use mezza_messenger::{CarrierId, ContactId, MixnetInput};
+
+use super::NodeShell;
+use crate::api::network_uri::NetworkUri;
+use crate::api::{Refused, json, views, words};
+use crate::clock::now;
+use crate::store::witness::Witness;
+
+impl NodeShell {
+    /// The mixnet that was joined.
+    pub fn mixnet(&self) -> Result<json::Mixnet, Refused> {
+        let view = self.device()?.carriers().network(self.date());
+        Ok(views::mixnet(&view.ok_or_else(words::mixnet::none)?))
+    }
+
+    /// Joins a network.
+    ///
+    /// # Errors
+    /// What the device or the disk refuses.
+    pub fn join(&mut self, uri: NetworkUri) -> Result<json::Mixnet, Refused> {
+        let link = NetworkAddress { pin: uri.genesis, address: uri.address };
+        self.command(MixnetInput::Join(link))?;
+        self.mixnet()
+    }
+
+    /// Asks who it is that invites.
+    ///
+    /// # Errors
+    /// What the device or the disk refuses.
+    pub fn ask_who(&mut self, invites: ContactId) -> Result<(), Refused> {
+        self.command(MixnetInput::AskWho(invites))
+    }
+
+    /// What would become of notes and contacts.
+    ///
+    /// # Errors
+    /// No mixnet was joined, or the vault is locked.
+    pub fn leaving(&self) -> Result<json::NetworkLeaving, Refused> {
+        let link = self.mixnet()?.link;
+        let device = self.device()?;
+        let view = device.without(CarrierId::MIXNET, now());
+        let contact =
+            |view: ContactView| json::LeftBehind { id: view.id.0.to_string(), name: view.name };
+        let unreachable = view.unreachable.iter().filter_map(|id| device.contact(*id));
+        Ok(json::NetworkLeaving {
+            link,
+            elsewhere: view.elsewhere,
+            waiting: view.waiting,
+            unreachable: unreachable.map(contact).collect(),
+            guests: view.guests,
+        })
+    }
+
+    /// Leaves the mixnet; what became of notes and contacts.
+    ///
+    /// # Errors
+    /// As [`leaving`](Self::leaving), or what the device or the disk refuses.
+    pub fn leave(&mut self) -> Result<json::NetworkLeaving, Refused> {
+        let leaving = self.leaving()?;
+        self.command(MixnetInput::Leave)?;
+        Ok(leaving)
+    }
+
+    /// The person goes on with a vault that was put back; the budget shown is what it remembers.
+    /// As long as its witness cannot be written the carrier stays down.
+    ///
+    /// # Errors
+    /// No mixnet, or a disk that refuses.
+    pub fn resume(&mut self) -> Result<json::Mixnet, Refused> {
+        self.mixnet()?;
+        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
+        if let Some(claim) = open.witness.as_mut().map_or(Ok(None), Witness::accept)? {
+            if let Err(fault) = open.vault.commit(&[claim]) {
+                return Err(self.crashed(fault));
+            }
+            open.settled();
+        }
+        self.adapters.resume();
+        self.mixnet()
+    }
+}
