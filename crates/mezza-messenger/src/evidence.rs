@@ -110,8 +110,19 @@ pub fn state(facts: &[Fact], due: Option<Time>, why: WaitReason, now: Time) -> N
     handed.map_or(NoteState::Queued(why), |fact| NoteState::Handed(fact.carrier))
 }
 
-/// Adds a fact unless the same one is there already; facts are never taken back (MSG-13).
+/// Adds a fact unless the same one is there already; facts are never taken back (MSG-13). Of how many
+/// announce a note, the most by one carrier is one fact.
 pub fn add(facts: &mut Vec<Fact>, fact: Fact) -> bool {
+    if let FactKind::Carried(others) = fact.what {
+        let by = |f: &Fact| match f.what {
+            FactKind::Carried(k) if f.carrier == fact.carrier => Some(k),
+            _ => None,
+        };
+        if facts.iter().filter_map(by).any(|k| k >= others) {
+            return false;
+        }
+        facts.retain(|f| by(f).is_none());
+    }
     let known = facts.iter().any(|f| f.what == fact.what && f.carrier == fact.carrier);
     if !known {
         facts.push(fact);

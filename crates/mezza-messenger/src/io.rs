@@ -21,10 +21,10 @@ mod step;
 mod stored;
 
 pub use carrier::{
-    Arrival, ArrivalOrigin, By, CardParts, CarrierCaps, CarrierConnection, CarrierId, CarrierState,
-    ContactFacts, Dropped, FetchPurpose, FirstTerms, Forget, Handover, HelloPlace, InviterFacts,
-    Leaving, LostPlace, Missing, NetworkAddress, News, ParcelId, Places, Publication, Reach,
-    Receiving, Route, SessionFacts,
+    Arrival, ArrivalOrigin, By, CardParts, CarrierCaps, CarrierConnection, CarrierHides, CarrierId,
+    CarrierState, ContactFacts, Dropped, FetchPurpose, FirstTerms, Forget, Handover, HelloPlace,
+    Incoming, InviterFacts, Leaving, LostPlace, Missing, NetworkAddress, News, ParcelId, Places,
+    Publication, Reach, Receiving, Route, SessionFacts,
 };
 pub(crate) use pace::Pace;
 pub use record::{RecordChange, RecordKind, RecordOwner, Retention, Unread, WriteBatch};

@@ -12,7 +12,8 @@ use alloc::vec::Vec;
 use mezza_core::{Time, snapshot};
 
 use crate::io::{
-    ContactId, Dropped, Due, NoteId, ParcelId, RecordKind, ResetCause, Route, Step, key32, key64,
+    CarrierId, ContactId, Dropped, Due, NoteId, ParcelId, RecordKind, ResetCause, Route, Step,
+    key32, key64,
 };
 use crate::note::{Era, Note, NoteDigest};
 use crate::receipt::{REACH, Receipt};
@@ -100,10 +101,12 @@ pub(crate) struct Outbox {
     last_parcel: u64,
     /// Missing notes that were sealed once more.
     repeats: Repeats,
+    /// By which carriers notes have left in vain; a restart begins anew.
+    tried: BTreeSet<(NoteId, CarrierId)>,
 }
 
 snapshot!(struct Outbox {
-    lanes, waiting, unreceipted, parcels, by_contact, invitations, last_parcel, repeats,
+    lanes, waiting, unreceipted, parcels, by_contact, invitations, last_parcel, repeats, tried,
 });
 
 impl Outbox {
@@ -182,6 +185,25 @@ impl Outbox {
     /// A note is to be sealed.
     pub fn queue(&mut self, contact: ContactId, note: NoteId) {
         self.waiting.insert((contact, note));
+    }
+
+    /// A note has left by a carrier in vain: it is to be sealed for another one.
+    pub fn tried(&mut self, contact: ContactId, note: NoteId, carrier: CarrierId) {
+        self.tried.insert((note, carrier));
+        self.queue(contact, note);
+    }
+
+    /// Those of the carriers by which a note has not left in vain; all of them once it has by each.
+    pub fn untried(&self, note: Option<NoteId>, all: &[CarrierId]) -> Vec<CarrierId> {
+        let tried = |by: &CarrierId| note.is_some_and(|note| self.tried.contains(&(note, *by)));
+        let left: Vec<CarrierId> = all.iter().copied().filter(|by| !tried(by)).collect();
+        if left.is_empty() { all.to_vec() } else { left }
+    }
+
+    /// A note has arrived, or is gone.
+    fn settled(&mut self, note: NoteId) {
+        self.repeats.forget(note);
+        self.tried.retain(|(of, _)| *of != note);
     }
 
     /// The reader's window holds so many numbers above the first one that is missing. If it is
@@ -407,7 +429,7 @@ impl Outbox {
             self.unreceipted[1].insert((contact, seq), (note, voided));
         }
         self.waiting.remove(&(contact, note));
-        self.repeats.forget(note);
+        self.settled(note);
         let out = |parcel: &Parcel| parcel.note == Some(note) && parcel.out && !parcel.confirmed;
         let own = self.parcels_of(contact).filter(|(_, parcel)| out(parcel)).map(|(id, _)| id);
         for id in own.collect::<Vec<_>>() {
@@ -486,7 +508,7 @@ impl Outbox {
     /// A note is gone from this device.
     pub fn gone(&mut self, contact: ContactId, note: NoteId, seq: u32) {
         self.waiting.remove(&(contact, note));
-        self.repeats.forget(note);
+        self.settled(note);
         for list in &mut self.unreceipted {
             list.remove(&(contact, seq));
         }
@@ -508,7 +530,10 @@ impl Outbox {
         self.waiting.retain(|(other, _)| *other != contact);
         for list in &mut self.unreceipted {
             let gone = list.iter().filter(|((other, _), _)| *other == contact);
-            gone.for_each(|(_, (note, _))| self.repeats.forget(*note));
+            gone.for_each(|(_, (note, _))| {
+                self.repeats.forget(*note);
+                self.tried.retain(|(of, _)| of != note);
+            });
             list.retain(|(other, _), _| *other != contact);
         }
         step.timer(Due::Again(contact), None);

@@ -20,7 +20,8 @@ use mezza_ratchet::{
 
 use crate::card::Card;
 use crate::io::{
-    At, By, ContactId, Due, Pace, Publication, RecordKind, SessionFacts, Step, key32, key64,
+    At, By, ContactId, Due, Incoming, Pace, Publication, RecordKind, SessionFacts, Step, key32,
+    key64,
 };
 
 pub(crate) use held::HeldBundle;
@@ -161,11 +162,11 @@ impl<B: Backend> Sessions<B> {
     pub fn open(
         &mut self,
         id: ContactId,
-        message: &[u8],
+        message: Incoming<'_>,
         at: &mut At<'_>,
     ) -> Result<Opened, Unopened> {
         let peer = self.peers.get_mut(&id).ok_or(Unopened::Repeated)?;
-        if peer.replays.holds(message) {
+        if peer.replays.holds(message.bytes) {
             return Err(Unopened::Repeated);
         }
         let (identity, prekeys) = (&self.identity, &mut self.prekeys);
@@ -174,7 +175,7 @@ impl<B: Backend> Sessions<B> {
             self.unopened += 1;
             Unopened::Failed(error)
         })?;
-        self.remember(id, message, at.step);
+        self.remember(id, message.bytes, at.step);
         self.take(id, &mut opened, at);
         Ok(opened)
     }
@@ -213,12 +214,12 @@ impl<B: Backend> Sessions<B> {
     pub fn open_stranger(
         &mut self,
         ik: IdentityKey,
-        message: &[u8],
+        Incoming { bytes, outer }: Incoming<'_>,
         at: &mut At<'_>,
     ) -> Option<Stranger<B>> {
         let mut conversation = Conversation::new(self.identity.public(), ik);
         let (identity, prekeys) = (&self.identity, &mut self.prekeys);
-        let Ok(opened) = conversation.open(message, &[], identity, prekeys, at.now) else {
+        let Ok(opened) = conversation.open(bytes, outer, identity, prekeys, at.now) else {
             self.unopened += 1;
             return None;
         };
@@ -256,7 +257,8 @@ impl<B: Backend> Sessions<B> {
                 continue;
             };
             let (identity, prekeys) = (&self.identity, &mut self.prekeys);
-            let opened = peer.open(&kept.bytes, identity, prekeys, at.now);
+            let message = Incoming { bytes: &kept.bytes, outer: &kept.outer };
+            let opened = peer.open(message, identity, prekeys, at.now);
             let by = kept.by.unwrap_or(By { level: LEVEL_MAX, ..by });
             if let Ok(mut opened) = opened {
                 self.drop_undecrypted(key, at.step);
@@ -269,7 +271,7 @@ impl<B: Backend> Sessions<B> {
 
     /// Keeps a message that no session opened for a day, if the contact has room for it; whether a new
     /// session is wanted because of it.
-    pub fn keep(&mut self, id: ContactId, message: &[u8], by: By, at: &mut At<'_>) -> bool {
+    pub fn keep(&mut self, id: ContactId, message: Incoming<'_>, by: By, at: &mut At<'_>) -> bool {
         // A clock that was ahead once holds nothing up.
         let rests = self.peers.get(&id).is_none_or(|peer| {
             let last = peer.renewal.last_reset;
@@ -284,8 +286,9 @@ impl<B: Backend> Sessions<B> {
         let own = self.undecrypted.values().filter(|kept| kept.contact == id).count();
         if own < UNDECRYPTED_EACH_MAX && self.undecrypted.len() < UNDECRYPTED_MAX {
             self.last_undecrypted += 1;
-            let (key, bytes) = (self.last_undecrypted, message.to_vec());
-            let kept = Undecrypted { contact: id, at: at.now, by: Some(by), bytes };
+            let (bytes, outer) = (message.bytes.to_vec(), message.outer.to_vec());
+            let key = self.last_undecrypted;
+            let kept = Undecrypted { contact: id, at: at.now, by: Some(by), bytes, outer };
             at.step.put(RecordKind::Held, key64(key), kept.write());
             at.step.timer(Due::Undecrypted(key), Some(kept.due()));
             self.undecrypted.insert(key, kept);
@@ -314,13 +317,13 @@ impl<B: Backend> Sessions<B> {
         &mut self,
         id: ContactId,
         body: &[u8],
-        paddings: &[Padding],
+        (paddings, outer): (&[Padding], &[u8]),
         at: &mut At<'_>,
     ) -> Result<Vec<u8>, SealError> {
         let padding = self.padding(id, body.len(), paddings);
         let peer = self.peers.get_mut(&id).ok_or(SealError::NoSession)?;
         let fresh = peer.conversation.needs_ephemeral().then(|| at.ephemeral::<B>());
-        match peer.conversation.seal(body, &[], padding, fresh, at.now) {
+        match peer.conversation.seal(body, outer, padding, fresh, at.now) {
             Ok((message, changes)) => {
                 self.store(id, changes, at.step);
                 Ok(message)

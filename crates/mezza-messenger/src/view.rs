@@ -7,6 +7,7 @@ use mezza_core::{SuiteId, Time, snapshot};
 use mezza_mixnet::config::{NetworkId, ServicePolicy};
 
 use crate::card::RelayEntry;
+use crate::evidence::WaitReason;
 use crate::evidence::{Fact, NoteState};
 pub use crate::io::InviterFacts as InvitationView;
 use crate::io::{
@@ -303,8 +304,8 @@ pub struct CarrierEstimate {
     pub carrier: CarrierId,
     /// What it can do now.
     pub caps: CarrierCaps,
-    /// Whether it is up.
-    pub up: bool,
+    /// Whether it is up, or why not.
+    pub up: Result<(), WaitReason>,
     /// Whether the policy allows it and the size fits.
     pub fits: bool,
     /// Pieces that it would take.

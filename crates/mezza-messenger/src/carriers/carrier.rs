@@ -46,15 +46,21 @@ pub trait Carrier {
         None
     }
 
+    /// Something is to leave for a contact at this pin at least: what that takes is begun.
+    fn take(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {}
     /// The way to a contact that may be taken now, at this pin at least, and whether a person wrote
     /// what is to leave.
     fn route(
-        &mut self,
+        &self,
         to: &ContactFacts<'_>,
         pin_own: (u8, bool),
-        at: &mut At<'_>,
+        now: Time,
     ) -> Result<Route, Missing> {
         Err(Missing::Wait(WaitReason::NoCarrier))
+    }
+    /// What a message on this way is bound to beside its session, at most 64 bytes.
+    fn outer(&self, to: &ContactFacts<'_>) -> Vec<u8> {
+        Vec::new()
     }
     /// How a message may be filled up, the first that fits. What a mailbox holds has one of six sizes
     /// anyway: whole blocks.

@@ -82,14 +82,16 @@ pub trait Port: Snapshot {
         pin_own: (u8, bool),
         at: &mut At<'_>,
     ) -> Result<Reach, Missing> {
-        let one = self.one_mut(id).ok_or(Missing::Wait(WaitReason::NoCarrier))?;
-        let route = one.route(to, pin_own, at)?;
-        let (paddings, waits) = (one.paddings(), one.waits_for_place());
+        let absent = Missing::Wait(WaitReason::NoCarrier);
+        let one = self.one_mut(id).ok_or(absent)?;
+        one.take(to, pin_own.0, at);
+        let route = one.route(to, pin_own, at.now)?;
+        let (paddings, outer, waits) = (one.paddings(), one.outer(to), one.waits_for_place());
         let place = match self.all().find_map(|(_, one)| one.hello_place(to.id)) {
             Some(HelloPlace::NotYet) if !waits => HelloPlace::Tag,
             place => place.unwrap_or(HelloPlace::Tag),
         };
-        Ok(Reach { route, place, paddings })
+        Ok(Reach { route, place, paddings, outer })
     }
 
     /// Hands a parcel over to the carrier of its route.

@@ -30,8 +30,8 @@ use crate::envelope::{self, SenderContext};
 use crate::error::{CallerError, CarrierError, DeviceError};
 use crate::evidence::WaitReason;
 use crate::io::{
-    Arrival, ArrivalOrigin, At, CarrierCaps, CarrierId, ContactFacts, ContactId, Due, Event,
-    HelloPlace, LostPlace, MailboxId, News, ParcelId, Publication, Receiving, RecordKind,
+    Arrival, ArrivalOrigin, At, CarrierCaps, CarrierHides, CarrierId, ContactFacts, ContactId, Due,
+    Event, HelloPlace, LostPlace, MailboxId, News, ParcelId, Publication, Receiving, RecordKind,
     RelayConnectionId, RequestId, Route, Step, key32,
 };
 use crate::note::RemoteMailbox;
@@ -57,6 +57,7 @@ pub const CAPS: CarrierCaps = CarrierCaps {
     store_h: 720,
     needs_internet: true,
     demo: false,
+    hides: CarrierHides::NOTHING,
 };
 
 /// How long a relay keeps mail.
@@ -337,7 +338,8 @@ impl<B: Backend> Relay<B> {
         let carrier = CarrierId::RELAY;
         let ack = Receiving { carrier, place: id.0, number: mail };
         if let Some(parcel) = parcel.map(Wiping::new) {
-            let arrival = Arrival { carrier, level, from, parcel, ack: Some(ack) };
+            let arrival =
+                Arrival { carrier, level, from, parcel, outer: Vec::new(), ack: Some(ack) };
             self.news.push_back(News::Arrived(arrival));
         } else {
             self.unopened += 1;

@@ -10,8 +10,8 @@ use crate::card::Card;
 use crate::carriers::{Port, Welcome};
 use crate::contacts::ContactPhase;
 use crate::io::{
-    Arrival, ArrivalOrigin, At, By, ContactId, DeliveryProblem, Event, Forget, RATCHET_MESSAGE,
-    ResetCause,
+    Arrival, ArrivalOrigin, At, By, ContactId, DeliveryProblem, Event, Forget, Incoming,
+    RATCHET_MESSAGE, ResetCause,
 };
 use crate::note::{Item, Note};
 use crate::outbox::Owe;
@@ -26,6 +26,7 @@ const REQUESTS_MAX: usize = 64;
 pub(super) fn parcel<P: Port>(parts: &mut Parts<P>, arrival: &Arrival, at: &mut At<'_>) {
     let by = By { carrier: arrival.carrier, level: arrival.level };
     let taken = if let Some((&RATCHET_MESSAGE, message)) = arrival.parcel.split_first() {
+        let message = Incoming { bytes: message, outer: &arrival.outer };
         match arrival.from {
             ArrivalOrigin::Contact(id) => from_contact(parts, id, message, by, at),
             ArrivalOrigin::Stranger => stranger(parts, message, by, at),
@@ -43,11 +44,11 @@ pub(super) fn parcel<P: Port>(parts: &mut Parts<P>, arrival: &Arrival, at: &mut 
 fn from_contact<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    message: &[u8],
+    message: Incoming<'_>,
     by: By,
     at: &mut At<'_>,
 ) -> bool {
-    if is_taken_back(message) {
+    if is_taken_back(message.bytes) {
         parts.carriers.reject(by.carrier);
     } else if contact::is_inviter(parts, id) {
         inviter(parts, id, message, by, at);
@@ -95,8 +96,8 @@ fn nameless<P: Port>(parts: &mut Parts<P>, now: Time) {
 }
 
 /// A message from where strangers write; `false`: there is no room for another stranger.
-fn stranger<P: Port>(parts: &mut Parts<P>, message: &[u8], by: By, at: &mut At<'_>) -> bool {
-    let Some(ik) = writer(parts, message) else { return true };
+fn stranger<P: Port>(parts: &mut Parts<P>, message: Incoming<'_>, by: By, at: &mut At<'_>) -> bool {
+    let Some(ik) = writer(parts, message.bytes) else { return true };
     if let Some(contact) = parts.contacts.by_identity(ik.as_bytes()) {
         // Anybody can send a message under this identity key. If it does not open, no bundle is
         // fetched: the fetch would show that we know this contact.
@@ -117,7 +118,7 @@ fn stranger<P: Port>(parts: &mut Parts<P>, message: &[u8], by: By, at: &mut At<'
     };
     let id = parts.profile.contact_number(at.step);
     parts.sessions.adopt(id, stranger, at.step);
-    parts.sessions.opened(id, message, at.step);
+    parts.sessions.opened(id, message.bytes, at.step);
     request(parts, id, (card, Policy::default()), &note, by, at);
     true
 }
@@ -126,11 +127,11 @@ fn stranger<P: Port>(parts: &mut Parts<P>, message: &[u8], by: By, at: &mut At<'
 fn invitation<P: Port>(
     parts: &mut Parts<P>,
     place: u32,
-    message: &[u8],
+    message: Incoming<'_>,
     by: By,
     at: &mut At<'_>,
 ) -> bool {
-    let Some(ik) = writer(parts, message) else { return true };
+    let Some(ik) = writer(parts, message.bytes) else { return true };
     if let Some(contact) = parts.contacts.by_identity(ik.as_bytes()) {
         // Anybody can invite under this identity key. If the message does not open, nothing begins.
         let _ = open(parts, contact, message, by, at);
@@ -164,7 +165,13 @@ fn invitation<P: Port>(
 
 /// A message of whoever invites: with the card of this key inside it makes a request like that of
 /// any stranger, to be answered the way it came.
-fn inviter<P: Port>(parts: &mut Parts<P>, id: ContactId, message: &[u8], by: By, at: &mut At<'_>) {
+fn inviter<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    message: Incoming<'_>,
+    by: By,
+    at: &mut At<'_>,
+) {
     let inviters = parts.carriers.inviters();
     let Some(facts) = inviters.iter().find(|inviter| inviter.id == id) else { return };
     let Ok(opened) = parts.sessions.open(id, message, at) else { return };
@@ -198,7 +205,7 @@ fn request<P: Port>(
 fn open<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    message: &[u8],
+    message: Incoming<'_>,
     by: By,
     at: &mut At<'_>,
 ) -> Result<(), Unopened> {
@@ -244,7 +251,7 @@ fn opened<P: Port>(parts: &mut Parts<P>, id: ContactId, message: Opened, by: By,
 fn unopened<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    message: &[u8],
+    message: Incoming<'_>,
     (error, by): (OpenError, By),
     at: &mut At<'_>,
 ) {

@@ -45,6 +45,8 @@ fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
                 parts.contacts.asked(parcel.contact, at.step);
             }
         }
+        News::Carried { parcel, others } => carried(parts, parcel, others, at),
+        News::Expired(parcel) => expired(parts, parcel, at),
         // Sealed once more, it fits, or waits unsealed (MSG-25).
         News::Refused { parcel, why: WaitReason::TooBig, .. } => {
             if let Some(contact) = parts.outbox.parcel(parcel).map(|parcel| parcel.contact) {
@@ -92,6 +94,26 @@ fn handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
         let fact = Fact { what, carrier, level, at: at.now };
         parts.threads.fact(note, fact, parcel.route.until, at.step);
     }
+}
+
+/// A fact: so many others announce it.
+fn carried<P: Port>(parts: &mut Parts<P>, id: ParcelId, others: u16, at: &mut At<'_>) {
+    let Some(parcel) = parts.outbox.parcel(id) else { return };
+    let Some(note) = parcel.note else { return };
+    let (what, carrier) = (FactKind::Carried(others), parcel.route.carrier);
+    let level = hand::level_of(parts, parcel, at.now).min(parcel.left_at);
+    parts.threads.fact(note, Fact { what, carrier, level, at: at.now }, None, at.step);
+}
+
+/// Nobody carries a parcel any more: its note goes by the next carrier of the list, under its number, and
+/// what the parcel said besides is owed again.
+fn expired<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
+    let Some(parcel) = parts.outbox.drop_parcel(id, at.step) else { return };
+    if let Some(note) = parcel.note.filter(|_| !parcel.confirmed) {
+        parts.outbox.tried(parcel.contact, note, parcel.route.carrier);
+        parts.threads.again(note, at.step);
+    }
+    contact::owe_again(parts, parcel.contact, at);
 }
 
 /// A carrier is gone from here: what it had in hand, or took and nobody has confirmed, goes another way that

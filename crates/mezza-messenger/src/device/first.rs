@@ -174,7 +174,7 @@ fn send_invitation<P: Port>(
     let note = Note { era, seq: 0, sent: at.now, timer_s: 0, items };
     let body: Wiping<_> = note.encode();
     let padding = [Padding::To(terms.bytes)];
-    match parts.sessions.seal(id, &body, &padding, at) {
+    match parts.sessions.seal(id, &body, (&padding, &[]), at) {
         Ok(message) if message.len() == terms.bytes => {
             parts.outbox.add(Parcel::new(id, None, route, message), at.now, at.step);
             true

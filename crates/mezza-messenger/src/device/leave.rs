@@ -58,7 +58,7 @@ fn write<P: Port>(
     at: &mut At<'_>,
 ) -> Option<Time> {
     let pin = parts.threads.get(note).map_or(1, |note| note.level_min);
-    let reach = match way(parts, id, (pin, true), at) {
+    let reach = match way(parts, id, (pin, Some(note)), at) {
         Ok(reach) => reach,
         Err((why, later)) => {
             parts.threads.wait(note, why, at.step);
@@ -104,15 +104,15 @@ fn seal_in_turn<P: Port>(
 fn way<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    (pin, own): (u8, bool),
+    (pin, note): (u8, Option<NoteId>),
     at: &mut At<'_>,
 ) -> Result<Reach, (WaitReason, Option<Time>)> {
     let contact = parts.contacts.get(id).ok_or((WaitReason::Keys, None))?;
     let (mut first, mut later) = (None, None);
-    for carrier in contact.policy.candidates().to_vec() {
+    for carrier in parts.outbox.untried(note, contact.policy.candidates()) {
         let Some((to, carriers)) = parts.facts_for_carriers(id) else { break };
         let (is_open, trouble) = (to.is_open, to.trouble);
-        let why = match carriers.route(carrier, &to, (pin, own), at) {
+        let why = match carriers.route(carrier, &to, (pin, note.is_some()), at) {
             Ok(_) if !is_open && parts.outbox.unanswered(id).count() >= UNANSWERED_MAX => {
                 WaitReason::Answer
             }
@@ -162,7 +162,7 @@ fn speak<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Optio
         return None;
     }
     let pin = contact.policy.level_min.max(owed.level);
-    let reach = match way(parts, id, (pin, false), at) {
+    let reach = match way(parts, id, (pin, None), at) {
         Ok(reach) => reach,
         Err((_, later)) => return later,
     };

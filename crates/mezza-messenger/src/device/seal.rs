@@ -37,7 +37,8 @@ pub(super) fn note<P: Port>(
         items.extend(bundle.map(Item::Bundle));
     }
     let Some((wire, spoken)) = fitting(parts, id, note, (&reach, pin), &items, at) else { return };
-    let Ok(message) = parts.sessions.seal(id, &wire.encode(), reach.paddings, at) else { return };
+    let how = (reach.paddings, reach.outer.as_slice());
+    let Ok(message) = parts.sessions.seal(id, &wire.encode(), how, at) else { return };
     let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
     if let Some(note) = note {
         let (number, carrier) = ((wire.era, wire.seq), reach.route.carrier);

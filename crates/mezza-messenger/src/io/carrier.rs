@@ -87,11 +87,35 @@ pub struct CarrierCaps {
     pub needs_internet: bool,
     /// Whether it runs as a demonstration on one machine and so protects nothing.
     pub demo: bool,
+    /// What it hides beside the content.
+    pub hides: CarrierHides,
 }
+
+/// What a carrier hides, by who looks on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CarrierHides {
+    /// From whoever provides the internet: who writes to whom.
+    pub partners_from_provider: bool,
+    /// From whoever runs it: who writes to whom.
+    pub partners_from_operator: bool,
+    /// From an observer of all traffic: whether anybody converses at all.
+    pub talk_from_observer: bool,
+}
+
+impl CarrierHides {
+    /// Nothing.
+    pub const NOTHING: Self = Self {
+        partners_from_provider: false,
+        partners_from_operator: false,
+        talk_from_observer: false,
+    };
+}
+
+snapshot!(struct CarrierHides { partners_from_provider, partners_from_operator, talk_from_observer });
 
 snapshot!(struct CarrierCaps {
     piece_bytes, pieces_max, around_bytes, parcel_bytes_max, level, delay_ms, delay_p99_ms,
-    receipts, store_h, needs_internet, demo,
+    receipts, store_h, needs_internet, demo, hides,
 });
 
 /// A carrier as it is now.
@@ -99,8 +123,8 @@ snapshot!(struct CarrierCaps {
 pub struct CarrierState {
     /// Whether the contact that was asked about can be reached by it at all.
     pub reached: bool,
-    /// Whether it is up.
-    pub up: bool,
+    /// Whether it is up, or why not.
+    pub up: Result<(), WaitReason>,
     /// What it can do.
     pub caps: CarrierCaps,
 }
@@ -209,6 +233,9 @@ pub struct Reach {
     pub place: HelloPlace,
     /// How the message may be filled up, the first that fits.
     pub paddings: &'static [Padding],
+    /// What the message is bound to beside its session, at most 64 bytes; the reader's carrier says the
+    /// same of what it brings.
+    pub outer: Vec<u8>,
 }
 
 /// Why a way cannot be taken now.
@@ -288,11 +315,22 @@ pub struct Arrival {
     pub from: ArrivalOrigin,
     /// `kind u8 | content`.
     pub parcel: Wiping<Vec<u8>>,
+    /// What the message inside is bound to beside its session, at most 64 bytes.
+    pub outer: Vec<u8>,
     /// What the carrier is told once it is dealt with.
     pub ack: Option<Receiving>,
 }
 
-snapshot!(struct Arrival { carrier, level, from, parcel, ack });
+snapshot!(struct Arrival { carrier, level, from, parcel, outer, ack });
+
+/// A message of the ratchet as a carrier brought it.
+#[derive(Clone, Copy)]
+pub struct Incoming<'a> {
+    /// The message.
+    pub bytes: &'a [u8],
+    /// What it is bound to beside its session.
+    pub outer: &'a [u8],
+}
 
 /// How something came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -438,6 +476,15 @@ pub enum News {
         /// When it goes again.
         again: Option<Time>,
     },
+    /// The medium of the carrier has a parcel, and so many others announce it.
+    Carried {
+        /// Which.
+        parcel: ParcelId,
+        /// How many.
+        others: u16,
+    },
+    /// Nobody carries it any more: the next carrier of the list takes what is in it.
+    Expired(ParcelId),
     /// The carrier did not take it.
     Refused {
         /// Which.
@@ -486,7 +533,7 @@ pub enum News {
 }
 
 snapshot!(enum News [
-    Arrived(a), Handed { parcel, again }, Refused { parcel, why, after }, Left(a, b),
+    Arrived(a), Handed { parcel, again }, Carried { parcel, others }, Expired(a), Refused { parcel, why, after }, Left(a, b),
     Returned(a), Level(a, b), Lost { contact, place }, Bundle { contact, purpose, bytes,
     one_time }, Stock(a), Unpublished, Greet(a), Called(a), CardPart, InviterGone(a),
 ]);

@@ -6,7 +6,7 @@ use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer, snapshot};
 use mezza_ratchet::{Conversation, IdentityKeyPair, OpenError, Opened, Prekeys};
 
 use super::ReplayCache;
-use crate::io::{Pace, flag};
+use crate::io::{Incoming, Pace, flag};
 
 /// Versions of the stored form: where no bundle was told, and where one was.
 const NOTHING_TOLD: u8 = 1;
@@ -87,16 +87,16 @@ impl<B: Backend> SessionPeer<B> {
     /// multiplied: the memory of base keys is one for all contacts (MSG-92).
     pub fn open(
         &mut self,
-        message: &[u8],
+        Incoming { bytes, outer }: Incoming<'_>,
         identity: &IdentityKeyPair,
         prekeys: &mut Prekeys,
         now: Time,
     ) -> Result<Opened, OpenError> {
         let mut begins = self.begins.clone();
-        if self.conversation.begins(message) && begins.take(now).is_err() {
+        if self.conversation.begins(bytes) && begins.take(now).is_err() {
             return Err(OpenError::NoSession);
         }
-        let opened = self.conversation.open(message, &[], identity, prekeys, now)?;
+        let opened = self.conversation.open(bytes, outer, identity, prekeys, now)?;
         if opened.first {
             self.begins = begins;
         }

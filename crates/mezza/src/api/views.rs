@@ -252,10 +252,10 @@ pub(crate) fn offer(offer: &CarrierEstimate) -> json::OfferJson {
     json::OfferJson {
         carrier: offer.carrier.name().into(),
         fits: offer.fits,
-        up: offer.up,
+        up: offer.up.is_ok(),
         level: offer.caps.level,
         pieces: offer.pieces,
-        cost: words::cost_words(&offer.caps, offer.pieces, offer.up),
+        cost: words::cost_words(&offer.caps, offer.pieces, offer.up.is_ok()),
     }
 }
 

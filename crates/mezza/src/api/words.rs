@@ -1,7 +1,7 @@
 //! Texts for people. Each refusal ends with the next step.
 
 use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
-use mezza_messenger::io::ResetCause;
+use mezza_messenger::io::{CarrierHides, ResetCause};
 use mezza_messenger::view::ConnectionView;
 use mezza_messenger::{CarrierCaps, CarrierId, LoadError};
 
@@ -93,18 +93,18 @@ pub(crate) fn cause_words(cause: ResetCause) -> &'static str {
     }
 }
 
-/// The table that people see beside a carrier: the facts that its level hides, by observer.
+/// The table that people see beside a carrier: what it hides, by observer.
 pub(crate) fn hides(caps: &CarrierCaps) -> Vec<Hides> {
-    let level = if caps.demo { 1 } else { caps.level };
+    let hides = if caps.demo { CarrierHides::NOTHING } else { caps.hides };
     let line =
         |from: &str, what: &str, hidden| Hides { from: from.into(), what: what.into(), hidden };
     vec![
         line("your provider", "what you write", true),
         line("your provider", "that you use Mezzavoce", false),
-        line("your provider", "who writes to whom", level >= 3),
+        line("your provider", "who writes to whom", hides.partners_from_provider),
         line("the relay", "what you write", true),
-        line("the relay", "who writes to whom", level >= 2),
-        line("an observer of all traffic", "whether you converse at all", level >= 4),
+        line("the relay", "who writes to whom", hides.partners_from_operator),
+        line("an observer of all traffic", "whether you converse at all", hides.talk_from_observer),
         line("a thief", "what is on a locked device", true),
     ]
 }
@@ -165,7 +165,14 @@ mod tests {
 
     #[test]
     fn demo_carriers_hide_as_little_as_level_one() {
-        let caps = CarrierCaps { level: 4, demo: true, ..mezza_messenger::carriers::relay::CAPS };
-        assert_eq!(hides(&caps), hides(&mezza_messenger::carriers::relay::CAPS));
+        let relay = mezza_messenger::carriers::relay::CAPS;
+        let all = CarrierHides {
+            partners_from_provider: true,
+            partners_from_operator: true,
+            talk_from_observer: true,
+        };
+        let caps = CarrierCaps { level: 4, hides: all, ..relay };
+        assert_ne!(hides(&caps), hides(&relay));
+        assert_eq!(hides(&CarrierCaps { demo: true, ..caps }), hides(&relay));
     }
 }

@@ -26,7 +26,8 @@ impl<B: Backend> Carrier for Mixnet<B> {
     /// Whether rounds are taken part in, and what the carrier can do.
     fn state(&self, _: Option<&ContactFacts<'_>>, now: Time) -> Option<CarrierState> {
         let net = self.network.as_ref()?;
-        Some(CarrierState { reached: true, up: net.up, caps: net.caps(now) })
+        let up = if net.up { Ok(()) } else { Err(WaitReason::NoCarrier) };
+        Some(CarrierState { reached: true, up, caps: net.caps(now) })
     }
 
     /// The connection to the entry.
@@ -35,7 +36,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         let entry = |CarrierState { up, caps, .. }| CarrierConnection {
             relay: None,
             own: true,
-            up,
+            up: up.is_ok(),
             places,
             caps,
         };
@@ -74,10 +75,10 @@ impl<B: Backend> Carrier for Mixnet<B> {
 
     /// The way of cells to a contact, if it can be taken at this pin.
     fn route(
-        &mut self,
+        &self,
         to: &ContactFacts<'_>,
         (pin, own): (u8, bool),
-        at: &mut At<'_>,
+        now: Time,
     ) -> Result<Route, Missing> {
         let wait = |why| Err(Missing::Wait(why));
         let Some(net) = self.network.as_ref().filter(|net| net.up) else {
@@ -87,11 +88,11 @@ impl<B: Backend> Carrier for Mixnet<B> {
             return wait(WaitReason::BelowPin);
         }
         let knows = net.client.knows(to.id.0);
-        if knows && net.is_elsewhere(to.card, at.now) {
+        if knows && net.is_elsewhere(to.card, now) {
             return wait(WaitReason::Keys);
         }
         if !to.is_open && !self.peers.get(&to.id).is_some_and(|peer| peer.has_called) {
-            return self.first(to, at.now);
+            return self.first(to, now);
         }
         if !to.session.is_usable() && (knows || !to.is_open) {
             return Err(Missing::Session);

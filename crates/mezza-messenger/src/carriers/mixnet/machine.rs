@@ -122,7 +122,14 @@ impl<B: Backend> Mixnet<B> {
 
     pub(super) fn arrived(&mut self, from: ArrivalOrigin, parcel: Wiping<Vec<u8>>) {
         let level = self.network.as_ref().map_or(1, |net| net.level);
-        let arrival = Arrival { carrier: CarrierId::MIXNET, level, from, parcel, ack: None };
+        let arrival = Arrival {
+            carrier: CarrierId::MIXNET,
+            level,
+            from,
+            parcel,
+            outer: Vec::new(),
+            ack: None,
+        };
         self.news.push_back(News::Arrived(arrival));
     }
 

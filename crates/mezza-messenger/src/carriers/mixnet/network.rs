@@ -16,7 +16,7 @@ use mezza_mixnet::mix::NoiseFloor;
 
 use super::NetworkAddress;
 use crate::card::{Card, MIXNET_PART};
-use crate::io::{CarrierCaps, RecordKind, Step, key64, text};
+use crate::io::{CarrierCaps, CarrierHides, RecordKind, Step, key64, text};
 use crate::view::NetworkView;
 
 /// Version of the stored form.
@@ -240,6 +240,11 @@ impl<B: Backend> JoinedNetwork<B> {
             store_h: 0,
             needs_internet: true,
             demo: self.demo,
+            hides: CarrierHides {
+                partners_from_provider: self.level >= 3,
+                partners_from_operator: self.level >= 2,
+                talk_from_observer: self.level >= 4,
+            },
         }
     }
 }

@@ -14,6 +14,7 @@ use super::{
 use crate::card::RelayEntry;
 use crate::carriers::Carrier;
 use crate::error::DeviceError;
+use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, Dropped, FetchPurpose, Forget,
     Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows, Publication, Receiving,
@@ -28,7 +29,10 @@ impl<B: Backend> Carrier for Relay<B> {
         let connection = relay.and_then(|relay| self.connections.get(relay.connection()));
         Some(CarrierState {
             reached: relay.is_some(),
-            up: connection.is_some_and(|connection| connection.up.is_some()),
+            up: connection
+                .and_then(|connection| connection.up)
+                .map(drop)
+                .ok_or(WaitReason::NoCarrier),
             caps: connection.map_or(CAPS, connections::Connection::caps),
         })
     }
@@ -170,13 +174,17 @@ impl<B: Backend> Carrier for Relay<B> {
         self.news.pop_front()
     }
 
+    fn take(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {
+        self.prepare(to, pin, at);
+    }
+
     fn route(
-        &mut self,
+        &self,
         to: &ContactFacts<'_>,
         (pin, _): (u8, bool),
-        at: &mut At<'_>,
+        now: Time,
     ) -> Result<Route, Missing> {
-        self.way(to, pin, at)
+        self.way(to, pin, now)
     }
 
     fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {

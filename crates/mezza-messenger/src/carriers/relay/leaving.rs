@@ -6,6 +6,7 @@ use mezza_core::{Backend, CryptoRng, EphemeralKey, Time};
 
 use super::requests::Request;
 use super::{BEYOND_BUNDLE_MS, KEEPS_MS, Relay, RelayOutput, connections};
+use crate::card::RelayEntry;
 use crate::carriers::Carrier;
 use crate::envelope::SenderContext;
 use crate::evidence::WaitReason;
@@ -15,27 +16,33 @@ use crate::io::{
 };
 
 impl<B: Backend> Relay<B> {
-    /// The way into the contact's mailbox.
-    pub(super) fn way(
-        &mut self,
-        to: &ContactFacts<'_>,
-        pin: u8,
-        at: &mut At<'_>,
-    ) -> Result<Route, Missing> {
+    /// The relay of a contact, if a note may go there at this pin.
+    fn usable<'a>(&'a self, to: &'a ContactFacts<'_>, pin: u8) -> Result<&'a RelayEntry, Missing> {
         let wait = Missing::Wait;
-        let relay = self.relay_of(to).ok_or(wait(WaitReason::Keys))?.clone();
+        let relay = self.relay_of(to).ok_or(wait(WaitReason::Keys))?;
         if self.connections.level(relay.connection()) < pin {
             return Err(wait(WaitReason::BelowPin));
         }
         if to.trouble == Some(DeliveryProblem::BoxGone) {
             return Err(wait(WaitReason::BoxGone));
         }
+        Ok(relay)
+    }
+
+    /// Connects to the relay of a contact, and opens a mailbox for it.
+    pub(super) fn prepare(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {
+        let Ok(relay) = self.usable(to, pin).cloned() else { return };
         self.connect(&relay, Some(to.id), at);
         if !self.greets(to.id)
             && let Some(mailbox) = self.mailbox_for(to.id, at)
         {
             self.change(to.id, at.step, |peer| peer.ours = Some(mailbox));
         }
+    }
+
+    /// The way into the contact's mailbox.
+    pub(super) fn way(&self, to: &ContactFacts<'_>, pin: u8, now: Time) -> Result<Route, Missing> {
+        let (relay, wait) = (self.usable(to, pin)?, Missing::Wait);
         if !self.connections.is_up(relay.connection()) {
             return Err(wait(WaitReason::NoCarrier));
         }
@@ -51,7 +58,7 @@ impl<B: Backend> Relay<B> {
         if first && self.place(to.id) == HelloPlace::NotYet {
             return Err(wait(WaitReason::Keys));
         }
-        self.where_to(to, at.now).ok_or(wait(WaitReason::Keys))
+        self.where_to(to, now).ok_or(wait(WaitReason::Keys))
     }
 
     /// Where a message of the active session goes, and until when it can be opened there.

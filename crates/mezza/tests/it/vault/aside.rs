@@ -81,9 +81,9 @@ fn msg_66_a_row_of_a_newer_program_is_kept_under_the_key_of_the_day() {
     let folder = of_all_kinds();
     let place = |day, bucket| match bucket {
         Retention::Rolling => {
-            RecordHeader { kind: 200, id: 50, bucket: RetentionCode::rolling(day) }
+            RecordHeader { kind: 200, id: 250, bucket: RetentionCode::rolling(day) }
         }
-        _ => RecordHeader { kind: 201, id: 51, bucket: RetentionCode::PERMANENT },
+        _ => RecordHeader { kind: 201, id: 251, bucket: RetentionCode::PERMANENT },
     };
     for bucket in [Retention::Rolling, Retention::Permanent] {
         let (ring, place) = (folder.ring(), place(DAY, bucket));
@@ -91,7 +91,7 @@ fn msg_66_a_row_of_a_newer_program_is_kept_under_the_key_of_the_day() {
         insert(&folder, place, &body.unwrap());
     }
     let (vault, records) = folder.enter(at(1, 0, 0)).unwrap();
-    let bytes = row(&folder, 51).1.len();
+    let bytes = row(&folder, 251).1.len();
     assert_eq!(vault.unread(), [Unread { kind: None, bytes }; 2]);
     assert_eq!(records.len(), 2 * RecordKind::ALL.len());
     vault.close().unwrap();
