@@ -5,6 +5,7 @@ mod lane;
 mod missing;
 mod owed;
 mod parcel;
+mod parcels;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -25,9 +26,6 @@ pub(crate) use parcel::Parcel;
 
 /// Notes that wait for one contact (MSG-35).
 pub(crate) const OUTBOX_MAX: usize = 1_000;
-/// Parcels without a note of the person that may wait for one contact; what else is owed stays owed
-/// (MSG-89).
-const UNWRITTEN_MAX: usize = 8;
 /// Notes handed over before the first answer of a contact.
 pub(crate) const UNANSWERED_MAX: usize = 8;
 
@@ -88,6 +86,8 @@ pub(crate) struct Requeued {
 #[derive(Default)]
 pub(crate) struct Outbox {
     lanes: BTreeMap<ContactId, Lane>,
+    /// Contacts to whom something is owed.
+    owing: BTreeSet<ContactId>,
     /// Own notes to be sealed.
     waiting: BTreeSet<(ContactId, NoteId)>,
     /// Own notes without `delivered`, and without `read`, by sequence number; whether they were
@@ -106,7 +106,7 @@ pub(crate) struct Outbox {
 }
 
 snapshot!(struct Outbox {
-    lanes, waiting, unreceipted, parcels, by_contact, invitations, last_parcel, repeats, tried,
+    lanes, owing, waiting, unreceipted, parcels, by_contact, invitations, last_parcel, repeats, tried,
 });
 
 impl Outbox {
@@ -166,8 +166,7 @@ impl Outbox {
 
     /// Contacts for whom something waits.
     pub fn agenda(&self) -> BTreeSet<ContactId> {
-        let owing = self.lanes.iter().filter(|(_, lane)| lane.owed.any()).map(|(id, _)| *id);
-        self.waiting.iter().map(|(contact, _)| *contact).chain(owing).collect()
+        self.waiting.iter().map(|(contact, _)| *contact).chain(self.owing.iter().copied()).collect()
     }
 
     /// Own notes to be sealed, oldest first.
@@ -256,128 +255,6 @@ impl Outbox {
         }
         self.store(contact, step);
         self.add(Parcel { level, ..Parcel::new(contact, note, route, bytes) }, now, step)
-    }
-
-    /// A parcel waits for its carrier.
-    pub fn add(&mut self, parcel: Parcel, now: Time, step: &mut Step) -> ParcelId {
-        self.last_parcel += 1;
-        let id = ParcelId(self.last_parcel);
-        step.put(RecordKind::Parcel, key64(id.0), parcel.write());
-        self.insert(id, parcel, now, step);
-        id
-    }
-
-    fn insert(&mut self, id: ParcelId, parcel: Parcel, now: Time, step: &mut Step) {
-        step.timer(Due::Parcel(id), parcel.due(now));
-        if parcel.route.invitation {
-            self.invitations.insert((parcel.contact, id));
-        }
-        self.by_contact.insert((parcel.contact, id));
-        self.parcels.insert(id, parcel);
-    }
-
-    /// One parcel.
-    pub fn parcel(&self, id: ParcelId) -> Option<&Parcel> {
-        self.parcels.get(&id)
-    }
-
-    /// Parcels that may leave, oldest first.
-    pub fn idle(&self, now: Time) -> Vec<ParcelId> {
-        let idle = self.parcels.iter().filter(|(_, parcel)| !parcel.out && parcel.after <= now);
-        idle.map(|(id, _)| *id).collect()
-    }
-
-    /// The parcels of a contact.
-    pub fn parcels_of(&self, contact: ContactId) -> impl Iterator<Item = (ParcelId, &Parcel)> {
-        let range = (contact, ParcelId(0))..=(contact, ParcelId(u64::MAX));
-        let own = self.by_contact.range(range);
-        own.filter_map(|(_, id)| Some((*id, self.parcels.get(id)?)))
-    }
-
-    /// Whether another parcel without a note of the person may wait for a contact.
-    pub fn has_room(&self, contact: ContactId) -> bool {
-        let unwritten = self.parcels_of(contact).filter(|(_, parcel)| parcel.note.is_none());
-        unwritten.count() < UNWRITTEN_MAX
-    }
-
-    /// All parcels.
-    pub fn parcels(&self) -> impl Iterator<Item = (ParcelId, &Parcel)> {
-        self.parcels.iter().map(|(id, parcel)| (*id, parcel))
-    }
-
-    /// A carrier has it in hand, and hides it at this level.
-    pub fn out(&mut self, id: ParcelId, level: u8, now: Time, step: &mut Step) {
-        self.change(id, now, step, |parcel| {
-            (parcel.out, parcel.left_at) = (true, parcel.left_at.min(level));
-        });
-    }
-
-    /// It goes again then, and again after that.
-    pub fn again(&mut self, id: ParcelId, after: Time, now: Time, step: &mut Step) {
-        self.change(id, now, step, |parcel| {
-            (parcel.out, parcel.after, parcel.times) =
-                (false, after, parcel.times.saturating_add(1));
-        });
-    }
-
-    /// The carrier did not take it.
-    pub fn refused(&mut self, id: ParcelId, after: Time, now: Time, step: &mut Step) {
-        self.change(id, now, step, |parcel| (parcel.out, parcel.after) = (false, after));
-    }
-
-    /// These are not out any more.
-    pub fn returned(&mut self, ids: &[ParcelId], now: Time, step: &mut Step) {
-        for id in ids {
-            self.change(*id, now, step, |parcel| parcel.out = false);
-        }
-    }
-
-    /// Something is to be done about it again.
-    pub fn look_again(&mut self, id: ParcelId, now: Time, step: &mut Step) {
-        self.change(id, now, step, |_| {});
-    }
-
-    fn change(&mut self, id: ParcelId, now: Time, step: &mut Step, f: impl FnOnce(&mut Parcel)) {
-        if let Some(parcel) = self.parcels.get_mut(&id) {
-            f(parcel);
-            if parcel.confirmed && !parcel.out {
-                self.drop_parcel(id, step);
-                return;
-            }
-            step.timer(Due::Parcel(id), parcel.due(now));
-        }
-    }
-
-    /// Forgets a parcel that was taken, or has no one to go to.
-    pub fn drop_parcel(&mut self, id: ParcelId, step: &mut Step) -> Option<Parcel> {
-        let parcel = self.parcels.remove(&id)?;
-        self.invitations.remove(&(parcel.contact, id));
-        self.by_contact.remove(&(parcel.contact, id));
-        if !parcel.confirmed {
-            step.drop_row(RecordKind::Parcel, key64(id.0));
-        }
-        step.timer(Due::Parcel(id), None);
-        Some(parcel)
-    }
-
-    /// Forgets parcels that need not leave any more.
-    pub fn take_back(&mut self, ids: Vec<ParcelId>, step: &mut Step) -> Vec<Dropped> {
-        let dropped = ids.into_iter().filter_map(|id| {
-            let Parcel { contact, bytes, .. } = self.drop_parcel(id, step)?;
-            Some(Dropped { id, contact, bytes })
-        });
-        dropped.collect()
-    }
-
-    fn drop_where(
-        &mut self,
-        contact: ContactId,
-        which: impl Fn(&Parcel) -> bool,
-        step: &mut Step,
-    ) -> Vec<Dropped> {
-        let ids = self.parcels_of(contact).filter(|(_, parcel)| which(parcel)).map(|(id, _)| id);
-        let ids = ids.collect();
-        self.take_back(ids, step)
     }
 
     /// The own note with this number, as long as a receipt of it is waited for.
@@ -527,6 +404,7 @@ impl Outbox {
     /// A contact is deleted.
     pub fn forget(&mut self, contact: ContactId, step: &mut Step) -> Vec<Dropped> {
         self.lanes.remove(&contact);
+        self.owing.remove(&contact);
         self.waiting.retain(|(other, _)| *other != contact);
         for list in &mut self.unreceipted {
             let gone = list.iter().filter(|((other, _), _)| *other == contact);
@@ -546,17 +424,7 @@ impl Outbox {
     pub fn load(&mut self, contact: ContactId, lane: Lane, step: &mut Step) {
         step.timer(Due::Again(contact), lane.again.due());
         self.lanes.insert(contact, lane);
-    }
-
-    /// A parcel that was stored.
-    pub fn load_parcel(&mut self, id: ParcelId, parcel: Parcel, now: Time, step: &mut Step) {
-        self.last_parcel = self.last_parcel.max(id.0);
-        self.insert(id, parcel, now, step);
-    }
-
-    /// No parcel gets this number any more.
-    pub fn skip_parcel(&mut self, id: u64) {
-        self.last_parcel = self.last_parcel.max(id);
+        self.look_at(contact);
     }
 
     /// An own note that was sealed and has no receipt, or none that it was read.
@@ -570,7 +438,21 @@ impl Outbox {
         self.unreceipted[usize::from(delivered)].insert((contact, seq), note);
     }
 
-    fn store(&self, contact: ContactId, step: &mut Step) {
+    fn store(&mut self, contact: ContactId, step: &mut Step) {
+        self.look_at(contact);
+        self.put(contact, step);
+    }
+
+    /// Whether something is owed to a contact now.
+    fn look_at(&mut self, contact: ContactId) {
+        if self.lanes.get(&contact).is_some_and(|lane| lane.owed.any()) {
+            self.owing.insert(contact);
+        } else {
+            self.owing.remove(&contact);
+        }
+    }
+
+    fn put(&self, contact: ContactId, step: &mut Step) {
         if let Some(lane) = self.lanes.get(&contact) {
             step.put(RecordKind::Owed, key32(contact.0), lane.write());
         }
@@ -581,6 +463,6 @@ impl Outbox {
         for (id, parcel) in self.parcels.iter().filter(|(_, parcel)| !parcel.confirmed) {
             step.put(RecordKind::Parcel, key64(id.0), parcel.write());
         }
-        self.lanes.keys().for_each(|contact| self.store(*contact, step));
+        self.lanes.keys().for_each(|contact| self.put(*contact, step));
     }
 }

@@ -8,7 +8,7 @@ mod replay;
 mod stock;
 mod undecrypted;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use mezza_core::{Backend, Machine as _, StaticKey, Time, Wiping, snapshot};
@@ -20,8 +20,7 @@ use mezza_ratchet::{
 
 use crate::card::Card;
 use crate::io::{
-    At, By, ContactId, Due, Incoming, Pace, Publication, RecordKind, SessionFacts, Step, key32,
-    key64,
+    At, ContactId, Due, Incoming, Pace, Publication, RecordKind, SessionFacts, Step, key32, key64,
 };
 
 pub(crate) use held::HeldBundle;
@@ -29,19 +28,10 @@ pub(crate) use peer::{Renewal, SessionPeer};
 pub(crate) use replay::ReplayCache;
 pub(crate) use undecrypted::Undecrypted;
 
-/// Messages kept for a day because nothing opens them yet, and those of one contact among them.
-const UNDECRYPTED_MAX: usize = 32;
-const UNDECRYPTED_EACH_MAX: usize = 8;
-/// Kept messages that one new session is tried on.
-const RETRIED_MAX: usize = 4;
-/// The highest level that there is.
-const LEVEL_MAX: u8 = 4;
 /// First messages of strangers without a card that are opened at once, and then one in so many
 /// milliseconds (MSG-92).
 const NAMELESS_BURST: u32 = 64;
 const NAMELESS_EVERY_MS: u64 = Time::MINUTE_MS;
-/// Between two sessions started on our own for one contact (MSG-31).
-const RESET_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
 /// Why a message was not opened here.
 pub(crate) enum Unopened {
@@ -74,6 +64,8 @@ pub(crate) struct Sessions<B: Backend> {
     undecrypted: BTreeMap<u64, Undecrypted>,
     last_undecrypted: u64,
     bundles: BTreeMap<ContactId, HeldBundle>,
+    /// Contacts whose next note needs a new session, or who have another bundle to be tried.
+    agenda: BTreeSet<ContactId>,
     unopened: u64,
     /// What may be opened for strangers who say nothing.
     nameless: Pace,
@@ -82,7 +74,7 @@ pub(crate) struct Sessions<B: Backend> {
 }
 
 snapshot!(struct Sessions<B> {
-    identity, prekeys, peers, undecrypted, last_undecrypted, bundles, unopened, nameless,
+    identity, prekeys, peers, undecrypted, last_undecrypted, bundles, agenda, unopened, nameless,
     publication,
 });
 
@@ -96,6 +88,7 @@ impl<B: Backend> Sessions<B> {
             undecrypted: BTreeMap::new(),
             last_undecrypted: 0,
             bundles: BTreeMap::new(),
+            agenda: BTreeSet::new(),
             unopened: 0,
             nameless: Pace::new(NAMELESS_BURST, NAMELESS_EVERY_MS),
             publication: None,
@@ -142,9 +135,17 @@ impl<B: Backend> Sessions<B> {
 
     /// Contacts whose next note needs a new session, or who have another bundle to be tried.
     pub fn agenda(&self) -> impl Iterator<Item = ContactId> {
-        let renewing = self.peers.iter().filter(|(_, peer)| peer.renewal.renew);
-        let fetched = self.bundles.iter().filter(|(_, held)| !held.told);
-        renewing.map(|(id, _)| *id).chain(fetched.map(|(id, _)| *id))
+        self.agenda.iter().copied()
+    }
+
+    /// Whether a contact is on the agenda now.
+    fn look_at(&mut self, id: ContactId) {
+        let renews = self.peers.get(&id).is_some_and(|peer| peer.renewal.renew);
+        if renews || self.bundles.get(&id).is_some_and(|held| !held.told) {
+            self.agenda.insert(id);
+        } else {
+            self.agenda.remove(&id);
+        }
     }
 
     /// Bytes of a message with so many bytes of text in it.
@@ -242,68 +243,6 @@ impl<B: Backend> Sessions<B> {
         self.remember(id, message, step);
     }
 
-    /// With a new session, what could not be opened before may open now.
-    /// No more than the newest few of them are tried: each may cost thousands of steps of a chain.
-    /// `by`: how the message came that began the session; one kept by a version before came by that
-    /// carrier too, and what it causes leaves by no level below the highest.
-    pub fn retry(&mut self, id: ContactId, by: By, at: &mut At<'_>) -> Vec<(Opened, By)> {
-        let kept = self.undecrypted.iter().rev().filter(|(_, kept)| kept.contact == id);
-        let mut kept: Vec<u64> = kept.map(|(key, _)| *key).take(RETRIED_MAX).collect();
-        kept.reverse();
-        let mut all = Vec::new();
-        for key in kept {
-            let (Some(kept), Some(peer)) = (self.undecrypted.get(&key), self.peers.get_mut(&id))
-            else {
-                continue;
-            };
-            let (identity, prekeys) = (&self.identity, &mut self.prekeys);
-            let message = Incoming { bytes: &kept.bytes, outer: &kept.outer };
-            let opened = peer.open(message, identity, prekeys, at.now);
-            let by = kept.by.unwrap_or(By { level: LEVEL_MAX, ..by });
-            if let Ok(mut opened) = opened {
-                self.drop_undecrypted(key, at.step);
-                self.take(id, &mut opened, at);
-                all.push((opened, by));
-            }
-        }
-        all
-    }
-
-    /// Keeps a message that no session opened for a day, if the contact has room for it; whether a new
-    /// session is wanted because of it.
-    pub fn keep(&mut self, id: ContactId, message: Incoming<'_>, by: By, at: &mut At<'_>) -> bool {
-        // A clock that was ahead once holds nothing up.
-        let rests = self.peers.get(&id).is_none_or(|peer| {
-            let last = peer.renewal.last_reset;
-            at.now >= last && at.now.since_ms(last) < RESET_EVERY_MS
-        });
-        if !rests {
-            let now = at.now;
-            self.set_renewal(id, at.step, |renewal| {
-                (renewal.renew, renewal.last_reset) = (true, now);
-            });
-        }
-        let own = self.undecrypted.values().filter(|kept| kept.contact == id).count();
-        if own < UNDECRYPTED_EACH_MAX && self.undecrypted.len() < UNDECRYPTED_MAX {
-            self.last_undecrypted += 1;
-            let (bytes, outer) = (message.bytes.to_vec(), message.outer.to_vec());
-            let key = self.last_undecrypted;
-            let kept = Undecrypted { contact: id, at: at.now, by: Some(by), bytes, outer };
-            at.step.put(RecordKind::Held, key64(key), kept.write());
-            at.step.timer(Due::Undecrypted(key), Some(kept.due()));
-            self.undecrypted.insert(key, kept);
-        }
-        !rests
-    }
-
-    /// Forgets a message that nothing opened.
-    pub fn drop_undecrypted(&mut self, key: u64, step: &mut Step) {
-        if self.undecrypted.remove(&key).is_some() {
-            step.drop_row(RecordKind::Held, key64(key));
-            step.timer(Due::Undecrypted(key), None);
-        }
-    }
-
     /// Whether a message of so many bytes can be filled up like this.
     fn padding(&self, id: ContactId, body: usize, paddings: &[Padding]) -> Padding {
         let fits = |padding: &&Padding| {
@@ -386,6 +325,7 @@ impl<B: Backend> Sessions<B> {
             Some(value) => step.put(RecordKind::Renewal, key, value),
             None => step.drop_row(RecordKind::Renewal, key),
         }
+        self.look_at(id);
     }
 
     /// A session does what is due.
@@ -404,6 +344,7 @@ impl<B: Backend> Sessions<B> {
         }
         self.drop_held(id, step);
         let Some(peer) = self.peers.remove(&id) else { return };
+        self.look_at(id);
         for change in peer.conversation.records() {
             let (kind, key) = row_of(id, &change);
             step.drop_row(kind, key);
@@ -441,18 +382,7 @@ impl<B: Backend> Sessions<B> {
     pub fn load(&mut self, id: ContactId, peer: SessionPeer<B>, step: &mut Step) {
         step.timer(Due::Session(id), peer.conversation.deadline());
         self.peers.insert(id, peer);
-    }
-
-    /// A message that was stored.
-    pub fn load_undecrypted(&mut self, key: u64, kept: Undecrypted, step: &mut Step) {
-        step.timer(Due::Undecrypted(key), Some(kept.due()));
-        self.skip_undecrypted(key);
-        self.undecrypted.insert(key, kept);
-    }
-
-    /// No message gets this number any more.
-    pub fn skip_undecrypted(&mut self, key: u64) {
-        self.last_undecrypted = self.last_undecrypted.max(key);
+        self.look_at(id);
     }
 
     /// Its rows.

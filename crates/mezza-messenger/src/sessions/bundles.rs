@@ -13,6 +13,7 @@ impl<B: Backend> Sessions<B> {
     pub fn hold(&mut self, id: ContactId, held: HeldBundle, step: &mut Step) {
         step.put(RecordKind::Bundle, key32(id.0), held.write());
         self.bundles.insert(id, held);
+        self.look_at(id);
     }
 
     /// The bundle that is held.
@@ -32,12 +33,14 @@ impl<B: Backend> Sessions<B> {
     pub fn drop_held(&mut self, id: ContactId, step: &mut Step) {
         if self.bundles.remove(&id).is_some() {
             step.drop_row(RecordKind::Bundle, key32(id.0));
+            self.look_at(id);
         }
     }
 
     /// A bundle that was stored.
     pub fn load_held(&mut self, id: ContactId, held: HeldBundle) {
         self.bundles.insert(id, held);
+        self.look_at(id);
     }
 
     /// Our bundle, if this contact was not told it yet.

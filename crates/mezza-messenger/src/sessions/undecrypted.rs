@@ -1,16 +1,27 @@
-//! A message that could not be opened yet; it is kept for a day.
+//! Messages that could not be opened yet; they are kept for a day.
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
-
+use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer, snapshot};
+use mezza_ratchet::Opened;
 use mezza_ratchet::wire::OUTER_BYTES_MAX;
 
+use super::Sessions;
 use crate::evidence;
-use crate::io::{By, CarrierId, ContactId};
+use crate::io::{At, By, CarrierId, ContactId, Due, Incoming, RecordKind, Step, key64};
 
 /// How long it is kept.
 const KEPT_MS: u64 = Time::DAY_MS;
+
+/// Messages kept for a day because nothing opens them yet, and those of one contact among them.
+const UNDECRYPTED_MAX: usize = 32;
+const UNDECRYPTED_EACH_MAX: usize = 8;
+/// Kept messages that one new session is tried on.
+const RETRIED_MAX: usize = 4;
+/// The highest level that there is.
+const LEVEL_MAX: u8 = 4;
+/// Between two sessions started on our own for one contact (MSG-31).
+const RESET_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
 /// A message that nothing opens.
 pub(crate) struct Undecrypted {
@@ -69,4 +80,106 @@ fn read_outer(r: &mut Reader<'_>) -> Result<Vec<u8>, DecodeError> {
     let outer = r.var8()?;
     let fits = (1..=OUTER_BYTES_MAX).contains(&outer.len());
     if fits { Ok(outer.to_vec()) } else { Err(DecodeError::Value) }
+}
+
+impl<B: Backend> Sessions<B> {
+    /// With a new session, what could not be opened before may open now.
+    /// No more than the newest few of them are tried: each may cost thousands of steps of a chain.
+    /// `by`: how the message came that began the session; one kept by a version before came by that
+    /// carrier too, and what it causes leaves by no level below the highest.
+    pub fn retry(&mut self, id: ContactId, by: By, at: &mut At<'_>) -> Vec<(Opened, By)> {
+        let kept = self.undecrypted.iter().rev().filter(|(_, kept)| kept.contact == id);
+        let mut kept: Vec<u64> = kept.map(|(key, _)| *key).take(RETRIED_MAX).collect();
+        kept.reverse();
+        let mut all = Vec::new();
+        for key in kept {
+            let (Some(kept), Some(peer)) = (self.undecrypted.get(&key), self.peers.get_mut(&id))
+            else {
+                continue;
+            };
+            let (identity, prekeys) = (&self.identity, &mut self.prekeys);
+            let message = Incoming { bytes: &kept.bytes, outer: &kept.outer };
+            let opened = peer.open(message, identity, prekeys, at.now);
+            let by = kept.by.unwrap_or(By { level: LEVEL_MAX, ..by });
+            if let Ok(mut opened) = opened {
+                self.drop_undecrypted(key, at.step);
+                self.take(id, &mut opened, at);
+                all.push((opened, by));
+            }
+        }
+        all
+    }
+
+    /// Keeps a message that no session opened for a day, if the contact has room for it; whether a new
+    /// session is wanted because of it.
+    pub fn keep(&mut self, id: ContactId, message: Incoming<'_>, by: By, at: &mut At<'_>) -> bool {
+        // A clock that was ahead once holds nothing up.
+        let rests = self.peers.get(&id).is_none_or(|peer| {
+            let last = peer.renewal.last_reset;
+            at.now >= last && at.now.since_ms(last) < RESET_EVERY_MS
+        });
+        if !rests {
+            let now = at.now;
+            self.set_renewal(id, at.step, |renewal| {
+                (renewal.renew, renewal.last_reset) = (true, now);
+            });
+        }
+        let own = self.undecrypted.values().filter(|kept| kept.contact == id).count();
+        if own < UNDECRYPTED_EACH_MAX && self.undecrypted.len() < UNDECRYPTED_MAX {
+            self.last_undecrypted += 1;
+            let (bytes, outer) = (message.bytes.to_vec(), message.outer.to_vec());
+            let key = self.last_undecrypted;
+            let kept = Undecrypted { contact: id, at: at.now, by: Some(by), bytes, outer };
+            at.step.put(RecordKind::Held, key64(key), kept.write());
+            at.step.timer(Due::Undecrypted(key), Some(kept.due()));
+            self.undecrypted.insert(key, kept);
+        }
+        !rests
+    }
+
+    /// Forgets a message that nothing opened.
+    pub fn drop_undecrypted(&mut self, key: u64, step: &mut Step) {
+        if self.undecrypted.remove(&key).is_some() {
+            step.drop_row(RecordKind::Held, key64(key));
+            step.timer(Due::Undecrypted(key), None);
+        }
+    }
+
+    /// A message that was stored.
+    pub fn load_undecrypted(&mut self, key: u64, kept: Undecrypted, step: &mut Step) {
+        step.timer(Due::Undecrypted(key), Some(kept.due()));
+        self.skip_undecrypted(key);
+        self.undecrypted.insert(key, kept);
+    }
+
+    /// No message gets this number any more.
+    pub fn skip_undecrypted(&mut self, key: u64) {
+        self.last_undecrypted = self.last_undecrypted.max(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn msg_102_what_a_message_is_bound_to_is_kept_with_it() {
+        let by = Some(By { carrier: CarrierId::of(3), level: 3 });
+        for outer in [&b""[..], b"a", &[7; OUTER_BYTES_MAX]] {
+            let (contact, at) = (ContactId(1), Time::from_ms(9));
+            let kept =
+                Undecrypted { contact, at, by, bytes: b"message".into(), outer: outer.into() };
+            let row = kept.write();
+            let again = Undecrypted::read(&row).expect("written here");
+            assert!(again.outer == outer && again.by == by && again.write()[..] == row[..]);
+            if !outer.is_empty() {
+                let cut = row.len() - 1 - outer.len();
+                // A length that is not that of what follows, none, or more than there may be.
+                for wrong in [&[][..], &[0], &[2, 7], &[65; 66]] {
+                    let row = [&row[..cut], wrong].concat();
+                    assert_eq!(Undecrypted::read(&row).is_ok(), wrong.is_empty(), "{wrong:?}");
+                }
+            }
+        }
+    }
 }

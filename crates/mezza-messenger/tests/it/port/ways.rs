@@ -37,14 +37,14 @@ fn msg_21_what_has_used_up_its_budget_does_not_go_by_the_next_carrier() {
     let mut pair = Pair::friends();
     pair.goes_by(0, toy_first());
     let before = pair.puts.len();
-    pair.waits[0].set(Some(WaitReason::Budget));
+    pair.knobs[0].waits.set(Some(WaitReason::Budget));
     pair.say(0, 3, "when there is a round for it");
     assert_eq!(
         (pair.state(0, 3), pair.puts.len()),
         (NoteState::Queued(WaitReason::Budget), before)
     );
     // What is down for any other reason is gone around.
-    pair.waits[0].set(Some(WaitReason::NoCarrier));
+    pair.knobs[0].waits.set(Some(WaitReason::NoCarrier));
     pair.say(0, 4, "by the relay");
     assert_eq!(pair.state(0, 4), NoteState::Delivered);
     assert!(pair.puts.len() > before);
@@ -55,13 +55,13 @@ fn msg_20_a_receipt_is_bound_to_no_carrier_below_the_level_of_its_cause() {
     let mut pair = Pair::friends();
     pair.goes_by(0, toy_first());
     pair.goes_by(1, toy_first());
-    pair.waits[1].set(Some(WaitReason::NoCarrier));
+    pair.knobs[1].waits.set(Some(WaitReason::NoCarrier));
     let before = pair.puts.len();
     pair.say(0, 3, "by the toy");
     assert_eq!(pair.state(0, 3), NoteState::Handed(TOY));
     assert_eq!((pair.puts.len(), pair.rows(1, RecordKind::Parcel)), (before, 0));
     // The toy is back: the receipt goes by it.
-    pair.waits[1].set(None);
+    pair.knobs[1].waits.set(None);
     let (contact, name) = (pair.contact(1), "alice".into());
     pair.command(1, Command::Rename { contact, name });
     assert_eq!((pair.state(0, 3), pair.puts.len()), (NoteState::Delivered, before));

@@ -1,0 +1,169 @@
+//! A carrier that gives each parcel to the test: it stands where the mesh will, and has a row for each
+//! contact, a part of the card, a timer, a reason not to be up, and something that it wants durable.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use mezza_core::{DecodeError, Reader, Time, Wiping, snapshot};
+use mezza_messenger::carriers::Carrier;
+use mezza_messenger::evidence::WaitReason;
+use mezza_messenger::io::{
+    At, CarrierCaps, CarrierHides, CarrierState, ContactFacts, Due, Forget, Handover, Leaving,
+    Missing, News, ParcelId, PersonRows, Route, Step, StoredRows, key32, loads_again,
+};
+use mezza_messenger::{CarrierId, ContactId, RecordKind};
+
+pub const TOY: CarrierId = CarrierId::MESH;
+/// What its messages are bound to.
+pub const OUTER: &[u8] = b"the medium of a toy";
+/// How long its medium keeps a parcel.
+pub const KEEPS_MS: u64 = Time::HOUR_MS;
+pub const CAPS: CarrierCaps = CarrierCaps {
+    piece_bytes: 1_000,
+    pieces_max: 9,
+    around_bytes: 0,
+    parcel_bytes_max: 9_000,
+    level: 2,
+    delay_ms: 1,
+    delay_p99_ms: 1,
+    receipts: true,
+    store_h: 0,
+    needs_internet: false,
+    demo: true,
+    hides: CarrierHides::NOTHING,
+};
+
+/// How a toy is now, as the test wants it.
+#[derive(Default)]
+pub struct Knobs {
+    /// Why it takes nothing.
+    pub waits: Cell<Option<WaitReason>>,
+    /// It keeps what it takes, and says later that nobody carries it any more.
+    pub keeps: Cell<bool>,
+    /// It is on the card.
+    pub on_card: Cell<bool>,
+    /// The highest number that is durable, as it was told.
+    pub durable: Cell<u64>,
+}
+
+pub struct Toy {
+    pub handed: VecDeque<Vec<u8>>,
+    pub news: VecDeque<News>,
+    /// What it holds of each contact: how many parcels it took.
+    pub taken: BTreeMap<ContactId, u32>,
+    /// Parcels that it keeps.
+    pub kept: Vec<ParcelId>,
+    /// How many rows it wrote, and whether the last of them is told to be durable.
+    written: u64,
+    asks: bool,
+    knobs: Rc<Knobs>,
+}
+
+snapshot!(struct Toy {
+    handed, news, taken, kept, written, asks,
+    knobs => (knobs.waits.get(), knobs.keeps.get(), knobs.on_card.get()),
+});
+
+impl Toy {
+    pub fn new(knobs: &Rc<Knobs>) -> Self {
+        let (handed, news, taken) = (VecDeque::new(), VecDeque::new(), BTreeMap::new());
+        let knobs = Rc::clone(knobs);
+        Self { handed, news, taken, kept: Vec::new(), written: 0, asks: false, knobs }
+    }
+
+    fn store(&self, contact: ContactId, step: &mut Step) {
+        let value = Wiping::new(self.taken[&contact].to_be_bytes().to_vec());
+        step.put(RecordKind::MeshPeer, key32(contact.0), value);
+    }
+}
+
+fn read(row: &[u8]) -> Result<u32, DecodeError> {
+    Reader::decode_exact(row, Reader::u32)
+}
+
+impl Carrier for Toy {
+    fn state(&self, _: Option<&ContactFacts<'_>>, _: Time) -> Option<CarrierState> {
+        Some(CarrierState {
+            reached: true,
+            up: self.knobs.waits.get().map_or(Ok(()), Err),
+            caps: CAPS,
+        })
+    }
+
+    fn route(&self, to: &ContactFacts<'_>, _: (u8, bool), _: Time) -> Result<Route, Missing> {
+        assert_ne!(to.own.ik(), to.card.ik(), "both cards are known");
+        match self.knobs.waits.get() {
+            Some(why) => Err(Missing::Wait(why)),
+            None => Ok(Route { carrier: TOY, until: None, invitation: false, address: vec![7] }),
+        }
+    }
+
+    fn outer(&self, _: &ContactFacts<'_>) -> Vec<u8> {
+        OUTER.into()
+    }
+
+    fn waits_for_place(&self) -> bool {
+        false
+    }
+
+    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        assert_eq!(parcel.route.address, [7], "a route is its carrier's");
+        *self.taken.entry(parcel.to.id).or_default() += 1;
+        self.store(parcel.to.id, at.step);
+        (self.written, self.asks) = (self.written + 1, true);
+        if self.knobs.keeps.get() {
+            self.kept.push(parcel.id);
+            at.step.timer(Due::Carrier(TOY, parcel.id.0), Some(at.now.plus_ms(KEEPS_MS)));
+        } else {
+            self.handed.push_back(parcel.bytes.to_vec());
+            self.news.push_back(News::Handed { parcel: parcel.id, again: None });
+        }
+        Handover::Out
+    }
+
+    fn wake(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, _: &mut At<'_>) {
+        self.kept.retain(|id| id.0 != number);
+        self.news.push_back(News::Expired(ParcelId(number)));
+    }
+
+    fn card_part(&self, _: Time) -> Option<(u8, Vec<u8>)> {
+        self.knobs.on_card.get().then(|| (3, b"where the toy is".to_vec()))
+    }
+
+    fn durable(&mut self) -> Option<u64> {
+        std::mem::take(&mut self.asks).then_some(self.written)
+    }
+
+    fn stored(&mut self, number: u64, _: &mut At<'_>) {
+        self.knobs.durable.set(number);
+    }
+
+    fn news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    fn forget(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {
+        if what == Forget::All && self.taken.remove(&contact).is_some() {
+            at.step.drop_row(RecordKind::MeshPeer, key32(contact.0));
+        }
+    }
+
+    fn reads(&self, person: &PersonRows) -> Result<(), DecodeError> {
+        person.optional(RecordKind::MeshPeer, read).map(drop)
+    }
+
+    fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, _: &mut At<'_>) -> bool {
+        let row = person.value(RecordKind::MeshPeer).and_then(|row| read(row).ok());
+        self.taken.extend(row.map(|taken| (person.id, taken)));
+        false
+    }
+
+    fn loads_again(&self, _: RecordKind, _: &[u8], value: &[u8]) -> bool {
+        loads_again(value, read(value).map(|n| Some(Wiping::new(n.to_be_bytes().to_vec()))))
+    }
+
+    fn records(&self, step: &mut Step) {
+        self.taken.keys().for_each(|contact| self.store(*contact, step));
+    }
+}
