@@ -149,7 +149,9 @@ impl CardBlock {
     pub fn at(&self, tick: Tick) -> Result<crate::envelope::SealKey, EncapsulateError> {
         let epoch = self.epoch_of(tick).map_err(|error| match error {
             TreeError::NotYet => EncapsulateError::NotYet,
-            _ => EncapsulateError::Over,
+            TreeError::Erased | TreeError::Over | TreeError::Leaf | TreeError::Damaged => {
+                EncapsulateError::Over
+            }
         })?;
         Ok(crate::envelope::SealKey::new(self, epoch))
     }

@@ -262,7 +262,11 @@ fn unopened<P: Port>(
         | OpenError::TooFar(_) => true,
         // The contact goes on in a session of another suite of ours.
         OpenError::SuiteMismatch { message, .. } => SuiteList::ours().holds(message),
-        _ => false,
+        OpenError::Malformed
+        | OpenError::SuiteUnsupported(_)
+        | OpenError::SuiteDowngrade
+        | OpenError::ReusedBaseKey
+        | OpenError::Duplicate => false,
     };
     let foreign = matches!(
         error,

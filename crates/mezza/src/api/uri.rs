@@ -78,6 +78,8 @@ fn uri_fault(error: UriError, noun: &str) -> Fault {
         UriError::Kind => {
             fault("this kind of address is newer than this program", "update the program")
         }
-        other => fault(&other.to_string(), "ask for it again"),
+        other @ (UriError::TooLong | UriError::Card(_) | UriError::Relay) => {
+            fault(&other.to_string(), "ask for it again")
+        }
     }
 }

@@ -154,7 +154,9 @@ impl Target<'_> {
     ) -> Result<Time, ConnectError> {
         let first = receiver.recv().await.map_err(|error| match error {
             ConnectionError::Io(source) => self.unreachable(source),
-            _ => self.not_a_relay(),
+            ConnectionError::Closed | ConnectionError::Malformed | ConnectionError::TooLong => {
+                self.not_a_relay()
+            }
         })?;
         let RelayFrame::Hello { version: VERSION, now_ms, .. } = first else {
             return Err(self.not_a_relay());

@@ -78,7 +78,9 @@ fn identity(dir: &Path) -> Result<TlsIdentity, RelayError> {
         IdentityError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
             RelayError::Missing { dir: dir.to_owned() }
         }
-        error => error.into(),
+        error @ (IdentityError::Io { .. }
+        | IdentityError::Modes { .. }
+        | IdentityError::NotAKey { .. }) => error.into(),
     })
 }
 

@@ -252,7 +252,9 @@ fn import_fault(error: ImportError) -> Fault {
         ImportError::Missing(epoch) => format!("record {} is missing", epoch.0),
         ImportError::Unsealed(epoch) => format!("record {} is damaged", epoch.0),
         ImportError::Older => "this tree is older than it was; somebody put a copy back".into(),
-        other => format!("this tree cannot be read: {other}"),
+        other @ (ImportError::Keyring(_) | ImportError::Card | ImportError::Gap) => {
+            format!("this tree cannot be read: {other}")
+        }
     };
     Fault::new(Exit::Malformed, text, NEW_CARD)
 }

@@ -69,8 +69,8 @@ fn a_part_of_a_carrier_goes_onto_the_card_and_off_it() {
 fn a_carrier_says_why_it_is_not_up() {
     let pair = by_the_toy();
     pair.knobs[0].waits.set(Some(WaitReason::Slow));
-    let of_toy = pair.devices[0].preview(pair.contact(0), 100, START).into_iter();
-    let toy = of_toy.filter(|estimate| estimate.carrier == TOY).next_back().expect("asked");
+    let mut of_toy = pair.devices[0].preview(pair.contact(0), 100, START).into_iter();
+    let toy = of_toy.rfind(|estimate| estimate.carrier == TOY).expect("asked");
     assert_eq!(toy.up, Err(WaitReason::Slow));
 }
 

@@ -120,7 +120,7 @@ pub(super) fn bundle_words(error: BundleError, name: &str) -> String {
             "the relay gave keys for {name} that no honest device makes. Nothing was sent; ask \
              {name} over another way"
         ),
-        _ => format!(
+        BundleError::Malformed | BundleError::NoKem => format!(
             "the relay gave keys for {name} that cannot be read. Nothing was sent; it is tried \
              again, and if it stays, ask the operator of the relay"
         ),

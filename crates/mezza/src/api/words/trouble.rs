@@ -46,7 +46,14 @@ fn suite_words(error: OpenError, name: &str) -> String {
             "{name} wrote in suite {message}, but this conversation speaks {session}; ask {name} \
              over another way whether that was them"
         ),
-        _ => format!(
+        OpenError::Malformed
+        | OpenError::SuiteDowngrade
+        | OpenError::UnknownPrekey(_)
+        | OpenError::ReusedBaseKey
+        | OpenError::NoSession
+        | OpenError::Duplicate
+        | OpenError::TooFar(_)
+        | OpenError::Forged => format!(
             "a first message of {name} used a weaker suite than both programs know: somebody may \
              be trying to weaken this conversation. It was not opened; ask {name} to write again"
         ),

@@ -359,6 +359,18 @@ fn not_taken(error: mezza_mesh::node::Error) -> Fault {
             "this device does not know the time",
             "set its clock, then `mezza mesh clock --grade fair`",
         ),
-        other => Fault::new(Exit::No, other.to_string(), "send it again"),
+        other @ (Error::Malformed(_)
+        | Error::Cell(_)
+        | Error::OtherNetwork
+        | Error::Stranger
+        | Error::Own
+        | Error::Full
+        | Error::Unasked
+        | Error::Time
+        | Error::Share
+        | Error::Compared
+        | Error::NoLink
+        | Error::NothingToDecide
+        | Error::Refused(_)) => Fault::new(Exit::No, other.to_string(), "send it again"),
     }
 }

@@ -266,7 +266,13 @@ impl MixShell {
             MixError::UnknownRound | MixError::Unasked | MixError::Unexpected | MixError::Round => {
                 tracing::debug!(%error, "an input was refused");
             }
-            _ => tracing::warn!("mixnet: {error}"),
+            MixError::NoConfig
+            | MixError::TooMany
+            | MixError::Clock
+            | MixError::Settings
+            | MixError::Noise
+            | MixError::Signature
+            | MixError::Config(_) => tracing::warn!("mixnet: {error}"),
         }
     }
 

@@ -107,7 +107,9 @@ pub(crate) fn refused(error: ChainError) -> Fault {
         ChainError::Rounds => {
             "give each service a base_round above the last round of the config before"
         }
-        _ => "look whether all files are of one network, oldest first",
+        ChainError::Foreign | ChainError::TooMany => {
+            "look whether all files are of one network, oldest first"
+        }
     };
     Fault::new(Exit::No, format!("config: {error}"), next)
 }

@@ -48,7 +48,10 @@ fn file_bytes(path: &Path) -> Option<Vec<u8>> {
 fn fault(error: CardBlockError) -> Fault {
     let next = match error {
         CardBlockError::Suite | CardBlockError::Tree => "update the program",
-        _ => "ask for the card again",
+        CardBlockError::Length { .. }
+        | CardBlockError::Profile
+        | CardBlockError::Origin
+        | CardBlockError::Point(_) => "ask for the card again",
     };
     Fault::new(Exit::Malformed, error.to_string(), next)
 }
