@@ -29,10 +29,16 @@ impl Guest {
         Self { stream, splitter: LinkDeframer::default(), frames: VecDeque::new() }
     }
 
-    /// Connects and says HELLO.
-    pub async fn welcomed(chain: &Chain) -> Self {
+    /// Connects and says HELLO. What the entry answers is the next frame.
+    pub async fn greeting(chain: &Chain) -> Self {
         let mut guest = Self::connect(chain).await;
         guest.say(&Frame::Hello { version: VERSION, config: chain.head_hash() }).await;
+        guest
+    }
+
+    /// The same, and is welcomed under the newest config that the guest has.
+    pub async fn welcomed(chain: &Chain) -> Self {
+        let mut guest = Self::greeting(chain).await;
         let welcome = guest.next().await.unwrap();
         assert!(matches!(welcome, Frame::Welcome { head, .. } if head == chain.head_hash()));
         guest
