@@ -125,7 +125,9 @@ impl<B: Backend> Sessions<B> {
             });
         }
         let own = self.undecrypted.values().filter(|kept| kept.contact == id).count();
-        if own < UNDECRYPTED_EACH_MAX && self.undecrypted.len() < UNDECRYPTED_MAX {
+        // What a carrier says beyond the limit would not load again, and opens nothing.
+        let fits = message.outer.len() <= OUTER_BYTES_MAX;
+        if fits && own < UNDECRYPTED_EACH_MAX && self.undecrypted.len() < UNDECRYPTED_MAX {
             self.last_undecrypted += 1;
             let (bytes, outer) = (message.bytes.to_vec(), message.outer.to_vec());
             let key = self.last_undecrypted;

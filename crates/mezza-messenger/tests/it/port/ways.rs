@@ -18,7 +18,7 @@ impl Pair {
         self.devices[who].note(note, START).expect("there").state
     }
 
-    fn rows(&self, who: usize, kind: RecordKind) -> usize {
+    pub fn rows(&self, who: usize, kind: RecordKind) -> usize {
         let rows = self.devices[who].records();
         rows.iter()
             .filter(|row| matches!(row, RecordChange::Put { kind: k, .. } if *k == kind))
