@@ -15,17 +15,18 @@ use crate::card::{Card, RelayEntry};
 
 mod carrier;
 mod debug;
+mod news;
 mod pace;
 mod record;
 mod step;
 mod stored;
 
 pub use carrier::{
-    Arrival, ArrivalOrigin, By, CardParts, CarrierCaps, CarrierConnection, CarrierHides, CarrierId,
-    CarrierState, ContactFacts, Dropped, FetchPurpose, FirstTerms, Forget, Handover, HelloPlace,
-    Incoming, InviterFacts, Leaving, LostPlace, Missing, NetworkAddress, News, ParcelId, Places,
-    Publication, Reach, Receiving, Route, SessionFacts,
+    CardParts, CarrierCaps, CarrierConnection, CarrierHides, CarrierId, CarrierState, ContactFacts,
+    Dropped, FirstTerms, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing,
+    NetworkAddress, ParcelId, Places, Publication, Reach, Route, SessionFacts,
 };
+pub use news::{Arrival, ArrivalOrigin, By, FetchPurpose, Incoming, LostPlace, News, Receiving};
 pub(crate) use pace::Pace;
 pub use record::{RecordChange, RecordKind, RecordOwner, Retention, Unread, WriteBatch};
 pub(crate) use step::RowFate;
