@@ -2,7 +2,7 @@
 
 use rand_core::Rng;
 
-use super::column::{ASKED, FAILED, KNOWN, MISSING, WAITED, WAITING};
+use super::column::{ASKED, FAILED, KNOWN, WAITED, WAITING};
 use super::{Engine, MeshLinkId, NeighbourId};
 use crate::chance::below;
 use crate::frame::{MeshFrame, Name};
@@ -46,7 +46,7 @@ impl Engine {
         for part in set.parts() {
             let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
             *has |= part.mask;
-            let new = part.mask & !(hot[KNOWN] | hot[MISSING]);
+            let new = part.mask & !(hot[KNOWN] | self.missing.word(part.word));
             if new != 0 {
                 self.miss(from, WordMask { word: part.word, mask: new }, now, (table, rng));
             }
@@ -65,12 +65,12 @@ impl Engine {
         if neighbour.ignored_until > now {
             return;
         }
-        let room =
-            self.room_for(from, neighbour.gave, table).min(MISSING_MAX as u32 - self.missing_count);
+        let room = self.room_for(from, neighbour.gave, table).min(self.missing_room());
         let new = highest(new, room);
-        table.rows_mut().hot_mut(self.seat, word)[MISSING] |= new;
-        self.missing.set(word);
-        self.missing_count += new.count_ones();
+        if new == 0 {
+            return;
+        }
+        self.missing.insert(word, new);
         let link = &mut self.links[usize::from(neighbour.link)];
         let longest = self.settings.ask;
         if link.want_at > now + longest {
@@ -80,18 +80,23 @@ impl Engine {
     }
 
     /// How many more cells may be missing that `from` announced, who gave so many until now.
-    fn room_for(&self, from: NeighbourId, gave: u32, table: &impl CellTable) -> u32 {
+    pub(super) fn room_for(&self, from: NeighbourId, gave: u32, table: &impl CellTable) -> u32 {
         if !self.settings.budgets {
             return u32::MAX;
         }
         let limit = if gave < TRUSTED_AFTER { OPEN_FIRST } else { OPEN_LATER };
         // While little is missing at all, nobody needs to be counted.
-        if self.missing_count + 64 <= limit {
+        if self.missing.count() + 64 <= limit {
             return 64;
         }
         let (seat, rows) = (self.seat, table.rows());
-        let open = |word| (rows.hot(seat, word)[MISSING] & rows.has(seat, word, from)).count_ones();
-        limit.saturating_sub(self.missing.words().map(open).sum())
+        let open = |part: WordMask| (part.mask & rows.has(seat, part.word, from)).count_ones();
+        limit.saturating_sub(self.missing.parts().map(open).sum())
+    }
+
+    /// How many more cells may be missing at all.
+    fn missing_room(&self) -> u32 {
+        (MISSING_MAX as u32).saturating_sub(self.missing.count())
     }
 
     /// Somebody else asks `to` on this link. If `to` announced it here too, its answer will be heard, so
@@ -106,7 +111,7 @@ impl Engine {
     ) {
         for part in set.parts() {
             let hot = table.rows().hot(self.seat, part.word);
-            let mask = part.mask & hot[MISSING] & !hot[ASKED];
+            let mask = part.mask & self.missing.word(part.word) & !hot[ASKED];
             if mask != 0
                 && let Some(id) = self.names.iter().position(|name| *name == to)
             {
@@ -134,9 +139,9 @@ impl Engine {
         self.end_holds(now, table);
         self.end_requests(now, table);
         let mut open = Set::default();
-        for word in self.missing.words() {
+        for WordMask { word, mask } in self.missing.parts() {
             let hot = table.rows().hot(self.seat, word);
-            open.push(word, hot[MISSING] & !hot[ASKED] & !hot[WAITING]);
+            open.push(word, mask & !hot[ASKED] & !hot[WAITING]);
         }
         let frame =
             if open.is_empty() { None } else { self.ask_one(link, &open, now, (table, rng)) };
@@ -214,7 +219,7 @@ impl Engine {
     fn end_holds(&mut self, now: u64, table: &mut impl CellTable) {
         while let Some(hold) = self.holds.front().copied() {
             let hot = table.rows_mut().hot_mut(self.seat, hold.word);
-            if hold.until > now && hold.mask & hot[MISSING] != 0 {
+            if hold.until > now && hold.mask & self.missing.word(hold.word) != 0 {
                 break;
             }
             hot[WAITING] &= !hold.mask;
@@ -225,7 +230,7 @@ impl Engine {
     /// Requests end that were answered, or whose time is over: then the next announcer is asked.
     fn end_requests(&mut self, now: u64, table: &mut impl CellTable) {
         while let Some(request) = self.requests.front().copied() {
-            let missing = request.mask & table.rows().hot(self.seat, request.word)[MISSING];
+            let missing = request.mask & self.missing.word(request.word);
             if missing != 0 && request.at + PATIENCE > now {
                 break;
             }
@@ -273,12 +278,7 @@ impl Engine {
 
     /// Some cells are not missing any more.
     pub(super) fn found(&mut self, word: u32, found: u64, table: &mut impl CellTable) {
-        let hot = table.rows_mut().hot_mut(self.seat, word);
-        self.missing_count -= (hot[MISSING] & found).count_ones();
-        hot[MISSING] &= !found;
-        hot[ASKED] &= !found;
-        if hot[MISSING] == 0 {
-            self.missing.clear(word);
-        }
+        self.missing.remove(word, found);
+        table.rows_mut().hot_mut(self.seat, word)[ASKED] &= !found;
     }
 }

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::column::{FRESH, HELD, OWED};
+use super::column::HELD;
 use super::{Engine, MeshLinkId, NeighbourId};
 use crate::frame::{MeshFrame, SyncFrame};
 use crate::limits::{MS, NEVER, SECOND, SYNC_CELLS_MAX, SYNC_OPEN};
@@ -80,17 +80,12 @@ impl Engine {
             *has = (*has & !here) | there;
             let give = highest(here & !there, room);
             let tell = here & !there & !give;
-            if give != 0 {
-                *self.link_bits(table, id, word, OWED) |= give;
-                self.links[usize::from(id)].owed.set(word);
-                room -= give.count_ones();
-                owes = true;
-            }
-            if tell != 0 {
-                *self.link_bits(table, id, word, FRESH) |= tell;
-                self.links[usize::from(id)].fresh.set(word);
-                tells = true;
-            }
+            let link = &mut self.links[usize::from(id)];
+            link.owed.insert(word, give);
+            link.fresh.insert(word, tell);
+            room -= give.count_ones();
+            owes |= give != 0;
+            tells |= tell != 0;
         }
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
             neighbour.answers = neighbour.answers.saturating_sub(most - room);

@@ -1,12 +1,12 @@
 //! What a node does with its engine beside frames: clocks that are read, links that go, names that change,
 //! slots that are used again.
 
-use super::column::{FRESH, GIVEN, KNOWN, MISSING, OWED};
+use super::column::KNOWN;
 use super::{Engine, Link, MeshLinkId, NeighbourId};
 use crate::clock::Grade;
 use crate::frame::Name;
 use crate::limits::NEVER;
-use crate::set::{Marks, Slot};
+use crate::set::Slot;
 use crate::table::CellTable;
 
 impl Engine {
@@ -54,11 +54,8 @@ impl Engine {
         }
         if let Some(link) = self.links.get_mut(usize::from(id)) {
             link.up = false;
-            for word in 0..table.rows().words() {
-                for column in [FRESH, OWED, GIVEN] {
-                    *self.link_bits(table, id, word, column) = 0;
-                }
-            }
+            (0..self.words).for_each(|word| link.forget(word, u64::MAX));
+            link.given_until.clear();
         }
         self.reckon();
     }
@@ -77,16 +74,12 @@ impl Engine {
         }
         self.clock.veil(veil);
         (self.name, self.shy_until) = (name, shy_until);
-        for id in 0..self.links.len() as MeshLinkId {
-            for word in 0..table.rows().words() {
-                *self.link_bits(table, id, word, OWED) = 0;
-            }
-            let link = &mut self.links[usize::from(id)];
+        for link in &mut self.links {
             let fresh = if link.fresh.is_empty() { NEVER } else { silent_until };
             (link.beacon_at, link.have_at) = (silent_until, fresh);
             (link.mute, link.beaconed_at) = (self.settings.introduces, None);
             (link.want_at, link.give_at, link.sync_at) = (NEVER, NEVER, NEVER);
-            link.owed = Marks::new();
+            link.owed.clear();
             link.busy.clear();
         }
         self.reckon();
@@ -97,12 +90,12 @@ impl Engine {
         let hot = table.rows().hot(self.seat, slot / 64);
         let is = |column: usize| hot[column] >> (slot % 64) & 1 == 1;
         let compared = self.neighbour(from).is_some_and(|n| n.sync_until > now);
-        !is(KNOWN) && (is(MISSING) || compared)
+        !is(KNOWN) && (self.missing.contains(slot) || compared)
     }
 
     /// Whether this slot was announced and is still waited for.
-    pub fn misses(&self, slot: Slot, table: &impl CellTable) -> bool {
-        table.rows().hot(self.seat, slot / 64)[MISSING] >> (slot % 64) & 1 == 1
+    pub fn misses(&self, slot: Slot) -> bool {
+        self.missing.contains(slot)
     }
 
     /// The slot will be used for another cell: nothing is known of it any more.

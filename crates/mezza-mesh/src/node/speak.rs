@@ -18,24 +18,18 @@ impl Node {
 
     /// Sends what is due while the links take it.
     pub(super) fn speak(&mut self, now: u64, rng: &mut dyn CryptoRng) {
-        if !self.may_speak() || now < self.silent_until {
-            return;
-        }
         let numbers: Vec<LinkNumber> = self.links.keys().copied().collect();
         for number in numbers {
             while let Some(link) = self.links.get(&number)
                 && link.room > 0
                 && self.engine.link_due(link.engine) <= now
             {
-                let (id, due) = (link.engine, self.engine.link_due(link.engine));
-                match self.engine.next(id, now, &mut self.ids, rng) {
-                    Some(frame) => self.send(number, &frame, rng),
-                    None if self.engine.link_due(id) == due => break,
-                    None => (),
+                // Without a frame nothing is due any more, so that the loop ends.
+                if let Some(frame) = self.engine.next(link.engine, now, &mut self.ids, rng) {
+                    self.send(number, &frame, rng);
                 }
             }
         }
-        self.show(now);
     }
 
     fn send(&mut self, link: LinkNumber, frame: &MeshFrame, rng: &mut dyn CryptoRng) {

@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use super::rows::Rows;
 use super::{CellFacts, CellTable};
 use crate::cell::{CellId, MeshCell, short, sum};
-use crate::engine::cold_columns;
+use crate::engine::COLD_COLUMNS;
 use crate::epoch::Life;
 use crate::frame::Name;
-use crate::limits::{LINKS_MAX, MISSING_MAX, STORE_BYTES_MAX};
+use crate::limits::{MISSING_MAX, STORE_BYTES_MAX};
 use crate::set::Slot;
 
 /// Who brought a cell: a neighbour, or this device itself.
@@ -77,7 +77,7 @@ impl Ids {
             long_bytes: 0,
             bytes_max,
             arrivals: 0,
-            rows: Rows::new(words, cold_columns(LINKS_MAX)),
+            rows: Rows::new(words, COLD_COLUMNS),
         }
     }
 

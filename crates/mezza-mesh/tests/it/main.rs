@@ -3,10 +3,12 @@
 
 mod conformance;
 mod crowd;
+mod lone;
 mod operations;
 mod oracle;
 mod pairs;
 mod regressions;
+mod spins;
 mod streams;
 mod town;
 mod vectors;
