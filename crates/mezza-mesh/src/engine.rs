@@ -144,9 +144,13 @@ pub struct Engine {
     /// Words of the table.
     words: u32,
     links: Vec<Link>,
+    /// Links whose stamps do not count, one bit each.
+    silent_links: u32,
     neighbours: Vec<Option<MeshNeighbour>>,
     /// Their names, once more and close together.
     names: Vec<Name>,
+    /// How many were ever met.
+    met: u64,
     /// Announced and not known.
     missing: Column,
     requests: VecDeque<Request>,
@@ -182,8 +186,10 @@ impl Engine {
             links_max: links,
             words: table.rows().words(),
             links: Vec::new(),
+            silent_links: 0,
             neighbours: Vec::new(),
             names: Vec::new(),
+            met: 0,
             missing: Column::new(table.rows().words()),
             requests: VecDeque::new(),
             holds: VecDeque::new(),
@@ -229,6 +235,7 @@ impl Engine {
         let free = self.links.iter().position(|link| !link.up);
         let id = free.unwrap_or(self.links.len());
         assert!(id < self.links_max, "an engine has the links it was made for");
+        self.silent_links &= !(1 << id);
         match self.links.get_mut(id) {
             Some(place) => *place = link,
             None => self.links.push(link),
@@ -333,10 +340,10 @@ impl Engine {
             MeshFrame::Want { to, set, .. } => self.overhear_want(*to, set, now, table),
             MeshFrame::Data(set) => self.hear_data(from, set, now, table, taken),
             MeshFrame::Sync(sync) if sync.to == self.name => {
-                self.hear_sync(from, &sync.held, sync.within.as_ref(), now, table);
+                self.hear_sync(from, sync, now, table);
             }
             MeshFrame::Busy { to, wait_ms } if *to == self.name => {
-                self.hear_busy(from, now + u64::from(*wait_ms) * MS, now, table);
+                self.hear_busy(from, *wait_ms, now, table);
             }
             MeshFrame::Sync(_) | MeshFrame::Busy { .. } => (),
             MeshFrame::Bye => self.hear_bye(from, now),
@@ -404,7 +411,7 @@ impl Engine {
         now: u64,
         (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
     ) -> MeshFrame {
-        if self.settings.votes && self.clock.vote(self.around(now), rng) {
+        if self.settings.votes && self.clock.vote(self.around(now), now, rng) {
             self.expire_at = self.clock.next_tick(now).min(now + SECOND);
         }
         self.forget_silent(now, table);
@@ -421,10 +428,11 @@ impl Engine {
         let shown = now >= self.shy_until;
         let (live, sum) = self.live_on(&self.links[usize::from(id)]);
         MeshFrame::Beacon(Beacon {
-            stamp: self.clock.stamp(now),
-            agreed: quiet,
+            // What a name begins with must not be what the name before it ended with (MESH-30).
+            stamp: if shown { self.clock.stamp(now) } else { self.clock.stamp_among(now) },
+            agreed: quiet && shown,
             streams: self.settings.streams,
-            large: self.has_large(),
+            large: self.has_large() && shown,
             live: if shown { live as u16 } else { 0 },
             sum: if shown { sum } else { 0 },
         })

@@ -10,6 +10,7 @@
 mod evidence;
 mod hear;
 mod io;
+mod places;
 mod speak;
 mod status;
 mod streams;
@@ -133,9 +134,21 @@ impl Node {
     fn read_clock(&mut self, time: Time, grade: Grade, now: u64, rng: &mut dyn CryptoRng) {
         let anchor = micros(time).cast_signed() - now.cast_signed();
         self.engine.read_clock(anchor, grade, now, &mut self.ids);
-        let started = !self.running && grade != Grade::None;
-        self.running = grade != Grade::None;
-        if started {
+        self.start_or_stop(grade != Grade::None, now, rng);
+    }
+
+    fn read_clock_within(&mut self, time: Time, within_ms: u32, now: u64, rng: &mut dyn CryptoRng) {
+        let anchor = micros(time).cast_signed() - now.cast_signed();
+        let bound = i64::from(within_ms) * MS.cast_signed();
+        self.engine.read_clock_bounded(anchor, bound, now, &mut self.ids);
+        self.start_or_stop(true, now, rng);
+    }
+
+    /// A node runs while its own clock shows a time that can be true.
+    fn start_or_stop(&mut self, running: bool, now: u64, rng: &mut dyn CryptoRng) {
+        let starts = running && !self.running;
+        self.running = running;
+        if starts {
             self.rename(now, 0, rng);
         }
         self.show(now);
@@ -185,6 +198,7 @@ impl Node {
                 (self.sweep_at, self.swept) = (now + SWEEP, self.engine.cur());
                 self.sweep();
                 self.close_idle_streams(now);
+                self.engine.observe_clock(now);
             }
             Duty::Speak => self.speak(now, rng),
         }
@@ -267,6 +281,13 @@ impl Machine for Node {
                 link.room = link.room.saturating_add(frames);
             }
             Input::Rtc { time, grade } => self.read_clock(time, grade, now, rng),
+            Input::RtcWithin { time, within_ms } => {
+                self.read_clock_within(time, within_ms, now, rng);
+            }
+            Input::Trusted { correction_ms } => {
+                let correction = correction_ms.saturating_mul(MS.cast_signed());
+                self.engine.trust_correction(correction, now, &mut self.ids);
+            }
             Input::TrustNeighbours => {
                 if !self.engine.trust_neighbours(now, &mut self.ids) {
                     return Err(Error::NothingToDecide);

@@ -3,7 +3,7 @@
 use rand_core::Rng;
 
 use super::column::{ASKED, FAILED, KNOWN, WAITED, WAITING};
-use super::{Engine, MeshLinkId, NeighbourId};
+use super::{Engine, MeshLinkId, MeshNeighbour, NeighbourId};
 use crate::chance::below;
 use crate::frame::{MeshFrame, Name};
 use crate::limits::{
@@ -32,6 +32,29 @@ pub(super) struct Hold {
     pub until: u64,
     pub word: u32,
     pub mask: u64,
+}
+
+/// The order in which announcers of the same cell are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AskRank {
+    /// It gave cells before.
+    Giver,
+    /// Nothing is known of it. A name costs nothing, so there may be many of one device.
+    Unknown,
+    /// Its askings often failed.
+    Unreliable,
+}
+
+impl AskRank {
+    const ALL: [Self; 3] = [Self::Giver, Self::Unknown, Self::Unreliable];
+
+    fn of(neighbour: &MeshNeighbour) -> Self {
+        match neighbour.gave {
+            _ if neighbour.is_unreliable() => Self::Unreliable,
+            0 => Self::Unknown,
+            _ => Self::Giver,
+        }
+    }
 }
 
 impl Engine {
@@ -79,19 +102,44 @@ impl Engine {
         }
     }
 
+    /// How many more cells that `from` announces may be missing here. Asked before an announced id gets a
+    /// slot, so that nobody fills the table with ids that are then not asked for (MESH-62).
+    pub fn room_for_announced(&self, from: NeighbourId, now: u64, table: &impl CellTable) -> u32 {
+        let Some(neighbour) = self.neighbour(from).filter(|n| n.ignored_until <= now) else {
+            return 0;
+        };
+        if !self.settings.budgets {
+            return self.missing_room();
+        }
+        let open = self.open_of(from, table);
+        self.open_limit(neighbour.gave).saturating_sub(open).min(self.missing_room())
+    }
+
+    /// How many cells that a neighbour announced may be missing, by what it gave until now. While the table
+    /// is half full everybody has the first few alone, so that those of nobody are kept out by others'.
+    fn open_limit(&self, gave: u32) -> u32 {
+        let roomy = self.missing.count() < MISSING_MAX as u32 / 2;
+        if gave >= TRUSTED_AFTER && roomy { OPEN_LATER } else { OPEN_FIRST }
+    }
+
+    /// How many cells are missing that `from` announced.
+    fn open_of(&self, from: NeighbourId, table: &impl CellTable) -> u32 {
+        let (seat, rows) = (self.seat, table.rows());
+        let open = |part: WordMask| (part.mask & rows.has(seat, part.word, from)).count_ones();
+        self.missing.parts().map(open).sum()
+    }
+
     /// How many more cells may be missing that `from` announced, who gave so many until now.
-    pub(super) fn room_for(&self, from: NeighbourId, gave: u32, table: &impl CellTable) -> u32 {
+    fn room_for(&self, from: NeighbourId, gave: u32, table: &impl CellTable) -> u32 {
         if !self.settings.budgets {
             return u32::MAX;
         }
-        let limit = if gave < TRUSTED_AFTER { OPEN_FIRST } else { OPEN_LATER };
+        let limit = self.open_limit(gave);
         // While little is missing at all, nobody needs to be counted.
         if self.missing.count() + 64 <= limit {
             return 64;
         }
-        let (seat, rows) = (self.seat, table.rows());
-        let open = |part: WordMask| (part.mask & rows.has(seat, part.word, from)).count_ones();
-        limit.saturating_sub(self.missing.parts().map(open).sum())
+        limit.saturating_sub(self.open_of(from, table))
     }
 
     /// How many more cells may be missing at all.
@@ -150,7 +198,8 @@ impl Engine {
         frame
     }
 
-    /// The neighbours in turn from a random one, those that often fail after all others.
+    /// The neighbours in turn from a random one: those first that gave cells before, those that often fail
+    /// after all others.
     fn ask_one(
         &mut self,
         link: MeshLinkId,
@@ -160,14 +209,14 @@ impl Engine {
     ) -> Option<MeshFrame> {
         let count = self.neighbours.len();
         let start = below(rng, count);
-        for unreliable in [false, true] {
+        for rank in AskRank::ALL {
             for step in 0..count {
                 let at = start + step;
                 let id = (if at < count { at } else { at - count }) as NeighbourId;
                 let announced =
                     open.parts().any(|p| table.rows().has(self.seat, p.word, id) & p.mask != 0);
                 if announced
-                    && self.may_ask(id, link, unreliable, now)
+                    && self.may_ask(id, link, rank, now)
                     && let Some(frame) = self.ask_of(id, open, now, table)
                 {
                     return Some(frame);
@@ -177,10 +226,10 @@ impl Engine {
         None
     }
 
-    fn may_ask(&self, id: NeighbourId, link: MeshLinkId, unreliable: bool, now: u64) -> bool {
+    fn may_ask(&self, id: NeighbourId, link: MeshLinkId, rank: AskRank, now: u64) -> bool {
         self.neighbour(id).is_some_and(|n| {
             n.link == link
-                && n.is_unreliable() == unreliable
+                && AskRank::of(n) == rank
                 && n.busy_until.max(n.ignored_until) <= now
                 && n.heard_at + SILENT >= now
         })

@@ -126,17 +126,27 @@ impl Engine {
             let mut wanted = new & self.missing.word(part.word);
             let unasked = new & !wanted;
             if unasked != 0 {
-                if self.neighbour(from).is_some_and(|n| n.sync_until > now) {
-                    wanted = new;
-                } else {
-                    self.counts.unsolicited += u64::from(unasked.count_ones());
-                }
+                let drawn = highest(unasked, self.take_unasked(from, unasked.count_ones(), now));
+                self.counts.unsolicited += u64::from((unasked & !drawn).count_ones());
+                wanted |= drawn;
             }
             if wanted != 0 {
                 let new = WordMask { word: part.word, mask: wanted };
                 self.take(from, new, now, table, &mut taken);
             }
         }
+    }
+
+    /// Counts cells of `from` that nobody asked for against what a comparison may have drawn. How many of
+    /// them are taken.
+    fn take_unasked(&mut self, from: NeighbourId, count: u32, now: u64) -> u32 {
+        let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return 0 };
+        let room = neighbour.unasked(now);
+        if room > 0 && !self.settings.budgets {
+            return count;
+        }
+        neighbour.unasked = neighbour.unasked.saturating_sub(count.min(room));
+        count.min(room)
     }
 
     fn take<T: CellTable>(
@@ -177,6 +187,9 @@ impl Engine {
         }
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
             neighbour.gave = neighbour.gave.saturating_add(count);
+            if count > 0 {
+                neighbour.busies = 0;
+            }
         }
     }
 

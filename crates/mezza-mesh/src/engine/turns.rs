@@ -3,7 +3,7 @@
 
 use super::column::KNOWN;
 use super::{Engine, Link, MeshLinkId, NeighbourId};
-use crate::clock::Grade;
+use crate::clock::{Grade, MeshClock};
 use crate::frame::Name;
 use crate::limits::NEVER;
 use crate::set::Slot;
@@ -20,6 +20,23 @@ impl Engine {
         self.expire_at
     }
 
+    /// Stamps that arrive on this link do not count: a stream is opened between devices that hear each other
+    /// on another link already, and whoever opened it could speak there under every name (MESH-59).
+    pub fn ignore_stamps(&mut self, link: MeshLinkId) {
+        self.silent_links |= 1 << link;
+    }
+
+    /// Brings what is said of the clock in line with who is around.
+    pub fn observe_clock(&mut self, now: u64) {
+        let around = self.around(now);
+        self.clock.observe(around, now);
+    }
+
+    /// The clock, to be changed by a crowd.
+    pub(crate) fn clock_mut(&mut self) -> &mut MeshClock {
+        &mut self.clock
+    }
+
     /// Does what time brings without sending anything.
     pub fn tick(&mut self, now: u64, table: &mut impl CellTable) {
         self.catch_up(table);
@@ -34,9 +51,29 @@ impl Engine {
         self.tick(now, table);
     }
 
+    /// The same, where it is known how far the own clock may be off, µs.
+    pub fn read_clock_bounded(
+        &mut self,
+        anchor: i64,
+        bound: i64,
+        now: u64,
+        table: &mut impl CellTable,
+    ) {
+        self.clock.read_bounded(anchor, bound);
+        self.expire_at = now;
+        self.tick(now, table);
+    }
+
+    /// A person decided before, while this system ran, that the own clock needs this correction, µs.
+    pub fn trust_correction(&mut self, correction: i64, now: u64, table: &mut impl CellTable) {
+        self.clock.trust(correction);
+        self.expire_at = now;
+        self.tick(now, table);
+    }
+
     /// A person decided that the neighbours' clocks are right. Whether there was something to decide.
     pub fn trust_neighbours(&mut self, now: u64, table: &mut impl CellTable) -> bool {
-        let moved = self.clock.trust_neighbours();
+        let moved = self.clock.trust_neighbours(now);
         if !moved {
             return false;
         }
@@ -89,7 +126,7 @@ impl Engine {
     pub fn expects(&self, from: NeighbourId, slot: Slot, now: u64, table: &impl CellTable) -> bool {
         let hot = table.rows().hot(self.seat, slot / 64);
         let is = |column: usize| hot[column] >> (slot % 64) & 1 == 1;
-        let compared = self.neighbour(from).is_some_and(|n| n.sync_until > now);
+        let compared = self.neighbour(from).is_some_and(|n| n.unasked(now) > 0);
         !is(KNOWN) && (self.missing.contains(slot) || compared)
     }
 

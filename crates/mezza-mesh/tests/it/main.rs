@@ -4,6 +4,7 @@
 mod conformance;
 mod crowd;
 mod lone;
+mod neighbours;
 mod operations;
 mod oracle;
 mod pairs;
