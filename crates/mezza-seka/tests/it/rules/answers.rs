@@ -40,7 +40,9 @@ fn seka_76_the_source_of_a_frame_that_did_not_verify_gets_nothing() {
         let _ = sides[1].hear_from(&ke1, ELSEWHERE, now);
     };
     // Before an exchange, between each two frames of it, and while the writes are out.
-    sides.iter_mut().for_each(|side| side.slow_disk = true);
+    for side in &mut sides {
+        side.slow_disk = true;
+    }
     flood(&mut sides, now);
     let _ = sides[0].give(PeerInput::Rekey, now);
     for step in 0..8 {
@@ -171,7 +173,9 @@ fn seka_79_a_peer_that_does_not_answer_is_searched_everywhere() {
     let (mut sides, now) = paired::<Default>();
     let _ = sides[0].give(PeerInput::Rekey, now);
     let _ = sides[1].give(PeerInput::Rekey, now);
-    sides.iter_mut().for_each(|side| side.targets.clear());
+    for side in &mut sides {
+        side.targets.clear();
+    }
     let now = run(&mut sides, (now, 60_000), |_, _| false);
     let [ke1, nudges] =
         [(0, Ke1::KIND), (1, Nudge::KIND)].map(|(at, kind)| targets(&mut sides[at], kind));
@@ -188,7 +192,9 @@ fn seka_79_a_peer_that_does_not_answer_is_searched_everywhere() {
     // The first answer ends the search.
     let now = run(&mut sides, (now, 120_000), |_, _| true);
     assert!(exchange(&mut sides, now));
-    sides.iter_mut().for_each(|side| side.targets.clear());
+    for side in &mut sides {
+        side.targets.clear();
+    }
     assert!(exchange(&mut sides, now.plus_ms(10_000)));
     assert_eq!(targets(&mut sides[0], Ke1::KIND), [FrameTarget::Known]);
 }
@@ -203,7 +209,9 @@ fn seka_61_a_nudge_is_heard_in_the_back_off() {
     let mut sent = 0;
     let nudge = sides[1].sent.iter().find(|frame| kind_of(frame) == Some(Nudge::KIND)).cloned();
     let nudge = nudge.expect("a nudge");
-    sides.iter_mut().for_each(|side| side.sent.clear());
+    for side in &mut sides {
+        side.sent.clear();
+    }
     let begun = now;
     while now.since_ms(begun) <= NUDGED_MS && sent == 0 {
         let _ = sides[0].hear(&nudge, now);

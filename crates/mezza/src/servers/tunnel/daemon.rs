@@ -283,7 +283,9 @@ impl Shell for Daemon {
                 Self::tell(&link.plan.name, event);
             }
         }
-        accepted.into_iter().for_each(|(link, ms)| self.answer_rekeys(link, ms));
+        for (link, ms) in accepted {
+            self.answer_rekeys(link, ms);
+        }
         if sessions {
             self.publish();
         }

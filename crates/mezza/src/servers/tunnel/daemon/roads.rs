@@ -186,7 +186,9 @@ impl Daemon {
             self.raise_due(now);
         }
         let numbers: Vec<u16> = self.links.keys().copied().collect();
-        numbers.into_iter().for_each(|number| self.size(number));
+        for number in numbers {
+            self.size(number);
+        }
     }
 
     /// All interfaces but those of our links, by name.
@@ -268,7 +270,9 @@ impl Daemon {
     /// Looks at the paths of all links, once a minute.
     pub(super) fn sizes_due(&mut self) {
         let numbers: Vec<u16> = self.links.keys().copied().collect();
-        numbers.into_iter().for_each(|number| self.size(number));
+        for number in numbers {
+            self.size(number);
+        }
     }
 }
 
