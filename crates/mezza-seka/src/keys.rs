@@ -5,7 +5,7 @@ use core::fmt;
 use hkdf::Hkdf;
 use hmac::{Hmac, KeyInit, Mac};
 use mezza_core::{CryptoRng, DecodeError, PublicKey, Reader, Secret, Wiping, Writer, snapshot};
-use sha2::Sha512;
+use sha2::{Digest as _, Sha256, Sha512};
 
 /// Bytes of a [`LinkId`].
 pub const ID_BYTES: usize = 6;
@@ -248,6 +248,21 @@ impl LinkId {
     pub(crate) fn write(self, w: &mut Writer) {
         w.bytes(&self.0);
     }
+}
+
+/// The Ethernet address of the interface of a pairing (SEKA-85), the same after each start: the other side's
+/// tables stay right. Each pairing of a device has another one, so that several may join one bridge.
+pub fn interface_address(own: LinkId, peer: LinkId) -> [u8; 6] {
+    let digest = Sha256::new()
+        .chain_update(b"seka1 tap")
+        .chain_update(own.as_bytes())
+        .chain_update(peer.as_bytes())
+        .finalize();
+    let mut address = [0; 6];
+    address.copy_from_slice(&digest[..6]);
+    // Unicast, locally administered (IEEE 802, section 8.2).
+    address[0] = address[0] & 0xfc | 0x02;
+    address
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! | [`pairing`], [`sas`] | the machine from a button to a peer; six digits |
 //! | [`peer`], [`record`] | the machine of a pairing; what is stored of it |
 //! | [`session`], [`window`] | keys of traffic, sealing, opening; which packet numbers were seen |
+//! | [`report`] | receive counters that both sides exchange |
 //! | [`offload`], [`stream`] | super-frames, cut and joined; records on a stream |
 //!
 //! ```
@@ -34,6 +35,7 @@ pub mod offload;
 pub mod pairing;
 pub mod peer;
 pub mod record;
+pub mod report;
 pub mod sas;
 pub mod session;
 pub mod stream;
@@ -44,6 +46,7 @@ pub mod wire;
 pub use error::{FrameError, LinkError, RecordError};
 pub use keys::{LinkId, LinkRole};
 pub use pairing::{Pairing, PairingFailure, PairingInput, PairingOutput, PairingSettings};
-pub use peer::{Peer, PeerEvent, PeerInput, PeerOutput, PeerSettings};
+pub use peer::{FrameTarget, Peer, PeerEvent, PeerInput, PeerOutput, PeerSettings};
 pub use record::{PeerAddress, PeerRecord, StoreKey};
+pub use report::DeliveryReport;
 pub use session::{LinkSession, Opener, Sealer};

@@ -44,6 +44,10 @@ pub const ANSWER_MS: u64 = 100;
 pub const BACKOFF_MS: u64 = 1_000;
 /// Longest pause between two attempts, ms.
 pub const BACKOFF_MAX_MS: u64 = 60_000;
+/// Attempts in a row without an answer after which KE1 goes to every address at which the peer may be.
+pub const SEARCH_ATTEMPTS: u32 = 3;
+/// Of so many nudges without an answer one goes to every address at which the peer may be.
+pub const SEARCH_NUDGES: u32 = 5;
 /// A responder that needs a session says so this often, ms.
 pub const NUDGE_MS: u64 = 1_000;
 /// A nudge begins an attempt at most this often, ms.

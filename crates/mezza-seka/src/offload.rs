@@ -12,7 +12,7 @@ mod split;
 
 pub use headers::{SegmentKind, VIRTIO_BYTES, VirtioHeader};
 pub use join::{Assembler, JoinedRun, Joiner, TextPlace};
-pub use split::{Cut, SegmentShape, fragment_flags};
+pub use split::{Cut, SegmentShape, fragment_flags, fragments_of};
 
 /// Flag P: the TCP or UDP checksum is the sum of the pseudo-header alone.
 pub const PARTIAL: u8 = 0x01;

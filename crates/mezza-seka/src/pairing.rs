@@ -57,7 +57,7 @@ enum Step<S: LinkSuite> {
     /// Responder with digits: S2 is out.
     Answering(EphemeralKey),
     /// Both with digits: the users compare. A KE1 that comes early is kept, the latest one.
-    Comparing { state: LinkState, early: Option<Vec<u8>> },
+    Comparing { state: LinkState, early: Option<(Vec<u8>, PeerAddress)> },
     /// The first exchange.
     Exchanging(Box<Peer<S>>),
     /// Over: done or failed.
@@ -138,6 +138,11 @@ impl<S: LinkSuite> Pairing<S> {
     /// Where the other device was heard, once it was.
     pub fn peer_address(&self) -> Option<PeerAddress> {
         self.peer.map(|(_, address)| address)
+    }
+
+    /// Whether the pairing is done, and both slots of its record hold what is true.
+    pub fn is_flushed(&self) -> bool {
+        matches!(&self.step, Step::Over(Some(peer)) if peer.is_flushed())
     }
 
     /// Whether this side began.

@@ -23,13 +23,13 @@ use alloc::vec::Vec;
 
 use mezza_core::{CryptoRng, EphemeralKey, Machine, Time, Timers, Wiping, snapshot::snapshot_of};
 
-pub use io::{PeerEvent, PeerInput, PeerOutput, PeerSettings, PeerStatus};
+pub use io::{FrameTarget, PeerEvent, PeerInput, PeerOutput, PeerSettings, PeerStatus};
 
 use crate::error::LinkError;
 use crate::exchange::TagKey;
 use crate::keys::{LinkPair, LinkRole, LinkState};
 use crate::limits::{BACKOFF_MS, TAG_BYTES};
-use crate::record::{PeerRecord, StoreKey};
+use crate::record::{PeerAddress, PeerRecord, StoreKey};
 use crate::session::NoncePrefixes;
 use crate::suite::LinkSuite;
 use crate::wire::{Ke1, Ke2, Ke3, Nudge, kind_of};
@@ -60,6 +60,17 @@ enum PeerTimer {
     Flush,
     /// A session ends.
     Session,
+    /// An empty frame is due.
+    KeepAlive,
+}
+
+/// A frame of the exchange, and what is known of its arrival.
+#[derive(Clone, Copy)]
+struct Arrival<'a> {
+    frame: &'a [u8],
+    /// Its source, which proves nothing (SEKA-76).
+    from: PeerAddress,
+    now: Time,
 }
 
 /// A pairing that lives. `S` is its suite.
@@ -91,8 +102,12 @@ pub struct Peer<S: LinkSuite> {
     unanswered: u32,
     /// At an initiator: when a nudge began an attempt last.
     nudged: Option<Time>,
+    /// At an initiator: the source of the nudge that began the present attempt.
+    nudged_from: Option<PeerAddress>,
     /// At a responder: nudges go out until an exchange is accepted.
     nudging: bool,
+    /// At a responder: nudges since the peer was verified last.
+    nudges: u32,
     confirming: Option<Confirming>,
     answered: Option<Answered>,
     sessions: Sessions,
@@ -157,7 +172,9 @@ impl<S: LinkSuite> Peer<S> {
             backoff_ms: BACKOFF_MS,
             unanswered: 0,
             nudged: None,
+            nudged_from: None,
             nudging: false,
+            nudges: 0,
             confirming: None,
             answered: None,
             sessions: Sessions::default(),
@@ -176,6 +193,11 @@ impl<S: LinkSuite> Peer<S> {
     /// What is stored of it; the states in it stay inside this crate.
     pub fn record(&self) -> &PeerRecord {
         &self.record
+    }
+
+    /// Whether both slots hold the present record: no older state is on the disk.
+    pub fn is_flushed(&self) -> bool {
+        self.flushes == 0 && self.flush_out.is_none() && !self.stage.writes()
     }
 
     /// Its status at `now`.
@@ -205,16 +227,16 @@ impl<S: LinkSuite> Peer<S> {
         (u32::from(self.record.link) << 8) | (attempt & 0xff)
     }
 
-    fn heard(&mut self, frame: &[u8], now: Time, rng: &mut dyn CryptoRng) -> Result<(), LinkError> {
-        match (self.record.role, kind_of(frame)) {
-            (LinkRole::Responder, Some(Ke1::KIND)) => self.heard_ke1(frame, now, rng),
-            (LinkRole::Responder, Some(Ke3::KIND)) => self.heard_ke3(frame, now),
-            (LinkRole::Initiator, Some(Ke2::KIND)) => self.heard_ke2(frame, now, rng),
+    fn heard(&mut self, arrival: Arrival<'_>, rng: &mut dyn CryptoRng) -> Result<(), LinkError> {
+        match (self.record.role, kind_of(arrival.frame)) {
+            (LinkRole::Responder, Some(Ke1::KIND)) => self.heard_ke1(arrival, rng),
+            (LinkRole::Responder, Some(Ke3::KIND)) => self.heard_ke3(arrival),
+            (LinkRole::Initiator, Some(Ke2::KIND)) => self.heard_ke2(arrival, rng),
             (LinkRole::Initiator, Some(Nudge::KIND)) if S::COMPLETE => {
-                self.heard_nudge(frame, now, rng)
+                self.heard_nudge(arrival, rng)
             }
             (LinkRole::Initiator, Some(Ke1::KIND)) | (LinkRole::Responder, Some(Nudge::KIND)) => {
-                self.heard_own_role(frame, now)
+                self.heard_own_role(arrival.frame, arrival.now)
             }
             // SEKA-10.
             _ => Err(LinkError::Refused),
@@ -225,8 +247,19 @@ impl<S: LinkSuite> Peer<S> {
         self.outputs.push_back(PeerOutput::Tell(event));
     }
 
-    fn send(&mut self, frame: Vec<u8>) {
-        self.outputs.push_back(PeerOutput::Send(frame));
+    fn send(&mut self, to: FrameTarget, frame: Vec<u8>) {
+        self.outputs.push_back(PeerOutput::Send { to, frame });
+    }
+
+    /// A frame that only the peer can have made, and made just now, came from this address: KE2 answers
+    /// the present attempt, and KE3 the KE2 of this side. All other frames can be replayed from
+    /// elsewhere and never come here (SEKA-77).
+    fn move_to(&mut self, address: PeerAddress) {
+        self.nudges = 0;
+        if self.record.address != address {
+            self.record.address = address;
+            self.outputs.push_back(PeerOutput::Moved(address));
+        }
     }
 
     /// Takes the ephemeral key that lies ready and asks for the next one.
@@ -264,6 +297,7 @@ impl<S: LinkSuite> Peer<S> {
             PeerTimer::Nudge => self.nudge(now),
             PeerTimer::Flush => self.flush(rng),
             PeerTimer::Session => self.sessions_due(now, rng),
+            PeerTimer::KeepAlive => self.keep_alive_due(now),
         }
     }
 }
@@ -280,7 +314,9 @@ impl<S: LinkSuite> Machine for Peer<S> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
         match input {
-            PeerInput::Datagram(frame) => return self.heard(&frame, now, rng),
+            PeerInput::Datagram { frame, from } => {
+                return self.heard(Arrival { frame: &frame, from, now }, rng);
+            }
             PeerInput::Give(_) if self.ephemeral.is_some() => return Err(LinkError::Unknown),
             PeerInput::Give(ephemeral) => {
                 self.ephemeral = Some(ephemeral);
@@ -311,7 +347,7 @@ impl<S: LinkSuite> Machine for Peer<S> {
                 self.timers.set(PeerTimer::Retry, None);
                 self.need(now, rng);
             }
-            PeerInput::Carrier(false) => {}
+            PeerInput::Carrier(false) => self.end_sessions(),
             PeerInput::Wall(ms) => self.wall_ms = ms.saturating_sub(now.ms()),
             PeerInput::Heard(address) => self.record.address = address,
         }

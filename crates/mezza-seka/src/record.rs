@@ -96,6 +96,12 @@ pub struct PeerRecord {
 }
 
 impl PeerRecord {
+    /// Whether the pairing stands, or may: an initiator that has accepted the answer to the pending state
+    /// proves that with its next KE1 (SEKA-87).
+    pub fn may_stand(&self) -> bool {
+        self.accepted || (self.role == LinkRole::Responder && self.pending.is_some())
+    }
+
     /// Both names by role.
     pub fn pair(&self) -> LinkPair {
         LinkPair::of(self.role, self.own, self.peer)

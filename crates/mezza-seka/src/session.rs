@@ -17,6 +17,7 @@ use sha2::{Digest, Sha512};
 use crate::error::FrameError;
 use crate::keys::{LinkId, LinkPair, LinkRole, SessionKey, finish, keyed, keyed_hash};
 use crate::limits::{FRAMES_PER_SUBKEY, PACKETS_MAX, TAG_BYTES};
+use crate::report::DeliveryReport;
 use crate::suite::FrameKey;
 use crate::window::ReplayWindow;
 use crate::wire::{DATA, DATA_HEADER_BYTES};
@@ -105,6 +106,9 @@ pub struct LinkSession {
     limit: u32,
     /// One more than the greatest number of the peer that opened.
     received: AtomicU32,
+    /// Frames of the peer that opened, and those that did not.
+    opened: AtomicU32,
+    forged: AtomicU32,
 }
 
 /// What a session belongs to.
@@ -132,6 +136,8 @@ impl LinkSession {
             next: AtomicU32::new(0),
             limit: place.subkeys.saturating_mul(FRAMES_PER_SUBKEY).min(PACKETS_MAX),
             received: AtomicU32::new(0),
+            opened: AtomicU32::new(0),
+            forged: AtomicU32::new(0),
         }
     }
 
@@ -160,6 +166,15 @@ impl LinkSession {
     /// Packet numbers of the peer so far.
     pub fn received(&self) -> u32 {
         self.received.load(Ordering::Relaxed)
+    }
+
+    /// Receive counters, for a report to the peer.
+    pub fn delivery(&self) -> DeliveryReport {
+        DeliveryReport {
+            opened: self.opened.load(Ordering::Relaxed),
+            next: self.received(),
+            forged: self.forged.load(Ordering::Relaxed),
+        }
     }
 
     /// Frames that this side may send.
@@ -238,6 +253,23 @@ impl<F: FrameKey> Opener<F> {
     /// # Errors
     /// What does not open or was seen before. Nothing has changed then (SEKA-43).
     pub fn open<'a>(
+        &mut self,
+        session: &LinkSession,
+        frame: &'a mut [u8],
+    ) -> Result<(u32, &'a mut [u8]), FrameError> {
+        let opened = self.open_counted(session, frame);
+        let counter = match &opened {
+            Ok(_) => &session.opened,
+            Err(FrameError::Forged) => &session.forged,
+            // A repeat of the network is no loss.
+            Err(FrameError::Replayed) => return opened,
+        };
+        // One thread opens the frames of a session: no update is lost.
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        opened
+    }
+
+    fn open_counted<'a>(
         &mut self,
         session: &LinkSession,
         frame: &'a mut [u8],

@@ -63,6 +63,14 @@ pub enum TunnelEvent {
         /// Where it is.
         to: Endpoint,
     },
+    /// An interface came, went or changed.
+    Interfaces,
+    /// The carrier on this interface cannot be read any more.
+    Lost(u32),
+    /// The interface of a link is gone.
+    Unplugged(u16),
+    /// The path of a link takes smaller frames than before.
+    Narrowed(u16),
     /// A write is durable, or failed.
     Stored {
         /// The link.

@@ -112,7 +112,7 @@ impl<S: LinkSuite> Pair<S> {
                 PeerOutput::Store { seq, .. } => {
                     let _ = self.peers[at].handle(PeerInput::Stored(seq), self.now, &mut self.rng);
                 }
-                PeerOutput::Send(frame) => self.wire.push((1 - at, frame)),
+                PeerOutput::Send { frame, .. } => self.wire.push((1 - at, frame)),
                 PeerOutput::Use(attempt) if at == 1 => {
                     // The keep-alive of the responder, without its frame.
                     let _ =
@@ -129,7 +129,7 @@ impl<S: LinkSuite> Pair<S> {
         self.give(0, PeerInput::Rekey);
         while let Some((to, frame)) = self.wire.pop() {
             if passes(&frame) {
-                self.give(to, PeerInput::Datagram(frame));
+                self.give(to, PeerInput::Datagram { frame, from: PeerAddress::default() });
             }
         }
     }
@@ -229,7 +229,7 @@ fn junk<S: LinkSuite>() -> Result<Call> {
         bail!("the frame does not reach the tags");
     }
     Ok(Box::new(move |_| {
-        let input = PeerInput::Datagram(frame.clone());
+        let input = PeerInput::Datagram { frame: frame.clone(), from: PeerAddress::default() };
         let _ = black_box(pair.peers[1].handle(input, pair.now, &mut pair.rng));
     }))
 }

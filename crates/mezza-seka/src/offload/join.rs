@@ -164,9 +164,22 @@ pub struct Assembler {
     count: usize,
     next: u32,
     flags: u8,
+    /// Frames that were given up since the caller looked last.
+    lost: u64,
 }
 
 impl Assembler {
+    /// Frames of which a fragment did not arrive, since the last call.
+    pub fn take_lost(&mut self) -> u64 {
+        core::mem::take(&mut self.lost)
+    }
+
+    /// Gives up the frame that is incomplete.
+    fn give_up(&mut self) {
+        self.lost += u64::from(self.count > 0);
+        self.count = 0;
+    }
+
     /// Takes a fragment (`flags | bytes`) and gives the whole frame (`flags | frame`) if it was the
     /// last one. A gap, a fifth fragment or a byte too many drops the frame.
     pub fn push(&mut self, packet: u32, text: &[u8]) -> Option<Vec<u8>> {
@@ -174,15 +187,16 @@ impl Assembler {
         let place = (flags & FRAGMENT) >> FRAGMENT_SHIFT;
         let sound = flags & !(FRAGMENT | PARTIAL) == 0;
         if place == 1 && sound {
-            (self.count, self.flags) = (0, flags & PARTIAL);
+            self.give_up();
+            self.flags = flags & PARTIAL;
             self.bytes.clear();
             self.bytes.push(self.flags);
         } else if !sound || self.count == 0 || packet != self.next {
-            self.count = 0;
+            self.give_up();
             return None;
         }
         if self.count >= FRAGMENTS_MAX || self.bytes.len() + part.len() > SUPER_BYTES_MAX {
-            self.count = 0;
+            self.give_up();
             return None;
         }
         self.bytes.extend_from_slice(part);

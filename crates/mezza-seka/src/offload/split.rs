@@ -22,6 +22,14 @@ pub enum SegmentShape {
     },
     /// So many segments with headers of their own.
     Segments(Cut),
+    /// Segments of which each is too long for one frame and goes in fragments: datagrams, whose size is
+    /// part of what they say.
+    FragmentedSegments {
+        /// The segments.
+        cut: Cut,
+        /// Bytes of each fragment but the last one of a segment.
+        bytes: usize,
+    },
     /// It cannot be sent: headers that do not parse, no segment size, too long.
     Dropped,
 }
@@ -42,11 +50,36 @@ impl SegmentShape {
         match header.segments {
             SegmentKind::None => whole(header, frame, room),
             SegmentKind::Tcp4 | SegmentKind::Tcp6 | SegmentKind::Udp => {
-                Cut::of(header, frame, room).map_or(Self::Dropped, Self::Segments)
+                let Some(cut) = Cut::of(header, frame, room) else { return Self::Dropped };
+                match fragments_of(cut.segment_frame_bytes(), room) {
+                    1 => Self::Segments(cut),
+                    2..=FRAGMENTS_MAX => Self::FragmentedSegments { cut, bytes: room },
+                    // More fragments would be refused by the receiver (section Limits).
+                    _ => Self::Dropped,
+                }
             }
             SegmentKind::Other(_) => Self::Dropped,
         }
     }
+
+    /// Frames of the carrier that it takes.
+    pub fn frames(&self) -> usize {
+        match self {
+            Self::Whole(_) => 1,
+            Self::Fragments { count, .. } => *count,
+            Self::Segments(cut) => cut.count(),
+            Self::FragmentedSegments { cut, bytes } => {
+                let each = fragments_of(cut.segment_frame_bytes(), *bytes);
+                each * (cut.count() - 1) + fragments_of(cut.last_frame_bytes(), *bytes)
+            }
+            Self::Dropped => 0,
+        }
+    }
+}
+
+/// Fragments of a frame of so many bytes.
+pub fn fragments_of(frame_bytes: usize, room: usize) -> usize {
+    frame_bytes.div_ceil(room.max(1))
 }
 
 /// One frame, in fragments if it is longer than the room.
@@ -63,7 +96,7 @@ fn whole(header: &VirtioHeader, frame: &mut [u8], room: usize) -> SegmentShape {
     if frame.len() <= room {
         return SegmentShape::Whole(flags);
     }
-    let count = frame.len().div_ceil(room.max(1));
+    let count = fragments_of(frame.len(), room);
     if count > FRAGMENTS_MAX {
         return SegmentShape::Dropped;
     }
@@ -92,15 +125,17 @@ fn finish_checksum(header: &VirtioHeader, frame: &mut [u8]) -> bool {
 impl Cut {
     fn of(header: &VirtioHeader, frame: &[u8], room: usize) -> Option<Self> {
         let layers = Layers::of(frame)?;
-        let segment_bytes = usize::from(header.segment_bytes);
         let payload = frame.len() - layers.payload;
+        let asked = usize::from(header.segment_bytes);
+        // TCP is a stream: smaller segments are as good, and the other interface joins them again.
+        let segment_bytes =
+            if layers.is_tcp { asked.min(room.saturating_sub(layers.payload)) } else { asked };
         let sound = header.needs_checksum
             && layers.segment_kind() == header.segments
             && is_described(&layers, header)
             && segment_bytes > 0
             && payload > 0
-            && layers.payload <= HEADERS_BYTES_MAX
-            && layers.payload + segment_bytes <= room;
+            && layers.payload <= HEADERS_BYTES_MAX;
         let count = payload.div_ceil(segment_bytes.max(1));
         (sound && count <= SEGMENTS_MAX).then_some(Self {
             layers,
@@ -118,6 +153,12 @@ impl Cut {
     /// Bytes of each segment with its headers; the last one may be shorter.
     pub fn segment_frame_bytes(&self) -> usize {
         self.layers.payload + self.segment_bytes
+    }
+
+    /// Bytes of the last segment with its headers.
+    pub fn last_frame_bytes(&self) -> usize {
+        let before = (self.count - 1) * self.segment_bytes;
+        self.frame_bytes - before
     }
 
     /// Writes segment `index` of `frame` with its headers into `out`, which has room for

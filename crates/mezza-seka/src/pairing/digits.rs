@@ -154,8 +154,8 @@ impl<S: LinkSuite> Pairing<S> {
         self.timers.set(PairingTimer::Ask, None);
         self.exchange(state, now, rng);
         // Without an ephemeral key yet the peer is busy; the initiator repeats KE1.
-        if let (Some(ke1), Step::Exchanging(peer)) = (early, &mut self.step) {
-            let _ = peer.handle(PeerInput::Datagram(ke1), now, rng);
+        if let (Some((frame, from)), Step::Exchanging(peer)) = (early, &mut self.step) {
+            let _ = peer.handle(PeerInput::Datagram { frame, from }, now, rng);
             self.drain_peer();
         }
         Ok(())

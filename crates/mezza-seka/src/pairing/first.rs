@@ -6,8 +6,8 @@ use mezza_core::{CryptoRng, EphemeralKey, Machine, Time, Timers};
 
 use super::{Pairing, PairingFailure, PairingOutput, Step};
 use crate::keys::{CanonicalPoint, LinkId, LinkPair, LinkRole, LinkState};
-use crate::peer::{Peer, PeerEvent, PeerInput, PeerOutput};
-use crate::record::{PeerAddress, PeerRecord};
+use crate::peer::{FrameTarget, Peer, PeerEvent, PeerInput, PeerOutput};
+use crate::record::PeerRecord;
 use crate::suite::{ExchangeView, LinkSuite};
 
 impl<S: LinkSuite> Pairing<S> {
@@ -34,7 +34,7 @@ impl<S: LinkSuite> Pairing<S> {
 
     /// The first exchange, under the first state.
     pub(super) fn exchange(&mut self, state: LinkState, now: Time, rng: &mut dyn CryptoRng) {
-        let Some((id, _)) = self.peer else { return };
+        let Some((id, address)) = self.peer else { return };
         let record = PeerRecord {
             role: self.role,
             suite: S::NUMBER,
@@ -51,7 +51,9 @@ impl<S: LinkSuite> Pairing<S> {
             rekeys: 0,
             created_ms: self.wall_ms,
             accepted_ms: 0,
-            address: PeerAddress::default(),
+            // The record that a start finds knows where the peer is, or it would be asked for in vain
+            // behind a router.
+            address,
             name: self.settings.name.clone(),
             link: self.settings.link,
         };
@@ -68,12 +70,23 @@ impl<S: LinkSuite> Pairing<S> {
     /// Passes on what the peer wants, and notices the end of the first exchange.
     pub(super) fn drain_peer(&mut self) {
         let (Step::Exchanging(peer) | Step::Over(Some(peer))) = &mut self.step else { return };
-        let address = self.peer.map(|(_, address)| address);
         let mut ended = None;
         while let Some(output) = peer.poll() {
             match output {
-                PeerOutput::Send(frame) => {
-                    self.outputs.push_back(PairingOutput::Send { to: address, frame });
+                PeerOutput::Send { to, frame } => {
+                    let to = match to {
+                        FrameTarget::Source(address) => Some(address),
+                        // The window is short: the address at which the peer was heard is the only one.
+                        FrameTarget::Known | FrameTarget::Search => {
+                            self.peer.map(|(_, address)| address)
+                        }
+                    };
+                    self.outputs.push_back(PairingOutput::Send { to, frame });
+                }
+                PeerOutput::Moved(moved) => {
+                    if let Some((_, address)) = &mut self.peer {
+                        *address = moved;
+                    }
                 }
                 PeerOutput::Tell(PeerEvent::Accepted(_)) => ended = Some(PairingOutput::Done),
                 PeerOutput::Tell(PeerEvent::StoreFailed) => {

@@ -70,14 +70,11 @@ impl<S: LinkSuite> Pairing<S> {
         }
         match &mut self.step {
             Step::Comparing { early, .. } if kind == Ke1::KIND && frame.len() == Ke1::BYTES => {
-                *early = Some(frame.to_vec());
+                *early = Some((frame.to_vec(), from));
                 Ok(())
             }
             Step::Exchanging(peer) | Step::Over(Some(peer)) => {
-                peer.handle(PeerInput::Datagram(frame.to_vec()), now, rng)?;
-                if let Some((_, address)) = &mut self.peer {
-                    *address = from;
-                }
+                peer.handle(PeerInput::Datagram { frame: frame.to_vec(), from }, now, rng)?;
                 self.drain_peer();
                 Ok(())
             }

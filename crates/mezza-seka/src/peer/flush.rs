@@ -14,7 +14,8 @@ use crate::suite::LinkSuite;
 impl<S: LinkSuite> Peer<S> {
     /// Both slots shall hold the record: `copies` writes are missing.
     pub(super) fn flush_soon(&mut self, copies: u8, now: Time) {
-        self.flushes = copies;
+        // A write that is out holds the record of before and counts for nothing.
+        self.flushes = copies + u8::from(self.flush_out.is_some());
         self.timers.set(PeerTimer::Flush, Some(now.plus_ms(FLUSH_MS)));
     }
 

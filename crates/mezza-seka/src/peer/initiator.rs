@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use mezza_core::{CryptoRng, Time, snapshot};
 
 use super::staged::{Sent, Stage, Staged};
-use super::{Peer, PeerEvent, PeerTimer};
+use super::{Arrival, FrameTarget, Peer, PeerEvent, PeerTimer};
 use crate::error::LinkError;
 use crate::exchange::{KE_BYTES, KE3_BYTES, NUDGE_BYTES, TagKey, TagOf};
 use crate::keys::{CanonicalPoint, LinkRole};
 use crate::limits::{
     BACKOFF_MAX_MS, KE1_END_MS, KE1_REPEAT_MS, KE1_REPEATS, KE3_REPEAT_MAX_MS, KE3_REPEATS,
-    MISFITS_MAX, NUDGED_MS, TAG_BYTES,
+    MISFITS_MAX, NUDGED_MS, SEARCH_ATTEMPTS, TAG_BYTES,
 };
 use crate::session::{LinkSession, SessionPlace};
 use crate::suite::{ExchangeView, LinkSuite};
@@ -88,12 +88,22 @@ impl<S: LinkSuite> Peer<S> {
         let parts: [&[u8]; 1] = [&untagged[..KE_BYTES]];
         frame.tag = self.current.tag(TagOf::Ke1, attempt, &parts);
         let ke1 = frame.encode();
-        self.send(ke1.clone());
+        self.send_to_peer(ke1.clone());
         // The former exchange is over, confirmed or not.
         self.confirming = None;
         self.timers.set(PeerTimer::Ke3, None);
         self.stage = Stage::Sent(Sent { attempt, ephemeral, ke1, repeats: 0 });
         self.timers.set(PeerTimer::Ke1, Some(now.plus_ms(KE1_REPEAT_MS)));
+    }
+
+    /// Sends KE1 to the known address. An attempt that a nudge began goes to the source of the nudge as
+    /// well: the peer may have moved, or the nudge is a replay, and then the first copy counts.
+    fn send_to_peer(&mut self, ke1: Vec<u8>) {
+        if let Some(from) = self.nudged_from.filter(|from| *from != self.record.address) {
+            self.send(FrameTarget::Source(from), ke1.clone());
+        }
+        let search = self.unanswered >= SEARCH_ATTEMPTS;
+        self.send(if search { FrameTarget::Search } else { FrameTarget::Known }, ke1);
     }
 
     /// KE1 once more, byte for byte (SEKA-19), or the end of the attempt.
@@ -106,11 +116,12 @@ impl<S: LinkSuite> Peer<S> {
                 repeats => KE1_REPEAT_MS << repeats,
             };
             let ke1 = sent.ke1.clone();
-            self.send(ke1);
+            self.send_to_peer(ke1);
             self.timers.set(PeerTimer::Ke1, Some(now.plus_ms(pause)));
             return;
         }
         self.stage = Stage::Idle;
+        self.nudged_from = None;
         self.unanswered = self.unanswered.saturating_add(1);
         if self.unanswered == MISFITS_MAX {
             self.tell(PeerEvent::NoAnswer);
@@ -131,10 +142,10 @@ impl<S: LinkSuite> Peer<S> {
     /// The answer: tag, key, next state; then the write (SEKA-14, SEKA-16).
     pub(super) fn heard_ke2(
         &mut self,
-        frame: &[u8],
-        now: Time,
+        arrival: Arrival<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
+        let Arrival { frame, from, now } = arrival;
         let ke2 = Ke2::decode(S::NUMBER, frame)?;
         let Stage::Sent(sent) = &self.stage else { return Err(LinkError::Refused) };
         let own = (ke2.from, ke2.to) == (self.record.peer, self.record.own);
@@ -146,6 +157,8 @@ impl<S: LinkSuite> Peer<S> {
             return Err(LinkError::Refused);
         }
         self.verified(now);
+        self.move_to(from);
+        self.nudged_from = None;
         let Stage::Sent(sent) = core::mem::replace(&mut self.stage, Stage::Idle) else {
             return Ok(());
         };
@@ -197,7 +210,7 @@ impl<S: LinkSuite> Peer<S> {
             pending: None,
             session: LinkSession::new(derived.session, &place),
             frame: ke3,
-            ke1: None,
+            answers: None,
             reserved,
         }));
     }
@@ -228,7 +241,7 @@ impl<S: LinkSuite> Peer<S> {
         confirming.repeats += 1;
         confirming.pause_ms = (confirming.pause_ms * 2).min(KE3_REPEAT_MAX_MS);
         let (ke3, pause) = (confirming.ke3.clone(), confirming.pause_ms);
-        self.send(ke3);
+        self.send(FrameTarget::Known, ke3);
         self.timers.set(PeerTimer::Ke3, Some(now.plus_ms(pause)));
     }
 
@@ -251,10 +264,10 @@ impl<S: LinkSuite> Peer<S> {
     /// and leaves the back-off (SEKA-61).
     pub(super) fn heard_nudge(
         &mut self,
-        frame: &[u8],
-        now: Time,
+        arrival: Arrival<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
+        let Arrival { frame, from, now } = arrival;
         let nudge = Nudge::decode(S::NUMBER, frame)?;
         if (nudge.from, nudge.to) != (self.record.peer, self.record.own) {
             return Err(LinkError::Refused);
@@ -268,8 +281,11 @@ impl<S: LinkSuite> Peer<S> {
         }
         self.verified(now);
         let soon = self.nudged.is_some_and(|at| now.since_ms(at) < NUDGED_MS);
-        if !soon && matches!(self.stage, Stage::Idle) && !self.owed {
+        // An attempt that failed leaves `owed` set until the back-off ends: the peer is there now, so
+        // the next attempt begins at once.
+        if !soon && matches!(self.stage, Stage::Idle) {
             self.nudged = Some(now);
+            self.nudged_from = Some(from);
             self.owed = true;
             self.begin(now, rng);
         }

@@ -16,6 +16,8 @@ pub struct PeerSettings {
     pub rekey_ms: u64,
     /// An idle link renews its keys this often, ms.
     pub heal_ms: u64,
+    /// An idle link sends an empty frame this often, so that a NAT keeps its mapping, ms; 0: never.
+    pub keepalive_ms: u64,
     /// Subkeys of a session, 1 to 4,096: it ends after 65,536 frames for each.
     pub subkeys: u32,
     /// Time after which a responder begins one more exchange, ms; 0 lifts the limit, for the lab.
@@ -27,6 +29,7 @@ impl Default for PeerSettings {
         Self {
             rekey_ms: REKEY_MS,
             heal_ms: HEAL_MS,
+            keepalive_ms: 0,
             subkeys: SUBKEYS_MAX,
             exchange_ms: EXCHANGE_MS,
         }
@@ -36,8 +39,13 @@ impl Default for PeerSettings {
 /// What may happen to a peer.
 #[derive(Debug)]
 pub enum PeerInput {
-    /// A frame arrived, of any content.
-    Datagram(Vec<u8>),
+    /// A frame arrived.
+    Datagram {
+        /// Its bytes, of any content.
+        frame: Vec<u8>,
+        /// Its source, which counts only after the frame verified (SEKA-76).
+        from: PeerAddress,
+    },
     /// The ephemeral key that [`PeerOutput::Want`] asked for.
     Give(EphemeralKey),
     /// The write of this number, and all before it, is durable.
@@ -59,12 +67,25 @@ pub enum PeerInput {
     Rekey,
     /// Frames wait, and there is no session.
     Wanted,
-    /// The carrier came up or went down.
+    /// The carrier came up, or it went and its sessions end: whoever opens frames over the next carrier
+    /// does not know which packet numbers were seen (SEKA-42).
     Carrier(bool),
     /// The time of day, ms since 1970: it is stored for people, nothing depends on it.
     Wall(u64),
-    /// Where the last frame that opened came from.
+    /// The source of the last DATA frame that opened.
     Heard(PeerAddress),
+}
+
+/// The destination of a frame of the exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameTarget {
+    /// The address at which the peer was verified last.
+    Known,
+    /// The source of the verified frame that is answered. The frame may be a replay, so the address is
+    /// used for this answer only.
+    Source(PeerAddress),
+    /// The known address, and every other address at which the peer may be: it did not answer for long.
+    Search,
 }
 
 /// What a peer wants done, in order.
@@ -80,13 +101,25 @@ pub enum PeerOutput {
         sealed: Box<[u8; SEALED_BYTES]>,
     },
     /// Put a frame on the carrier.
-    Send(Vec<u8>),
+    Send {
+        /// Its destination.
+        to: FrameTarget,
+        /// Its bytes.
+        frame: Vec<u8>,
+    },
+    /// The peer proved that it is at this address: traffic goes there from now on.
+    Moved(PeerAddress),
     /// Open frames of this session from now on.
     Install(Box<LinkSession>),
     /// Send under this session from now on.
     Use(u32),
-    /// Send an empty frame under this session.
-    KeepAlive(u32),
+    /// Send an empty frame under a session.
+    KeepAlive {
+        /// The session, by its attempt.
+        attempt: u32,
+        /// Its destination.
+        to: FrameTarget,
+    },
     /// Forget this session.
     Retire(u32),
     /// Something that a person may want to know.
@@ -130,4 +163,4 @@ pub struct PeerStatus {
     pub unanswered: u32,
 }
 
-snapshot!(struct PeerSettings { rekey_ms, heal_ms, subkeys, exchange_ms });
+snapshot!(struct PeerSettings { rekey_ms, heal_ms, keepalive_ms, subkeys, exchange_ms });

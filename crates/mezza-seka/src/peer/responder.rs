@@ -7,15 +7,22 @@ use mezza_core::{CryptoRng, EphemeralKey, Snapshot, Time, Writer};
 use subtle::ConstantTimeEq;
 
 use super::staged::{Stage, Staged};
-use super::{Peer, PeerEvent, PeerOutput, PeerTimer};
+use super::{Arrival, FrameTarget, Peer, PeerEvent, PeerOutput, PeerTimer};
 use crate::error::LinkError;
 use crate::exchange::{KE_BYTES, KE3_BYTES, NUDGE_BYTES, TagKey, TagOf};
 use crate::keys::{CanonicalPoint, LinkRole};
-use crate::limits::{ANSWER_MS, NUDGE_MS, TAG_BYTES};
-use crate::record::PeerRecord;
+use crate::limits::{ANSWER_MS, NUDGE_MS, SEARCH_NUDGES, TAG_BYTES};
+use crate::record::{PeerAddress, PeerRecord};
 use crate::session::{LinkSession, SessionPlace};
 use crate::suite::{ExchangeView, LinkSuite};
 use crate::wire::{HandshakeFrame, Ke1, Ke2, Ke3, Nudge};
+
+/// The KE1 that a staged write answers.
+pub(super) struct AnsweredKe1 {
+    pub frame: Vec<u8>,
+    /// Its source, to which KE2 goes.
+    pub from: PeerAddress,
+}
 
 /// The last KE1 that was answered, and what became of it.
 pub(super) struct Answered {
@@ -45,10 +52,10 @@ impl<S: LinkSuite> Peer<S> {
     /// In this order: pair known, attempt fresh, tag, session id, point; then the key and the write.
     pub(super) fn heard_ke1(
         &mut self,
-        frame: &[u8],
-        now: Time,
+        arrival: Arrival<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
+        let Arrival { frame, now, .. } = arrival;
         let ke1 = Ke1::decode(S::NUMBER, frame)?;
         if (ke1.from, ke1.to) != (self.record.peer, self.record.own) {
             return Err(LinkError::Refused);
@@ -57,7 +64,7 @@ impl<S: LinkSuite> Peer<S> {
             return Err(LinkError::Busy);
         }
         if i64::from(ke1.attempt) <= self.record.attempt_seen {
-            return self.heard_old_ke1(frame, now);
+            return self.heard_old_ke1(arrival);
         }
         let parts: [&[u8]; 1] = [&frame[..KE_BYTES]];
         let fits = |key: &TagKey<S>| key.fits(TagOf::Ke1, ke1.attempt, (&parts, &ke1.tag));
@@ -79,13 +86,14 @@ impl<S: LinkSuite> Peer<S> {
         self.budget.take(now, self.settings.exchange_ms);
         self.verified(now);
         self.begun = now;
-        self.stage_responder((&ke1, frame), ephemeral, recovers, rng);
+        self.stage_responder(arrival, &ke1, ephemeral, recovers, rng);
         Ok(())
     }
 
     /// A repeat of the KE1 that was answered gets the same answer; anything else of an old attempt is a
     /// replay.
-    fn heard_old_ke1(&mut self, frame: &[u8], now: Time) -> Result<(), LinkError> {
+    fn heard_old_ke1(&mut self, arrival: Arrival<'_>) -> Result<(), LinkError> {
+        let Arrival { frame, from, now } = arrival;
         let Some(answered) = self.answered.as_mut().filter(|answered| answered.ke1 == frame) else {
             self.misfit(now);
             return Ok(());
@@ -95,21 +103,26 @@ impl<S: LinkSuite> Peer<S> {
         }
         answered.last = now;
         let ke2 = answered.ke2.clone();
-        self.send(ke2);
+        // A replay from elsewhere gets what its sender has seen already, and changes nothing.
+        self.send(FrameTarget::Source(from), ke2);
         Ok(())
     }
 
     /// Makes answer, next state and session, and writes them in one record (SEKA-15, SEKA-18).
     fn stage_responder(
         &mut self,
-        (ke1, frame): (&Ke1, &[u8]),
+        arrival: Arrival<'_>,
+        ke1: &Ke1,
         ephemeral: EphemeralKey,
         recovers: bool,
         rng: &mut dyn CryptoRng,
     ) {
+        let frame = arrival.frame;
         let mut record = self.record.duplicate();
         if recovers {
+            // The initiator has accepted the exchange whose third message never came.
             promote(&mut record);
+            record.accepted = true;
         }
         let current = TagKey::current(&record, &self.prefixes);
         let pair = self.pair();
@@ -140,7 +153,7 @@ impl<S: LinkSuite> Peer<S> {
             pending,
             session: LinkSession::new(derived.session, &place),
             frame: ke2,
-            ke1: Some(frame.to_vec()),
+            answers: Some(AnsweredKe1 { frame: frame.to_vec(), from: arrival.from }),
             reserved: None,
         }));
     }
@@ -167,7 +180,8 @@ impl<S: LinkSuite> Peer<S> {
     }
 
     /// The initiator has the answer: the session is accepted (SEKA-20).
-    pub(super) fn heard_ke3(&mut self, frame: &[u8], now: Time) -> Result<(), LinkError> {
+    pub(super) fn heard_ke3(&mut self, arrival: Arrival<'_>) -> Result<(), LinkError> {
+        let Arrival { frame, from, now } = arrival;
         let ke3 = Ke3::decode(S::NUMBER, frame)?;
         if (ke3.from, ke3.to) != (self.record.peer, self.record.own) {
             return Err(LinkError::Refused);
@@ -178,7 +192,11 @@ impl<S: LinkSuite> Peer<S> {
         let Some(answered) = &self.answered else { return Err(LinkError::Refused) };
         if let Some((accepted, attempt)) = &answered.accepted {
             let is_repeat: bool = accepted.as_slice().ct_eq(frame).into();
-            return self.heard_old_ke3(is_repeat, *attempt, now);
+            let attempt = *attempt;
+            if !is_repeat {
+                return Err(LinkError::Refused);
+            }
+            return self.heard_old_ke3(attempt, arrival);
         }
         let parts: [&[u8]; 3] =
             [&frame[..KE3_BYTES], &answered.ke1[..KE_BYTES], &answered.ke2[..KE_BYTES]];
@@ -187,6 +205,7 @@ impl<S: LinkSuite> Peer<S> {
         if !right {
             return Err(LinkError::Refused);
         }
+        self.move_to(from);
         self.accept_as_responder(frame, now);
         Ok(())
     }
@@ -209,21 +228,23 @@ impl<S: LinkSuite> Peer<S> {
         self.verified(now);
         self.install(session, now);
         self.use_session(attempt, now);
-        self.outputs.push_back(PeerOutput::KeepAlive(attempt));
+        self.outputs.push_back(PeerOutput::KeepAlive { attempt, to: FrameTarget::Known });
         self.owed = false;
         self.tell(PeerEvent::Accepted(now.since_ms(since)));
     }
 
     /// A repeated KE3 is answered by another frame of its session.
-    fn heard_old_ke3(&mut self, is_repeat: bool, attempt: u32, now: Time) -> Result<(), LinkError> {
-        if !is_repeat || !self.sessions.is_open(attempt) {
+    fn heard_old_ke3(&mut self, attempt: u32, arrival: Arrival<'_>) -> Result<(), LinkError> {
+        let Arrival { from, now, .. } = arrival;
+        if !self.sessions.is_open(attempt) {
             return Err(LinkError::Refused);
         }
         match &mut self.answered {
             Some(answered) if answered.may_answer(now) => answered.last = now,
             _ => return Err(LinkError::Busy),
         }
-        self.outputs.push_back(PeerOutput::KeepAlive(attempt));
+        let to = FrameTarget::Source(from);
+        self.outputs.push_back(PeerOutput::KeepAlive { attempt, to });
         Ok(())
     }
 
@@ -235,8 +256,11 @@ impl<S: LinkSuite> Peer<S> {
             .chain(self.pending.as_ref().map(|key| (key, self.record.pending_born)))
             .map(|(key, born)| self.nudge_under(key, born))
             .collect();
+        self.nudges = self.nudges.saturating_add(1);
+        let search = self.nudges.is_multiple_of(SEARCH_NUDGES);
+        let to = if search { FrameTarget::Search } else { FrameTarget::Known };
         for frame in frames {
-            self.send(frame);
+            self.send(to, frame);
         }
     }
 

@@ -55,6 +55,12 @@ impl Sessions {
         gone
     }
 
+    /// Removes all of them.
+    pub(super) fn clear(&mut self) -> Vec<u32> {
+        self.sending = None;
+        self.open.drain(..).map(|open| open.attempt).collect()
+    }
+
     /// When the next one ends.
     pub(super) fn next_end(&self) -> Option<Time> {
         self.open.iter().map(|open| open.ends).min()

@@ -20,10 +20,20 @@ impl<S: LinkSuite> Snapshot for Peer<S> {
             unanswered,
             ..
         } = self;
-        let Self { nudged, nudging, confirming, answered, sessions, recognition, budget, .. } =
-            self;
+        let Self {
+            nudged,
+            nudged_from,
+            nudging,
+            nudges,
+            confirming,
+            answered,
+            sessions,
+            recognition,
+            budget,
+            ..
+        } = self;
         let Self { used, wall_ms, timers, outputs, .. } = self;
-        let parts: [&dyn ErasedSnapshot; 26] = [
+        let parts: [&dyn ErasedSnapshot; 28] = [
             settings,
             store_key,
             record,
@@ -41,7 +51,9 @@ impl<S: LinkSuite> Snapshot for Peer<S> {
             backoff_ms,
             unanswered,
             nudged,
+            nudged_from,
             nudging,
+            nudges,
             confirming,
             answered,
             sessions,

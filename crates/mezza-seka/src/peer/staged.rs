@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use mezza_core::{CryptoRng, EphemeralKey, Snapshot, Time, Writer};
 
-use super::{Answered, Confirming, Peer, PeerEvent, PeerOutput, PeerTimer};
+use super::responder::AnsweredKe1;
+use super::{Answered, Confirming, FrameTarget, Peer, PeerEvent, PeerOutput, PeerTimer};
 use crate::exchange::TagKey;
 use crate::limits::{BACKOFF_MS, KE3_REPEAT_MS};
 use crate::record::PeerRecord;
@@ -42,7 +43,7 @@ pub(super) struct Staged<S: LinkSuite> {
     /// The frame that leaves then: KE3 of an initiator, KE2 of a responder.
     pub frame: Vec<u8>,
     /// At a responder: the KE1 that is answered.
-    pub ke1: Option<Vec<u8>>,
+    pub answers: Option<AnsweredKe1>,
     /// At an initiator: the attempt that the same write reserves.
     pub reserved: Option<u32>,
 }
@@ -86,14 +87,14 @@ impl<S: LinkSuite> Peer<S> {
 
     /// The former state goes from memory here (SEKA-23).
     fn commit_staged(&mut self, staged: Staged<S>, now: Time) {
-        let Staged { mut record, current, pending, session, frame, ke1, reserved, .. } = staged;
+        let Staged { mut record, current, pending, session, frame, answers, reserved, .. } = staged;
         record.address = self.record.address;
         (self.record, self.current, self.pending) = (record, current, pending);
         self.reserved = reserved;
-        match ke1 {
+        match answers {
             Some(ke1) => {
-                self.send(frame.clone());
-                self.answered = Some(Answered::new((ke1, frame), session, now));
+                self.send(FrameTarget::Source(ke1.from), frame.clone());
+                self.answered = Some(Answered::new((ke1.frame, frame), session, now));
             }
             None => self.accept_as_initiator(session, frame, now),
         }
@@ -106,7 +107,7 @@ impl<S: LinkSuite> Peer<S> {
         let waits = self.sessions.sending().is_some();
         // The peer may send under the session as soon as it has KE3 (SEKA-45).
         self.install(session, now);
-        self.send(ke3.clone());
+        self.send(FrameTarget::Known, ke3.clone());
         self.confirming =
             Some(Confirming { attempt, ke3, repeats: 0, pause_ms: KE3_REPEAT_MS, since: now });
         self.timers.set(PeerTimer::Ke3, Some(now.plus_ms(KE3_REPEAT_MS)));

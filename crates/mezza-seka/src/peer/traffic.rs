@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use mezza_core::{CryptoRng, Time};
 
 use super::staged::Stage;
-use super::{Peer, PeerEvent, PeerOutput, PeerTimer};
+use super::{FrameTarget, Peer, PeerEvent, PeerOutput, PeerTimer};
 use crate::keys::LinkRole;
 use crate::limits::{NUDGE_MS, OVERDUE_MS, PACKETS_MAX};
 use crate::session::LinkSession;
@@ -32,6 +32,7 @@ impl<S: LinkSuite> Peer<S> {
         self.timers.set(PeerTimer::Overdue, at(OVERDUE_MS.max(self.settings.rekey_ms)));
         self.timers.set(PeerTimer::Heal, at(self.settings.heal_ms));
         self.timers.set(PeerTimer::Nudge, None);
+        self.set_keep_alive(now);
         self.nudging = false;
     }
 
@@ -84,11 +85,46 @@ impl<S: LinkSuite> Peer<S> {
         }
         self.timers.set(PeerTimer::Session, self.sessions.next_end());
         if had && self.sessions.sending().is_none() {
-            for timer in [PeerTimer::Rekey, PeerTimer::Overdue] {
-                self.timers.set(timer, None);
+            self.session_ended();
+            // Whoever asked for keep-alives wants to be reached at any time.
+            if self.settings.keepalive_ms > 0 {
+                self.need(now, rng);
             }
-            self.tell(PeerEvent::Ended);
-            let _ = rng;
         }
+    }
+
+    /// No session is left to send under.
+    fn session_ended(&mut self) {
+        for timer in [PeerTimer::Rekey, PeerTimer::Overdue, PeerTimer::KeepAlive] {
+            self.timers.set(timer, None);
+        }
+        self.tell(PeerEvent::Ended);
+    }
+
+    /// Ends all sessions, and the confirmation of the last one: the next exchange makes a new one.
+    pub(super) fn end_sessions(&mut self) {
+        let had = self.sessions.sending().is_some();
+        for gone in self.sessions.clear() {
+            self.outputs.push_back(PeerOutput::Retire(gone));
+        }
+        self.confirming = None;
+        for timer in [PeerTimer::Ke3, PeerTimer::Session] {
+            self.timers.set(timer, None);
+        }
+        if had {
+            self.session_ended();
+        }
+    }
+
+    /// Sends an empty frame, so that the mappings of NATs between the two sides stay (RFC 4787).
+    pub(super) fn keep_alive_due(&mut self, now: Time) {
+        let Some((attempt, _)) = self.sessions.sending() else { return };
+        self.outputs.push_back(PeerOutput::KeepAlive { attempt, to: FrameTarget::Known });
+        self.set_keep_alive(now);
+    }
+
+    fn set_keep_alive(&mut self, now: Time) {
+        let pause = self.settings.keepalive_ms;
+        self.timers.set(PeerTimer::KeepAlive, (pause > 0).then(|| now.plus_ms(pause)));
     }
 }

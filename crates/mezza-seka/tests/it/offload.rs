@@ -2,7 +2,7 @@
 
 use mezza_seka::offload::{
     Assembler, FRAGMENTS_MAX, JoinedRun, Joiner, NEXT, PARTIAL, SegmentKind, SegmentShape,
-    TextPlace, VIRTIO_BYTES, VirtioHeader, fragment_flags,
+    TextPlace, VIRTIO_BYTES, VirtioHeader, fragment_flags, fragments_of,
 };
 use proptest::prelude::*;
 
@@ -251,6 +251,60 @@ proptest! {
             assembler.push(packet, &text);
         }
     }
+}
+
+/// What arrives of a super-frame that is sent over a carrier with this room.
+fn over(case: &Case, room: usize) -> Vec<(VirtioHeader, Vec<u8>)> {
+    let (virtio, mut frame) = case.frame();
+    let shape = SegmentShape::of(&virtio, &mut frame, room);
+    let (SegmentShape::Segments(cut) | SegmentShape::FragmentedSegments { cut, .. }) = shape else {
+        panic!("not cut: {shape:?}")
+    };
+    let mut texts = Vec::new();
+    for index in 0..cut.count() {
+        let mut segment = vec![0; cut.segment_frame_bytes()];
+        let (flags, bytes) = cut.write(&frame, index, &mut segment);
+        let count = fragments_of(bytes, room);
+        for (at, part) in segment[..bytes].chunks(room).enumerate() {
+            let flags = if count == 1 { flags } else { PARTIAL | fragment_flags(at, count) };
+            texts.push([&[flags], part].concat());
+        }
+    }
+    assert_eq!(texts.len(), shape.frames());
+    assert!(texts.iter().all(|text| text.len() <= room + 1));
+    let (mut assembler, mut whole) = (Assembler::default(), Vec::new());
+    for (packet, text) in (7..).zip(texts) {
+        if Assembler::is_fragment(&text) {
+            whole.extend(assembler.push(packet, &text).map(|text| (packet, text)));
+        } else {
+            whole.push((packet, text));
+        }
+    }
+    join(&whole)
+}
+
+#[test]
+fn seka_80_a_super_frame_with_segments_beyond_the_room_is_cut_to_the_room() {
+    for (is_tcp, room) in [(true, 1_427), (true, 1_000), (true, 300), (false, 1_000), (false, 400)]
+    {
+        let payload: Vec<u8> = (0..14_600_u32).map(|at| at as u8).collect();
+        let case = Case { is_ip6: false, is_tcp, vlan: false, options: 3, payload, segment: 1_460 };
+        let (_, _, at) = case.headers();
+        let joined = over(&case, room);
+        let arrived: Vec<u8> = joined.iter().flat_map(|(_, frame)| frame[at..].to_vec()).collect();
+        assert_eq!(arrived, case.payload, "TCP {is_tcp}, room {room}");
+        // A datagram keeps its size; a stream may be cut anywhere.
+        let datagrams =
+            joined.len() == 10 && joined.iter().all(|(_, frame)| frame.len() == at + 1_460);
+        assert!(is_tcp || datagrams, "{}", joined.len());
+    }
+    // Beyond four fragments nothing can be sent.
+    let payload = vec![1; 6_000];
+    let case =
+        Case { is_ip6: true, is_tcp: false, vlan: true, options: 0, payload, segment: 3_000 };
+    let (virtio, mut frame) = case.frame();
+    assert_eq!(SegmentShape::of(&virtio, &mut frame, 700), SegmentShape::Dropped);
+    assert_eq!(SegmentShape::of(&virtio, &mut frame, 0), SegmentShape::Dropped);
 }
 
 #[test]

@@ -4,9 +4,9 @@ use mezza_core::{EphemeralKey, Machine, PortableBackend, Secret, Time};
 use mezza_seka::suite::default::DefaultSuite;
 use mezza_seka::suite::{FrameKey, LinkSuite};
 use mezza_seka::{
-    LinkId, LinkRole, LinkSession, Opener, Pairing, PairingFailure, PairingInput, PairingOutput,
-    PairingSettings, Peer, PeerAddress, PeerEvent, PeerInput, PeerOutput, PeerSettings, Sealer,
-    StoreKey,
+    FrameTarget, LinkId, LinkRole, LinkSession, Opener, Pairing, PairingFailure, PairingInput,
+    PairingOutput, PairingSettings, Peer, PeerAddress, PeerEvent, PeerInput, PeerOutput,
+    PeerSettings, Sealer, StoreKey,
 };
 use mezza_sim::SimRng;
 
@@ -25,11 +25,16 @@ pub fn id(byte: u8) -> LinkId {
     LinkId::from_bytes([2, 0, 0, 0, 0, byte]).expect("a name")
 }
 
+/// The address of the other side in most tests.
+pub const HOME: PeerAddress = PeerAddress([1; 20]);
+
 /// A device that pairs.
 pub struct Device<S: LinkSuite> {
     pub pairing: Pairing<S>,
     pub dice: SimRng,
     pub sent: Vec<Vec<u8>>,
+    /// The destination of each frame; `None`: everybody on the link.
+    pub targets: Vec<Option<PeerAddress>>,
     pub digits: Option<u32>,
     pub done: bool,
     pub failed: Option<PairingFailure>,
@@ -46,7 +51,18 @@ impl<S: LinkSuite> Device<S> {
         let now = Time::from_ms(1_000);
         let pairing = Pairing::begin(settings, store_key(), (now, 1_000), dice.rng());
         let (sent, writes, tapes) = (Vec::new(), Vec::new(), Vec::new());
-        Self { pairing, dice, sent, digits: None, done: false, failed: None, writes, tapes }
+        let targets = Vec::new();
+        Self {
+            pairing,
+            dice,
+            sent,
+            targets,
+            digits: None,
+            done: false,
+            failed: None,
+            writes,
+            tapes,
+        }
     }
 
     pub fn give(&mut self, input: PairingInput, now: Time) {
@@ -56,8 +72,7 @@ impl<S: LinkSuite> Device<S> {
 
     pub fn hear(&mut self, frame: &[u8], now: Time) {
         let frame = frame.to_vec();
-        let from = PeerAddress([1; 20]);
-        self.give(PairingInput::Datagram { frame, from, on_link: true }, now);
+        self.give(PairingInput::Datagram { frame, from: HOME, on_link: true }, now);
     }
 
     pub fn wake(&mut self, now: Time) {
@@ -75,7 +90,8 @@ impl<S: LinkSuite> Device<S> {
                     self.tapes.push(*scalar.expose());
                     Some(PairingInput::Give(EphemeralKey::from_scalar::<S::Backend>(scalar)))
                 }
-                PairingOutput::Send { frame, .. } => {
+                PairingOutput::Send { to, frame } => {
+                    self.targets.push(to);
                     self.sent.push(frame);
                     None
                 }
@@ -138,6 +154,10 @@ pub struct Side<S: LinkSuite> {
     pub peer: Peer<S>,
     pub dice: SimRng,
     pub sent: Vec<Vec<u8>>,
+    /// The target of each frame since the test looked last.
+    pub targets: Vec<(Vec<u8>, FrameTarget)>,
+    /// Each address that the peer was found at.
+    pub moved: Vec<PeerAddress>,
     pub sessions: Vec<(LinkSession, Opener<S::Frames>)>,
     pub using: Option<u32>,
     pub events: Vec<PeerEvent>,
@@ -156,6 +176,8 @@ impl<S: LinkSuite> Side<S> {
             peer,
             dice,
             sent,
+            targets: Vec::new(),
+            moved: Vec::new(),
             sessions,
             using: None,
             events,
@@ -174,9 +196,18 @@ impl<S: LinkSuite> Side<S> {
     }
 
     pub fn hear(&mut self, frame: &[u8], now: Time) -> Result<(), mezza_seka::LinkError> {
+        self.hear_from(frame, HOME, now)
+    }
+
+    pub fn hear_from(
+        &mut self,
+        frame: &[u8],
+        from: PeerAddress,
+        now: Time,
+    ) -> Result<(), mezza_seka::LinkError> {
         let mut frame = frame.to_vec();
         let Some(index) = mezza_seka::session::index_of(&frame) else {
-            return self.give(PeerInput::Datagram(frame), now);
+            return self.give(PeerInput::Datagram { frame, from }, now);
         };
         let found = self.sessions.iter_mut().find(|(session, _)| session.own_index() == index);
         let Some((session, opener)) = found else { return Err(mezza_seka::LinkError::Refused) };
@@ -215,10 +246,14 @@ impl<S: LinkSuite> Side<S> {
                         let _ = self.peer.handle(PeerInput::Stored(seq), now, self.dice.rng());
                     }
                 }
-                PeerOutput::Send(frame) => self.sent.push(frame),
+                PeerOutput::Send { to, frame } => {
+                    self.targets.push((frame.clone(), to));
+                    self.sent.push(frame);
+                }
+                PeerOutput::Moved(address) => self.moved.push(address),
                 PeerOutput::Install(session) => self.sessions.push((*session, Opener::default())),
                 PeerOutput::Use(attempt) => self.using = Some(attempt),
-                PeerOutput::KeepAlive(attempt) => {
+                PeerOutput::KeepAlive { attempt, .. } => {
                     let found = self.sessions.iter().find(|(s, _)| s.attempt() == attempt);
                     let frame = found.and_then(|(session, _)| seal::<S::Frames>(session, &[0]));
                     self.sent.extend(frame);

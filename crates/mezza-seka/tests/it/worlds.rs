@@ -10,7 +10,9 @@ use mezza_seka::suite::LinkSuite;
 use mezza_seka::suite::default::DefaultSuite;
 use mezza_seka::suite::paper::PaperSuite;
 use mezza_seka::wire::{Ke1, kind_of};
-use mezza_seka::{LinkSession, Opener, Peer, PeerInput, PeerOutput, PeerRecord, PeerSettings};
+use mezza_seka::{
+    LinkSession, Opener, Peer, PeerAddress, PeerInput, PeerOutput, PeerRecord, PeerSettings,
+};
 use mezza_sim::{CrashRate, Effect, Host, HostId, LinkModel, World, for_each_seed};
 
 use crate::stage::{paired, seal, store_key};
@@ -77,11 +79,11 @@ impl<S: LinkSuite> Device<S> {
                     self.writing.push_back(seq);
                     self.outputs.push_back(Effect::Write(sealed.to_vec()));
                 }
-                PeerOutput::Send(packet) => {
+                PeerOutput::Send { frame: packet, .. } => {
                     self.outputs.push_back(Effect::Send { to: self.other, packet });
                 }
                 PeerOutput::Install(session) => self.sessions.push((*session, Opener::default())),
-                PeerOutput::KeepAlive(attempt) => {
+                PeerOutput::KeepAlive { attempt, .. } => {
                     let found = self.sessions.iter().find(|(s, _)| s.attempt() == attempt);
                     let frame = found.and_then(|(session, _)| seal::<S::Frames>(session, &[0]));
                     let send = |packet| Effect::Send { to: self.other, packet };
@@ -90,7 +92,7 @@ impl<S: LinkSuite> Device<S> {
                 PeerOutput::Retire(attempt) => {
                     self.sessions.retain(|(session, _)| session.attempt() != attempt);
                 }
-                PeerOutput::Use(_) | PeerOutput::Tell(_) => {}
+                PeerOutput::Use(_) | PeerOutput::Tell(_) | PeerOutput::Moved(_) => {}
             }
         }
     }
@@ -125,7 +127,8 @@ impl<S: LinkSuite> Host for Device<S> {
 
     fn deliver(&mut self, _: HostId, mut packet: Vec<u8>, now: Time, rng: &mut dyn CryptoRng) {
         let Some(index) = mezza_seka::session::index_of(&packet) else {
-            return self.give(PeerInput::Datagram(packet), now, rng);
+            let input = PeerInput::Datagram { frame: packet, from: PeerAddress::default() };
+            return self.give(input, now, rng);
         };
         let found = self.sessions.iter_mut().find(|(session, _)| session.own_index() == index);
         let Some((session, opener)) = found else { return };

@@ -4,7 +4,6 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use mezza_seka::PeerAddress;
-use nix::sys::socket::SockaddrIn6;
 
 const UDP: u8 = 1;
 const ETHER: u8 = 2;
@@ -27,14 +26,6 @@ impl Endpoint {
         };
         let scope = if is_link_local(&ip) { interface } else { 0 };
         Self::Udp(SocketAddrV6::new(ip, address.port(), 0, scope))
-    }
-
-    /// As the kernel takes it.
-    pub(crate) fn socket_address(&self) -> Option<SockaddrIn6> {
-        match self {
-            Self::Udp(address) => Some(SockaddrIn6::from(*address)),
-            Self::Ether(_) => None,
-        }
     }
 
     /// As a record keeps it: address 16, port 2, kind 1, zero.

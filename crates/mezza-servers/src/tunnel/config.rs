@@ -17,6 +17,10 @@ use mezza_host::process::home::private;
 const BYTES_MAX: usize = 1024 * 1024;
 /// The state folder that is none.
 const RAM: &str = "ram";
+/// The longest age at which a session is renewed: it ends at 300 s, and an exchange takes its time, ms.
+const REKEY_MS_MAX: u64 = 240_000;
+/// Names of interfaces that the kernel keeps for itself.
+const RESERVED_NAMES: [&str; 5] = ["lo", "all", "default", ".", ".."];
 /// The smallest MTU that IPv6 passes (RFC 8200, section 5).
 const MTU_MIN: u16 = 1_280;
 
@@ -64,8 +68,10 @@ pub struct LinkSettings {
 pub struct LinkEntry {
     on: Option<String>,
     carrier: Option<CarrierKind>,
-    endpoint: Option<String>,
+    endpoint: Option<Endpoints>,
     listen: Option<u16>,
+    keepalive: Option<String>,
+    offload: Option<String>,
     mtu: Option<Mtu>,
     bridge: Option<String>,
     address: Option<Vec<String>>,
@@ -80,6 +86,14 @@ pub struct LinkEntry {
 enum Mtu {
     Bytes(u16),
     Word(String),
+}
+
+/// One address of the peer, or several.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Endpoints {
+    One(String),
+    Several(Vec<String>),
 }
 
 /// What `pair` leaves beside a record: where the pairing was made.
@@ -106,8 +120,10 @@ pub(crate) struct LinkPlan {
     pub carrier: CarrierKind,
     /// The port of UDP.
     pub listen: u16,
-    /// Where the peer is, if somebody said so.
-    pub endpoint: Option<SocketAddr>,
+    /// Addresses of the peer, if the settings name some; the first one is used first.
+    pub endpoints: Vec<SocketAddr>,
+    /// Whether many frames are handed to the kernel, and taken from it, in one call.
+    pub offload: bool,
     /// Bytes of a frame without Ethernet header; `None`: as many as fit.
     pub mtu: Option<u16>,
     /// The bridge that its interface joins.
@@ -150,7 +166,7 @@ impl LinkSettings {
             ));
         }
         for name in self.link.keys() {
-            if !is_name(name) {
+            if !is_name(name) || RESERVED_NAMES.contains(&name.as_str()) {
                 let text =
                     format!("`link.{name}`: a name has 1 to 15 letters, digits, `-`, `_`, `.`");
                 return Err(wrong(path, &text));
@@ -188,7 +204,21 @@ impl LinkSettings {
             }
             _ => None,
         };
-        let endpoint = entry.endpoint.map(|text| endpoint(&text)).transpose();
+        let endpoints = match entry.endpoint {
+            None => Vec::new(),
+            Some(Endpoints::One(text)) => vec![text],
+            Some(Endpoints::Several(texts)) => texts,
+        };
+        let endpoints: Result<Vec<_>, _> = endpoints.iter().map(|text| endpoint(text)).collect();
+        let offload = match entry.offload.as_deref() {
+            None | Some("auto") => true,
+            Some("off") => false,
+            Some(_) => return Err(key("offload", "write \"auto\" or \"off\"")),
+        };
+        let rekey_ms = time("rekey_after", entry.rekey_after, usual.rekey_ms)?;
+        if rekey_ms > REKEY_MS_MAX {
+            return Err(key("rekey_after", "a session ends after 300s; write 240s or less"));
+        }
         let addresses: Option<Vec<_>> =
             entry.address.unwrap_or_default().iter().map(|text| prefixed(text)).collect();
         Ok(LinkPlan {
@@ -196,12 +226,15 @@ impl LinkSettings {
             on: entry.on.unwrap_or_else(|| note.on.clone()),
             carrier: entry.carrier.unwrap_or(note.carrier),
             listen: entry.listen.unwrap_or(note.listen),
-            endpoint: endpoint.map_err(|()| key("endpoint", "write ADDRESS:PORT"))?,
+            endpoints: endpoints
+                .map_err(|()| key("endpoint", "write ADDRESS:PORT, or a list of them"))?,
+            offload,
             mtu,
             bridge: entry.bridge,
             addresses: addresses.ok_or_else(|| key("address", "write them like 10.7.0.1/24"))?,
             peer: PeerSettings {
-                rekey_ms: time("rekey_after", entry.rekey_after, usual.rekey_ms)?,
+                rekey_ms,
+                keepalive_ms: time("keepalive", entry.keepalive, usual.keepalive_ms)?,
                 heal_ms: time("heal_every", entry.heal_every, usual.heal_ms)?,
                 subkeys,
                 ..usual
@@ -252,6 +285,25 @@ impl StatePlace {
     }
 }
 
+/// Refuses a name that no interface can get: one that the kernel keeps for itself, or, unless the link of
+/// this name is replaced, that of an interface which is there.
+///
+/// # Errors
+/// 2 for such a name.
+pub(crate) fn refuse_name(name: &str, is_replaced: bool) -> Result<(), Fault> {
+    let reserved = !is_name(name) || RESERVED_NAMES.contains(&name);
+    let is_taken = !is_replaced && nix::net::if_::if_nametoindex(name).is_ok();
+    if !reserved && !is_taken {
+        return Ok(());
+    }
+    let text = if is_taken {
+        format!("there is an interface {name} already")
+    } else {
+        format!("no interface can have the name {name}")
+    };
+    Err(Fault::new(Exit::Usage, text, "choose another --name"))
+}
+
 fn wrong(path: &Path, what: &str) -> Fault {
     let text = format!("{}: {}", path.display(), what.trim_end());
     Fault::new(Exit::Config, text, "mend it; nothing was started")
@@ -276,7 +328,10 @@ fn endpoint(text: &str) -> Result<SocketAddr, ()> {
         (Some(zone), Some(end)) if zone < end => format!("{}{}", &text[..zone], &text[end..]),
         _ => text.to_owned(),
     };
-    plain.parse().map_err(|_| ())
+    let address: SocketAddr = plain.parse().map_err(|_| ())?;
+    // Nobody is there.
+    let is_nowhere = address.port() == 0 || address.ip().is_unspecified();
+    if is_nowhere { Err(()) } else { Ok(address) }
 }
 
 /// `ADDRESS/PREFIX`.
@@ -304,6 +359,8 @@ address = [\"10.7.0.1/24\", \"fd00::1/64\"]
 rekey_after = \"90s\"
 heal_every = \"12h\"
 subkeys = 10
+keepalive = \"25s\"
+offload = \"off\"
 ";
 
     fn load(text: &str) -> Result<LinkSettings, Fault> {
@@ -321,7 +378,8 @@ subkeys = 10
             (plan.on.as_str(), plan.carrier, plan.listen),
             ("eth0", CarrierKind::Ether, 4800)
         );
-        assert_eq!(plan.endpoint, "[fe80::1c42]:4795".parse().ok());
+        assert_eq!(plan.endpoints, ["[fe80::1c42]:4795".parse().expect("an address")]);
+        assert_eq!((plan.peer.keepalive_ms, plan.offload), (25_000, false));
         assert_eq!((plan.mtu, plan.bridge.as_deref()), (Some(1400), Some("br0")));
         assert_eq!(plan.addresses.len(), 2);
         assert_eq!((plan.peer.rekey_ms, plan.peer.heal_ms), (90_000, 12 * 3_600_000));
@@ -354,6 +412,11 @@ subkeys = 10
             ("[link.cam1]\nmtu = 100", "mtu"),
             ("[link.cam1]\nmtu = \"big\"", "mtu"),
             ("[link.cam1]\nendpoint = \"here\"", "endpoint"),
+            ("[link.cam1]\nendpoint = \"0.0.0.0:4795\"", "endpoint"),
+            ("[link.cam1]\nendpoint = [\"192.0.2.7:0\"]", "endpoint"),
+            ("[link.cam1]\noffload = \"on\"", "offload"),
+            ("[link.cam1]\nrekey_after = \"365h\"", "rekey_after"),
+            ("[link.all]", "all"),
             ("[link.cam1]\naddress = [\"10.0.0.1/33\"]", "address"),
             ("[link.cam1]\nrekey_after = \"0s\"", "rekey_after"),
             ("[link.cam1]\nheal_every = \"9\"", "heal_every"),

@@ -6,8 +6,8 @@ use mezza_seka::{LinkRole, PeerRecord};
 use serde::{Deserialize, Serialize};
 
 use super::config::CarrierKind;
-use super::link::Link;
-use super::shared::Drop;
+use super::link::{Link, SHARE_PERCENT_MIN};
+use super::shared::{Drop, LinkShared};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,8 @@ pub enum LinkAsk {
     Pair(PairAsk),
     /// The user of a pairing with digits says whether they are equal.
     Confirm {
+        /// The digits that the user was asked about.
+        digits: String,
         /// Whether they are.
         equal: bool,
     },
@@ -93,8 +95,10 @@ pub struct LinkJson {
     pub own: String,
     /// Our role.
     pub role: RoleName,
-    /// Whether a session is open.
+    /// Whether a session is open and frames of the peer come: what was proven, not what was asked for.
     pub up: bool,
+    /// Why the link cannot run now, and what to do.
+    pub aside: Option<AsideJson>,
     /// How the pairing was made: `digits` or `unverified`.
     pub pairing: String,
     /// What carries it.
@@ -103,8 +107,14 @@ pub struct LinkJson {
     pub on: String,
     /// Where the peer was heard last.
     pub endpoint: Option<String>,
-    /// Bytes of a frame without Ethernet header.
+    /// Bytes of a frame without Ethernet header; 0 without an interface.
     pub mtu: u16,
+    /// Bytes of an Ethernet frame that one frame of the carrier takes on the present path.
+    pub room: usize,
+    /// Whether frames go out, and are written to the interface, many at a time.
+    pub offload: OffloadJson,
+    /// Of the frames that were sent last, the share that arrived, as the peer reports.
+    pub delivered_percent: Option<u8>,
     /// How long the daemon has run it, ms.
     pub running_ms: u64,
     /// Age of the present session, ms.
@@ -127,8 +137,28 @@ pub struct LinkJson {
     pub dropped: std::collections::BTreeMap<String, u64>,
     /// Exchange frames of the peer's name that were refused.
     pub refused: u64,
-    /// `none`, `not recognised` or `no answer`.
+    /// `none`, `aside`, `not recognised`, `no answer`, `silent` or `loss`.
     pub trouble: String,
+}
+
+/// Why a link cannot run now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AsideJson {
+    /// Why.
+    pub reason: String,
+    /// What a person can do.
+    pub next: String,
+    /// The next try, ms from now.
+    pub retry_ms: u64,
+}
+
+/// Offloads in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OffloadJson {
+    /// Datagrams go out many in one call.
+    pub send: bool,
+    /// Segments are written to the interface as one frame.
+    pub receive: bool,
 }
 
 /// Frames and bytes.
@@ -149,9 +179,16 @@ pub(super) fn show(link: &Link, now: Time) -> LinkJson {
     let record: &PeerRecord = link.peer.record();
     let status = link.peer.status();
     let age = |since: Time| now.since_ms(since);
-    let [tx_frames, rx_frames, tx_bytes, rx_bytes] = link.shared.counters.totals();
-    let drops =
-        Drop::ALL.iter().map(|(why, word)| ((*word).to_owned(), link.shared.counters.drops(*why)));
+    let [tx_frames, rx_frames, tx_bytes, rx_bytes] = link.counters.totals();
+    let drops = Drop::ALL.iter().map(|(why, word)| ((*word).to_owned(), link.counters.drops(*why)));
+    let shared = link.shared.as_deref();
+    let aside = link.aside.as_ref().map(|aside| AsideJson {
+        reason: aside.fault.text.clone(),
+        next: aside.fault.next.clone(),
+        retry_ms: aside.next.since_ms(now),
+    });
+    let endpoint = shared.and_then(|shared| shared.endpoint.load_full());
+    let is_passing = status.session.is_some() && aside.is_none() && !link.traffic.is_silent;
     LinkJson {
         name: link.plan.name.clone(),
         peer: record.peer.to_string(),
@@ -160,12 +197,20 @@ pub(super) fn show(link: &Link, now: Time) -> LinkJson {
             LinkRole::Initiator => RoleName::Initiator,
             LinkRole::Responder => RoleName::Responder,
         },
-        up: status.session.is_some(),
+        up: is_passing,
+        trouble: trouble(link, &status).to_owned(),
+        aside,
         pairing: if record.compared { "digits" } else { "unverified" }.to_owned(),
         carrier: link.plan.carrier,
         on: link.plan.on.clone(),
-        endpoint: link.shared.endpoint.load().as_deref().map(ToString::to_string),
-        mtu: link.shared.tap.mtu(),
+        endpoint: endpoint.map(|endpoint| endpoint.to_string()),
+        mtu: shared.map_or(0, |shared| shared.tap.mtu()),
+        room: shared.map_or(0, LinkShared::room),
+        offload: OffloadJson {
+            send: link.road().is_some_and(|road| road.carrier.joins()),
+            receive: shared.is_some_and(LinkShared::joins),
+        },
+        delivered_percent: link.traffic.delivered_percent,
         running_ms: age(link.since),
         key_age_ms: status.session.map(|(_, since)| age(since)),
         rekey_in_ms: status.rekey.map(|at| at.since_ms(now)),
@@ -177,15 +222,21 @@ pub(super) fn show(link: &Link, now: Time) -> LinkJson {
         traffic: TrafficJson { tx_frames, rx_frames, tx_bytes, rx_bytes },
         dropped: drops.collect(),
         refused: status.refused,
-        trouble: trouble(&status).to_owned(),
     }
 }
 
-fn trouble(status: &PeerStatus) -> &'static str {
-    if status.alarm {
+fn trouble(link: &Link, status: &PeerStatus) -> &'static str {
+    let loss = link.traffic.delivered_percent.is_some_and(|percent| percent < SHARE_PERCENT_MIN);
+    if link.aside.is_some() {
+        "aside"
+    } else if status.alarm {
         "not recognised"
     } else if status.unanswered >= mezza_seka::limits::MISFITS_MAX {
         "no answer"
+    } else if link.traffic.is_silent {
+        "silent"
+    } else if loss {
+        "loss"
     } else {
         "none"
     }

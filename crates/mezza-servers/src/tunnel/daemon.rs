@@ -2,6 +2,7 @@
 
 mod ask;
 mod pairing;
+mod roads;
 mod start;
 
 use std::collections::BTreeMap;
@@ -32,8 +33,12 @@ use mezza_host::process::control::ControlAnswer;
 use mezza_host::process::drive::Shell;
 use mezza_host::process::rng::OsRng;
 
-/// How often packet numbers are looked at.
-const USED_PAUSE_MS: u64 = 100;
+/// How often packet numbers are looked at: a session has 2^28 of them.
+const USED_PAUSE_MS: u64 = 1_000;
+/// The same for sessions of few subkeys, which a fast link uses up within a second.
+const USED_PAUSE_SHORT_MS: u64 = 100;
+/// Subkeys of a session that are few.
+const SUBKEYS_FEW: u32 = 64;
 
 /// What `up` and `pair` are told.
 pub struct TunnelOptions {
@@ -63,16 +68,27 @@ pub struct Daemon {
     damaged: Vec<DamagedPeer>,
     /// Pairings that are not run: name and peer, by link.
     idle: BTreeMap<u16, (String, LinkId)>,
+    /// All interfaces but those of links, when they were looked at last.
+    interfaces: BTreeMap<String, u32>,
     carriers: BTreeMap<CarrierPlace, CarrierEntry>,
     pairing: Option<PairingRun>,
     /// Whether a pairing stands that was made by this process.
     paired: bool,
     events: mpsc::Sender<TunnelEvent>,
     followers: Vec<(Option<String>, ControlAnswer)>,
+    /// Commands that wait for an exchange.
+    rekeys: Vec<WaitingRekey>,
     used_due: Time,
-    follow_due: Time,
+    sizes_due: Time,
     /// Spawns the thread of a link, and of a carrier, for a kind of frame key.
     threads: FrameThreads,
+}
+
+/// A command that waits for the exchange which it asked for.
+struct WaitingRekey {
+    link: u16,
+    until: Time,
+    answer: ControlAnswer,
 }
 
 /// Which carrier: one socket serves all links with the same.
@@ -122,7 +138,9 @@ impl Daemon {
     /// Publishes to the threads of all carriers what may arrive over them.
     fn publish(&self) {
         for entry in self.carriers.values() {
-            let of = |link: &&Link| Arc::ptr_eq(&link.shared.carrier, &entry.carrier);
+            let of = |link: &&Link| {
+                link.road().is_some_and(|road| Arc::ptr_eq(&road.carrier, &entry.carrier))
+            };
             let links = || self.links.values().filter(of);
             let pairing = self.pairing.as_ref();
             entry.table.store(Arc::new(Welcome {
@@ -141,7 +159,9 @@ impl Daemon {
         }
         let Some((sender, _)) = names_of(&frame) else { return };
         let of = |link: &&mut Link| {
-            link.peer.record().peer == sender && link.shared.carrier.interface() == interface
+            let road = link.road();
+            link.peer.record().peer == sender
+                && road.is_some_and(|road| road.carrier.interface() == interface)
         };
         let pairs = self.pairing.as_ref().is_some_and(|run| {
             let kind = mezza_seka::wire::kind_of(&frame);
@@ -175,17 +195,27 @@ impl Daemon {
         }
     }
 
-    /// Packet numbers, ten times a second; those who follow, once a second.
+    /// What is looked at again and again: packet numbers, paths, links that wait, and who follows.
     fn look(&mut self, now: Time) {
         if self.used_due <= now {
-            self.used_due = now.plus_ms(USED_PAUSE_MS);
-            self.links.values_mut().for_each(|link| link.tell_used(now));
-        }
-        if self.follow_due <= now && !self.followers.is_empty() {
-            self.follow_due = now.plus_ms(Time::SECOND_MS);
+            let few = |link: &Link| link.plan.peer.subkeys < SUBKEYS_FEW;
+            let short = self.links.values().any(few);
+            self.used_due = now.plus_ms(if short { USED_PAUSE_SHORT_MS } else { USED_PAUSE_MS });
+            // The time of day may be right only now: a machine without a battery clock asks for it.
+            let wall = self.moment().wall.ms();
+            for link in self.links.values_mut() {
+                link.input(PeerInput::Wall(wall), now);
+                link.look(now);
+            }
+            self.raise_due(now);
+            self.end_rekeys(now);
             let mut followers = std::mem::take(&mut self.followers);
             followers.retain(|(name, answer)| self.answer_show(name.as_deref(), answer));
             self.followers = followers;
+        }
+        if self.sizes_due <= now {
+            self.sizes_due = now.plus_ms(roads::SIZES_MS);
+            self.sizes_due();
         }
     }
 }
@@ -202,8 +232,7 @@ impl Shell for Daemon {
             self.links.values().filter_map(|link| mezza_core::Machine::deadline(&link.peer));
         let pairing = self.pairing.as_ref().and_then(PairingRun::deadline);
         let used = (!self.links.is_empty()).then_some(self.used_due);
-        let follow = (!self.followers.is_empty()).then_some(self.follow_due);
-        links.chain(pairing).chain(used).chain(follow).min()
+        links.chain(pairing).chain(used).min()
     }
 
     fn wake(&mut self, now: Time) {
@@ -222,7 +251,15 @@ impl Shell for Daemon {
             TunnelEvent::Frame { interface, from, frame } => self.frame(interface, from, frame),
             TunnelEvent::Fresh { link, attempt } => self.give(link, PeerInput::Fresh(attempt)),
             TunnelEvent::Wanted(link) => self.give(link, PeerInput::Wanted),
-            TunnelEvent::Moved { link, to } => self.give(link, PeerInput::Heard(to.stored())),
+            TunnelEvent::Moved { link, to } => {
+                self.give(link, PeerInput::Heard(to.stored()));
+                // The way to the new address may take other sizes.
+                self.size(link);
+            }
+            TunnelEvent::Interfaces => self.interfaces_changed(now),
+            TunnelEvent::Lost(interface) => self.carrier_lost(interface, now),
+            TunnelEvent::Unplugged(link) => self.unplugged(link, now),
+            TunnelEvent::Narrowed(link) => self.size(link),
             TunnelEvent::Stored { link, seq, ok } => match &mut self.pairing {
                 Some(run) if run.link == link => run.stored(seq, ok, now),
                 _ if ok => self.give(link, PeerInput::Stored(seq)),
@@ -235,12 +272,19 @@ impl Shell for Daemon {
     async fn settle(&mut self) -> Result<(), Fault> {
         let now = self.moment().boot;
         let mut sessions = false;
+        let mut accepted = Vec::new();
         for link in self.links.values_mut() {
             let carried = link.settle(&self.store, now);
             sessions |= carried.sessions;
             for event in carried.events {
+                if let PeerEvent::Accepted(ms) = event {
+                    accepted.push((link.number, ms));
+                }
                 Self::tell(&link.plan.name, event);
             }
+        }
+        for (link, ms) in accepted {
+            self.answer_rekeys(link, ms);
         }
         if sessions {
             self.publish();
@@ -274,4 +318,9 @@ impl Daemon {
 fn no_link(name: &str) -> Fault {
     let text = format!("there is no link {name}");
     Fault::new(Exit::NotFound, text, "look at `mezza link show`, or pair one: `mezza link pair IF`")
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    thread.map(drop).map_err(|error| Fault::bug(format!("no thread for data: {error}")))
 }

@@ -4,35 +4,85 @@ use std::sync::Arc;
 
 use mezza_core::{EphemeralKey, Machine, Time};
 use mezza_seka::suite::LinkSuite;
-use mezza_seka::{LinkSession, Peer, PeerEvent, PeerInput, PeerOutput, Sealer};
+use mezza_seka::{
+    DeliveryReport, FrameTarget, LinkSession, Peer, PeerAddress, PeerEvent, PeerInput, PeerOutput,
+    Sealer,
+};
 
 use super::Suite;
 use super::address::Endpoint;
 use super::config::LinkPlan;
-use super::shared::{Drop, LinkShared, OpenEntry};
+use super::netlink;
+use super::shared::{Counters, Drop, LinkShared, OpenEntry, Road};
 use super::store::{RecordWrite, StoreThread};
+use mezza_host::api::Fault;
 use mezza_host::backend::AwsLc;
 use mezza_host::process::rng::OsRng;
 
 /// The frames of the product.
 type Frames = <Suite as LinkSuite>::Frames;
 
-/// A link that runs.
+/// How often the peer is told what arrived, while something arrives, ms.
+const REPORT_MS: u64 = 2_000;
+/// Frames without an answer of any kind for this long are a silent peer, ms: it reports every 2 s what
+/// it receives.
+const SILENCE_MS: u64 = 15_000;
+/// Frames of a report that say something about a share.
+const SHARE_FRAMES_MIN: u32 = 20;
+/// Below this share the path, or the offload, eats frames.
+pub(super) const SHARE_PERCENT_MIN: u8 = 50;
+
+/// A link that runs, or waits for something that it needs.
 pub(crate) struct Link {
+    /// Its number on this machine.
+    pub number: u16,
     /// Its machine.
     pub peer: Peer<Suite>,
-    /// What its threads see.
-    pub shared: Arc<LinkShared>,
+    /// Its interface, as its threads see it; `None` while there is none.
+    pub shared: Option<Arc<LinkShared>>,
+    /// Its counts, which outlive its interface.
+    pub counters: Arc<Counters>,
     /// How it is run.
     pub plan: LinkPlan,
+    /// Why it cannot run now.
+    pub aside: Option<Aside>,
     /// Open sessions, the newest last.
     pub open: Vec<OpenEntry>,
-    /// When it came up.
+    /// When it was loaded.
     pub since: Time,
     /// The last exchange, from its first frame to its end, ms.
     pub exchange_ms: Option<u64>,
-    /// Where the frame came from whose answer waits for the disk.
-    reply_to: Option<Endpoint>,
+    /// What is known of the traffic of the present session.
+    pub traffic: Passing,
+}
+
+/// A link that cannot run now.
+pub(crate) struct Aside {
+    /// Why.
+    pub fault: Fault,
+    /// The next try.
+    pub next: Time,
+    /// The pause after it, if it fails as well, ms.
+    pub pause_ms: u64,
+}
+
+/// What was proven of the traffic of a link.
+#[derive(Debug, Default)]
+pub(crate) struct Passing {
+    /// Packet numbers at the last look: of ours, and of the peer.
+    sent: u32,
+    received: u32,
+    /// The first frame that was sent since the peer was heard last.
+    unanswered_since: Option<Time>,
+    /// Frames of the interface that had arrived at the last report to the peer.
+    reported: u64,
+    report_due: Time,
+    /// The last report of the peer, and the session that it is about.
+    last: Option<(u32, DeliveryReport)>,
+    /// Of the frames sent between its last two reports, the share that arrived.
+    pub delivered_percent: Option<u8>,
+    /// Whether nothing comes back for what is sent.
+    pub is_silent: bool,
 }
 
 /// What the daemon has to do after outputs were carried out.
@@ -45,33 +95,89 @@ pub(crate) struct Carried {
 }
 
 impl Link {
-    pub(super) fn new(
-        peer: Peer<Suite>,
-        shared: Arc<LinkShared>,
-        plan: LinkPlan,
-        now: Time,
-    ) -> Self {
-        Self { peer, shared, plan, open: Vec::new(), since: now, exchange_ms: None, reply_to: None }
+    pub(super) fn new(peer: Peer<Suite>, plan: LinkPlan, now: Time) -> Self {
+        Self {
+            number: peer.record().link,
+            peer,
+            shared: None,
+            counters: Arc::default(),
+            plan,
+            aside: None,
+            open: Vec::new(),
+            since: now,
+            exchange_ms: None,
+            traffic: Passing::default(),
+        }
     }
 
-    /// Gives the machine an input; what it refuses changes nothing.
+    /// Ends its interface, and the thread that reads it.
+    ///
+    /// # Errors
+    /// The kernel's refusal; the link is gone all the same.
+    pub(super) fn end(&self) -> Result<(), Fault> {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        shared.send_under(None);
+        // An interface of that name that somebody else made stays.
+        if shared.tap.is_there() { netlink::delete(shared.tap.name()) } else { Ok(()) }
+    }
+
+    /// Its carrier, while there is one.
+    pub(super) fn road(&self) -> Option<Arc<Road>> {
+        self.shared.as_ref()?.road.load_full()
+    }
+
+    /// Gives the machine an input. Returns false if the machine refused it, and then nothing changed.
     pub(super) fn input(&mut self, input: PeerInput, now: Time) -> bool {
         self.peer.handle(input, now, &mut OsRng).is_ok()
     }
 
-    /// A frame of the exchange. The answer goes to where it came from, now or after the write.
+    /// A frame of the exchange. The machine decides whether its source gets an answer (SEKA-76).
     pub(super) fn frame(&mut self, frame: Vec<u8>, from: Endpoint, now: Time) {
-        let before = self.reply_to.replace(from);
-        if !self.input(PeerInput::Datagram(frame), now) {
-            self.reply_to = before;
+        self.input(PeerInput::Datagram { frame, from: from.stored() }, now);
+    }
+
+    /// Looks at the packet numbers of the present session: the machine renews it by them, and what they
+    /// prove is kept for people.
+    pub(super) fn look(&mut self, now: Time) {
+        let Some(shared) = self.shared.clone() else { return };
+        let Some(session) = shared.sending.load_full() else {
+            self.traffic.unanswered_since = None;
+            self.traffic.is_silent = false;
+            return;
+        };
+        let (attempt, sent, received) = (session.attempt(), session.sent(), session.received());
+        self.input(PeerInput::Used { attempt, sent, received }, now);
+        self.traffic.count(sent, received, now);
+        self.read_report(&shared);
+        self.send_report(&session, now);
+    }
+
+    /// The peer's report on what we sent. Few arrivals end the joining of datagrams, once: kernels and
+    /// cards exist that damage all but the first one of a call.
+    fn read_report(&mut self, shared: &LinkShared) {
+        let Some(report) = shared.report.load_full().map(|report| *report) else { return };
+        if self.traffic.last == Some(report) {
+            return;
+        }
+        let share = self.traffic.take_report(report);
+        let is_low = share.is_some_and(|percent| percent < SHARE_PERCENT_MIN);
+        let offload = self.plan.offload;
+        if let (true, true, Some(road)) = (is_low, offload, shared.road.load_full()) {
+            road.carrier.stop_joining("most of the frames that are sent do not arrive");
         }
     }
 
-    /// How far the packet numbers of the present session are.
-    pub(super) fn tell_used(&mut self, now: Time) {
-        if let Some(session) = self.shared.sending.load_full() {
-            let (attempt, sent, received) = (session.attempt(), session.sent(), session.received());
-            self.input(PeerInput::Used { attempt, sent, received }, now);
+    /// Tells the peer what arrived, while frames of its interface arrive. Reports and keep-alives do not
+    /// count, or two idle ends would answer each other without end.
+    fn send_report(&mut self, session: &LinkSession, now: Time) {
+        let [_, arrived, ..] = self.counters.totals();
+        if arrived == self.traffic.reported || now < self.traffic.report_due {
+            return;
+        }
+        self.traffic.reported = arrived;
+        self.traffic.report_due = now.plus_ms(REPORT_MS);
+        if let Some(frame) = text_frame(session, &session.delivery().encode()) {
+            self.send(FrameTarget::Known, &frame);
         }
     }
 
@@ -85,12 +191,19 @@ impl Link {
                     self.input(PeerInput::Give(ephemeral), now);
                 }
                 PeerOutput::Store { seq, sealed } => {
-                    store.write(RecordWrite { link: self.shared.number, seq, sealed });
+                    store.write(RecordWrite { link: self.number, seq, sealed });
                 }
-                PeerOutput::Send(frame) => self.send(&frame),
+                PeerOutput::Send { to, frame } => self.send(to, &frame),
+                PeerOutput::Moved(address) => self.move_to(address),
                 PeerOutput::Install(session) => self.install(session),
-                PeerOutput::Use(attempt) => self.shared.send_under(self.session(attempt)),
-                PeerOutput::KeepAlive(attempt) => self.keep_alive(attempt),
+                PeerOutput::Use(attempt) => {
+                    self.traffic.begin_session();
+                    let session = self.session(attempt);
+                    if let Some(shared) = &self.shared {
+                        shared.send_under(session);
+                    }
+                }
+                PeerOutput::KeepAlive { attempt, to } => self.keep_alive(attempt, to),
                 PeerOutput::Retire(attempt) => {
                     self.retire(attempt);
                     carried.sessions = true;
@@ -106,24 +219,21 @@ impl Link {
         carried
     }
 
-    /// The session was accepted, by frames from where the last one came.
+    /// Makes a session ready that was accepted.
     fn install(&mut self, session: Box<LinkSession>) {
-        if let Some(endpoint) = self.reply_to.take() {
-            self.shared.endpoint.store(Some(Arc::new(endpoint)));
-            self.input(PeerInput::Heard(endpoint.stored()), self.since);
-        }
-        let (link, session) = (Arc::clone(&self.shared), Arc::from(session));
-        let entry = OpenEntry { link, session };
+        let Some(link) = self.shared.clone() else { return };
+        let entry = OpenEntry { link: Arc::clone(&link), session: Arc::from(session) };
         // Before a frame leaves that lets the peer use the session: none of the peer's is lost.
-        self.shared.welcome(entry.clone());
+        link.welcome(entry.clone());
         self.open.push(entry);
     }
 
     fn retire(&mut self, attempt: u32) {
         self.open.retain(|entry| entry.session.attempt() != attempt);
-        let sending = self.shared.sending.load_full();
+        let Some(shared) = &self.shared else { return };
+        let sending = shared.sending.load_full();
         if sending.is_some_and(|session| session.attempt() == attempt) {
-            self.shared.send_under(None);
+            shared.send_under(None);
         }
     }
 
@@ -133,28 +243,135 @@ impl Link {
         Some(Arc::clone(&entry.session))
     }
 
-    fn send(&self, frame: &[u8]) {
-        let known = self.shared.endpoint.load();
-        let everybody = self.shared.carrier.everybody();
-        let to = self.reply_to.or_else(|| known.as_deref().copied()).unwrap_or(everybody);
-        if self.shared.carrier.send(&to, frame).is_err() {
-            self.shared.counters.dropped(Drop::Queue);
+    /// The peer proved that it is there.
+    fn move_to(&self, address: PeerAddress) {
+        let (Some(shared), Some(road)) = (&self.shared, self.road()) else { return };
+        if let Some(endpoint) = Endpoint::restore(&address, road.carrier.interface()) {
+            shared.endpoint.store(Some(Arc::new(endpoint)));
+        }
+    }
+
+    fn send(&self, to: FrameTarget, frame: &[u8]) {
+        // While the interface below is gone there is nothing to send with; the machine repeats.
+        let Some(road) = self.road() else { return };
+        for to in self.endpoints(&road, to) {
+            if let Err(error) = road.carrier.send(&to, frame) {
+                self.counters.dropped(Drop::of_error(&error));
+            }
+        }
+    }
+
+    /// The addresses that a target means. Without a known one everybody on the link is asked.
+    fn endpoints(&self, road: &Road, to: FrameTarget) -> Vec<Endpoint> {
+        let interface = road.carrier.interface();
+        let everybody = road.carrier.everybody();
+        let known = self.shared.as_ref().and_then(|shared| shared.endpoint.load_full());
+        let known = known.map(|known| *known);
+        let set = self.plan.endpoints.iter().map(|address| Endpoint::of(*address, interface));
+        match to {
+            FrameTarget::Known => known.or(everybody).into_iter().collect(),
+            FrameTarget::Source(address) => {
+                Endpoint::restore(&address, interface).into_iter().collect()
+            }
+            FrameTarget::Search => {
+                let mut all: Vec<Endpoint> = known.into_iter().collect();
+                for other in set.chain(everybody) {
+                    if !all.contains(&other) {
+                        all.push(other);
+                    }
+                }
+                all
+            }
         }
     }
 
     /// An empty frame, so that the peer hears us under the session.
-    fn keep_alive(&self, attempt: u32) {
+    fn keep_alive(&self, attempt: u32, to: FrameTarget) {
         let Some(session) = self.session(attempt) else { return };
         if let Some(frame) = empty_frame(&session) {
-            self.send(&frame);
+            self.send(to, &frame);
         }
+    }
+}
+
+impl Passing {
+    /// Another session, with packet numbers of its own.
+    fn begin_session(&mut self) {
+        (self.sent, self.received) = (0, 0);
+    }
+
+    /// Packet numbers of the present session.
+    fn count(&mut self, sent: u32, received: u32, now: Time) {
+        if received > self.received {
+            self.unanswered_since = None;
+        } else if sent > self.sent && self.unanswered_since.is_none() {
+            self.unanswered_since = Some(now);
+        }
+        (self.sent, self.received) = (sent, received);
+        let silent = |since: Time| now.since_ms(since) >= SILENCE_MS;
+        self.is_silent = self.unanswered_since.is_some_and(silent);
+    }
+
+    /// Takes a report over. Returns the share since the one before, if enough frames say it.
+    fn take_report(&mut self, report: (u32, DeliveryReport)) -> Option<u8> {
+        let (attempt, delivery) = report;
+        let before = self.last.filter(|(of, _)| *of == attempt).map(|(_, last)| last);
+        let since = delivery.since(&before.unwrap_or_default());
+        // Few frames say little: they are counted with those of the next report.
+        if since.next < SHARE_FRAMES_MIN {
+            return None;
+        }
+        self.last = Some(report);
+        self.delivered_percent = since.percent();
+        self.delivered_percent
     }
 }
 
 /// A frame without content; `None` at the limit of packet numbers.
 pub(super) fn empty_frame(session: &LinkSession) -> Option<Vec<u8>> {
+    text_frame(session, &[0])
+}
+
+/// A frame with this text.
+fn text_frame(session: &LinkSession, text: &[u8]) -> Option<Vec<u8>> {
     let packet = session.reserve(1)?;
-    let mut frame = vec![0; mezza_seka::wire::DATA_OVERHEAD_BYTES];
+    let mut frame = vec![0; mezza_seka::wire::DATA_OVERHEAD_BYTES - 1 + text.len()];
+    let at = mezza_seka::wire::DATA_HEADER_BYTES;
+    frame[at..at + text.len()].copy_from_slice(text);
     Sealer::<Frames>::default().seal(session, packet, &mut frame);
     Some(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_needs_frames_and_counts_from_the_report_before() {
+        let mut passing = Passing::default();
+        let report = |opened, next| DeliveryReport { opened, next, forged: 0 };
+        assert_eq!(passing.take_report((7, report(5, 10))), None);
+        assert_eq!(passing.take_report((7, report(50, 100))), Some(50));
+        assert_eq!(passing.take_report((7, report(60, 200))), Some(10));
+        // Another session counts from the beginning.
+        assert_eq!(passing.take_report((8, report(40, 40))), Some(100));
+        assert_eq!(passing.delivered_percent, Some(100));
+    }
+
+    #[test]
+    fn frames_without_any_answer_are_silence() {
+        let mut passing = Passing::default();
+        let at = |s: u64| Time::from_ms(s * 1_000);
+        passing.count(5, 5, at(0));
+        // An idle link is not silent.
+        (1..100).for_each(|s| passing.count(5, 5, at(s)));
+        assert!(!passing.is_silent);
+        passing.count(6, 5, at(100));
+        passing.count(9, 5, at(114));
+        assert!(!passing.is_silent);
+        passing.count(9, 5, at(115));
+        assert!(passing.is_silent);
+        passing.count(9, 6, at(116));
+        assert!(!passing.is_silent);
+    }
 }

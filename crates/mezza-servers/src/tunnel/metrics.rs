@@ -17,8 +17,12 @@ use mezza_host::process::control::{ControlAnswer, ControlRequest};
 /// A figure of a link: its name, its kind, and where it stands in what `show` says.
 type Figure = (&'static str, &'static str, fn(&LinkJson) -> f64);
 
-const FIGURES: [Figure; 10] = [
+const FIGURES: [Figure; 12] = [
     ("up", "gauge", |link| f64::from(u8::from(link.up))),
+    ("aside", "gauge", |link| f64::from(u8::from(link.aside.is_some()))),
+    ("delivered_ratio", "gauge", |link| {
+        link.delivered_percent.map_or(f64::NAN, |percent| f64::from(percent) / 100.0)
+    }),
     ("recognised", "gauge", |link| f64::from(u8::from(link.trouble != "not recognised"))),
     ("session_age_seconds", "gauge", |link| link.key_age_ms.map_or(f64::NAN, seconds)),
     ("exchange_seconds", "gauge", |link| link.exchange_ms.map_or(f64::NAN, seconds)),

@@ -1,8 +1,8 @@
-//! Three messages to the kernel about interfaces: an address, a bridge, an end (rtnetlink(7)).
+//! Messages to the kernel about interfaces and routes, and its news about interfaces (rtnetlink(7)).
 
 use std::io;
-use std::net::IpAddr;
-use std::os::fd::AsRawFd;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{
@@ -16,10 +16,21 @@ const NLMSG_ERROR: u16 = 2;
 const RTM_DELLINK: u16 = 17;
 const RTM_SETLINK: u16 = 19;
 const RTM_NEWADDR: u16 = 20;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_GETROUTE: u16 = 26;
+/// The group of messages about interfaces (`RTMGRP_LINK`).
+const GROUP_LINK: u32 = 1;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_METRICS: u16 = 8;
+const RTAX_MTU: u16 = 2;
+/// Bytes of `rtmsg`.
+const ROUTE_BYTES: usize = 12;
 /// Request, acknowledge.
 const FLAGS: u16 = 0x01 | 0x04;
 /// Create, replace.
 const FLAGS_NEW: u16 = 0x400 | 0x100;
+const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFA_ADDRESS: u16 = 1;
@@ -67,14 +78,85 @@ pub(super) fn limit_segments(interface: &str, most: u32) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Removes an interface of ours: threads that read from it end.
+/// Removes an interface of ours: threads that read from it end. One that is gone already is removed.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's refusal.
 pub(super) fn delete(interface: &str) -> Result<(), Fault> {
-    let body = link_body(interface)?;
-    ask(RTM_DELLINK, FLAGS, &body)
-        .map_err(|error| refused(&format!("{interface} cannot be removed"), &error))
+    let Ok(body) = link_body(interface) else { return Ok(()) };
+    match ask(RTM_DELLINK, FLAGS, &body) {
+        // Somebody else removed it between the two calls.
+        Err(error) if error.raw_os_error() == Some(nix::libc::ENODEV) => Ok(()),
+        done => done.map_err(|error| refused(&format!("{interface} cannot be removed"), &error)),
+    }
+}
+
+/// Sets the MTU of an interface.
+///
+/// # Errors
+/// The kernel's refusal.
+pub(super) fn set_mtu(interface: &str, mtu: u16) -> Result<(), Fault> {
+    let mut body = link_body(interface)?;
+    attribute(&mut body, IFLA_MTU, &u32::from(mtu).to_ne_bytes());
+    ask(RTM_SETLINK, FLAGS, &body)
+        .map_err(|error| refused(&format!("{interface} cannot have an MTU of {mtu}"), &error))
+}
+
+/// Returns the MTU that the kernel knows for the route to an address over an interface, or `None` if the
+/// route has none of its own: then that of the interface counts.
+pub(super) fn route_mtu(to: Ipv6Addr, interface: u32) -> Option<usize> {
+    let (family, bytes) = match to.to_ipv4_mapped() {
+        Some(ip) => (nix::libc::AF_INET as u8, ip.octets().to_vec()),
+        None => (nix::libc::AF_INET6 as u8, to.octets().to_vec()),
+    };
+    let mut body = vec![0; ROUTE_BYTES];
+    body[0] = family;
+    body[1] = 8 * bytes.len() as u8;
+    attribute(&mut body, RTA_DST, &bytes);
+    attribute(&mut body, RTA_OIF, &interface.to_ne_bytes());
+    let answer = request(RTM_GETROUTE, 0x01, &body).ok()?;
+    let kind = answer.get(4..)?.first_chunk::<2>()?;
+    if u16::from_ne_bytes(*kind) != RTM_NEWROUTE {
+        return None;
+    }
+    let metrics = find_attribute(answer.get(HEADER_BYTES + ROUTE_BYTES..)?, RTA_METRICS)?;
+    let mtu = find_attribute(metrics, RTAX_MTU)?.first_chunk::<4>()?;
+    usize::try_from(u32::from_ne_bytes(*mtu)).ok().filter(|mtu| *mtu > 0)
+}
+
+/// The content of the first attribute of a kind.
+fn find_attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    loop {
+        let head = bytes.first_chunk::<4>()?;
+        let len = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        // The two highest bits of a kind are flags.
+        let found = u16::from_ne_bytes([head[2], head[3]]) & 0x3fff;
+        let content = bytes.get(4..len)?;
+        if found == kind {
+            return Some(content);
+        }
+        bytes = bytes.get(len.next_multiple_of(4)..)?;
+    }
+}
+
+/// The kernel's news that an interface came, went or changed.
+pub(super) struct InterfaceNews(OwnedFd);
+
+impl InterfaceNews {
+    /// Subscribes to them.
+    pub(super) fn subscribe() -> io::Result<Self> {
+        let route = SockProtocol::NetlinkRoute;
+        let fd = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, route)?;
+        bind(fd.as_raw_fd(), &NetlinkAddr::new(0, GROUP_LINK))?;
+        Ok(Self(fd))
+    }
+
+    /// Waits for the next one. What it says is read elsewhere: a full queue of the kernel loses
+    /// messages, and that is news as well.
+    pub(super) fn wait(&self) {
+        let mut buffer = [0; 16 * 1024];
+        let _ = recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::empty());
+    }
 }
 
 fn index_of(interface: &str) -> Result<u32, Fault> {
@@ -97,8 +179,8 @@ fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.resize(body.len().next_multiple_of(4), 0);
 }
 
-/// One message, and the kernel's answer to it.
-fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+/// One message, and the bytes of the kernel's answer.
+fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
     let route = SockProtocol::NetlinkRoute;
     let fd = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, route)?;
     bind(fd.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
@@ -110,10 +192,17 @@ fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
     message.extend_from_slice(&0_u32.to_ne_bytes());
     message.extend_from_slice(body);
     sendto(fd.as_raw_fd(), &message, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
-    let mut answer = [0; 1_024];
+    let mut answer = vec![0; 8_192];
     let bytes = recv(fd.as_raw_fd(), &mut answer, MsgFlags::empty())?;
-    let field = |at: usize| answer[..bytes].get(at..).and_then(<[u8]>::first_chunk::<4>);
-    let kind = answer[..bytes].get(4..).and_then(<[u8]>::first_chunk::<2>);
+    answer.truncate(bytes);
+    Ok(answer)
+}
+
+/// One message that the kernel accepts or refuses.
+fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+    let answer = request(kind, flags, body)?;
+    let field = |at: usize| answer.get(at..).and_then(<[u8]>::first_chunk::<4>);
+    let kind = answer.get(4..).and_then(<[u8]>::first_chunk::<2>);
     let code = field(HEADER_BYTES).map(|code| i32::from_ne_bytes(*code));
     match (kind.map(|kind| u16::from_ne_bytes(*kind)), code) {
         (Some(NLMSG_ERROR), Some(0)) => Ok(()),

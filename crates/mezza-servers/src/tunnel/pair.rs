@@ -6,7 +6,7 @@ use mezza_core::{EphemeralKey, Machine, Time};
 use mezza_seka::session::index_of;
 use mezza_seka::suite::LinkSuite;
 use mezza_seka::{
-    LinkId, LinkSession, Opener, Pairing, PairingFailure, PairingInput, PairingOutput,
+    FrameTarget, LinkId, LinkSession, Opener, Pairing, PairingFailure, PairingInput, PairingOutput,
     PairingSettings, Peer, PeerInput, PeerOutput, StoreKey,
 };
 use serde_json::json;
@@ -14,6 +14,7 @@ use serde_json::json;
 use super::Suite;
 use super::address::Endpoint;
 use super::carrier::Carrier;
+use super::config::CarrierKind;
 use super::control::PairAsk;
 use super::link::empty_frame;
 use super::store::{RecordWrite, StoreThread};
@@ -22,8 +23,10 @@ use mezza_host::backend::AwsLc;
 use mezza_host::process::control::ControlAnswer;
 use mezza_host::process::rng::OsRng;
 
-/// How long the frames of the first exchange are still answered after it was accepted, ms.
-const LINGER_MS: u64 = 2_000;
+/// How long a responder still answers the frames of the first exchange after it was accepted, ms.
+const LINGER_MS: u64 = 4_000;
+/// How long an initiator waits for the first frame of the peer: all repeats of KE3 (seka, Limits), ms.
+const CONFIRM_MS: u64 = 12_000;
 
 /// A window that is open.
 pub(crate) struct PairingRun {
@@ -34,6 +37,10 @@ pub(crate) struct PairingRun {
     pub carrier: Arc<Carrier>,
     /// The number of the link to be.
     pub link: u16,
+    /// The port of UDP.
+    pub listen: u16,
+    /// The digits that the user was asked about.
+    pub digits: Option<String>,
     to: Option<Endpoint>,
     answer: ControlAnswer,
     /// The device that was found.
@@ -60,6 +67,8 @@ impl PairingRun {
             ask,
             carrier,
             link,
+            listen: 0,
+            digits: None,
             to,
             answer,
             found: None,
@@ -70,7 +79,7 @@ impl PairingRun {
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        let end = self.done.map(|at| at.plus_ms(LINGER_MS));
+        let end = self.done.map(|at| at.plus_ms(self.linger_ms()));
         [self.machine.deadline(), end].into_iter().flatten().min()
     }
 
@@ -120,8 +129,9 @@ impl PairingRun {
                 PairingOutput::Send { to, frame } => {
                     let interface = self.carrier.interface();
                     let to = to.and_then(|to| Endpoint::restore(&to, interface)).or(self.to);
-                    let _ =
-                        self.carrier.send(&to.unwrap_or_else(|| self.carrier.everybody()), &frame);
+                    if let Some(to) = to.or_else(|| self.carrier.everybody()) {
+                        let _ = self.carrier.send(&to, &frame);
+                    }
                 }
                 PairingOutput::Found(id) => {
                     self.found = Some(id);
@@ -129,6 +139,7 @@ impl PairingRun {
                 }
                 PairingOutput::Digits(digits) => {
                     let digits = digits.to_string();
+                    self.digits = Some(digits.clone());
                     self.answer.line(&json!({ "event": "digits", "digits": digits }));
                 }
                 PairingOutput::Peer(output) => self.carry(output, store, now),
@@ -153,15 +164,19 @@ impl PairingRun {
                 store.write(RecordWrite { link: self.link, seq, sealed });
             }
             PeerOutput::Install(session) => self.sessions.push((*session, Opener::default())),
-            PeerOutput::KeepAlive(attempt) => self.keep_alive(attempt),
+            PeerOutput::KeepAlive { attempt, to } => self.keep_alive(attempt, to),
             _ => {}
         }
     }
 
-    fn keep_alive(&self, attempt: u32) {
+    fn keep_alive(&self, attempt: u32, to: FrameTarget) {
         let session = self.sessions.iter().find(|(session, _)| session.attempt() == attempt);
         let frame = session.and_then(|(session, _)| empty_frame(session));
-        if let (Some(frame), Some(to)) = (frame, self.address()) {
+        let to = match to {
+            FrameTarget::Source(address) => Endpoint::restore(&address, self.carrier.interface()),
+            FrameTarget::Known | FrameTarget::Search => self.address(),
+        };
+        if let (Some(frame), Some(to)) = (frame, to) {
             let _ = self.carrier.send(&to, &frame);
         }
     }
@@ -174,8 +189,29 @@ impl PairingRun {
 
     /// Whether the pairing stands, and its first exchange needs no more answers.
     pub(super) fn is_over(&self, now: Time) -> bool {
-        let initiator_knows = self.confirmed && self.machine.is_initiator();
-        self.done.is_some_and(|at| initiator_knows || now.since_ms(at) >= LINGER_MS)
+        let knows = self.is_confirmed() && self.machine.is_initiator();
+        // The first state must not stay in the second slot until the link is run.
+        let is_flushed = self.machine.is_flushed();
+        self.done.is_some_and(|at| (knows && is_flushed) || now.since_ms(at) >= self.linger_ms())
+    }
+
+    fn linger_ms(&self) -> u64 {
+        if self.machine.is_initiator() { CONFIRM_MS } else { LINGER_MS }
+    }
+
+    /// Whether the other side has proved that it has accepted as well: a responder knows it by KE3.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed || !self.machine.is_initiator()
+    }
+
+    /// Whether it speaks to everybody on the link, over UDP.
+    pub(super) fn asks_everybody_over_udp(&self) -> bool {
+        self.to.is_none() && self.ask.carrier == CarrierKind::Udp
+    }
+
+    /// Where lines for the user go.
+    pub(super) fn answer(&self) -> ControlAnswer {
+        self.answer.clone()
     }
 
     /// The peer of a pairing that is over.

@@ -5,11 +5,13 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
-use mezza_seka::offload::{Assembler, JOINED_MAX, JoinedRun, Joiner, TextPlace};
+use mezza_seka::offload::{
+    Assembler, JOINED_MAX, JoinedRun, Joiner, SegmentKind, TextPlace, VIRTIO_BYTES, VirtioHeader,
+};
 use mezza_seka::session::index_of;
 use mezza_seka::suite::FrameKey;
 use mezza_seka::wire::{DATA_HEADER_BYTES, DATA_OVERHEAD_BYTES, HANDSHAKE_BYTES_MAX, kind_of};
-use mezza_seka::{FrameError, LinkSession, Opener};
+use mezza_seka::{DeliveryReport, FrameError, LinkSession, Opener};
 use tokio::sync::mpsc;
 
 use super::TunnelEvent;
@@ -60,11 +62,15 @@ pub(super) fn run<F: FrameKey>(
     };
     loop {
         match receiver.carrier.read(&mut buffer, &mut batch) {
+            // The interface below is gone, and another thread serves the next carrier.
+            _ if receiver.carrier.is_closed() => return,
             Ok(()) => receiver.take(&mut buffer, &batch),
             // The interface is down, or a frame of ours found nobody: later frames may pass.
             Err(error) if is_passing(&error) => {}
             Err(error) => {
                 tracing::error!(%error, "a carrier of links is gone");
+                let interface = receiver.carrier.interface();
+                let _ = receiver.events.blocking_send(TunnelEvent::Lost(interface));
                 return;
             }
         }
@@ -162,15 +168,21 @@ impl<F: FrameKey> Receiver<F> {
         if text.len() <= 1 {
             return;
         }
+        if let Some(report) = DeliveryReport::decode(text) {
+            let about = (open.session.attempt(), report);
+            return open.link.report.store(Some(Arc::new(about)));
+        }
         open.link.counters.received(1, text_bytes - 1);
         if Assembler::is_fragment(text) {
-            if let Some(whole) = open.assembler.push(packet, text) {
+            let whole = open.assembler.push(packet, text);
+            open.link.counters.dropped_many(Drop::Incomplete, open.assembler.take_lost());
+            if let Some(whole) = whole {
                 deliver_whole(&open.link, &whole);
             }
             return;
         }
         if !may_pass(&text[1..]) {
-            return;
+            return open.link.counters.dropped(Drop::Reserved);
         }
         let place = TextPlace { packet, range: at..at + text_bytes };
         let link = &open.link;
@@ -207,22 +219,52 @@ impl<F> Opening<F> {
     }
 }
 
-/// Writes a run to the interface. A frame that the interface refuses is dropped alone.
+/// Writes a run to the interface: as one frame, or segment by segment on a kernel that refuses joined
+/// frames.
 fn deliver(link: &LinkShared, buffer: &[u8], run: &JoinedRun<'_>) {
+    if run.pieces.len() > 1 && !link.joins() {
+        return deliver_alone(link, buffer, run);
+    }
     let mut parts = [IoSlice::new(&[]); JOINED_MAX + 1];
     parts[0] = IoSlice::new(run.head);
     for (part, piece) in parts[1..].iter_mut().zip(run.pieces) {
         *part = IoSlice::new(&buffer[piece.clone()]);
     }
-    if link.tap.write(&parts[..=run.pieces.len()]).is_err() {
-        link.counters.dropped(Drop::Queue);
+    match link.tap.write(&parts[..=run.pieces.len()]) {
+        Ok(_) => {}
+        Err(error) if run.pieces.len() > 1 && refuses_joined(&error) => {
+            link.stop_joining("the kernel refuses joined frames");
+            deliver_alone(link, buffer, run);
+        }
+        Err(_) => link.counters.dropped(Drop::Interface),
+    }
+}
+
+/// Whether the kernel refuses what it accepted as an ability of the interface.
+fn refuses_joined(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::InvalidInput
+}
+
+/// Writes the segments of a run one by one, each with the headers that it arrived with.
+fn deliver_alone(link: &LinkShared, buffer: &[u8], run: &JoinedRun<'_>) {
+    let Some(head) = run.head.first_chunk::<VIRTIO_BYTES>() else { return };
+    let headers = run.head.len() - VIRTIO_BYTES;
+    let joined = VirtioHeader::decode(head);
+    let virtio =
+        VirtioHeader { segments: SegmentKind::None, segment_bytes: 0, header_bytes: 0, ..joined };
+    let virtio = virtio.encode();
+    for piece in run.pieces {
+        let frame = &buffer[piece.start - headers..piece.end];
+        if link.tap.write(&[IoSlice::new(&virtio), IoSlice::new(frame)]).is_err() {
+            link.counters.dropped(Drop::Interface);
+        }
     }
 }
 
 /// A frame that was put together out of fragments: `flags | frame`.
 fn deliver_whole(link: &LinkShared, text: &[u8]) {
     if text.get(1..).is_none_or(|frame| !may_pass(frame)) {
-        return;
+        return link.counters.dropped(Drop::Reserved);
     }
     let mut joiner = Joiner::default();
     let place = TextPlace { packet: 0, range: 0..text.len() };

@@ -1,12 +1,12 @@
 //! What control and data threads share of a link: nothing in it is locked.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use mezza_seka::wire::names_of;
-use mezza_seka::{LinkId, LinkSession};
+use mezza_seka::{DeliveryReport, LinkId, LinkSession};
 
 use super::address::Endpoint;
 use super::carrier::Carrier;
@@ -25,17 +25,47 @@ pub(crate) enum Drop {
     Queue,
     /// It could not be cut, or not be joined.
     Fragment,
+    /// A fragment of it did not arrive.
+    Incomplete,
+    /// It is longer than the path takes.
+    TooLong,
+    /// The firewall of this machine refused it.
+    Firewall,
+    /// There is no route to the peer, no carrier, or no address of the peer.
+    Unreachable,
+    /// The interface of the link refused it.
+    Interface,
+    /// It belongs to one cable (PAUSE), or is a frame of a link itself.
+    Reserved,
 }
 
 impl Drop {
     /// All of them, with their words in metrics and in `show`.
-    pub(crate) const ALL: [(Self, &'static str); 5] = [
+    pub(crate) const ALL: [(Self, &'static str); 11] = [
         (Self::Forged, "forged"),
         (Self::Replayed, "replayed"),
         (Self::Late, "late"),
         (Self::Queue, "queue"),
         (Self::Fragment, "fragment"),
+        (Self::Incomplete, "incomplete"),
+        (Self::TooLong, "too_long"),
+        (Self::Firewall, "firewall"),
+        (Self::Unreachable, "unreachable"),
+        (Self::Interface, "interface"),
+        (Self::Reserved, "reserved"),
     ];
+
+    /// The reason for which the system did not send a frame.
+    pub(super) fn of_error(error: &std::io::Error) -> Self {
+        use nix::errno::Errno;
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EMSGSIZE) => Self::TooLong,
+            // A rule of the output chain; a peer cannot cause it.
+            Some(Errno::EPERM | Errno::EACCES) => Self::Firewall,
+            Some(Errno::ENOBUFS | Errno::EAGAIN | Errno::ENOMEM) => Self::Queue,
+            _ => Self::Unreachable,
+        }
+    }
 }
 
 /// Frames and bytes of a link since it came up.
@@ -64,6 +94,13 @@ impl Counters {
         self.drops[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Several frames that were dropped.
+    pub(super) fn dropped_many(&self, why: Drop, count: u64) {
+        if count > 0 {
+            self.drops[why as usize].fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
     /// Frames sent, frames received, bytes sent, bytes received.
     pub(crate) fn totals(&self) -> [u64; 4] {
         self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))
@@ -82,38 +119,37 @@ pub(crate) struct LinkShared {
     pub number: u16,
     /// Its interface.
     pub tap: Tap,
-    /// What carries it.
-    pub carrier: Arc<Carrier>,
-    /// What may arrive over the carrier.
-    table: Arc<SessionTable>,
-    /// Bytes of an Ethernet frame that fit into one frame of the carrier.
-    pub room: usize,
+    /// What carries it; `None` while the interface below is gone.
+    pub road: ArcSwapOption<Road>,
+    /// Bytes of an Ethernet frame that fit into one frame of the carrier on the present path.
+    room: AtomicUsize,
+    /// Segments that arrived together are written to the interface as one frame. Ends once, when the
+    /// kernel refuses such a frame.
+    joins: AtomicBool,
+    /// The last report of the peer, and the session that it is about.
+    pub report: ArcSwapOption<(u32, DeliveryReport)>,
     /// The session to send under.
     pub sending: ArcSwapOption<LinkSession>,
     /// Where the peer is.
     pub endpoint: ArcSwapOption<Endpoint>,
     /// What happened.
-    pub counters: Counters,
+    pub counters: Arc<Counters>,
     /// The thread that sends, to wake it when there is a session.
     sender: ArcSwapOption<Thread>,
 }
 
 impl LinkShared {
-    pub(super) fn new(
-        number: u16,
-        tap: Tap,
-        (carrier, table): (Arc<Carrier>, Arc<SessionTable>),
-        room: usize,
-    ) -> Self {
+    pub(super) fn new(number: u16, tap: Tap, room: usize, counters: Arc<Counters>) -> Self {
         Self {
             number,
             tap,
-            carrier,
-            table,
-            room,
+            road: ArcSwapOption::empty(),
+            room: AtomicUsize::new(room),
+            joins: AtomicBool::new(true),
+            report: ArcSwapOption::empty(),
             sending: ArcSwapOption::empty(),
             endpoint: ArcSwapOption::empty(),
-            counters: Counters::default(),
+            counters,
             sender: ArcSwapOption::empty(),
         }
     }
@@ -125,9 +161,32 @@ impl LinkShared {
 
     /// Frames may arrive under one more session from now on. The control task alone changes the table.
     pub(super) fn welcome(&self, entry: OpenEntry) {
-        let mut welcome = Welcome::clone(&self.table.load());
+        let Some(road) = self.road.load_full() else { return };
+        let mut welcome = Welcome::clone(&road.table.load());
         welcome.open.push(entry);
-        self.table.store(Arc::new(welcome));
+        road.table.store(Arc::new(welcome));
+    }
+
+    /// Bytes of an Ethernet frame that fit into one frame of the carrier.
+    pub(super) fn room(&self) -> usize {
+        self.room.load(Ordering::Relaxed)
+    }
+
+    /// The path takes frames of another size; returns true if that is news.
+    pub(super) fn set_room(&self, room: usize) -> bool {
+        self.room.swap(room, Ordering::Relaxed) != room
+    }
+
+    /// Whether segments that arrived together are written as one frame.
+    pub(crate) fn joins(&self) -> bool {
+        self.joins.load(Ordering::Relaxed)
+    }
+
+    /// From now on each segment is written alone. Logs the reason once.
+    pub(super) fn stop_joining(&self, why: &str) {
+        if self.joins.swap(false, Ordering::Relaxed) {
+            tracing::warn!(link = self.tap.name(), why, "offload of the interface is off");
+        }
     }
 
     /// Sends under `session` from now on, or under none.
@@ -137,6 +196,15 @@ impl LinkShared {
             sender.unpark();
         }
     }
+}
+
+/// A carrier, and what may arrive over it.
+#[derive(Clone, Debug)]
+pub(crate) struct Road {
+    /// It.
+    pub carrier: Arc<Carrier>,
+    /// Its table.
+    pub table: Arc<SessionTable>,
 }
 
 /// A session that frames may arrive under.

@@ -119,6 +119,11 @@ impl StateFolder {
             let done = if stands { put_in_place(&path) } else { fs::remove_file(&path) };
             done.map_err(|error| private::cannot_write(&path, &error))?;
         }
+        let paths = self.files("st")?;
+        for path in paths.iter().filter(|path| is_empty(path)) {
+            // A full disk left it: there was never a pairing in it.
+            fs::remove_file(path).map_err(|error| private::cannot_write(path, &error))?;
+        }
         Ok(self.files("st")?.iter().map(|path| self.peer(path)).collect())
     }
 
@@ -162,6 +167,12 @@ impl StateFolder {
         PeerFile { file: None, path, newest: 1 }
     }
 
+    /// The note of a pairing under way, where none of an older pairing with this device lies.
+    pub(crate) fn fresh_note(&self, peer: LinkId) -> Option<PathBuf> {
+        let path = self.path(peer, "st")?;
+        if path.exists() { None } else { self.notes(peer) }
+    }
+
     /// The new pairing with this device stands: its file takes the place of an older one.
     ///
     /// # Errors
@@ -180,10 +191,16 @@ impl StateFolder {
         };
         if next.exists() {
             let _ = fs::remove_file(&next);
-        } else if let StoredPeer::Sound(stored, _) = self.peer(&path)
-            && !stored.1.accepted
-        {
-            let _ = fs::remove_file(&path);
+        } else {
+            // An empty file is what a full disk left of the first write.
+            let is_ours = match self.peer(&path) {
+                StoredPeer::Sound(stored, _) => !stored.1.accepted,
+                StoredPeer::Damaged(_) => is_empty(&path),
+            };
+            if is_ours {
+                let _ = fs::remove_file(&path);
+                let _ = fs::remove_file(path.with_extension("toml"));
+            }
         }
     }
 
@@ -213,6 +230,11 @@ impl StateFolder {
         let _ = fs::remove_file(path.with_extension("toml"));
         Ok(())
     }
+}
+
+/// Whether a file holds zeros alone, or nothing: a record was never written.
+fn is_empty(path: &Path) -> bool {
+    private::read(path, FILE_BYTES).is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0))
 }
 
 /// The device that a file is named by.

@@ -3,19 +3,21 @@
 use std::io::{self, IoSlice};
 
 use mezza_seka::offload::VIRTIO_BYTES;
+use nix::net::if_::if_nametoindex;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 use mezza_host::api::{Exit, Fault};
 
 /// Bytes of a read: the virtio header, and a super-frame.
 pub(super) const TAP_READ_BYTES: usize = VIRTIO_BYTES + 66 * 1024;
-/// Destinations that a bridge never passes on (IEEE 802.1D, 802.3x): PAUSE among them.
-const RESERVED: [u8; 5] = [0x01, 0x80, 0xc2, 0x00, 0x00];
+/// The destination of PAUSE, which belongs to one cable (IEEE 802.3, annex 31B).
+const PAUSE: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
 
 /// A TAP device. It goes with this value, at the latest with the process.
 pub(crate) struct Tap {
     device: SyncDevice,
     name: String,
+    number: u32,
 }
 
 impl Tap {
@@ -23,24 +25,37 @@ impl Tap {
     ///
     /// # Errors
     /// 77 without the right to make one.
-    pub(crate) fn make(name: &str, mtu: u16) -> Result<Self, Fault> {
+    pub(crate) fn make(name: &str, mtu: u16, mac: [u8; 6]) -> Result<Self, Fault> {
+        // A device of that name that is somebody else's would be taken over.
+        if let Ok(number) = if_nametoindex(name) {
+            let text = format!("there is an interface {name} already (number {number})");
+            return Err(Fault::new(Exit::Busy, text, "remove it, or give the link another name"));
+        }
         let built = DeviceBuilder::new()
             .name(name)
             .layer(Layer::L2)
             .offload(true)
+            // Before it comes up: its address of IPv6 follows from that of Ethernet.
+            .mac_addr(mac)
+            .mtu(mtu)
             .with(|builder| {
                 builder.packet_information(false);
             })
             .build_sync();
         let device = built.map_err(|error| refused(name, &error))?;
-        let ready = device.set_mtu(mtu).and_then(|()| device.enabled(true));
-        ready.map_err(|error| refused(name, &error))?;
-        Ok(Self { device, name: name.to_owned() })
+        device.enabled(true).map_err(|error| refused(name, &error))?;
+        let number = if_nametoindex(name).map_err(|error| refused(name, &error.into()))?;
+        Ok(Self { device, name: name.to_owned(), number })
     }
 
     /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether the interface of its name is still this one.
+    pub(crate) fn is_there(&self) -> bool {
+        if_nametoindex(self.name.as_str()).is_ok_and(|number| number == self.number)
     }
 
     /// Reads `virtio header | frame`, and waits if there is none.
@@ -74,9 +89,32 @@ fn refused(name: &str, error: &io::Error) -> Fault {
     Fault::new(code, format!("cannot create the TAP device {name}: {error}"), next)
 }
 
-/// Whether a frame may pass the tunnel: not what belongs to one cable, nor our own frames, which would
-/// go round and round.
+/// Whether a frame may pass the tunnel (SEKA-84): not PAUSE, nor frames of links themselves, which would
+/// go round and round. BPDUs and LLDP pass: between two bridges the tunnel is the cable.
 pub(super) fn may_pass(frame: &[u8]) -> bool {
     let kind = frame.get(12..14);
-    !frame.starts_with(&RESERVED) && kind != Some(&mezza_seka::wire::ETHER_TYPE.to_be_bytes())
+    !frame.starts_with(&PAUSE) && kind != Some(&mezza_seka::wire::ETHER_TYPE.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seka_84_what_bridges_say_passes_and_what_one_cable_says_does_not() {
+        let frame = |to: [u8; 6], kind: u16| {
+            [&to[..], &[2, 0, 0, 0, 0, 1], &kind.to_be_bytes(), &[0; 46]].concat()
+        };
+        // BPDU, LLDP, IS-IS, broadcast.
+        for to in [
+            [1, 0x80, 0xc2, 0, 0, 0],
+            [1, 0x80, 0xc2, 0, 0, 14],
+            [1, 0x80, 0xc2, 0, 0, 0x14],
+            [0xff; 6],
+        ] {
+            assert!(may_pass(&frame(to, 0x0026)), "{to:?}");
+        }
+        assert!(!may_pass(&frame(PAUSE, 0x8808)));
+        assert!(!may_pass(&frame([0xff; 6], mezza_seka::wire::ETHER_TYPE)));
+    }
 }

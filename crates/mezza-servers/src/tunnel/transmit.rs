@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mezza_seka::limits::TAG_BYTES;
-use mezza_seka::offload::{Cut, SegmentShape, VIRTIO_BYTES, VirtioHeader, fragment_flags};
+use mezza_seka::offload::{
+    Cut, PARTIAL, SegmentShape, VIRTIO_BYTES, VirtioHeader, fragment_flags, fragments_of,
+};
 use mezza_seka::suite::FrameKey;
 use mezza_seka::wire::{DATA_HEADER_BYTES, DATA_OVERHEAD_BYTES};
 use mezza_seka::{LinkSession, Sealer};
@@ -12,13 +14,25 @@ use tokio::sync::mpsc;
 
 use super::TunnelEvent;
 use super::address::Endpoint;
-use super::shared::{Drop, LinkShared};
+use super::shared::{Drop, LinkShared, Road};
 use super::tap::{TAP_READ_BYTES, may_pass};
 
 /// How long a frame waits for the first session.
 const SESSION_WAIT: Duration = Duration::from_secs(1);
 /// Where the text of a frame begins behind the start of its datagram: the header, then flags.
 const FRAME_AT: usize = DATA_HEADER_BYTES + 1;
+
+/// Cuts of one super-frame for a path that turns out to be narrower each time.
+const NARROWED_MAX: usize = 3;
+
+/// What frames are sealed with, and where they go.
+struct Way<'a> {
+    session: &'a LinkSession,
+    /// The packet number of the next frame.
+    packet: u32,
+    road: &'a Road,
+    to: &'a Endpoint,
+}
 
 /// The state of the thread.
 struct Transmitter<F> {
@@ -47,6 +61,8 @@ pub(super) fn run<F: FrameKey>(link: Arc<LinkShared>, events: mpsc::Sender<Tunne
     while let Ok(bytes) = transmitter.link.tap.read(&mut buffer[..TAP_READ_BYTES]) {
         transmitter.take(&mut buffer, bytes);
     }
+    // The interface was removed, by us or by hand.
+    let _ = transmitter.events.blocking_send(TunnelEvent::Unplugged(transmitter.link.number));
 }
 
 impl<F: FrameKey> Transmitter<F> {
@@ -56,40 +72,71 @@ impl<F: FrameKey> Transmitter<F> {
         let virtio = VirtioHeader::decode(virtio);
         let frame = &mut buffer[VIRTIO_BYTES..bytes];
         if !may_pass(frame) {
-            return;
+            return self.link.counters.dropped(Drop::Reserved);
         }
-        let shape = SegmentShape::of(&virtio, frame, self.link.room);
-        let count = match &shape {
-            SegmentShape::Dropped => return self.link.counters.dropped(Drop::Fragment),
-            SegmentShape::Whole(_) => 1,
-            SegmentShape::Fragments { count, .. } => *count,
-            SegmentShape::Segments(cut) => cut.count(),
-        };
+        let mut shape = SegmentShape::of(&virtio, frame, self.link.room());
+        for _ in 0..NARROWED_MAX {
+            let Err(why) = self.send_shape(buffer, bytes, shape) else { return };
+            let is_cut = matches!(
+                shape,
+                SegmentShape::Segments(_) | SegmentShape::FragmentedSegments { .. }
+            );
+            // A super-frame is still in plain text where it was read, and can be cut once more.
+            if why != Drop::TooLong || !is_cut || !self.narrow() {
+                return self.link.counters.dropped(why);
+            }
+            shape = SegmentShape::of(&virtio, &mut buffer[VIRTIO_BYTES..bytes], self.link.room());
+        }
+        self.link.counters.dropped(Drop::TooLong);
+    }
+
+    /// Seals and sends a frame in its shape.
+    fn send_shape(
+        &mut self,
+        buffer: &mut [u8],
+        bytes: usize,
+        shape: SegmentShape,
+    ) -> Result<(), Drop> {
+        if shape == SegmentShape::Dropped {
+            return Err(Drop::Fragment);
+        }
+        let count = shape.frames();
         // SEKA-44: all packet numbers of a super-frame are reserved in one step.
-        let Some((session, packet)) = self.reserve(count) else {
-            return self.link.counters.dropped(Drop::Late);
-        };
-        let Some(to) = self.link.endpoint.load_full() else {
-            return self.link.counters.dropped(Drop::Queue);
-        };
+        let (session, packet) = self.reserve(count).ok_or(Drop::Late)?;
+        let road = self.link.road.load_full().ok_or(Drop::Unreachable)?;
+        let to = self.link.endpoint.load_full().ok_or(Drop::Unreachable)?;
+        let mut way = Way { session: &session, packet, road: &road, to: &to };
+        let frame = &buffer[VIRTIO_BYTES..bytes];
         let sent = match shape {
             SegmentShape::Whole(flags) => {
-                self.send_whole(&mut buffer[..bytes + TAG_BYTES], flags, (&session, packet), &to)
+                self.send_whole(&mut buffer[..bytes + TAG_BYTES], flags, &way)
             }
-            SegmentShape::Fragments { count, bytes: each, flags } => {
-                let frame = &buffer[VIRTIO_BYTES..bytes];
-                self.send_fragments((frame, count, each, flags), (&session, packet), &to)
+            SegmentShape::Fragments { bytes: each, flags, .. } => {
+                self.send_fragments(frame, each, flags, &mut way)
             }
-            SegmentShape::Segments(cut) => {
-                let frame = &buffer[VIRTIO_BYTES..bytes];
-                self.send_segments(frame, &cut, (&session, packet), &to)
+            SegmentShape::Segments(cut) => self.send_segments(frame, &cut, &way),
+            SegmentShape::FragmentedSegments { cut, bytes: each } => {
+                self.send_fragmented(frame, &cut, each, &mut way)
             }
             SegmentShape::Dropped => Ok(()),
         };
-        match sent {
-            Ok(()) => self.link.counters.sent(count, bytes - VIRTIO_BYTES),
-            Err(_) => self.link.counters.dropped(Drop::Queue),
+        sent.map_err(|error| Drop::of_error(&error))?;
+        self.link.counters.sent(count, bytes - VIRTIO_BYTES);
+        Ok(())
+    }
+
+    /// The path takes less than was thought: asks the route for its size. Returns true if frames will be
+    /// smaller from now on.
+    fn narrow(&self) -> bool {
+        let (road, to) = (self.link.road.load_full(), self.link.endpoint.load_full());
+        let Some(road) = road else { return false };
+        let room = road.carrier.frame_bytes(to.as_deref()) - DATA_OVERHEAD_BYTES;
+        if room >= self.link.room() {
+            return false;
         }
+        self.link.set_room(room);
+        let _ = self.events.try_send(TunnelEvent::Narrowed(self.link.number));
+        true
     }
 
     /// Packet numbers of the session to send under; without one, or at its limit, it is asked for and
@@ -123,43 +170,53 @@ impl<F: FrameKey> Transmitter<F> {
 
     /// One frame, in the place where it was read: header and flags take the place of the last nine
     /// bytes of the virtio header, so that nothing is copied.
-    fn send_whole(
-        &mut self,
-        buffer: &mut [u8],
-        flags: u8,
-        (session, packet): (&LinkSession, u32),
-        to: &Endpoint,
-    ) -> std::io::Result<()> {
+    fn send_whole(&mut self, buffer: &mut [u8], flags: u8, way: &Way<'_>) -> std::io::Result<()> {
         let datagram = &mut buffer[VIRTIO_BYTES - FRAME_AT..];
         datagram[DATA_HEADER_BYTES] = flags;
-        self.sealer.seal(session, packet, datagram);
-        self.link.carrier.send(to, datagram)
+        self.sealer.seal(way.session, way.packet, datagram);
+        way.road.carrier.send(way.to, datagram)
     }
 
     fn send_fragments(
         &mut self,
-        (frame, count, each, flags): (&[u8], usize, usize, u8),
-        (session, packet): (&LinkSession, u32),
-        to: &Endpoint,
+        frame: &[u8],
+        each: usize,
+        flags: u8,
+        way: &mut Way<'_>,
     ) -> std::io::Result<()> {
+        let count = fragments_of(frame.len(), each);
         for (index, part) in frame.chunks(each).enumerate() {
             self.row.clear();
             self.row.resize(part.len() + DATA_OVERHEAD_BYTES, 0);
-            self.row[DATA_HEADER_BYTES] = flags | fragment_flags(index, count);
+            // A segment that fits is no fragment.
+            let place = if count == 1 { 0 } else { fragment_flags(index, count) };
+            self.row[DATA_HEADER_BYTES] = flags | place;
             self.row[FRAME_AT..FRAME_AT + part.len()].copy_from_slice(part);
-            self.sealer.seal(session, packet + index as u32, &mut self.row);
-            self.link.carrier.send(to, &self.row)?;
+            self.sealer.seal(way.session, way.packet, &mut self.row);
+            way.packet += 1;
+            way.road.carrier.send(way.to, &self.row)?;
         }
         Ok(())
     }
 
-    fn send_segments(
+    /// Sends the segments of a super-frame, each in fragments.
+    fn send_fragmented(
         &mut self,
         frame: &[u8],
         cut: &Cut,
-        (session, packet): (&LinkSession, u32),
-        to: &Endpoint,
+        each: usize,
+        way: &mut Way<'_>,
     ) -> std::io::Result<()> {
+        let mut segment = vec![0; cut.segment_frame_bytes()];
+        for index in 0..cut.count() {
+            let (flags, bytes) = cut.write(frame, index, &mut segment);
+            // Segments in fragments are not joined again.
+            self.send_fragments(&segment[..bytes], each, flags & PARTIAL, way)?;
+        }
+        Ok(())
+    }
+
+    fn send_segments(&mut self, frame: &[u8], cut: &Cut, way: &Way<'_>) -> std::io::Result<()> {
         let each = cut.segment_frame_bytes() + DATA_OVERHEAD_BYTES;
         if self.row.len() < each * cut.count() {
             self.row.resize(each * cut.count(), 0);
@@ -170,9 +227,9 @@ impl<F: FrameKey> Transmitter<F> {
             let (flags, bytes) = cut.write(frame, index, &mut place[FRAME_AT..]);
             place[DATA_HEADER_BYTES] = flags;
             let datagram = &mut place[..bytes + DATA_OVERHEAD_BYTES];
-            self.sealer.seal(session, packet + index as u32, datagram);
+            self.sealer.seal(way.session, way.packet + index as u32, datagram);
             end = index * each + bytes + DATA_OVERHEAD_BYTES;
         }
-        self.link.carrier.send_row(to, &self.row[..end], each)
+        way.road.carrier.send_row(way.to, &self.row[..end], each)
     }
 }

@@ -11,6 +11,7 @@
 //! ```
 
 mod net;
+mod roads;
 
 use std::time::Duration;
 
@@ -112,9 +113,10 @@ fn a_side_that_is_killed_comes_back_into_the_link() {
         dice ^= dice >> 7;
         dice ^= dice << 17;
         let side = (dice & 1) as usize;
-        let _ = sides[0].run(&["rekey", "cam1"]);
+        let asking = sides[0].begin(&["rekey", "cam1"]);
         std::thread::sleep(Duration::from_micros(dice >> 8 & 0x3fff));
         sides[side].kill();
+        let _ = net::end(asking);
         sides[side] = Tunnel::up(&net, side);
         // Which side begins exchanges was drawn when they paired: either of them asks for one.
         let _ = sides[1 - side].run(&["rekey", "cam1"]);

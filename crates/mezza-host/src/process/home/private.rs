@@ -45,13 +45,14 @@ pub(crate) fn check_file(path: &Path) -> Result<(), Fault> {
     check(path, FILE_MODE, Metadata::is_file, "a regular file")
 }
 
-/// Refuses a file that somebody else may write (exit code 77); others may read it.
+/// Refuses a file that somebody else but root may write (exit code 77); others may read it.
 pub fn check_not_planted(path: &Path) -> Result<(), Fault> {
     let found = fs::metadata(path).map_err(|error| cannot_read(path, &error))?;
     if found.mode() & 0o022 != 0 {
         return Err(wrong_mode(path, found.mode(), FILE_MODE));
     }
-    check_owner(path, &found)
+    // Root can change whatever this program reads: its files are as good as our own.
+    if found.uid() == 0 { Ok(()) } else { check_owner(path, &found) }
 }
 
 /// Refuses a file that somebody else may read or write (exit code 77). A file that is not regular,

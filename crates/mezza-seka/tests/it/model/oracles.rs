@@ -7,7 +7,7 @@ use mezza_seka::keys::{CanonicalPoint, LinkPair, LinkRole, LinkState};
 use mezza_seka::session::NoncePrefixes;
 use mezza_seka::suite::{ExchangeView, LinkMac, LinkSuite, TagPlace};
 use mezza_seka::wire::{HandshakeFrame, Ke1, Ke2, Ke3, kind_of};
-use mezza_seka::{Peer, PeerEvent, PeerInput, PeerOutput, PeerRecord};
+use mezza_seka::{Peer, PeerAddress, PeerEvent, PeerInput, PeerOutput, PeerRecord};
 use mezza_sim::SimRng;
 
 use super::session::{Phase, Session, Status, Tape};
@@ -264,7 +264,7 @@ impl<S: LinkSuite> Model<S> {
             self.load(RESPONDER, None);
         }
         self.hearing.clone_from(&frame);
-        self.give(to, PeerInput::Datagram(frame));
+        self.give(to, PeerInput::Datagram { frame, from: PeerAddress::default() });
     }
 
     fn corrupt(&mut self, party: usize) {
@@ -345,7 +345,7 @@ impl<S: LinkSuite> Model<S> {
                     let stored = PeerInput::Stored(seq);
                     let _ = self.parties[party].peer.handle(stored, self.now, self.dice.rng());
                 }
-                PeerOutput::Send(frame) => self.sent(party, &frame, before),
+                PeerOutput::Send { frame, .. } => self.sent(party, &frame, before),
                 PeerOutput::Install(session) => key = Some(*session.export("model").expose()),
                 PeerOutput::Tell(PeerEvent::Accepted(_)) => self.accepted(party, key.take()),
                 _ => {}

@@ -58,6 +58,38 @@ fn seka_42_and_43_a_frame_counts_once_and_only_when_it_opened() {
 }
 
 #[test]
+fn seka_83_a_report_says_what_share_of_the_frames_arrived() {
+    use mezza_seka::DeliveryReport;
+    let (mut sides, now) = paired::<Default>();
+    assert!(exchange(&mut sides, now));
+    let (session, _) = sides[1].sessions.last().expect("a session");
+    let before = session.delivery();
+    for number in 0..100 {
+        let mut frame = sides[0].seal(b"\0text").expect("a session");
+        // Every fourth one is lost, and one of ten is damaged.
+        if number % 10 == 1 {
+            frame[12] ^= 1;
+        }
+        if number % 4 != 0 {
+            let _ = sides[1].hear(&frame, now);
+        }
+    }
+    let (session, _) = sides[1].sessions.last().expect("a session");
+    let report = session.delivery().since(&before);
+    assert_eq!((report.opened, report.next, report.forged), (65, 100, 10));
+    assert_eq!(report.percent(), Some(65));
+    let text = report.encode();
+    assert_eq!(DeliveryReport::decode(&text), Some(report));
+    // A text of another kind or length is none.
+    let mut other = text;
+    other[0] = 0;
+    assert!(
+        [&other[..], &text[..12], &[]].iter().all(|text| DeliveryReport::decode(text).is_none())
+    );
+    assert_eq!(DeliveryReport::default().percent(), None);
+}
+
+#[test]
 fn seka_43_a_subkey_enters_after_a_frame_opened_under_it() {
     let (mut sides, now) = paired::<Default>();
     assert!(exchange(&mut sides, now));

@@ -1,7 +1,7 @@
 //! One frame a datagram, many datagrams a call: segmentation offload of UDP in both directions.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
 use nix::cmsg_space;
@@ -9,7 +9,8 @@ use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::sockopt::{RcvBufForce, SndBufForce, UdpGroSegment};
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn6, recvmsg, sendmsg, setsockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrLike,
+    SockaddrStorage, recvmsg, sendmsg, setsockopt,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -29,9 +30,11 @@ const ROW_BYTES_MAX: usize = 65_000;
 /// A UDP socket that is bound to one interface.
 #[derive(Debug)]
 pub(crate) struct UdpCarrier {
-    socket: UdpSocket,
+    socket: Socket,
     interface: u32,
     port: u16,
+    /// The kernel has no IPv6: the socket is one of IPv4.
+    is_ip4: bool,
 }
 
 impl UdpCarrier {
@@ -47,26 +50,43 @@ impl UdpCarrier {
     }
 
     fn bind(interface: &str, number: u32, port: u16) -> io::Result<Self> {
-        let socket = Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP))?;
-        socket.set_only_v6(false)?;
+        let (socket, is_ip4) = match Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP)) {
+            // A kernel without IPv6 carries links over IPv4.
+            Err(error) if lacks_family(&error) => {
+                (Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?, true)
+            }
+            socket => (socket?, false),
+        };
         socket.bind_device(Some(interface.as_bytes()))?;
-        socket.set_multicast_if_v6(number)?;
-        socket.set_multicast_loop_v6(false)?;
-        socket.set_multicast_hops_v6(1)?;
-        socket.bind(&SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0).into())?;
+        if is_ip4 {
+            socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into())?;
+        } else {
+            socket.set_only_v6(false)?;
+            socket.set_multicast_if_v6(number)?;
+            socket.set_multicast_loop_v6(false)?;
+            socket.set_multicast_hops_v6(1)?;
+            socket.bind(&SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0).into())?;
+        }
         // Smaller buffers lose frames under load, which is no error; nor is a kernel without offload.
         let _ = setsockopt(&socket, RcvBufForce, &BUFFER_BYTES);
         let _ = setsockopt(&socket, SndBufForce, &BUFFER_BYTES);
         let _ = setsockopt(&socket, UdpGroSegment, &true);
-        Ok(Self { socket: socket.into(), interface: number, port })
+        Ok(Self { socket, interface: number, port, is_ip4 })
     }
 
     pub(super) fn interface(&self) -> u32 {
         self.interface
     }
 
-    pub(super) fn everybody(&self) -> Endpoint {
-        Endpoint::Udp(SocketAddrV6::new(ALL_NODES, self.port, 0, self.interface))
+    pub(super) fn everybody(&self) -> Option<Endpoint> {
+        let all = SocketAddrV6::new(ALL_NODES, self.port, 0, self.interface);
+        (!self.is_ip4).then_some(Endpoint::Udp(all))
+    }
+
+    /// Wakes the thread that reads: it gets an empty datagram of nobody.
+    pub(super) fn shut_down(&self) {
+        // The kernel refuses this for a socket without a peer, and wakes its readers all the same.
+        let _ = self.socket.shutdown(Shutdown::Both);
     }
 
     pub(super) fn read(&self, buffer: &mut [u8], batch: &mut Batch) -> io::Result<()> {
@@ -75,7 +95,7 @@ impl UdpCarrier {
         let mut slices = [IoSliceMut::new(buffer)];
         let flags = MsgFlags::empty();
         let fd = self.socket.as_raw_fd();
-        let read = recvmsg::<SockaddrIn6>(fd, &mut slices, Some(&mut space), flags)?;
+        let read = recvmsg::<SockaddrStorage>(fd, &mut slices, Some(&mut space), flags)?;
         let row = read.cmsgs()?.find_map(|message| match message {
             ControlMessageOwned::UdpGroSegments(bytes) => usize::try_from(bytes).ok(),
             _ => None,
@@ -83,9 +103,11 @@ impl UdpCarrier {
         let frame_bytes = row.unwrap_or(read.bytes).max(1);
         let starts = (0..read.bytes).step_by(frame_bytes).take(READ_FRAMES);
         batch.frames.extend(starts.map(|at| at..(at + frame_bytes).min(read.bytes)));
-        batch.from = read
-            .address
-            .map(|address| Endpoint::of((address.ip(), address.port()).into(), self.interface));
+        let from = read.address.as_ref().and_then(|address| {
+            let ip6 = address.as_sockaddr_in6().map(|from| SocketAddr::V6((*from).into()));
+            ip6.or_else(|| Some(SocketAddr::V4((*address.as_sockaddr_in()?).into())))
+        });
+        batch.from = from.map(|from| Endpoint::of(from, self.interface));
         Ok(())
     }
 
@@ -106,12 +128,7 @@ impl UdpCarrier {
                 self.send(to, part)?;
                 continue;
             }
-            match self.call(to, part, &[ControlMessage::UdpGsoSegments(&segment)]) {
-                Err(error) if lacks_offload(&error) => {
-                    part.chunks(frame_bytes).try_for_each(|frame| self.send(to, frame))?;
-                }
-                done => done?,
-            }
+            self.call(to, part, &[ControlMessage::UdpGsoSegments(&segment)])?;
         }
         Ok(())
     }
@@ -122,16 +139,38 @@ impl UdpCarrier {
     }
 
     fn call(&self, to: &Endpoint, bytes: &[u8], messages: &[ControlMessage<'_>]) -> io::Result<()> {
-        let Some(to) = to.socket_address() else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let Endpoint::Udp(to) = to else { return Err(io::ErrorKind::InvalidInput.into()) };
+        match to.ip().to_ipv4_mapped() {
+            Some(ip) if self.is_ip4 => {
+                let to = SockaddrIn::from(SocketAddrV4::new(ip, to.port()));
+                self.send_to(&to, bytes, messages)
+            }
+            // An address of IPv6, on a kernel that has none.
+            None if self.is_ip4 => Err(io::ErrorKind::AddrNotAvailable.into()),
+            _ => self.send_to(&SockaddrIn6::from(*to), bytes, messages),
+        }
+    }
+
+    fn send_to(
+        &self,
+        to: &impl SockaddrLike,
+        bytes: &[u8],
+        messages: &[ControlMessage<'_>],
+    ) -> io::Result<()> {
         let slices = [IoSlice::new(bytes)];
-        let fd = self.socket.as_raw_fd();
-        sendmsg(fd, &slices, messages, MsgFlags::empty(), Some(&to))?;
+        sendmsg(self.socket.as_raw_fd(), &slices, messages, MsgFlags::empty(), Some(to))?;
         Ok(())
     }
 }
 
+/// Whether the kernel has no such family of addresses.
+fn lacks_family(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(Errno::from_raw);
+    matches!(code, Some(Errno::EAFNOSUPPORT | Errno::EPROTONOSUPPORT))
+}
+
 /// Whether an interface cannot cut datagrams for us.
-fn lacks_offload(error: &io::Error) -> bool {
+pub(super) fn lacks_offload(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(Errno::from_raw);
     matches!(code, Some(Errno::EIO | Errno::EINVAL | Errno::ENOPROTOOPT))
 }

@@ -2,41 +2,96 @@
 
 use std::collections::BTreeMap;
 
+use mezza_core::Time;
 use mezza_seka::{LinkId, PairingInput, PeerInput};
 use serde_json::json;
 
 use super::super::config::PairNote;
 use super::super::control::{LinkAsk, show};
 use super::super::link::Link;
-use super::super::netlink;
 use super::super::store::DamagedPeer;
-use super::{Daemon, no_link};
+use super::{Daemon, WaitingRekey, no_link};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::control::{ControlAnswer, ControlRequest};
+
+/// How long a command waits for the exchange that it asked for, ms.
+const REKEY_MS: u64 = 10_000;
+/// Commands that wait for one, at most.
+const REKEYS_MAX: usize = 64;
 
 impl Daemon {
     pub(super) fn asked(&mut self, ControlRequest { asked, answer }: ControlRequest<LinkAsk>) {
         let now = self.moment().boot;
         let done = match asked {
             LinkAsk::Show { name, follow } => self.show(name, follow, &answer),
-            LinkAsk::Rekey { name } => self.link_named(&name).map(|link| {
-                link.input(PeerInput::Rekey, now);
-                answer.line(&json!({ "event": "asked" }));
-            }),
+            LinkAsk::Rekey { name } => self.rekey(&name, &answer, now),
             LinkAsk::Forget { name } => self.forget(&name).map(|()| {
                 answer.line(&json!({ "event": "forgotten", "name": name }));
             }),
             LinkAsk::Pair(ask) => self.pair(ask, &answer),
-            LinkAsk::Confirm { equal } => match &mut self.pairing {
-                Some(run) => {
-                    run.input(PairingInput::Confirm(equal), now);
-                    Ok(())
-                }
-                None => Err(Fault::new(Exit::No, "no pairing is under way", "begin one")),
-            },
+            LinkAsk::Confirm { digits, equal } => self.confirm(&digits, equal, now),
         };
         if let Err(fault) = done {
             answer.fault(&fault);
+        }
+    }
+
+    /// New keys: the answer comes when the exchange is accepted, or is not.
+    fn rekey(&mut self, name: &str, answer: &ControlAnswer, now: Time) -> Result<(), Fault> {
+        let link = self.link_named(name)?;
+        if let Some(aside) = &link.aside {
+            return Err(aside.fault.clone());
+        }
+        link.input(PeerInput::Rekey, now);
+        let waiting = WaitingRekey {
+            link: link.number,
+            until: now.plus_ms(REKEY_MS),
+            answer: answer.clone(),
+        };
+        // Whoever asks again and again is answered as often as this.
+        if self.rekeys.len() >= REKEYS_MAX {
+            return Err(Fault::new(Exit::Busy, "too many ask for new keys", "wait a moment"));
+        }
+        self.rekeys.push(waiting);
+        Ok(())
+    }
+
+    /// An exchange was accepted: whoever waits for it hears of it.
+    pub(super) fn answer_rekeys(&mut self, link: u16, ms: u64) {
+        self.rekeys.retain(|waiting| {
+            if waiting.link == link {
+                waiting.answer.line(&json!({ "event": "accepted", "exchange_ms": ms }));
+            }
+            waiting.link != link
+        });
+    }
+
+    /// Nobody answered in time.
+    pub(super) fn end_rekeys(&mut self, now: Time) {
+        let (over, waiting) = std::mem::take(&mut self.rekeys)
+            .into_iter()
+            .partition::<Vec<_>, _>(|waiting| waiting.until <= now);
+        self.rekeys = waiting;
+        for waiting in over {
+            let name = self.links.get(&waiting.link).map_or("", |link| link.plan.name.as_str());
+            let text = format!("{name} has no new keys: the peer did not answer within 10 s");
+            let next = format!("look at `mezza link show {name}`; it goes on trying");
+            waiting.answer.fault(&Fault::new(Exit::Busy, text, next));
+        }
+    }
+
+    /// The user's answer counts for the digits that it was asked about, and for no others (SEKA-88).
+    fn confirm(&mut self, digits: &str, equal: bool, now: Time) -> Result<(), Fault> {
+        match &mut self.pairing {
+            Some(run) if run.digits.as_deref() == Some(digits) => {
+                run.input(PairingInput::Confirm(equal), now);
+                Ok(())
+            }
+            _ => {
+                let text =
+                    format!("the pairing with the digits {digits} is over; nothing was kept of it");
+                Err(Fault::new(Exit::No, text, "run `mezza link pair` again on both sides"))
+            }
         }
     }
 
@@ -76,14 +131,13 @@ impl Daemon {
         let idle = self.idle.iter().find(|(_, (known, _))| known == name);
         let idle = idle.map(|(number, (_, peer))| (*number, *peer));
         let Some((number, peer)) = running.or(idle) else { return self.forget_damaged(name) };
-        if let Some(link) = self.links.remove(&number) {
-            link.shared.send_under(None);
-            netlink::delete(link.shared.tap.name())?;
-        }
+        let ended = self.links.remove(&number).map_or(Ok(()), |link| link.end());
         self.idle.remove(&number);
         self.store.close(number);
         self.publish();
-        self.folder.forget(peer)
+        // The record goes first of all: an interface that stays holds no keys.
+        self.folder.forget(peer)?;
+        ended
     }
 
     /// A pairing that does not open is known by the note beside it.

@@ -1,6 +1,6 @@
 //! Pairings of a daemon: who may pair, and what follows.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV6};
 
 use mezza_core::{Machine, Time};
 use mezza_seka::{LinkId, PairingSettings, PeerInput};
@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::super::address::Endpoint;
 use super::super::config::PairNote;
+use super::super::config::refuse_name;
 use super::super::control::PairAsk;
-use super::super::netlink;
 use super::super::pair::PairingRun;
 use super::Daemon;
 use mezza_host::api::{Exit, Fault};
@@ -22,12 +22,18 @@ impl Daemon {
         if self.pairing.is_some() {
             return Err(Fault::new(Exit::Busy, "a pairing is under way", "wait for its end"));
         }
+        if !(WINDOW_S_MIN..=WINDOW_S_MAX).contains(&ask.window_s) {
+            let text = format!("a window of {} s", ask.window_s);
+            return Err(Fault::new(Exit::Usage, text, "ask for 5 to 600 s"));
+        }
         let known = self.known();
         let same = known.iter().find(|(_, (name, _))| *name == ask.name);
         if same.is_some() && !ask.replace {
             let text = format!("there is a link {} already", ask.name);
             return Err(Fault::new(Exit::No, text, "choose another --name, or add --replace"));
         }
+        // Before the window opens: what the kernel will refuse would be found out after the pairing.
+        refuse_name(&ask.name, same.is_some())?;
         let replaced = same.map(|(number, (_, id))| (*number, *id));
         let free = (0..=u16::MAX).find(|number| !known.contains_key(number)).unwrap_or(u16::MAX);
         // A number of its own: the link that is replaced runs on until the new pairing stands.
@@ -47,10 +53,16 @@ impl Daemon {
         settings.peer_settings = plan.peer;
         let carrier = self.carrier(&ask.on, ask.carrier, plan.listen)?.carrier;
         let to = target(&ask, carrier.interface(), plan.listen)?;
+        if to.is_none() && carrier.everybody().is_none() {
+            return Err(no_link_local(&ask.on));
+        }
         let Moment { wall, boot } = self.moment();
         let begin = (ask, carrier, answer.clone());
+        let listen = plan.listen;
         let keys = (self.folder.key(), to);
-        self.pairing = Some(PairingRun::begin(begin, settings, keys, (boot, wall)));
+        let mut run = PairingRun::begin(begin, settings, keys, (boot, wall));
+        run.listen = listen;
+        self.pairing = Some(run);
         self.publish();
         Ok(())
     }
@@ -64,12 +76,28 @@ impl Daemon {
             let same = known.values().find(|(_, known)| known == id);
             same.map_or_else(|| "another link".to_owned(), |(name, _)| name.clone())
         };
-        let failed = run.settle(&self.store, &name, now);
+        let mut failed = run.settle(&self.store, &name, now);
         if let (None, Some(found)) = (before, run.found) {
+            // A crash from here on leaves a record that a start knows how to run.
+            let note = PairNote {
+                listen: run.listen,
+                ..PairNote::new(&run.ask.name, &run.ask.on, run.ask.carrier)
+            };
+            if let Some(path) = self.folder.fresh_note(found) {
+                // A disk that is full ends this window, and no link.
+                failed = failed.or(note.keep(&path).err());
+            }
             // The old record of a pairing that is replaced stays until the new one stands.
             self.store.open(run.link, self.folder.fresh(found));
         }
-        if let Some(fault) = failed {
+        if let Some(mut fault) = failed {
+            // Silence has a cause that this machine knows: it could not ask.
+            if fault.code == Exit::Busy
+                && run.asks_everybody_over_udp()
+                && !has_link_local(&run.ask.on)
+            {
+                fault = no_link_local(&run.ask.on);
+            }
             run.tell(&fault);
             if let Some(found) = run.found {
                 self.store.close(run.link);
@@ -82,7 +110,13 @@ impl Daemon {
         if run.is_over(now)
             && let Some(run) = self.pairing.take()
         {
-            self.keep(run, now)?;
+            let answer = run.answer();
+            if let Err(fault) = self.keep(run, now) {
+                // One pairing that cannot be kept ends no link.
+                answer.fault(&fault);
+                self.publish();
+                return if self.options.serve { Ok(()) } else { Err(fault) };
+            }
         }
         Ok(())
     }
@@ -90,6 +124,7 @@ impl Daemon {
     /// A pairing stands: its note is written, an old one of its name goes, and the link comes up.
     fn keep(&mut self, run: PairingRun, now: Time) -> Result<(), Fault> {
         let (ask, link) = (run.ask.clone(), run.link);
+        let confirmed = run.is_confirmed();
         let (mut peer, endpoint, answer) =
             run.finish().ok_or_else(|| Fault::bug("a pairing that stands has no peer"))?;
         let id = peer.record().peer;
@@ -104,10 +139,11 @@ impl Daemon {
         let value = json!({
             "event": "paired", "name": ask.name, "peer": id.to_string(),
             "pairing": if ask.sas { "digits" } else { "unverified" }, "on": ask.on,
+            "confirmed": confirmed,
         });
         if self.options.serve {
             let plan = self.options.settings.plan(&note)?;
-            self.bring_up(*peer, plan, now)?;
+            self.bring_up(*peer, plan, now);
         } else {
             self.idle.insert(link, (ask.name.clone(), id));
         }
@@ -124,8 +160,7 @@ impl Daemon {
         let old = known.iter().find(|(number, (known, _))| **number != link && known == name);
         let Some((number, (_, old))) = old else { return Ok(()) };
         if let Some(running) = self.links.remove(number) {
-            running.shared.send_under(None);
-            netlink::delete(running.shared.tap.name())?;
+            running.end()?;
         }
         self.idle.remove(number);
         self.store.close(*number);
@@ -134,6 +169,26 @@ impl Daemon {
         }
         self.folder.forget(*old)
     }
+}
+
+/// The shortest and the longest window.
+const WINDOW_S_MIN: u64 = 5;
+const WINDOW_S_MAX: u64 = 600;
+
+/// The fault of an interface on which nobody can be asked over UDP.
+fn no_link_local(on: &str) -> Fault {
+    let text = format!("{on} has no link-local address of IPv6, which pairing over UDP needs");
+    Fault::new(Exit::Config, text, "pair with --carrier ether, or with --sas --to ADDRESS")
+}
+
+/// Whether an interface has a link-local address of IPv6. One that just came up gets it a moment later.
+fn has_link_local(on: &str) -> bool {
+    let is_local = |address: SocketAddrV6| address.ip().is_unicast_link_local();
+    let mut all = nix::ifaddrs::getifaddrs().into_iter().flatten();
+    all.any(|found| {
+        let address = found.address.as_ref().and_then(|address| address.as_sockaddr_in6());
+        found.interface_name == on && address.is_some_and(|address| is_local((*address).into()))
+    })
 }
 
 fn peer_id(text: &str) -> Result<LinkId, Fault> {

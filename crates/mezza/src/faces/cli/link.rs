@@ -67,7 +67,7 @@ impl Found {
     }
 
     /// Gives up what the daemon does not need, before it has threads. Folders are made while it may.
-    fn confine(&self, metrics: Option<SocketAddr>) -> Result<(), Fault> {
+    pub(super) fn confine(&self, metrics: Option<SocketAddr>) -> Result<(), Fault> {
         let mut folders = Vec::new();
         if let StatePlace::Folder(root) = &self.state {
             folders.push(StateFolder::make(root)?);
@@ -121,7 +121,10 @@ fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
         }
         let links = started.daemon.links();
         for link in &links {
-            out.either(link, format!("link     {}   on {}", link.name, link.on));
+            let state = link.aside.as_ref().map_or(String::new(), |aside| {
+                format!("   waits: {}; {}", aside.reason, aside.next)
+            });
+            out.either(link, format!("link     {}   on {}{state}", link.name, link.on));
         }
         if links.is_empty() {
             out.line("link     none yet; pair one: `mezza link pair IF`");
@@ -163,8 +166,17 @@ pub fn up_with(state: &Path, config: &Path, threads: FrameThreads) -> Result<Exi
 
 fn rekey(out: Out, place: &LinkPlace, name: &str) -> Result<Exit, Fault> {
     let asked = LinkAsk::Rekey { name: name.to_owned() };
-    ask(place, &asked)?.try_for_each(|line| line.map(|_| ()))?;
-    out.either(&json!({ "event": "asked", "name": name }), format!("{name} exchanges keys"));
+    let mut took = None;
+    for line in ask(place, &asked)? {
+        let line = line?;
+        took = line.get("exchange_ms").and_then(serde_json::Value::as_u64).or(took);
+    }
+    let ms = took.ok_or_else(|| {
+        let text = format!("the daemon ended before {name} had new keys");
+        Fault::new(Exit::Unreachable, text, START)
+    })?;
+    let line = json!({ "event": "accepted", "name": name, "exchange_ms": ms });
+    out.either(&line, format!("{name} has new keys; the exchange took {ms} ms"));
     Ok(Exit::Done)
 }
 

@@ -83,11 +83,84 @@ impl Net {
         for (side, ns) in [("a0", a), ("b0", b)] {
             assert!(ip(&["-n", ns, "link", "del", "dev", side]));
         }
+        self.cable();
+    }
+
+    /// A cable between both machines, with the usual names.
+    pub fn cable(&self) {
+        let [a, b, _] = self.names.each_ref().map(String::as_str);
         let cable = ["netns", a, "type", "veth", "peer", "name", "b0", "netns", b];
         assert!(ip(&[&["link", "add", "a0"], &cable[..]].concat()));
         for (side, ns) in [("a0", a), ("b0", b)] {
             assert!(ip(&["-n", ns, "link", "set", "dev", side, "up"]));
         }
+    }
+
+    /// Both machines and M on one switch, which M is; M has the interface `sw0`.
+    pub fn switched(test: &str) -> Option<Self> {
+        let net = Self::split(test)?;
+        net.ip(2, &["link", "add", "name", "sw0", "type", "bridge"]);
+        for port in ["ma", "mb"] {
+            net.ip(2, &["link", "set", "dev", port, "master", "sw0"]);
+        }
+        net.ip(2, &["link", "set", "sw0", "up"]);
+        Some(net)
+    }
+
+    /// M is a router between both machines: 192.0.2.1/24 and 198.51.100.1/24.
+    pub fn routed(test: &str) -> Option<Self> {
+        let net = Self::split(test)?;
+        for (side, port, router, own) in
+            [(0, "ma", "192.0.2.254", "192.0.2.1"), (1, "mb", "198.51.100.254", "198.51.100.1")]
+        {
+            net.ip(2, &["addr", "add", &format!("{router}/24"), "dev", port]);
+            net.ip(side, &["addr", "add", &format!("{own}/24"), "dev", ["a0", "b0"][side]]);
+            net.ip(side, &["route", "add", "default", "via", router]);
+        }
+        net.within(2, || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")).unwrap();
+        Some(net)
+    }
+
+    /// Runs `ip` on a machine, which must succeed.
+    pub fn ip(&self, side: usize, args: &[&str]) {
+        let all = [&["-n", &self.names[side]], args].concat();
+        let output = Command::new("ip").args(all).output().unwrap();
+        assert!(output.status.success(), "ip {args:?} on {side}: {output:?}");
+    }
+
+    /// Runs `ip` on a machine.
+    pub fn try_ip(&self, side: usize, args: &[&str]) -> bool {
+        ip(&[&["-n", &self.names[side]], args].concat())
+    }
+
+    /// The text of `ip` on a machine.
+    pub fn ip_text(&self, side: usize, args: &[&str]) -> String {
+        let all = [&["-n", &self.names[side]], args].concat();
+        let output = Command::new("ip").args(all).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The name of a namespace.
+    pub fn namespace(&self, side: usize) -> &str {
+        &self.names[side]
+    }
+
+    /// From now on a machine runs with these settings; state and socket stay.
+    pub fn configure(&self, side: usize, settings: &str) {
+        let (state, socket) = (self.state(side), self.state(side).join("link.sock"));
+        let places =
+            format!("state = \"{}\"\nsocket = \"{}\"\n", state.display(), socket.display());
+        std::fs::write(self.settings(side), places + settings).unwrap();
+    }
+
+    /// Sends a datagram from M to port 4795 of a machine, over this interface of M.
+    pub fn strike(&self, on: &'static str, to: std::net::Ipv6Addr, datagram: Vec<u8>) {
+        self.within(2, move || {
+            let number = nix::net::if_::if_nametoindex(on).unwrap();
+            let socket = UdpSocket::bind("[::]:0").unwrap();
+            let to = std::net::SocketAddrV6::new(to, 4_795, 0, number);
+            socket.send_to(&datagram, to).unwrap();
+        });
     }
 
     pub fn state(&self, side: usize) -> PathBuf {
@@ -166,7 +239,7 @@ impl Net {
     }
 
     /// Runs `work` on a thread inside a namespace.
-    fn within<T: Send + 'static>(
+    pub fn within<T: Send + 'static>(
         &self,
         side: usize,
         work: impl FnOnce() -> T + Send + 'static,
@@ -211,25 +284,42 @@ impl Net {
 
     /// Sends bytes over TCP and reads them back.
     pub fn tcp_echo(&self, from: usize, bytes: usize) -> bool {
+        self.tcp_echo_within(from, bytes, Duration::from_secs(300))
+    }
+
+    /// The same; false if it takes longer than `limit` without a byte.
+    pub fn tcp_echo_within(&self, from: usize, bytes: usize, limit: Duration) -> bool {
         let address = ["10.7.0.1", "10.7.0.2"];
         let listener =
             self.within(1 - from, move || TcpListener::bind((address[1 - from], 0))).unwrap();
         let to = listener.local_addr().unwrap();
         let echoing = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(limit)).unwrap();
             let mut reader = stream.try_clone().unwrap();
             let _ = std::io::copy(&mut reader, &mut stream);
         });
         let equal = self.within(from, move || {
             let mut stream = TcpStream::connect(to).unwrap();
+            stream.set_read_timeout(Some(limit)).unwrap();
+            stream.set_write_timeout(Some(limit)).unwrap();
             let sent: Vec<u8> = (0..bytes).map(|at| (at * 31) as u8).collect();
             let (mut writer, all) = (stream.try_clone().unwrap(), sent.clone());
             let writing = std::thread::spawn(move || {
-                writer.write_all(&all).unwrap();
-                writer.shutdown(std::net::Shutdown::Write).unwrap();
+                let _ = writer.write_all(&all);
+                let _ = writer.shutdown(std::net::Shutdown::Write);
             });
             let mut got = Vec::new();
-            stream.read_to_end(&mut got).unwrap();
+            // What is late is no equal copy.
+            let begun = Instant::now();
+            let mut part = vec![0; 1 << 16];
+            while begun.elapsed() < limit {
+                match stream.read(&mut part) {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => got.extend_from_slice(&part[..count]),
+                }
+            }
+            let _ = stream.shutdown(std::net::Shutdown::Both);
             writing.join().unwrap();
             got == sent
         });
@@ -262,7 +352,11 @@ pub struct Intruder {
 impl Intruder {
     /// Pairs with a machine.
     pub fn begin_pair(&self, net: &Net, side: usize) -> Child {
-        let on = ["ma", "mb"][side];
+        self.begin_pair_on(net, ["ma", "mb"][side])
+    }
+
+    /// Pairs on an interface of M.
+    pub fn begin_pair_on(&self, net: &Net, on: &str) -> Child {
         let args = ["pair", on, "--name", "evil", "--window", "30"];
         net.command(2, &self.state, &args).spawn().unwrap()
     }
@@ -306,15 +400,32 @@ impl<'a> Tunnel<'a> {
         self.net.run(self.side, args)
     }
 
+    /// Begins a command beside it.
+    pub fn begin(&self, args: &[&str]) -> Child {
+        self.net.command(self.side, &self.net.state(self.side), args).spawn().unwrap()
+    }
+
     /// Runs a command that has to succeed.
     pub fn ok(&self, args: &[&str]) {
         let (code, text) = self.run(args);
         assert_eq!(code, 0, "{args:?}: {text}");
     }
 
+    /// Waits until `show` has this value.
+    pub fn wait(&self, key: &str, value: &serde_json::Value) {
+        let found = until(PATIENCE, || self.show()[key] == *value);
+        assert!(found, "{key} is not {value}: {}", self.show());
+    }
+
     /// What `show --json` says of the link.
     pub fn show(&self) -> serde_json::Value {
         let (_, text) = self.run(&["show", "--json"]);
+        serde_json::from_str(text.lines().next().unwrap_or("null")).unwrap_or_default()
+    }
+
+    /// What `show NAME --json` says.
+    pub fn show_named(&self, name: &str) -> serde_json::Value {
+        let (_, text) = self.run(&["show", name, "--json"]);
         serde_json::from_str(text.lines().next().unwrap_or("null")).unwrap_or_default()
     }
 

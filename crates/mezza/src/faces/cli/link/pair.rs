@@ -36,12 +36,18 @@ pub(super) fn pair(out: Out, place: &LinkPlace, asked: &PairArgs) -> Result<Exit
     out.line(format!("pairing on {} for {} s; {advice} until it is done", pair.on, pair.window_s));
     match ask(place, &LinkAsk::Pair(pair.clone())) {
         Ok(lines) => {
+            let mut end = None;
             for line in lines {
-                if told_by(out, &pair, &line?) {
-                    ask(place, &LinkAsk::Confirm { equal: agreed(QUESTION) })?.for_each(drop);
+                let line = line?;
+                if let Some(digits) = told_by(out, &pair, &line) {
+                    let confirm = LinkAsk::Confirm { digits, equal: agreed(QUESTION) };
+                    for answer in ask(place, &confirm)? {
+                        answer?;
+                    }
                 }
+                end = end_of(&line).or(end);
             }
-            Ok(Exit::Done)
+            end.unwrap_or_else(|| Err(cut_off()))
         }
         Err(fault) if fault.code == Exit::Unreachable && has_folder(place)? => {
             alone(out, place, &pair)
@@ -52,7 +58,10 @@ pub(super) fn pair(out: Out, place: &LinkPlace, asked: &PairArgs) -> Result<Exit
 
 /// Without a daemon, under the lock of the state folder.
 fn alone(out: Out, place: &LinkPlace, pair: &PairAsk) -> Result<Exit, Fault> {
-    let options = Found::of(place)?.options(&[], false);
+    let found = Found::of(place)?;
+    // Frames of strangers are parsed for as long as the window is open.
+    found.confine(None)?;
+    let options = found.options(&[], false);
     block_on(two_threads(), async {
         let started = Started::open(options, FrameThreads::usual())?;
         let asks = started.asks.clone();
@@ -67,12 +76,12 @@ fn alone(out: Out, place: &LinkPlace, pair: &PairAsk) -> Result<Exit, Fault> {
         tokio::select! {
             // What it said last is read before it counts as ended.
             ended = &mut running => {
-                reading.await?;
-                ended
+                let end = reading.await?;
+                ended.and(end.unwrap_or_else(|| Err(cut_off())))
             }
             read = &mut reading => {
-                read?;
-                running.await
+                let end = read?;
+                running.await.and(end.unwrap_or_else(|| Err(cut_off())))
             }
             _ = tokio::signal::ctrl_c() => {
                 Err(Fault::new(Exit::No, "given up; nothing was kept", "run it again"))
@@ -87,27 +96,56 @@ async fn read(
     pair: &PairAsk,
     mut lines: mpsc::Receiver<Value>,
     asks: mpsc::Sender<TunnelEvent>,
-) -> Result<(), Fault> {
+) -> Result<Option<Result<Exit, Fault>>, Fault> {
+    let mut end = None;
     while let Some(line) = lines.recv().await {
-        if told_by(out, pair, &told(line)?) {
+        let line = told(line)?;
+        end = end_of(&line).or(end);
+        if let Some(digits) = told_by(out, pair, &line) {
             let equal = tokio::task::spawn_blocking(|| agreed(QUESTION)).await.unwrap_or(false);
-            let (answer, _) = ControlAnswer::within();
-            let request = ControlRequest { asked: LinkAsk::Confirm { equal }, answer };
+            let (answer, mut refused) = ControlAnswer::within();
+            let request = ControlRequest { asked: LinkAsk::Confirm { digits, equal }, answer };
             let _ = asks.send(TunnelEvent::Asked(request)).await;
+            while let Some(line) = refused.recv().await {
+                told(line)?;
+            }
         }
     }
-    Ok(())
+    Ok(end)
 }
 
-/// Prints one line; true if the user is asked about digits.
-fn told_by(out: Out, pair: &PairAsk, line: &Value) -> bool {
+/// How a pairing ended, if this line is its end: success is what both sides have proved.
+fn end_of(line: &Value) -> Option<Result<Exit, Fault>> {
+    if line.get("event").and_then(Value::as_str) != Some("paired") {
+        return None;
+    }
+    let confirmed = line.get("confirmed").and_then(Value::as_bool) == Some(true);
+    Some(if confirmed {
+        Ok(Exit::Done)
+    } else {
+        Err(Fault::new(
+            Exit::Busy,
+            "the other device did not confirm the pairing",
+            "if it does not say `paired`, run `mezza link pair` with --replace on both sides",
+        ))
+    })
+}
+
+/// The fault of lines that end without an end.
+fn cut_off() -> Fault {
+    let text = "the pairing ended before it stood";
+    Fault::new(Exit::No, text, "look at the log of the daemon, and run `mezza link pair` again")
+}
+
+/// Prints one line; gives the digits that the user is asked about.
+fn told_by(out: Out, pair: &PairAsk, line: &Value) -> Option<String> {
     let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
     let (name, on) = (&pair.name, &pair.on);
     match text("event") {
         "found" => out.either(line, format!("found {}", text("peer"))),
         "digits" => {
             out.either(line, format!("digits {}", text("digits")));
-            return true;
+            return Some(text("digits").to_owned());
         }
         "paired" if pair.sas => {
             out.either(line, format!("nobody else answered; first key exchange accepted\npaired \"{name}\", digits compared\nnext: mezza link up {name}"));
@@ -122,5 +160,5 @@ fn told_by(out: Out, pair: &PairAsk, line: &Value) -> bool {
         ),
         _ => {}
     }
-    false
+    None
 }

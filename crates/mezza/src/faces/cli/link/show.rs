@@ -22,7 +22,8 @@ pub(super) fn show(
     let mut any = false;
     for line in ask(place, &LinkAsk::Show { name: name.map(str::to_owned), follow })? {
         let link = read(line?)?;
-        alarm |= link.trouble == "not recognised";
+        // A script that asks for one link learns whether frames pass.
+        alarm |= matches!(link.trouble.as_str(), "not recognised" | "aside" | "silent");
         any = true;
         out.either(&link, text(&link));
     }
@@ -41,9 +42,10 @@ fn read(line: Value) -> Result<LinkJson, Fault> {
 }
 
 fn text(link: &LinkJson) -> String {
-    let state = match link.key_age_ms {
-        Some(_) => format!("up {}", span(link.running_ms)),
-        None => "down".to_owned(),
+    let state = match (link.up, &link.aside) {
+        (_, Some(_)) => "waits".to_owned(),
+        (true, _) => format!("up {}", span(link.running_ms)),
+        (false, _) => "down".to_owned(),
     };
     let at = link.endpoint.as_deref().unwrap_or("nowhere yet");
     let role = match link.role {
@@ -55,7 +57,23 @@ fn text(link: &LinkJson) -> String {
         "digits" => "digits compared".to_owned(),
         other => format!("pairing {other}"),
     };
-    let key = match (link.key_age_ms, link.rekey_in_ms) {
+    let lines = [
+        format!("{}   {state}   tap {0} mtu {}   {carrier} {} {at}", link.name, link.mtu, link.on),
+        format!(
+            "  peer     {}   recognised {}   {role} here   {pairing}",
+            link.peer,
+            if link.accepted_ms == 0 { "never".into() } else { time(link.accepted_ms) }
+        ),
+        format!("  key      {}", key_text(link)),
+        format!("  traffic  {}", traffic_text(link)),
+        format!("  dropped  {}, refused exchanges {}", drops_text(link), link.refused),
+        format!("  trouble  {}", trouble_text(link)),
+    ];
+    clean_lines(&lines)
+}
+
+fn key_text(link: &LinkJson) -> String {
+    match (link.key_age_ms, link.rekey_in_ms) {
         (Some(age), Some(next)) => {
             let rekeys = link.rekeys;
             let took = link.exchange_ms.map_or(String::new(), |ms| format!(", last took {ms} ms"));
@@ -67,10 +85,41 @@ fn text(link: &LinkJson) -> String {
             )
         }
         _ => format!("none, {} rekeys, suite {}", link.rekeys, link.suite),
-    };
+    }
+}
+
+fn traffic_text(link: &LinkJson) -> String {
     let traffic = link.traffic;
-    let dropped = |word: &str| link.dropped.get(word).copied().unwrap_or(0);
-    let trouble = match link.trouble.as_str() {
+    let delivered =
+        link.delivered_percent.map_or(String::new(), |percent| format!(", delivers {percent} %"));
+    let offload = match (link.offload.send, link.offload.receive) {
+        (true, true) => "",
+        (false, true) => ", offload off when sending",
+        (true, false) => ", offload off when receiving",
+        (false, false) => ", offload off",
+    };
+    format!(
+        "rx {}, tx {}{delivered}, room {}{offload}",
+        bytes(traffic.rx_bytes),
+        bytes(traffic.tx_bytes),
+        link.room
+    )
+}
+
+/// Every reason for which frames were dropped; two of them always, since they tell of attackers.
+fn drops_text(link: &LinkJson) -> String {
+    let drops: Vec<String> = link
+        .dropped
+        .iter()
+        .filter(|(word, count)| **count > 0 || matches!(word.as_str(), "forged" | "replayed"))
+        .map(|(word, count)| format!("{} {count}", word.replace('_', " ")))
+        .collect();
+    drops.join(", ")
+}
+
+/// What is wrong, and the next step.
+fn trouble_text(link: &LinkJson) -> String {
+    match link.trouble.as_str() {
         "not recognised" => format!(
             "{0} is no longer recognised: the pairing was intercepted, one side lost its state, or \
              somebody spoofs it. Go where you trust the link and run `mezza link pair {1} --replace \
@@ -78,29 +127,19 @@ fn text(link: &LinkJson) -> String {
             link.name, link.on
         ),
         "no answer" => "nobody answers; look at the other device and the cable".to_owned(),
+        "aside" => link.aside.as_ref().map_or(String::new(), |aside| {
+            let retry = span(aside.retry_ms);
+            format!("it cannot run: {}. {}; tried again in {retry}", aside.reason, aside.next)
+        }),
+        "silent" => {
+            "nothing comes back for what is sent; look at the other device and the path".to_owned()
+        }
+        "loss" => format!(
+            "delivers {} % of what you send (path MTU?)",
+            link.delivered_percent.unwrap_or_default()
+        ),
         other => other.to_owned(),
-    };
-    let lines = [
-        format!("{}   {state}   tap {0} mtu {}   {carrier} {} {at}", link.name, link.mtu, link.on),
-        format!(
-            "  peer     {}   recognised {}   {role} here   {pairing}",
-            link.peer,
-            if link.accepted_ms == 0 { "never".into() } else { time(link.accepted_ms) }
-        ),
-        format!("  key      {key}"),
-        format!(
-            "  traffic  rx {}, tx {}, forged {}, replayed {}, late {}, queue {}, refused exchanges {}",
-            bytes(traffic.rx_bytes),
-            bytes(traffic.tx_bytes),
-            dropped("forged"),
-            dropped("replayed"),
-            dropped("late"),
-            dropped("queue"),
-            link.refused
-        ),
-        format!("  trouble  {trouble}"),
-    ];
-    clean_lines(&lines)
+    }
 }
 
 fn clean_lines(lines: &[String]) -> String {

@@ -1,0 +1,55 @@
+//! Receive counters that both sides of a session exchange, so that each one knows what share of its
+//! frames arrives: the text of a DATA frame with flag C, `10 | opened u32 | next u32 | forged u32`.
+
+/// Flag C: the text is a report, and no frame.
+pub const REPORT: u8 = 0x10;
+/// Bytes of the text of a report.
+pub const REPORT_BYTES: usize = 13;
+
+/// Receive counters of one session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryReport {
+    /// Frames that opened.
+    pub opened: u32,
+    /// One more than the greatest packet number that opened.
+    pub next: u32,
+    /// Frames that did not open.
+    pub forged: u32,
+}
+
+impl DeliveryReport {
+    /// The text of its frame, 13 bytes.
+    pub fn encode(&self) -> [u8; REPORT_BYTES] {
+        let mut text = [0; REPORT_BYTES];
+        text[0] = REPORT;
+        let numbers = [self.opened, self.next, self.forged];
+        for (number, place) in numbers.iter().zip(text[1..].chunks_exact_mut(4)) {
+            place.copy_from_slice(&number.to_be_bytes());
+        }
+        text
+    }
+
+    /// Reads the text of a frame that opened; `None` for anything else.
+    pub fn decode(text: &[u8]) -> Option<Self> {
+        let text: &[u8; REPORT_BYTES] = text.try_into().ok()?;
+        let number =
+            |at: usize| u32::from_be_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]);
+        (text[0] == REPORT).then(|| Self { opened: number(1), next: number(5), forged: number(9) })
+    }
+
+    /// The counters since an earlier report of the same session.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            opened: self.opened.saturating_sub(earlier.opened),
+            next: self.next.saturating_sub(earlier.next),
+            forged: self.forged.saturating_sub(earlier.forged),
+        }
+    }
+
+    /// Frames of a hundred that arrived, of those up to the greatest number; `None` without frames.
+    pub fn percent(&self) -> Option<u8> {
+        let share = u64::from(self.opened) * 100 / u64::from(self.next.max(1));
+        (self.next > 0).then_some(share.min(100) as u8)
+    }
+}
