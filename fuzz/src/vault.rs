@@ -1,9 +1,9 @@
 //! What the vault reads from the disk.
 
-use mezza::testing::store::bucket::RetentionCode;
-use mezza::testing::store::head::{MasterKey, VaultHeader};
-use mezza::testing::store::keyring::Keyring;
-use mezza::testing::store::record::{self, RecordHeader};
+use mezza_host::store::bucket::RetentionCode;
+use mezza_host::store::head::{MasterKey, VaultHeader};
+use mezza_host::store::keyring::Keyring;
+use mezza_host::store::record::{self, RecordHeader};
 use mezza_core::Secret;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -21,7 +21,7 @@ pub fn head(data: &[u8]) {
 
 /// A head of the least cost, with random slots.
 pub fn head_seeds() -> Vec<Vec<u8>> {
-    let cost = mezza::testing::store::Argon2Params::DEMO;
+    let cost = mezza_host::store::Argon2Params::DEMO;
     let mut bytes = b"MZVAULT1".to_vec();
     for word in [cost.m_kib, cost.t, cost.p] {
         bytes.extend(word.to_be_bytes());
