@@ -1,9 +1,8 @@
 //! The costs of a config for its clients, and its promises to them.
 
 use mezza_mixnet::Service;
-use mezza_mixnet::config::{Config, Mode, ServicePolicy};
+use mezza_mixnet::config::{Config, ServicePolicy};
 use mezza_mixnet::noise::Law;
-use mezza_mixnet::privacy::{RoundsSpent, advanced, delta};
 use mezza_mixnet::service::{INVITATION_BYTES, reply_bytes};
 
 /// Bytes of a frame in front of its body: length, type, service, round.
@@ -56,23 +55,7 @@ pub(crate) fn day_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
     round_bytes(config, policy) * DAY_MS / u64::from(policy.interval_ms.max(1))
 }
 
-/// The delta that the noise of a service reaches for its own epsilon and rounds, by Rényi accounting
-/// or the paper's composition: a bound.
-pub(crate) fn reached(policy: &ServicePolicy) -> f64 {
-    stories(policy)[0]
-}
-
-/// The same against a story of being idle, and against one of talking with somebody else at other
-/// times.
-pub(crate) fn stories(policy: &ServicePolicy) -> [f64; 2] {
-    let (spent, epsilon) = (RoundsSpent::of(policy, policy.rounds), promised(policy).0);
-    [spent, spent.other_story()].map(|spent| match policy.mode {
-        Mode::Gauss => delta(&[spent], epsilon),
-        Mode::Paper => advanced(&[spent], epsilon),
-    })
-}
-
-/// Epsilon and delta as the config promises them.
+/// Returns epsilon and delta as the config states them for a service.
 pub(crate) fn promised(policy: &ServicePolicy) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "a delta is at most 10^12 units")]
     let delta = policy.delta_pico as f64 / 1e12;
@@ -82,26 +65,27 @@ pub(crate) fn promised(policy: &ServicePolicy) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mezza_mixnet::privacy::NetworkPromise;
 
-    /// Section "Limits": 1.2 KB a round and 20 MB a day, 35 MB and 24 MB.
     /// The table of section "Noise and privacy", as the page gets it.
     #[test]
     fn mix_55_the_standard_keeps_less_against_talking_with_somebody_else() {
         let config =
             crate::servers::mixnet::written::read(crate::servers::mixnet::written::EXAMPLE)
                 .unwrap();
-        let [idle, other] = stories(&config.services[0]);
-        assert!((9.9e-5..1e-4).contains(&idle) && (2.90e-3..2.92e-3).contains(&other));
-        assert!((reached(&config.services[0]) - idle).abs() < 1e-18);
+        let promise = NetworkPromise::of(&config);
+        let [idle, other] = [promise.reached_after(1), promise.reached_by_other_story()];
+        assert!((9.9e-5..1e-4).contains(&idle) && (2.9e-3..3.1e-3).contains(&other), "{idle} {other}");
     }
 
+    /// Section "Limits": 1.2 KB a round and 20 MB a day, 112 MB and 78 MB.
     #[test]
     fn bytes_of_a_day_are_those_of_the_specification() {
         let config =
             crate::servers::mixnet::written::read(crate::servers::mixnet::written::EXAMPLE)
                 .unwrap();
         let days = config.services.iter().map(|policy| day_bytes(&config, policy) / 1_000_000);
-        assert_eq!(days.collect::<Vec<_>>(), [20, 35, 24]);
+        assert_eq!(days.collect::<Vec<_>>(), [20, 112, 78]);
         assert_eq!(round_bytes(&config, &config.services[0]), 1_177);
     }
 }

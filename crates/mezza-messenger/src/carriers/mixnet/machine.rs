@@ -210,6 +210,7 @@ impl<B: Backend> Mixnet<B> {
             RefusedReason::TooBig => WaitReason::TooBig,
             RefusedReason::NoRoot => WaitReason::Keys,
             RefusedReason::Budget => WaitReason::Budget,
+            RefusedReason::CallBudget => WaitReason::CallBudget,
             RefusedReason::Down => WaitReason::NoCarrier,
         };
         self.news.push_back(News::Refused { parcel, why, after: now.plus_ms(FULL_AGAIN_MS) });

@@ -165,10 +165,8 @@ impl<B: Backend> Client<B> {
             }
         }
         if self.standing.noise.is_none_or(|(its, _)| its != hash) {
-            let enough =
-                |floor: &NoiseFloor| config.services.iter().all(|policy| floor.allows(policy));
             // Whatever the person says, nothing below this counts as protection.
-            let noisy = enough(&NoiseFloor::RELAXED) && enough(&self.setup.floor);
+            let noisy = NoiseFloor::RELAXED.allows(config) && self.setup.floor.allows(config);
             self.standing.noise = Some((hash, noisy));
         }
         let noisy = self.standing.noise.is_some_and(|(_, noisy)| noisy);

@@ -199,9 +199,11 @@ pub enum RefusedReason {
     Budget,
     /// 5: there is no connection.
     Down,
+    /// 6: the contact rests, and the budget of calls is used up.
+    CallBudget,
 }
 
-snapshot!(enum RefusedReason [Full, TooBig, NoRoot, Budget, Down]);
+snapshot!(enum RefusedReason [Full, TooBig, NoRoot, Budget, Down, CallBudget]);
 
 impl RefusedReason {
     /// The number of the specification.

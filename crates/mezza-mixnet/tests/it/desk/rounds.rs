@@ -5,7 +5,7 @@ use mezza_mixnet::client::{Client, ClientError, Input, Invite, NewRoot, Output};
 use mezza_mixnet::config::{Config, NetworkId};
 use mezza_mixnet::contact::{Role, bucket};
 use mezza_mixnet::mix::NoiseFloor;
-use mezza_mixnet::privacy::Ledger;
+use mezza_mixnet::privacy::{Ledger, NoisePreset};
 use mezza_mixnet::privacy::ledger::PrivacyCost;
 use mezza_mixnet::sign::{Purpose, Signature};
 use mezza_mixnet::wire::bucket::ObjectDigest;
@@ -20,11 +20,7 @@ use crate::fixture::{OPEN, config, signer};
 /// The noise of the preset `standard`.
 fn standard() -> Config {
     let mut config = config(3);
-    for (policy, law) in
-        config.services.iter_mut().zip([(45_710, 6_892), (2_487, 417), (1_283, 223)])
-    {
-        (policy.mu, policy.scale) = law;
-    }
+    config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill(policy));
     config
 }
 
@@ -59,7 +55,7 @@ fn mix_31_noise_below_the_floor_never_counts() {
         assert_eq!(desk.levels(), [], "a floor below `relaxed` is none");
     }
     let mut relaxed = standard();
-    (relaxed.services[0].mu, relaxed.services[0].scale) = (16_070, 2_360);
+    relaxed.services.iter_mut().for_each(|policy| NoisePreset::Relaxed.fill(policy));
     for (floor, levels) in [
         (NoiseFloor::STANDARD, vec![]),
         (NoiseFloor::RELAXED, vec![4]),

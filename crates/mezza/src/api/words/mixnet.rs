@@ -1,5 +1,6 @@
 //! Words that are of the mixnet alone.
 
+use mezza_mixnet::Service;
 use mezza_mixnet::client::ClientError;
 use mezza_mixnet::config::Mode;
 
@@ -10,6 +11,9 @@ use crate::api::{Exit, Fault, Refused};
 
 /// Why a note waits.
 pub(super) const BUDGET_SPENT: &str = "waiting: the privacy budget is spent";
+/// Why a note for a contact that rests waits.
+pub(super) const CALLS_SPENT: &str =
+    "waiting: the budget of calls is spent, and the contact is not there without one";
 /// Where a note is that the mixnet took.
 pub(super) const HANDED: &str = "in the mixnet";
 
@@ -50,6 +54,15 @@ pub(crate) const fn law_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Gauss => "gauss",
         Mode::Paper => "paper",
+    }
+}
+
+/// Name of a service, as the interface writes it.
+pub(crate) const fn service_name(service: Service) -> &'static str {
+    match service {
+        Service::Conversation => "conversation",
+        Service::Call => "call",
+        Service::Invitation => "invitation",
     }
 }
 
