@@ -8,8 +8,9 @@
 //! ```
 //!
 //! What a client sends, and when, depends on the rounds alone: an idle one draws the same times,
-//! stores records of the same size, and asks for one bucket of each round (MIX-21). What it could
-//! not make durable until its time has come is not sent, and what it missed is not made up for.
+//! stores records of the same size, and asks for one bucket of each round (MIX-21). It hands frames
+//! to the line ahead of their time (MIX-74). What it could not make durable until its time has come
+//! is not sent, and what it missed is not made up for.
 
 mod answers;
 mod buckets;
@@ -244,7 +245,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// Everything up to a number is durable.
-    fn stored(&mut self, seq: u64) -> Result<(), ClientError> {
+    fn stored(&mut self, seq: u64, now: Time) -> Result<(), ClientError> {
         let later = self.awaited.split_off(&seq.saturating_add(1));
         let durable = core::mem::replace(&mut self.awaited, later);
         if durable.is_empty() {
@@ -263,9 +264,9 @@ impl<B: Backend> Client<B> {
                             line.receiver.durable(seq);
                         }
                     }
-                    if let Some(round) = round.and_then(|id| self.rounds.get_mut(&id)) {
-                        round.is_durable();
-                    }
+                    let Some(id) = round else { continue };
+                    self.rounds.get_mut(&id).into_iter().for_each(Round::is_durable);
+                    self.submit(id, now);
                 }
             }
         }
@@ -309,19 +310,19 @@ impl<B: Backend> Client<B> {
         match input {
             Input::Up { trusted } => self.up(trusted, now),
             Input::Down => self.down(now, rng),
-            Input::Frame(frame) => self.frame(frame, now, rng),
+            Input::Frame { frame, age_ms } => self.frame(frame, age_ms, now, rng),
             Input::Give(pair) => {
                 self.wanted = self.wanted.checked_sub(1).ok_or(ClientError::Unasked)?;
                 self.pairs.push(pair);
                 Ok(())
             }
-            Input::Done(job, done) => self.done(&job, done),
+            Input::Done(job, done) => self.done(&job, done, now),
             Input::Lost(id) => {
                 self.rounds.get(&id).ok_or(ClientError::UnknownRound)?;
                 self.missed(id);
                 Ok(())
             }
-            Input::Stored(seq) => self.stored(seq),
+            Input::Stored(seq) => self.stored(seq, now),
             Input::Add(contact) => self.add(&contact, now),
             Input::Remove(contact) => self.remove(contact, now),
             Input::Activate(contact) => {

@@ -23,7 +23,7 @@ impl<B: Backend> Mixnet<B> {
             MixnetInput::AskWho(contact) => return self.ask_who(contact, at),
             MixnetInput::Up { trusted } => client::Input::Up { trusted },
             MixnetInput::Down => client::Input::Down,
-            MixnetInput::Frame(frame) => client::Input::Frame(frame),
+            MixnetInput::Frame { frame, age_ms } => client::Input::Frame { frame, age_ms },
             MixnetInput::Done(job, done) => client::Input::Done(job, done),
             MixnetInput::Lost(round) => client::Input::Lost(round),
         };
@@ -64,9 +64,9 @@ impl<B: Backend> Mixnet<B> {
     pub(super) fn output(&mut self, output: client::Output, at: &mut At<'_>) {
         let Some(net) = &mut self.network else { return };
         match output {
-            client::Output::Dial => {
-                let (address, key) = net.place(at.now);
-                self.outputs.push_back(MixnetOutput::Connect { address, key });
+            client::Output::Dial { at: due, hello } => {
+                let (address, key) = net.place(due.max(at.now));
+                self.outputs.push_back(MixnetOutput::Connect { at: due, hello, address, key });
             }
             client::Output::Close => self.outputs.push_back(MixnetOutput::Disconnect),
             client::Output::Frame(frame) => self.outputs.push_back(MixnetOutput::Frame(frame)),

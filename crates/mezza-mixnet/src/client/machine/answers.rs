@@ -39,7 +39,7 @@ impl<B: Backend> Client<B> {
             return Err(ClientError::Malformed);
         }
         if !id.service.has_replies() {
-            self.fetch(id);
+            self.await_bucket(id, now);
             return Ok(());
         }
         self.standing.users = users;

@@ -8,6 +8,7 @@ use super::rounds::{RoundState, SlotContents};
 use super::{Client, ClientError, Output};
 use crate::client::contacts::PartnerId;
 use crate::client::job::{ClientJob, OpenJob};
+use crate::client::{ScheduledFrame, SendTime};
 use crate::contact::{self, Intent};
 use crate::limits::USERS_MAX;
 use crate::service::INVITATION_BYTES;
@@ -34,13 +35,25 @@ pub(super) struct Fetch {
 snapshot!(struct Fetch { bucket, expected, manifest, object });
 
 impl<B: Backend> Client<B> {
-    /// RETURN of a call or invitation round: our bucket is asked for, whatever we expect in it
-    /// (MIX-21).
-    pub(super) fn fetch(&mut self, id: RoundId) {
-        let network = self.network();
+    /// The line will ask for our bucket once it has read RETURN, whatever we expect in it (MIX-21).
+    pub(super) fn schedule_fetch(&mut self, id: RoundId) {
+        let Some(round) = self.rounds.get(&id).filter(|_| !id.service.has_replies()) else { return };
+        let bucket = self.own_bucket(round.policy.buckets);
+        let when = SendTime::AfterReturn(round.fetch_ms());
+        let frame = Frame::Round(id, FrameBody::Fetch { bucket });
+        self.outputs.push_back(Output::Frame(ScheduledFrame { when, frame }));
+    }
+
+    fn own_bucket(&self, buckets: u32) -> u32 {
+        contact::bucket(self.setup.dialling.public(), &self.network(), buckets)
+    }
+
+    /// RETURN of a call or invitation round: the line asks for our bucket.
+    pub(super) fn await_bucket(&mut self, id: RoundId, now: Time) {
+        let Some(buckets) = self.rounds.get(&id).map(|round| round.policy.buckets) else { return };
+        let bucket = self.own_bucket(buckets);
         let Some(round) = self.rounds.get_mut(&id) else { return };
-        let own = self.setup.dialling.public();
-        let bucket = contact::bucket(own, &network, round.policy.buckets);
+        round.wait_for_bucket(now);
         let mut fetch = Fetch { bucket, expected: Vec::new(), manifest: None, object: Vec::new() };
         match core::mem::replace(&mut round.stage, RoundState::Armed) {
             RoundState::Sent { content: SlotContents::Call(_, expected), .. } => {
@@ -53,8 +66,6 @@ impl<B: Backend> Client<B> {
             _ => {}
         }
         round.stage = RoundState::Fetching(fetch);
-        let fetch = Frame::Round(id, FrameBody::Fetch { bucket });
-        self.outputs.push_back(Output::Frame(fetch));
     }
 
     /// OBJECT: what the bucket must hold, by the word of the last mix.

@@ -4,6 +4,7 @@ use mezza_core::{Backend, CryptoRng, Time, snapshot};
 
 use super::{Client, ClientError, Output, dice};
 use crate::client::contacts::Partner;
+use crate::client::{ScheduledFrame, SendTime};
 use crate::config::{Chain, SignedConfig};
 use crate::noise::below;
 use crate::privacy::Ledger;
@@ -18,13 +19,17 @@ const BACKOFF_MS: (u64, u64) = (2_000, 60_000);
 const PATIENCE_MS: u64 = 30_000;
 /// How often configs are asked for at most, milliseconds.
 const ASK_MS: u64 = 60_000;
+/// How long after the frame that shows them missing, at least and at most, milliseconds.
+const ASK_DELAY_MS: (u64, u64) = (1_000, 3_000);
+/// How long before its time a dial is handed over, milliseconds: then nothing that is stored moves it.
+const DIAL_AHEAD_MS: u64 = 2_000;
 
 /// Where the connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     /// There is none; when to try, and how often it failed.
     Down { at: Time, failed: u32 },
-    /// Somebody is connecting.
+    /// Somebody is connecting, or will at the time that was drawn.
     Dialling { failed: u32 },
     /// HELLO was said; until when WELCOME is waited for.
     Greeted { trusted: bool, failed: u32, until: Option<Time> },
@@ -41,7 +46,7 @@ snapshot!(enum Link [
 impl Link {
     pub const fn deadline(&self) -> Option<Time> {
         match self {
-            Self::Down { at, .. } => Some(*at),
+            Self::Down { at, .. } => Some(at.minus_ms(DIAL_AHEAD_MS)),
             Self::Dialling { .. } => None,
             Self::Greeted { until, .. } | Self::Joined { until, .. } => *until,
         }
@@ -87,9 +92,11 @@ impl<B: Backend> Client<B> {
     /// Dials when it is time, and hangs up on who says nothing.
     pub(super) fn dial(&mut self, now: Time) {
         match &mut self.link {
-            Link::Down { at, failed } if *at <= now => {
-                self.link = Link::Dialling { failed: *failed };
-                self.outputs.push_back(Output::Dial);
+            Link::Down { at, failed } if at.minus_ms(DIAL_AHEAD_MS) <= now => {
+                let (at, failed) = (*at, *failed);
+                self.link = Link::Dialling { failed };
+                let hello = Frame::Hello { version: VERSION, config: self.head() };
+                self.outputs.push_back(Output::Dial { at, hello });
             }
             Link::Greeted { until, .. } | Link::Joined { until, .. }
                 if until.is_some_and(|until| until <= now) =>
@@ -104,8 +111,6 @@ impl<B: Backend> Client<B> {
     pub(super) fn up(&mut self, trusted: bool, now: Time) -> Result<(), ClientError> {
         let Link::Dialling { failed } = self.link else { return Err(ClientError::Unasked) };
         self.link = Link::Greeted { trusted, failed, until: Some(now.plus_ms(PATIENCE_MS)) };
-        let config = self.head();
-        self.outputs.push_back(Output::Frame(Frame::Hello { version: VERSION, config }));
         Ok(())
     }
 
@@ -143,9 +148,11 @@ impl<B: Backend> Client<B> {
     pub(super) fn frame(
         &mut self,
         frame: Frame,
+        age_ms: u64,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
+        let read_at = now.minus_ms(age_ms);
         match (frame, self.link) {
             (Frame::Welcome { head, .. }, Link::Greeted { trusted, failed, .. }) => {
                 let until = (!trusted).then_some(now.plus_ms(PATIENCE_MS));
@@ -155,7 +162,7 @@ impl<B: Backend> Client<B> {
                     self.come_back(now);
                 }
                 if head != self.head() {
-                    self.ask(now);
+                    self.ask(read_at, now, rng);
                 } else if !trusted {
                     self.outputs.push_back(Output::Close);
                 }
@@ -166,7 +173,7 @@ impl<B: Backend> Client<B> {
             }
             (Frame::Round(id, body), Link::Joined { trusted: true, .. }) => match body {
                 FrameBody::Settings(announced) => {
-                    self.arm(&announced, now, rng);
+                    self.arm(&announced, read_at, now, rng);
                     Ok(())
                 }
                 FrameBody::Return { users, replies } => self.returned(id, users, &replies, now),
@@ -212,12 +219,17 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// Asks for the configs behind the one that is known, once a minute at most.
-    pub(super) fn ask(&mut self, now: Time) {
+    /// Asks for the configs behind the one that is known, once a minute at most, at a time drawn from
+    /// when the frame was read that shows them missing.
+    pub(super) fn ask(&mut self, read_at: Time, now: Time, rng: &mut dyn CryptoRng) {
         let Link::Joined { asked, fetching, .. } = &mut self.link else { return };
         if asked.is_none_or(|asked| now.since_ms(asked) >= ASK_MS) {
             (*asked, *fetching) = (Some(now), true);
-            self.outputs.push_back(Output::Frame(Frame::FetchConfig { from: self.head() }));
+            let (least, most) = ASK_DELAY_MS;
+            let delay_ms = least + below(u128::from(most - least) + 1, rng) as u64;
+            let when = SendTime::At(read_at.plus_ms(delay_ms));
+            let frame = Frame::FetchConfig { from: self.head() };
+            self.outputs.push_back(Output::Frame(ScheduledFrame { when, frame }));
         }
     }
 

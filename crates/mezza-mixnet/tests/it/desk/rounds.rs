@@ -1,7 +1,7 @@
 //! Levels, tries, buckets, backups: what a client makes of rounds.
 
 use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Time, Wiping};
-use mezza_mixnet::client::{Client, ClientError, Input, Invite, NewRoot, Output};
+use mezza_mixnet::client::{Client, ClientError, Input, Invite, NewRoot, Output, SendTime};
 use mezza_mixnet::config::{Config, NetworkId};
 use mezza_mixnet::contact::{Role, bucket};
 use mezza_mixnet::mix::NoiseFloor;
@@ -98,7 +98,7 @@ fn settings_of_a_config_that_is_not_known_make_a_client_ask_for_it() {
         desk.news.clear();
         desk.announce(id, |announced| announced.settings.config = next);
         let ask = Frame::FetchConfig { from: desk.config.hash() };
-        desk.news.iter().filter(|news| matches!(news, Output::Frame(f) if *f == ask)).count()
+        desk.frames().into_iter().filter(|scheduled| scheduled.frame == ask).count()
     };
     assert_eq!([asked(&mut desk), asked(&mut desk)], [1, 0], "once a minute");
     desk.until(desk.now.plus_ms(60_000));
@@ -181,10 +181,10 @@ fn buckets_are_believed_by_the_word_of_the_last_mix() {
         *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9))).public();
     let own = bucket(&own, &NetworkId([0xaa; 16]), 2);
     let id = called(&mut desk, 100);
-    assert!(matches!(
-        desk.news[..],
-        [Output::Frame(Frame::Round(its, FrameBody::Fetch { bucket }))] if its == id && bucket == own
-    ));
+    let get = Frame::Round(id, FrameBody::Fetch { bucket: own });
+    let gets = desk.frames().into_iter().filter(|scheduled| scheduled.frame == get);
+    let when: Vec<SendTime> = gets.map(|scheduled| scheduled.when).collect();
+    assert!(matches!(when[..], [SendTime::AfterReturn(0..=2_000)]), "{when:?}");
     let (objects, manifest, signature) = objects(&desk, id);
     let object = &objects[own as usize - 1];
     let chunk =

@@ -86,8 +86,8 @@ fn mix_68_who_comes_back_calls() {
         let now = now.plus_ms(away_ms);
         client.link = Link::Greeted { trusted: true, failed: 0, until: None };
         let head = client.chain.as_ref().unwrap().head_hash();
-        let welcome = Frame::Welcome { head, now };
-        client.handle(Input::Frame(welcome), now, &mut rng()).unwrap();
+        let welcome = Input::Frame { frame: Frame::Welcome { head, now }, age_ms: 0 };
+        client.handle(welcome, now, &mut rng()).unwrap();
         client.calls.len()
     };
     assert_eq!(back(&mut client, 1_000, NOW), 0, "no round of calls was missed");
