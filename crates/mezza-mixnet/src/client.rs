@@ -22,11 +22,11 @@ pub use access::{Access, DropResult, NO_BUCKET, no_call, no_invitation, to_bucke
 pub use checked::{CheckedSettings, SettingsError};
 pub use contacts::{ACTIVE_MAX, PartnerId};
 pub use job::{ClientJob, ClientJobOutput};
-pub use schedule::{FrameSchedule, ScheduledFrame, SendTime};
 pub use machine::{
     Client, ClientError, ClientOptions, Input, Invite, NewRoot, Output, ROW_BYTES_MAX,
     RefusedReason, RestoreError, RowFault, RowsSetAside, StreamMark,
 };
+pub use schedule::{FrameSchedule, ScheduledFrame, SendTime};
 
 use alloc::vec::Vec;
 
@@ -65,12 +65,7 @@ impl Timing {
     /// `send` is uniform in [open + m, close - m], m = min(250 ms, collect / 8), `seal` is w before it,
     /// w = min(2 s, collect / 2), but not before `now`, and `fetch_ms` is uniform in [0, min(5 s,
     /// collect / 2)].
-    pub fn draw(
-        policy: &ServicePolicy,
-        open: Time,
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Self {
+    pub fn draw(policy: &ServicePolicy, open: Time, now: Time, rng: &mut dyn CryptoRng) -> Self {
         let collect = u64::from(policy.collect_ms);
         let margin = TRAVEL_MS_MAX.min(collect / 8).max(1);
         let draw = |max: u64, rng: &mut dyn CryptoRng| below(u128::from(max) + 1, rng) as u64;

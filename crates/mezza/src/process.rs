@@ -13,4 +13,5 @@ pub(crate) mod metrics;
 pub(crate) mod privileges;
 pub(crate) mod rate;
 pub(crate) mod rng;
+pub(crate) mod socket;
 pub(crate) mod stop;

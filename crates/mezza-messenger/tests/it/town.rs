@@ -251,7 +251,10 @@ impl Town {
                 self.queue.push_back((who, Input::Stored(carrier, number)));
             }
             Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Connect {
-                at, hello, key, ..
+                at,
+                hello,
+                key,
+                ..
             })) => {
                 let at = self.by_town(who, at);
                 self.members[who].dial = Some((at, hello, key.is_some()));
@@ -329,9 +332,10 @@ impl Town {
 
     /// What the lines of all members do next.
     fn next_of_lines(&self) -> Option<Time> {
-        let lines = self.members.iter().flat_map(|member| {
-            [member.dial.as_ref().map(|(at, ..)| *at), member.line.deadline()]
-        });
+        let lines = self
+            .members
+            .iter()
+            .flat_map(|member| [member.dial.as_ref().map(|(at, ..)| *at), member.line.deadline()]);
         lines.flatten().min()
     }
 
@@ -348,7 +352,8 @@ impl Town {
                 let frames = member.entry.tells(frames.collect());
                 let now = self.city.net.now;
                 frames.iter().for_each(|frame| member.line.on_read(frame, now));
-                let frames = frames.into_iter().map(|frame| MixnetInput::Frame { frame, age_ms: 0 });
+                let frames =
+                    frames.into_iter().map(|frame| MixnetInput::Frame { frame, age_ms: 0 });
                 self.queue.extend(frames.map(|input| (who, input.into())));
                 self.flush(who);
             }

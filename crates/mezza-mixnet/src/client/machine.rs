@@ -23,6 +23,7 @@ mod rejoin;
 mod restore;
 mod rounds;
 mod snapshot;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -46,11 +47,11 @@ use crate::config::Chain;
 use crate::contact::Intent;
 use crate::mix::NoiseFloor;
 use crate::privacy::Ledger;
-use crate::privacy::ledger::BudgetState;
 use crate::{RoundId, Service};
 use invites::Invites;
 use links::Link;
 use rounds::Round;
+use standing::ProtectionState;
 
 /// How late a wake, or an input in its place, may be, ms. Beyond, the clock was put forward or the machine
 /// slept: nobody rests because of it.
@@ -89,6 +90,8 @@ pub struct Client<B: Backend = PortableBackend> {
     ledger: Option<Ledger>,
     contacts: Partners,
     link: Link,
+    /// Lines in a row that were given up because nothing came by them.
+    silent_lines: u32,
     rounds: BTreeMap<RoundId, Round>,
     /// The last round of each service that was sealed.
     last: BTreeMap<Service, u64>,
@@ -124,7 +127,7 @@ pub struct Client<B: Backend = PortableBackend> {
 }
 
 mezza_core::snapshot!(struct Client<B> {
-    setup, chain, ledger, contacts, link, rounds, last, shown, unread, pairs, wanted, calls, invites,
+    setup, chain, ledger, contacts, link, silent_lines, rounds, last, shown, unread, pairs, wanted, calls, invites,
     allow_more, seq, snapshot, snapshot_at, awaited, unrecorded, walk_at, standing, aside, seen,
     left, outputs, backend,
 });
@@ -153,22 +156,6 @@ impl StreamMark {
         Self { contact, line: line.id, next, acked_by_partner, ack, sack }
     }
 }
-
-/// What the level follows from, and what was told of it.
-#[derive(Default)]
-struct ProtectionState {
-    /// Whether the last settings were good.
-    verified: bool,
-    /// The config whose noise was looked at, and whether it is above the floor.
-    noise: Option<([u8; 32], bool)>,
-    users: u32,
-    level: Option<u8>,
-    budgets: BTreeMap<Service, BudgetState>,
-    /// The last round of each service in which each mix raised an alarm.
-    alarmed: BTreeMap<(Service, u8), u64>,
-}
-
-mezza_core::snapshot!(struct ProtectionState { verified, noise, users, level, budgets, alarmed });
 
 impl<B: Backend> Client<B> {
     /// The configs known; `None` while the first one is fetched.
@@ -287,6 +274,7 @@ impl<B: Backend> Client<B> {
         self.contacts.all.values_mut().for_each(|contact| contact.put_back(back));
         self.snapshot_at = self.snapshot_at.minus_ms(back);
         self.walk_at = self.walk_at.map(|at| at.minus_ms(back));
+        self.standing.put_back(back);
         self.left = self.left.map(|at| at.minus_ms(back));
     }
 
@@ -391,6 +379,7 @@ impl<B: Backend> Machine for Client<B> {
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.follow_back(now);
         self.follow(now);
+        self.check_overdue(now);
         self.dial(now);
         if self.snapshot_at <= now {
             self.take_snapshot(now);
@@ -412,7 +401,7 @@ impl<B: Backend> Machine for Client<B> {
     fn deadline(&self) -> Option<Time> {
         let rounds = self.rounds.values().map(Round::deadline);
         let contacts = self.contacts.all.values().filter_map(Partner::deadline);
-        let own = [self.link.deadline(), self.walk_at, Some(self.snapshot_at)];
+        let own = [self.link.deadline(), self.walk_at, self.standing.due, Some(self.snapshot_at)];
         rounds.chain(contacts).chain(own.into_iter().flatten()).min()
     }
 

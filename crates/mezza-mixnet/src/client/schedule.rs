@@ -173,7 +173,8 @@ mod tests {
         line.on_read(&returned(CALL), ms(9_100));
         assert_eq!(line.deadline(), Some(ms(9_250)), "a RETURN that is repeated moves nothing");
         assert_eq!(line.pop_due(ms(9_250)), Some(get(7).frame));
-        let missed = Frame::Round(RoundId { round: 8, ..CALL }, FrameBody::Missed(MissedReason::Late));
+        let missed =
+            Frame::Round(RoundId { round: 8, ..CALL }, FrameBody::Missed(MissedReason::Late));
         line.on_read(&missed, ms(9_300));
         line.on_read(&returned(RoundId { round: 8, ..CALL }), ms(9_400));
         assert_eq!(line.pop_due(ms(99_000)), None);

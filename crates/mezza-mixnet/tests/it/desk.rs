@@ -247,6 +247,22 @@ fn mix_2_configs_are_taken_one_by_one_from_the_pin_on() {
 }
 
 #[test]
+fn mix_76_round_numbers_only_grow() {
+    let first = config(3);
+    let mut desk = Desk::joined(first.clone(), NoiseFloor::None);
+    desk.until(desk.now.plus_ms(61_000));
+    desk.input(Input::Down).expect("it was up");
+    desk.connect(true);
+    let without = successor(&first, |config| drop(config.services.remove(1)));
+    desk.welcome(without.config().hash());
+    let refused = Err(ClientError::Config(ChainError::Rounds));
+    assert_eq!(desk.config(1, &without), refused, "calls could come back from round 1 on");
+    let lower = successor(&first, |config| config.services[2].base_round = 100);
+    assert_eq!(desk.config(1, &lower), refused);
+    assert_eq!(desk.config(1, &successor(&first, |_| {})), Ok(()));
+}
+
+#[test]
 fn mix_3_what_was_seen_is_known_after_a_start() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let (ours, theirs) =
@@ -270,10 +286,9 @@ fn mix_3_what_was_seen_is_known_after_a_start() {
 fn mix_23_what_was_sealed_before_a_start_is_not_sealed_again() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let submits = |desk: &Desk| {
-        let is_one = |frame: &&ScheduledFrame| {
-            matches!(frame.frame, Frame::Round(_, FrameBody::Submit(_)))
-        };
-        desk.frames().iter().filter(is_one).count()
+        let is_one =
+            |frame: &&ScheduledFrame| matches!(frame.frame, Frame::Round(_, FrameBody::Submit(_)));
+        desk.frames().into_iter().filter(is_one).count()
     };
     let id = RoundId { service: Service::Conversation, round: 100 };
     desk.until(OPEN.minus_ms(1_000));

@@ -13,9 +13,7 @@ use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use crate::fixture::{
-    Net, OPEN, TRAPS, accesses, config, mix_with, onions, opened, signer,
-};
+use crate::fixture::{Net, OPEN, TRAPS, accesses, config, mix_with, onions, opened, signer};
 
 mod batch;
 mod replies;

@@ -279,7 +279,8 @@ impl<B: Backend> Town<B> {
 
     /// Sends the frames whose time has come.
     fn flush(&mut self, at: usize) {
-        while let Some(frame) = self.people[at].line.pop_due(self.now()) {
+        let now = self.now();
+        while let Some(frame) = self.people[at].line.pop_due(now) {
             self.leave(at, frame);
         }
     }

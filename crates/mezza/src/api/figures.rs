@@ -75,7 +75,10 @@ mod tests {
                 .unwrap();
         let promise = NetworkPromise::of(&config);
         let [idle, other] = [promise.reached_after(1), promise.reached_by_other_story()];
-        assert!((9.9e-5..1e-4).contains(&idle) && (2.9e-3..3.1e-3).contains(&other), "{idle} {other}");
+        assert!(
+            (9.9e-5..1e-4).contains(&idle) && (2.9e-3..3.1e-3).contains(&other),
+            "{idle} {other}"
+        );
     }
 
     /// Section "Limits": 1.2 KB a round and 20 MB a day, 112 MB and 78 MB.

@@ -10,11 +10,11 @@ mod line;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mezza_core::Time;
 use mezza_messenger::CarrierInput;
 use mezza_messenger::carriers::mixnet::{MixnetInput, MixnetOutput};
 use mezza_mixnet::client::{ClientJob as Work, ROW_BYTES_MAX};
 use mezza_mixnet::wire::Frame;
-use mezza_core::Time;
 use tokio::sync::mpsc;
 use tokio::task::{self, JoinSet};
 use tokio::time::sleep;
@@ -27,9 +27,9 @@ use crate::backend::AwsLc;
 use crate::backend::kernel::kernel;
 use crate::clock::Clock;
 use crate::connection::link::{self, CLIENT_FRAMES_MAX, End, FrameSizeClass};
-use line::Line;
 use crate::store::record::{KEY_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::tls::Pin;
+use line::Line;
 
 /// Whatever row the client wants stored, the vault takes it (MIX-44).
 const _: () = assert!(ROW_BYTES_MAX + KEY_BYTES_MAX + 5 <= TEXT_BYTES_MAX);

@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 use mezza::testing::backend::kernel::kernel;
-use mezza_mixnet::config::Mode;
 use mezza_mixnet::Service;
+use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 use mezza_mixnet::privacy::NoisePreset;
 

@@ -115,6 +115,18 @@ impl<B: Backend> Mixnet<B> {
                 at.step.touch_all();
                 at.step.show(Event::Carrier(CarrierId::MIXNET));
             }
+            // What was given before is given again (MIX-75).
+            client::Output::Returning(true) if !net.up => self.joined(at),
+            client::Output::Returning(true) => {
+                // A round that was sealed and came back proves the clock.
+                net.clock_off = false;
+                at.step.touch_all();
+                at.step.show(Event::Carrier(CarrierId::MIXNET));
+            }
+            client::Output::Returning(false) => {
+                self.down(at.step);
+                at.step.touch_all();
+            }
             // The receipt tells the person.
             client::Output::Acked(_) | client::Output::Absent(..) => {}
         }

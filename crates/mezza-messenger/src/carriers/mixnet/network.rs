@@ -171,6 +171,11 @@ impl<B: Backend> JoinedNetwork<B> {
         }
     }
 
+    /// Returns true if a conversation round came back less than three intervals ago (MIX-75).
+    pub fn is_proven(&self) -> bool {
+        self.up && self.client.is_returning()
+    }
+
     /// What the person is shown of it.
     pub fn view(&self, now: Time) -> NetworkView {
         let (config, policy) = (self.config(now), self.policy(now));
@@ -179,7 +184,7 @@ impl<B: Backend> JoinedNetwork<B> {
         NetworkView {
             link: self.member.link.clone(),
             network: config.map(|config| config.network),
-            up: self.up,
+            up: self.is_proven(),
             level: self.level,
             demo: self.demo,
             policy: policy.cloned(),

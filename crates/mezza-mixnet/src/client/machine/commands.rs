@@ -110,7 +110,8 @@ impl<B: Backend> Client<B> {
             return Err(RefusedReason::Down);
         }
         let spend = self.may_spend(Service::Conversation, now);
-        let may_call = self.policy(Service::Call, now).is_none() || self.may_spend(Service::Call, now);
+        let may_call =
+            self.policy(Service::Call, now).is_none() || self.may_spend(Service::Call, now);
         let of = self.contacts.all.get_mut(&contact).ok_or(RefusedReason::NoRoot)?;
         if !spend {
             return Err(RefusedReason::Budget);
@@ -158,12 +159,19 @@ impl<B: Backend> Client<B> {
         if contact.suspended == suspended {
             return Ok(());
         }
-        contact.suspended = suspended;
-        let waits = contact.lines().any(|line| !line.sender.is_idle());
         if suspended {
-            contact.deactivate(now);
+            contact.pause(now);
+            // A call that was not made yet is queued again afterwards.
+            contact.called &= self.calls.iter().all(|(called, _)| *called != id);
             self.calls.retain(|(called, _)| *called != id);
-        } else if waits {
+            return Ok(());
+        }
+        let waits = contact.lines().any(|line| !line.sender.is_idle());
+        let goes_on = contact.resume(now);
+        let calls = contact.is_active() && !contact.called;
+        if waits && calls {
+            self.queue_call(id, Intent::Talk);
+        } else if waits && !goes_on {
             self.look_again(id, now);
         }
         Ok(())

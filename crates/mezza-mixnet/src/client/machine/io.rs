@@ -5,9 +5,9 @@ use core::fmt;
 
 use mezza_core::{EphemeralKey, PublicKey, Secret, Time, Wiping, snapshot};
 
-use crate::client::{ScheduledFrame, SettingsError};
 use crate::client::contacts::PartnerId;
 use crate::client::job::{ClientJob, ClientJobOutput};
+use crate::client::{ScheduledFrame, SettingsError};
 use crate::config::ChainError;
 use crate::contact::{Intent, Role};
 use crate::privacy::ledger::BudgetState;
@@ -187,6 +187,10 @@ pub enum Output {
     },
     /// This client does not take part in a round, because of its settings.
     Unfit(RoundId, SettingsError),
+    /// Whether conversation rounds come back: true with the first one after WELCOME or after a pause,
+    /// false when none came back for three intervals. Then messages and invitations that were not handed
+    /// are to be sent again after the next `Returning(true)`.
+    Returning(bool),
     /// A newer config is known: [`Client::chain`](super::Client::chain).
     Config,
 }
@@ -195,7 +199,7 @@ snapshot!(enum Output [
     Dial { at, hello }, Close, Joined, Frame(a), Want(a), Job(a), Store { seq, first, record },
     Received { seq, contact, number, bytes }, Handed(a), Acked(a), Refused(a, b), Called(a, b),
     Invited(a), Absent(a, b), Broken(a), Level(a), Budget(a, b), Alarm { id, position },
-    Unfit(a, b), Config,
+    Unfit(a, b), Returning(a), Config,
 ]);
 
 /// Why a message, call or invitation is not taken.

@@ -162,14 +162,17 @@ impl<B: Backend> Client<B> {
         match self.fits(announced, read_at, rng).and_then(|round| self.shows(round, now)) {
             Ok(round) => {
                 self.standing.verified = true;
+                self.standing.draw_needed(rng);
                 self.rounds.insert(id, round);
                 self.schedule_fetch(id);
                 self.want();
             }
             Err(error) => {
                 use SettingsError::{Late, Old, TooMany};
-                self.standing.verified &= matches!(error, Late | Old | TooMany);
-                let known = self.chain.as_ref().and_then(|chain| chain.current_hash(now));
+                if !matches!(error, Late | Old | TooMany) {
+                    self.standing.doubt();
+                }
+                let known = self.chain.as_ref().and_then(|chain| chain.hash_of_round(id));
                 if known != Some(announced.settings.config) {
                     self.ask(read_at, now, rng);
                 }
@@ -188,7 +191,7 @@ impl<B: Backend> Client<B> {
         let chain = self.chain.as_ref().ok_or(SettingsError::NoConfig)?;
         let last = self.last.get(&id.service).copied();
         let checked = CheckedSettings::check(announced, chain, last, now, self.setup.kernel)?;
-        let config = chain.current(now).ok_or(SettingsError::NoConfig)?;
+        let config = chain.of_round(id).ok_or(SettingsError::NoConfig)?;
         let (_, policy) = config.policy(id.service).ok_or(SettingsError::NoConfig)?;
         let under_way = self.rounds.keys().filter(|other| other.service == id.service);
         if self.rounds.contains_key(&id) {

@@ -288,7 +288,10 @@ fn mix_31_level_4_needs_budget_in_every_service() {
         let mut client = joined(&config);
         client.link =
             Link::Joined { trusted: true, failed: 0, asked: None, fetching: false, until: None };
-        (client.standing.verified, client.standing.users) = (true, 128);
+        client.standing.verified = true;
+        client.standing.draw_needed(&mut ChaCha20Rng::seed_from_u64(1));
+        (0..8).for_each(|_| client.on_round_returned(128, 5_000, NOW));
+        client.outputs.clear();
         client.tell(NOW);
         assert!(matches!(client.poll(), Some(Output::Level(4))));
         let policy = config.services[at].clone();

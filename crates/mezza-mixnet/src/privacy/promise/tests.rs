@@ -1,7 +1,6 @@
 use core::f64::consts::LN_2;
 
 use super::*;
-use crate::Service;
 use crate::config::NetworkId;
 use crate::config::tests::config;
 use crate::mix::NoiseFloor;
@@ -88,7 +87,11 @@ fn mix_72_rounds_under_less_noise_count_as_many_as_they_lose() {
         let mut spent = ledger.spent();
         spent.push(RoundsSpent::of(&standard.services[0], left));
         spent.extend(standard.services[1..].iter().map(|of| RoundsSpent::of(of, of.rounds)));
-        assert!(delta(&spent, LN_2) <= 1e-4, "{rounds} of `small` before: {:e}", delta(&spent, LN_2));
+        assert!(
+            delta(&spent, LN_2) <= 1e-4,
+            "{rounds} of `small` before: {:e}",
+            delta(&spent, LN_2)
+        );
     }
 }
 
@@ -101,5 +104,9 @@ fn mix_72_rounds_without_noise_use_all_of_a_budget() {
     ledger.charge(PrivacyCost::of(&bare));
     assert_eq!(ledger.count_used(policy), u64::MAX);
     assert_eq!(ledger.count_used(&bare), 1, "a network without noise has no other count");
-    assert_eq!(RoundsSpent { law: Law::of(policy), ..RoundsSpent::of(policy, 7) }.count_as(&RoundsSpent::of(policy, 1)), 7);
+    assert_eq!(
+        RoundsSpent { law: Law::of(policy), ..RoundsSpent::of(policy, 7) }
+            .count_as(&RoundsSpent::of(policy, 1)),
+        7
+    );
 }

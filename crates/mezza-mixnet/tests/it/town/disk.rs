@@ -118,11 +118,9 @@ impl<B: Backend> Town<B> {
             let now = self.now();
             for output in outputs {
                 match output {
-                    Output::Store { seq, first, record } => self.people[at].put(Write::Row {
-                        seq,
-                        first,
-                        record: record.to_vec(),
-                    }),
+                    Output::Store { seq, first, record } => {
+                        self.people[at].put(Write::Row { seq, first, record: record.to_vec() })
+                    }
                     Output::Received { seq, contact, number, bytes } => {
                         let bytes = bytes.to_vec();
                         self.people[at].put(Write::Mail { seq, contact, number, bytes });

@@ -33,11 +33,11 @@ pub(crate) fn health(trouble: Option<&str>, facts: &CarrierFacts) -> Option<Heal
     } else if entry.up {
         good(&format!("rounds are taken part in, at level {}", entry.caps.level))
     } else if facts.alone == 0 {
-        good("not reachable, and no conversation goes by it alone")
+        good("no round comes back, and no conversation goes by it alone")
     } else {
         let go = counted(facts.alone as u64, "conversation goes", "conversations go");
         let next = "check the network, or let them take the relay with `mezza set NAME --carriers`";
-        bad(&format!("not reachable, and by it alone {go}"), next)
+        bad(&format!("no round comes back, and by it alone {go}"), next)
     })
 }
 
@@ -171,9 +171,9 @@ mod tests {
         assert!(!ok && text.starts_with("this vault is older"));
         let (ok, text) = line(None, false, true, 3);
         assert!(ok && text.starts_with("rounds are taken part in, at level "));
-        let text = "not reachable, and no conversation goes by it alone";
+        let text = "no round comes back, and no conversation goes by it alone";
         assert_eq!(line(None, false, false, 0), (true, text.into()));
-        let text = "not reachable, and by it alone 1 conversation goes";
+        let text = "no round comes back, and by it alone 1 conversation goes";
         assert_eq!(line(None, false, false, 1), (false, text.into()));
     }
 }

@@ -226,7 +226,10 @@ impl WrittenService {
             scale: self.scale.or(preset_scale).ok_or_else(|| missing("scale"))?,
             epsilon_micro: whole(eps * 1e6)? as u32,
             delta_pico: whole(delta * 1e12)?,
-            rounds: self.rounds.or(noise.map(|noise| noise.rounds)).ok_or_else(|| missing("rounds"))?,
+            rounds: self
+                .rounds
+                .or(noise.map(|noise| noise.rounds))
+                .ok_or_else(|| missing("rounds"))?,
             traps: Traps {
                 singles: self.trap_singles.unwrap_or(traps.singles),
                 pairs: self.trap_pairs.unwrap_or(traps.pairs),

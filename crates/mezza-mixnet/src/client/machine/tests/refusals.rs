@@ -48,8 +48,9 @@ fn refusals() -> Vec<(ClientError, Client, Input)> {
         Full, Malformed, NoContact, OutOfReach, Signature, Unasked, Unexpected, UnknownRound,
     };
     let frame = |body| Input::Frame { frame: Frame::Round(TALK, body), age_ms: 0 };
-    let configured = |config: &crate::config::SignedConfig| {
-        Input::Frame { frame: Frame::Config { left: 0, config: config.encode() }, age_ms: 0 }
+    let configured = |config: &crate::config::SignedConfig| Input::Frame {
+        frame: Frame::Config { left: 0, config: config.encode() },
+        age_ms: 0,
     };
     let alarm = FrameBody::Alarm { position: 0, signature: [0; 64] };
     let far = FrameBody::Alarm { position: 9, signature: [0; 64] };

@@ -106,7 +106,7 @@ fn lines(net: &Mixnet) -> Vec<String> {
     let known = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
     let mut lines =
         vec![format!("network   {}", net.network.as_deref().unwrap_or("not known yet"))];
-    let state = if net.up { "up" } else { "down; the next try comes by itself" };
+    let state = if net.up { "up" } else { "down: no round comes back; tries go on by themselves" };
     lines.push(format!("carrier   {state}, level {}", net.level));
     let every = net.interval_ms.map_or_else(String::new, |ms| format!(", one every {ms} ms"));
     lines.push(format!(
