@@ -27,7 +27,6 @@ mod seka;
 #[path = "../../crates/mezza-messenger/tests/it/stage.rs"]
 #[expect(dead_code, reason = "the device's own tests use the rest")]
 mod stage;
-#[cfg(feature = "program")]
 mod vault;
 
 use mezza_sim::operations;
@@ -94,11 +93,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "mixnet_client", run: mixnet::client, seeds: operations::seeds },
     Target { name: "mixnet_record", run: mixnet::record, seeds: mixnet::record_seeds },
     Target { name: "mixnet_rows", run: mixnet::rows, seeds: mixnet::row_seeds },
-    #[cfg(feature = "program")]
     Target { name: "vault_head", run: vault::head, seeds: vault::head_seeds },
-    #[cfg(feature = "program")]
     Target { name: "vault_ring", run: vault::ring, seeds: vault::ring_seeds },
-    #[cfg(feature = "program")]
     Target { name: "vault_body", run: vault::body, seeds: vault::body_seeds },
 ];
 

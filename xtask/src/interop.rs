@@ -12,7 +12,6 @@ use crate::run::{Ended, Logs, find, first_line, run_tests};
 use crate::{machine, test};
 use fetch::Folder;
 use peers::{InteropPeer, PEERS};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -56,8 +55,13 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
     }
     let wanted =
         PEERS.iter().filter(|peer| options.suite.as_deref().is_none_or(|s| s == peer.suite));
-    let packages = (root, &["-p", "mezza-ratchet"][..]);
-    let ended = run_peers(packages, &logs, wanted, options.from.as_deref())?;
+    let folder = Folder::new(root, &logs, options.from.as_deref())?;
+    let ended = run_peers(&folder, wanted, |filters, peers| {
+        let mut command = machine::cargo(root);
+        command.args(["test", "-p", "mezza-ratchet", "--test", "it", "--", "--show-output"]);
+        command.args(filters).env("MEZZA_TEST_PEERS", peers);
+        run_tests(&mut command, &mut logs.open("test-interop")?)
+    })?;
     for reason in &ended.skipped {
         println!("SKIPPED {reason}");
     }
@@ -71,10 +75,14 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The step of `cargo xtask test`: every peer. It takes the tests of all packages, because they are built
-/// already, and those of one package would be built anew with other features.
-pub fn step(root: &Path, logs: &Logs) -> Result<Ended, String> {
-    run_peers((root, &["--workspace"]), logs, PEERS.iter(), None)
+/// The step of `cargo xtask test`: every peer. `run` runs the tests whose names are given, with the
+/// folder of the peers.
+pub fn step(
+    root: &Path,
+    logs: &Logs,
+    run: impl FnOnce(&[String], &Path) -> Result<Ended, String>,
+) -> Result<Ended, String> {
+    run_peers(&Folder::new(root, logs, None)?, PEERS.iter(), run)
 }
 
 /// The names by which the tests against peers are left out of the step `test`.
@@ -83,13 +91,12 @@ pub fn skip_args() -> impl Iterator<Item = String> {
 }
 
 fn run_peers<'a>(
-    (root, packages): (&Path, &[&str]),
-    logs: &Logs,
+    folder: &Folder,
     wanted: impl Iterator<Item = &'a InteropPeer>,
-    from: Option<&Path>,
+    run: impl FnOnce(&[String], &Path) -> Result<Ended, String>,
 ) -> Result<Ended, String> {
-    let folder = Folder::new(root, logs, from)?;
-    let (mut ready, mut skipped) = (Vec::new(), Vec::new());
+    let mut ready = Vec::new();
+    let mut skipped = Vec::new();
     for peer in wanted {
         match folder.prepare(peer)? {
             None => ready.push(peer.filter()),
@@ -99,12 +106,9 @@ fn run_peers<'a>(
     if ready.is_empty() {
         return Ok(Ended { ok: true, skipped, tail: Vec::new() });
     }
-    let mut command = machine::cargo(root);
-    command.arg("test").args(packages).args(["--test", "it", "--", "--show-output"]);
-    command.args(&ready).env("MEZZA_TEST_PEERS", folder.path());
-    let mut ended = run_tests(&mut command, &mut logs.open("interop")?)?;
+    let mut ended = run(&ready, folder.path())?;
     ended.skipped.append(&mut skipped);
-    let log = fs::read_to_string(logs.path("interop")).unwrap_or_default();
+    let log = folder.logs().texts("test-");
     let silent = ready.iter().find(|name| !log.contains(&format!("test {name}")));
     match silent {
         Some(name) if ended.ok => Err(format!("no test ran against {name}; are they renamed?")),

@@ -31,12 +31,14 @@ usage: cargo xtask COMMAND
 
   up [--check] [--json] [--home DIR] [--port N] [--no-web]
                      build everything and start the demo world; needs cargo and a C compiler
-  test [--no-install] [STEP ...]
-                     every check; as root it installs what is missing with apt unless told not to
+  test [--no-install] [quick | STEP ...]
+                     every check, or the quick ones before a commit; as root it installs what is
+                     missing with apt unless told not to
   interop [signal-v3|pqxdh] [--require] [--no-install] [--from DIR]
                      the ratchet against other implementations, fetched and run as programs
-  mutants [CRATE ...] [--shard K/N] [--list | --report]
-                     small faults in the most important files: do the tests notice?
+  mutants [ARGUMENT ...]
+                     small faults in the most important files: do the tests notice? Arguments
+                     are those of cargo-mutants: --shard 3/60, --package mezza-seka, --list
   tidy               the rules of this repository that no compiler checks
   weigh              CPU seconds per crate of a cold release build, and their limit";
 

@@ -15,7 +15,13 @@ pub struct TestTools {
     pub python: Option<PathBuf>,
     /// The standard library for wasm32-unknown-unknown.
     pub wasm: bool,
+    /// The oldest compiler that the workspace promises to build with, if rustup has it.
+    pub msrv: Option<String>,
+    pub cargo_deny: Option<PathBuf>,
 }
+
+/// The version whose rules `deny.toml` is written for.
+const CARGO_DENY: &str = "0.19.5";
 
 /// A Debian package, and the check that it is present.
 pub struct Package {
@@ -56,14 +62,49 @@ pub fn find_tools(
     if install && python(target, &[IMPORTS, CONTROLLERS]).is_none() {
         python_packages(root, target, logs)?;
     }
-    if install && !has_wasm() && has("rustup") {
-        println!("install  rustup target add wasm32-unknown-unknown");
-        let mut rustup = Command::new("rustup");
-        rustup.args(["target", "add", "wasm32-unknown-unknown"]);
-        let _ = run(&mut rustup, &mut logs.open("install wasm")?);
+    if install && has("rustup") {
+        if !has_wasm() {
+            let args = ["target", "add", "wasm32-unknown-unknown"];
+            install_quietly("rustup", &args, logs)?;
+        }
+        if let Some(version) = promised_compiler(root).filter(|version| !has_toolchain(version)) {
+            let args = ["toolchain", "install", &version, "--profile", "minimal"];
+            install_quietly("rustup", &args, logs)?;
+        }
+    }
+    if install && machine::is_root() && !has("cargo-deny") {
+        let args = ["install", "--locked", "cargo-deny", "--version", CARGO_DENY];
+        install_quietly("cargo", &args, logs)?;
     }
     let python = python(target, &[IMPORTS, CONTROLLERS]).or_else(|| python(target, &[IMPORTS]));
-    Ok(TestTools { chromium: chromium(), python, wasm: has_wasm() })
+    let msrv = promised_compiler(root).filter(|version| has_toolchain(version));
+    let cargo_deny = find(&["cargo-deny"]);
+    Ok(TestTools { chromium: chromium(), python, wasm: has_wasm(), msrv, cargo_deny })
+}
+
+/// Runs a program that installs something and prints its command. A failure is not an error here: the
+/// step that misses the tool reports itself as skipped.
+fn install_quietly(program: &str, args: &[&str], logs: &Logs) -> Result<(), String> {
+    println!("install  {program} {}", args.join(" "));
+    let _ = run(Command::new(program).args(args), &mut logs.open("install tools")?);
+    Ok(())
+}
+
+/// The `rust-version` of the workspace.
+fn promised_compiler(root: &Path) -> Option<String> {
+    let text = fs::read_to_string(root.join("Cargo.toml")).ok()?;
+    let manifest = text.parse::<toml::Table>().ok()?;
+    let version = manifest.get("workspace")?.get("package")?.get("rust-version")?;
+    version.as_str().map(str::to_owned)
+}
+
+/// Returns true if rustup has this toolchain.
+fn has_toolchain(version: &str) -> bool {
+    let output = Command::new("rustup").args(["toolchain", "list"]).output();
+    output.is_ok_and(|output| {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().any(|line| line.starts_with(&format!("{version}-")))
+    })
 }
 
 /// Installs the missing packages, as root on a system with apt.

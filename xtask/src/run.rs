@@ -1,4 +1,4 @@
-//! Running other programs: quietly into a log, or to the log and the terminal at once.
+//! Running other programs: their output goes into a log, and its end is kept for the report.
 
 use crate::libtest;
 use std::fs::{self, File};
@@ -39,6 +39,31 @@ impl Logs {
         self.folder.join(format!("{}.log", step.replace(' ', "-")))
     }
 
+    /// Removes the logs of earlier runs, so that no old result counts as one of today.
+    pub fn clear(&self) -> Result<(), String> {
+        for path in self.paths() {
+            fs::remove_file(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The contents of all logs whose names begin with `start`.
+    pub fn texts(&self, start: &str) -> String {
+        let paths = self.paths().into_iter();
+        let named = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start))
+        };
+        paths.filter(named).map(|path| fs::read_to_string(path).unwrap_or_default()).collect()
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut paths = entries.map(|entry| entry.path()).collect::<Vec<_>>();
+        paths.retain(|path| path.extension().is_some_and(|kind| kind == "log"));
+        paths.sort();
+        paths
+    }
+
     /// A new, empty log.
     pub fn open(&self, step: &str) -> Result<File, String> {
         let path = self.path(step);
@@ -48,24 +73,26 @@ impl Logs {
 
 /// Runs `command` to its end; every line goes to `log`.
 pub fn run(command: &mut Command, log: &mut File) -> Result<Ended, String> {
-    watch(command, log, |_| false)
+    run_lines(command, log, |_| true)
 }
 
-/// Runs `cargo test`. Output of tests that passed stays out of the terminal, and the tail is the output
-/// of tests that failed.
+/// Runs a program of tests. The tail of its end is the output of the tests that failed.
 pub fn run_tests(command: &mut Command, log: &mut File) -> Result<Ended, String> {
     let mut output = libtest::TestOutput::default();
-    let mut ended = watch(command, log, |line| output.is_for_terminal(line))?;
+    let mut ended = run_lines(command, log, |line| {
+        output.read(line);
+        true
+    })?;
     ended.tail = output.failures();
     Ok(ended)
 }
 
-/// Runs `command` to its end; lines that `is_for_terminal` picks go to the terminal as well as to
-/// `log`.
-fn watch(
+/// Runs `command` to its end and hands each line to `keep`, which returns true if the line belongs in
+/// `log` and in the tail.
+pub fn run_lines(
     command: &mut Command,
     log: &mut File,
-    mut is_for_terminal: impl FnMut(&str) -> bool,
+    mut keep: impl FnMut(&str) -> bool,
 ) -> Result<Ended, String> {
     let _ = writeln!(log, "$ {}", words(command));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -75,10 +102,10 @@ fn watch(
     forward(child.stderr.take(), sender);
     let mut ended = Ended { ok: false, skipped: Vec::new(), tail: Vec::new() };
     for line in lines {
-        let _ = writeln!(log, "{line}");
-        if is_for_terminal(&line) {
-            println!("{line}");
+        if !keep(&line) {
+            continue;
         }
+        let _ = writeln!(log, "{line}");
         ended.skipped.extend(skip_reason(&line));
         if ended.tail.len() == TAIL_LINES {
             ended.tail.remove(0);

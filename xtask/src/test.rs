@@ -1,12 +1,18 @@
 //! `cargo xtask test`: all checks, one line each, then the skipped ones with their reasons.
+//! `cargo xtask test quick` is the step before a commit: format, lints, rules, and every test that is
+//! not named `slow_`.
 
+mod binaries;
 mod count;
 mod peers;
+mod schedule;
 mod steps;
 
 use crate::run::Logs;
 use crate::{machine, needs};
+use schedule::Outcome;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The context of all steps.
@@ -19,7 +25,21 @@ pub struct Context<'a> {
     logs: Logs,
     /// The tools that were found.
     tools: needs::TestTools,
+    tier: Tier,
+    /// The programs that the step `build` built.
+    binaries: OnceLock<Vec<binaries::TestBinary>>,
 }
+
+/// The extent of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tier {
+    /// Leaves out tests that are named `slow_`.
+    Quick,
+    Full,
+}
+
+/// The name of the quick tier on the command line.
+const QUICK: &str = "quick";
 
 /// The result of a step.
 enum Verdict {
@@ -29,6 +49,15 @@ enum Verdict {
     Failed(Vec<String>),
     /// It cannot run here: `name: reason; how to enable it`.
     Skipped(String),
+    /// A step that it needs has failed.
+    NotRun,
+}
+
+impl Verdict {
+    /// Returns true if steps that need this one may run.
+    fn allows_dependents(&self) -> bool {
+        matches!(self, Self::Passed(_) | Self::Skipped(_))
+    }
 }
 
 /// The results of all steps.
@@ -39,36 +68,38 @@ struct Tally {
     failed: Vec<(&'static str, Vec<String>)>,
 }
 
-/// Steps whose logs are those of `cargo test`.
-const COUNTED: [&str; 2] = ["test", "interop"];
-
-/// Runs all steps, or the ones named in `args`.
+/// Runs all steps, the quick ones, or those named in `args` with the steps that they need.
 pub fn test(root: &Path, args: &[String]) -> Result<(), String> {
     let begun = Instant::now();
     let install = !args.iter().any(|arg| arg == "--no-install");
-    let names = args.iter().filter(|arg| *arg != "--no-install").collect::<Vec<_>>();
-    let known = |name: &&&String| steps::STEPS.iter().all(|(step, _)| step != *name);
-    if let Some(unknown) = names.iter().find(known) {
-        let all = steps::STEPS.map(|(name, _)| name).join(", ");
-        return Err(format!("no step `{unknown}`; there are: {all}"));
+    let names = args.iter().map(String::as_str).filter(|arg| *arg != "--no-install");
+    let mut names = names.collect::<Vec<_>>();
+    let tier = if names.contains(&QUICK) { Tier::Quick } else { Tier::Full };
+    names.retain(|name| *name != QUICK);
+    let is_unknown = |name: &&&str| steps::STEPS.iter().all(|step| step.name != **name);
+    if let Some(unknown) = names.iter().find(is_unknown) {
+        let all = steps::STEPS.iter().map(|step| step.name).collect::<Vec<_>>().join(", ");
+        return Err(format!("no step `{unknown}`; there are: {QUICK}, {all}"));
+    }
+    if names.is_empty() {
+        names = match tier {
+            Tier::Quick => steps::QUICK_STEPS.to_vec(),
+            Tier::Full => steps::STEPS.iter().map(|step| step.name).collect(),
+        };
     }
     let target = machine::target(root);
     let logs = Logs::new(&target)?;
-    let tools = needs::find_tools(root, &target, &logs, install)?;
-    let context = Context { root, target, logs, tools };
+    logs.clear()?;
+    // The quick tier runs before each commit: it uses the tools that are there.
+    let tools = needs::find_tools(root, &target, &logs, install && tier == Tier::Full)?;
+    let context = Context { root, target, logs, tools, tier, binaries: OnceLock::new() };
     let mut tally = Tally::default();
-    for (name, step) in steps::STEPS {
-        if names.is_empty() || names.iter().any(|wanted| *wanted == name) {
-            tally.add(name, &context, step);
-        }
-    }
-    let ended = tally.sum_up(begun.elapsed(), skips_are_errors());
-    let counted =
-        COUNTED.iter().filter(|step| names.is_empty() || names.iter().any(|n| n == *step));
-    let read = |step: &&str| std::fs::read_to_string(context.logs.path(step)).unwrap_or_default();
-    let log = counted.map(read).collect::<String>();
-    if !log.is_empty() {
-        println!("{}", count::Count::of_log(&log).line(ended.is_ok(), begun.elapsed()));
+    let steps = schedule::select(&steps::STEPS, &names);
+    schedule::run(&steps, &context, |outcome| tally.add(outcome, &context));
+    let ended = tally.sum_up(begun.elapsed(), tier == Tier::Full && skips_are_errors());
+    let count = count::Count::of_log(&context.logs.texts("test-"));
+    if count != count::Count::default() {
+        println!("{}", count.line(ended.is_ok(), begun.elapsed()));
     }
     ended
 }
@@ -80,17 +111,16 @@ pub fn skips_are_errors() -> bool {
 }
 
 impl Tally {
-    fn add(&mut self, name: &'static str, context: &Context, step: steps::Step) {
-        let begun = Instant::now();
-        let verdict = step(context).unwrap_or_else(|text| Verdict::Failed(vec![text]));
-        let time = seconds(begun.elapsed());
+    fn add(&mut self, outcome: Outcome, context: &Context) {
+        let Outcome { name, verdict, time } = outcome;
         let word = match &verdict {
             Verdict::Passed(skipped) if skipped.is_empty() => "ok".to_owned(),
             Verdict::Passed(skipped) => format!("ok, {} skipped", skipped.len()),
             Verdict::Skipped(_) => "SKIPPED".to_owned(),
             Verdict::Failed(_) => "FAILED".to_owned(),
+            Verdict::NotRun => "not run".to_owned(),
         };
-        println!("{name:.<24} {word:<16} {time:>8}");
+        println!("{name:.<24} {word:<16} {:>8}", seconds(time));
         match verdict {
             Verdict::Passed(skipped) => self.skipped.extend(skipped),
             Verdict::Skipped(reason) => self.skipped.push(reason),
@@ -98,6 +128,8 @@ impl Tally {
                 println!("    log: {}", context.logs.path(name).display());
                 self.failed.push((name, lines));
             }
+            // The step that it needs is reported as failed.
+            Verdict::NotRun => {}
         }
     }
 

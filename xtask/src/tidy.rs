@@ -14,6 +14,7 @@
 //! | [`classes`] | arithmetic on lanes without a proof of its bounds |
 //! | [`rules`] | a rule of a specification in force without a test of its name |
 //! | [`citations`] | a rule or a numbered section that is cited and does not exist |
+//! | [`walk`] | a function that ARCHITECTURE names and that does not exist |
 //! | [`tree`], [`source`], [`shipped`] | the input of the others: the files, and Rust without comments, strings or tests |
 
 mod carriers;
@@ -32,6 +33,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod walk;
 mod words;
 
 use std::fmt;
@@ -78,6 +80,7 @@ pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     all.extend(shape::check(&tree));
     all.extend(rules::check(&tree));
     all.extend(citations::check(&tree));
+    all.extend(walk::check(&tree));
     all.extend(classes::check(&tree));
     all.sort();
     all.dedup();

@@ -30,6 +30,11 @@ impl<'a> Folder<'a> {
         Ok(Self { root, logs, from, path })
     }
 
+    /// The logs of this run.
+    pub fn logs(&self) -> &Logs {
+        self.logs
+    }
+
     /// The path.
     pub fn path(&self) -> &Path {
         &self.path

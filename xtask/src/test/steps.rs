@@ -1,30 +1,46 @@
 //! The steps, in the order they run.
 
-use super::{Context, Verdict, peers};
+use super::binaries::{self, TestBinary};
+use super::schedule::{Lane, Step};
+use super::{Context, Tier, Verdict, peers};
 use crate::run::{Ended, find, run, run_tests};
 use crate::{interop, machine, page, tidy};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// One step; an `Err` is a failure like any other.
-pub type Step = fn(&Context) -> Result<Verdict, String>;
-
-/// The page is built before `cargo test`, so that the program is compiled once and contains it.
-pub const STEPS: [(&str, Step); 12] = [
-    ("tidy", tidy),
-    ("fmt", fmt),
-    ("clippy", clippy),
-    ("wasm", wasm),
-    ("web", web),
-    ("test", test),
-    ("vectors", vectors),
-    ("interop", interop),
-    ("browser", browser),
-    ("lab", lab),
-    ("fuzz", fuzz),
-    ("doc", doc),
+/// All steps. The page is built before the test programs, so that the program is compiled once and
+/// contains it. Of two steps that could start, the first one does: long ones stand before short ones.
+pub const STEPS: [Step; 20] = [
+    Step { name: "tidy", needs: &[], lane: Lane::Light, work: tidy },
+    Step { name: "fmt", needs: &[], lane: Lane::Light, work: fmt },
+    Step { name: "web", needs: &[], lane: Lane::Light, work: web },
+    Step { name: "build", needs: &["web"], lane: Lane::Cargo, work: build },
+    Step { name: "processes", needs: &["build"], lane: Lane::Processes, work: processes },
+    Step { name: "browser", needs: &["build"], lane: Lane::Processes, work: browser },
+    Step { name: "test", needs: &["build"], lane: Lane::Compute, work: test },
+    Step { name: "clippy", needs: &["build"], lane: Lane::Cargo, work: clippy },
+    Step { name: "page", needs: &["build"], lane: Lane::Compute, work: page },
+    Step { name: "interop", needs: &["build"], lane: Lane::Compute, work: interop },
+    Step { name: "vectors", needs: &[], lane: Lane::Compute, work: vectors },
+    Step { name: "doctest", needs: &["build"], lane: Lane::Cargo, work: doctest },
+    Step { name: "fuzz", needs: &["build"], lane: Lane::Compute, work: fuzz },
+    Step { name: "peers", needs: &["build"], lane: Lane::Cargo, work: build_peers },
+    Step { name: "doc", needs: &["build"], lane: Lane::Cargo, work: doc },
+    Step { name: "wasm", needs: &["build"], lane: Lane::Cargo, work: wasm },
+    Step { name: "msrv", needs: &["build"], lane: Lane::Cargo, work: msrv },
+    Step { name: "publish", needs: &["build"], lane: Lane::Cargo, work: publish },
+    Step { name: "deny", needs: &[], lane: Lane::Light, work: deny },
+    Step { name: "lab", needs: &["build"], lane: Lane::Alone, work: lab },
 ];
+
+/// The step before a commit.
+pub const QUICK_STEPS: [&str; 6] = ["tidy", "fmt", "clippy", "test", "processes", "doctest"];
+
+/// Tests with this in their names are left to the full run.
+const SLOW: &str = "slow_";
+/// Tests of real programs that run at once, for each core.
+const PROCESS_TESTS_PER_CORE: usize = 3;
 
 /// The lab's experiments that are quick enough to run each time.
 const LAB_SMOKE: [&[&str]; 4] =
@@ -38,9 +54,7 @@ fn tidy(context: &Context) -> Result<Verdict, String> {
 }
 
 fn fmt(context: &Context) -> Result<Verdict, String> {
-    // The fuzz targets are a workspace of their own.
-    let fuzz = cargo(context, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]);
-    quietly(context, "fmt", &mut [cargo(context, &["fmt", "--all", "--check"]), fuzz])
+    quietly(context, "fmt", &mut [cargo(context, &["fmt", "--all", "--check"])])
 }
 
 fn clippy(context: &Context) -> Result<Verdict, String> {
@@ -64,26 +78,75 @@ fn wasm(context: &Context) -> Result<Verdict, String> {
     quietly(context, "wasm", &mut [cargo(context, &args)])
 }
 
-/// The page: locked packages, types, unit tests, build.
+/// The page, from locked packages. A program without it can be built, too.
 fn web(context: &Context) -> Result<Verdict, String> {
     if let Some(reason) = page::missing_requirement(context.root) {
         return Ok(Verdict::Skipped(format!("web: {reason}")));
     }
-    let scripts: [&[&str]; 4] = [&["ci"], &["run", "check"], &["test"], &["run", "build"]];
-    let mut commands = scripts.map(|args| page::npm(context.root, args));
-    quietly(context, "web", &mut commands)
+    page::build(context.root, &context.logs)?;
+    Ok(Verdict::Passed(Vec::new()))
 }
 
-/// All tests of the workspace and of this tool, but those of the step `interop`.
-fn test(context: &Context) -> Result<Verdict, String> {
-    // The output of tests that passed is shown, because a skipped test says so there.
-    let args = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
-    let mut command = cargo(context, &args);
-    command.args(interop::skip_args());
-    if let Some(python) = &context.tools.python {
-        command.env("MEZZA_TEST_PYTHON", python);
+/// The page's types and unit tests.
+fn page(context: &Context) -> Result<Verdict, String> {
+    if let Some(reason) = page::missing_requirement(context.root) {
+        return Ok(Verdict::Skipped(format!("page: {reason}")));
     }
-    Ok(verdict(run_tests(&mut command, &mut context.logs.open("test")?)?))
+    let scripts: [&[&str]; 2] = [&["run", "check"], &["test"]];
+    quietly(context, "page", &mut scripts.map(|args| page::npm(context.root, args)))
+}
+
+/// Every program of tests, and the programs that the tests start.
+fn build(context: &Context) -> Result<Verdict, String> {
+    let (ended, built) = binaries::build(context)?;
+    let _ = context.binaries.set(built);
+    Ok(verdict(ended))
+}
+
+/// Tests that start real programs, which mostly wait: more of them run at once than there are cores.
+fn processes(context: &Context) -> Result<Verdict, String> {
+    let threads = format!("--test-threads={}", PROCESS_TESTS_PER_CORE * machine::cores());
+    run_binaries(context, is_processes, &[threads])
+}
+
+/// All other tests.
+fn test(context: &Context) -> Result<Verdict, String> {
+    run_binaries(context, |binary| !is_processes(binary), &[])
+}
+
+fn is_processes(binary: &TestBinary) -> bool {
+    binary.package == "mezza" && binary.target == "it"
+}
+
+/// Runs the chosen programs of tests, one after the other, without the tests of the step `interop`.
+fn run_binaries(
+    context: &Context,
+    is_chosen: impl Fn(&TestBinary) -> bool,
+    args: &[String],
+) -> Result<Verdict, String> {
+    let mut args = args.to_vec();
+    args.extend(interop::skip_args());
+    if context.tier == Tier::Quick {
+        args.extend(["--skip".to_owned(), SLOW.to_owned()]);
+    }
+    let built = context.binaries.get().ok_or("the step `build` did not run")?;
+    let mut skipped = Vec::new();
+    let mut failures = Vec::new();
+    for binary in built.iter().filter(|binary| is_chosen(binary)) {
+        let ended = binary.run(context, &args)?;
+        skipped.extend(ended.skipped);
+        if !ended.ok {
+            failures.push(format!("{}:", binary.log_name()));
+            failures.extend(ended.tail);
+        }
+    }
+    Ok(if failures.is_empty() { Verdict::Passed(skipped) } else { Verdict::Failed(failures) })
+}
+
+/// The examples in the documentation.
+fn doctest(context: &Context) -> Result<Verdict, String> {
+    let mut log = context.logs.open("test-doc")?;
+    run_tests(&mut cargo(context, &["test", "--workspace", "--doc"]), &mut log).map(verdict)
 }
 
 /// The second implementation of every vector, in Python.
@@ -112,7 +175,21 @@ fn vectors(context: &Context) -> Result<Verdict, String> {
 
 /// The ratchet against implementations of other people.
 fn interop(context: &Context) -> Result<Verdict, String> {
-    interop::step(context.root, &context.logs).map(verdict)
+    let built = context.binaries.get().ok_or("the step `build` did not run")?;
+    interop::step(context.root, &context.logs, |filters, peers| {
+        let mut all = Ended { ok: true, skipped: Vec::new(), tail: Vec::new() };
+        for binary in built.iter().filter(|binary| binary.target == "it") {
+            let log = format!("{}-interop", binary.log_name());
+            let ended = binary.run_into(context, &log, filters, |command| {
+                command.env("MEZZA_TEST_PEERS", peers);
+            })?;
+            all.ok &= ended.ok;
+            all.skipped.extend(ended.skipped);
+            all.tail.extend(ended.tail);
+        }
+        Ok(all)
+    })
+    .map(verdict)
 }
 
 /// Two real nodes and a real browser.
@@ -126,52 +203,73 @@ fn browser(context: &Context) -> Result<Verdict, String> {
     };
     let mut npm = page::npm(context.root, &["run", "browser"]);
     npm.env("MEZZA_CHROMIUM", chromium).env("MEZZA_BIN", context.target.join("debug/mezza"));
-    quietly(context, "browser", &mut [programs(context), npm])
+    quietly(context, "browser", &mut [npm])
 }
 
-/// Builds the programs the way the tests have them built, so that nothing is compiled a second time: cargo
-/// gives the dependencies of a single package other features than those of the workspace.
-fn programs(context: &Context) -> Command {
-    cargo(context, &["test", "--workspace", "--test", "it", "--no-run"])
-}
-
-/// The lab's quick experiments: every row is measured, and the rows that must hold do. Its peer programs
-/// build, and do each of their operations.
+/// The lab's quick experiments: every row is measured, and the rows that must hold do.
 fn lab(context: &Context) -> Result<Verdict, String> {
     let smoke = |words: &&[&str]| {
         let mut command = machine::calling_cargo(&context.target.join("debug/mezza-lab"));
         command.current_dir(context.root).args(*words).args(["--profile", "smoke"]);
         command
     };
-    let mut commands = vec![programs(context)];
-    commands.extend(LAB_SMOKE.iter().map(smoke));
-    let ended = quietly(context, "lab", &mut commands)?;
-    let Verdict::Passed(mut skipped) = ended else { return Ok(ended) };
-    skipped.extend(peers::check(context.root, &context.target, &mut context.logs.open("peers")?)?);
-    Ok(Verdict::Passed(skipped))
+    quietly(context, "lab", &mut LAB_SMOKE.iter().map(smoke).collect::<Vec<_>>())
 }
 
-/// Every fuzz target for a moment, on the stable compiler: they build, run and find nothing.
+/// The lab's peer programs build, and do each of their operations.
+fn build_peers(context: &Context) -> Result<Verdict, String> {
+    let mut log = context.logs.open("peers")?;
+    peers::check(context.root, &context.target, &mut log).map(Verdict::Passed)
+}
+
+/// Every fuzz target for a moment, on the stable compiler: they run and find nothing. Each runs for as
+/// long as the table in `fuzz/src/main.rs` says.
 fn fuzz(context: &Context) -> Result<Verdict, String> {
-    let within = |args: &[&str]| {
-        let mut command = cargo(context, &args[..1]);
-        command.args(["--manifest-path", "fuzz/Cargo.toml"]).args(&args[1..]);
-        // The same dependencies with the same settings: most of them are built already.
-        command.env("CARGO_TARGET_DIR", &context.target);
-        command
-    };
-    // Each for as long as the table in `fuzz/src/main.rs` says; a lock file that is stale is an error.
-    let smoke = within(&["run", "--quiet", "--locked", "--", "all"]);
-    // The targets of the program are only checked, because building it takes too long.
-    let program = within(&["check", "--locked", "--features", "program"]);
-    let unit = within(&["test", "--lib", "--bin", "mezza-fuzz", "--locked"]);
-    quietly(context, "fuzz", &mut [unit, smoke, program])
+    let mut targets = machine::calling_cargo(&context.target.join("debug/mezza-fuzz"));
+    targets.current_dir(context.root).arg("all");
+    quietly(context, "fuzz", &mut [targets])
 }
 
 fn doc(context: &Context) -> Result<Verdict, String> {
     let mut command = cargo(context, &["doc", "--workspace", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     quietly(context, "doc", &mut [command])
+}
+
+/// The workspace compiles with the oldest compiler that `rust-version` promises.
+fn msrv(context: &Context) -> Result<Verdict, String> {
+    let Some(version) = context.tools.msrv.as_deref() else {
+        let text = "msrv: the promised compiler is not here; rustup toolchain install 1.90";
+        return Ok(Verdict::Skipped(text.to_owned()));
+    };
+    let mut command = Command::new("cargo");
+    command.current_dir(context.root).arg(format!("+{version}"));
+    command.args(["check", "--workspace", "--locked"]);
+    // Two compilers in one folder would build everything again at each change between them.
+    command.env("CARGO_TARGET_DIR", context.target.join("msrv"));
+    // `cargo xtask` runs under the newer compiler and hands its choice on.
+    for name in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTDOC"] {
+        command.env_remove(name);
+    }
+    quietly(context, "msrv", &mut [command])
+}
+
+/// The crates that are meant for the registry can be packaged as they are.
+fn publish(context: &Context) -> Result<Verdict, String> {
+    let args = ["publish", "--workspace", "--dry-run", "--no-verify", "--allow-dirty", "--locked"];
+    quietly(context, "publish", &mut [cargo(context, &args)])
+}
+
+/// Licences, banned crates and sources of the dependencies (`deny.toml`).
+fn deny(context: &Context) -> Result<Verdict, String> {
+    let Some(program) = &context.tools.cargo_deny else {
+        let text = "deny: no cargo-deny; cargo install --locked cargo-deny";
+        return Ok(Verdict::Skipped(text.to_owned()));
+    };
+    let mut command = machine::calling_cargo(program);
+    // The list of advisories is fetched from a server that a closed network does not reach.
+    command.current_dir(context.root).args(["check", "bans", "licenses", "sources"]);
+    quietly(context, "deny", &mut [command])
 }
 
 fn verdict(ended: Ended) -> Verdict {

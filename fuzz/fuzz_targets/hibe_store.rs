@@ -1,4 +1,0 @@
-//! The target `hibe_store` for libFuzzer.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| mezza_fuzz::run("hibe_store", data));

@@ -1,4 +1,0 @@
-//! The target `mixnet_record` for libFuzzer.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| mezza_fuzz::run("mixnet_record", data));

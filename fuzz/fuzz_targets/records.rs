@@ -1,4 +1,0 @@
-//! The target `records` for libFuzzer.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| mezza_fuzz::run("records", data));
