@@ -6,8 +6,8 @@ use mezza_messenger::card::RelayEntry;
 use mezza_messenger::evidence::{Fact, NoteState};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::view::{
-    CarrierEstimate, ConnectionView, ContactState, ContactView, IdentityView, InvitationView,
-    NetworkView, NoteContent, NoteView, PrekeysView, VerificationMethod,
+    BudgetView, CarrierEstimate, ConnectionView, ContactState, ContactView, IdentityView,
+    InvitationView, NetworkView, NoteContent, NoteView, PrekeysView, VerificationMethod,
 };
 use mezza_messenger::{CarrierId, ContactId, NoteId};
 use mezza_mixnet::privacy::{NetworkPromise, fifty_becomes};
@@ -16,7 +16,7 @@ use mezza_ratchet::SessionSummary;
 use super::refused::Refused;
 use super::words;
 use crate::api::network_uri::NetworkUri;
-use crate::api::{Exit, Fault, figures, json};
+use crate::api::{Exit, Fault, json};
 
 /// The own identity.
 pub(crate) fn me(me: &IdentityView) -> json::MeJson {

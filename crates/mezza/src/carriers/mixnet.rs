@@ -81,7 +81,9 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
             }
             MixnetOutput::Frame(scheduled) => {
                 let now = self.clock.date();
-                self.line.iter().for_each(|line| line.push(scheduled.clone(), now));
+                if let Some(line) = &self.line {
+                    line.push(scheduled, now);
+                }
             }
             MixnetOutput::Job(job) => self.run(job),
             MixnetOutput::Leave => self.lock(),

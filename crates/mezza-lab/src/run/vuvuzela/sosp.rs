@@ -23,7 +23,7 @@ const R2: f64 = 0.995;
 const USERS: f64 = 1_000_000.0;
 /// The preset `standard`: the mean that keeps the promise of SOSP 2015 with Rényi accounting, calls and
 /// invitations of the same year included.
-const STANDARD_MU: f64 = NoisePreset::Standard.noise(Service::Conversation).mu as f64;
+const STANDARD_MU: u32 = NoisePreset::Standard.noise(Service::Conversation).mu;
 /// The goal of the design for two cores with vectors, messages a second.
 const PER_S: f64 = 80_000.0;
 
@@ -60,7 +60,9 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     );
     let middle = paper.level.get(1).map_or(f64::NAN, |level| f64::from(level.mu));
     let mut plot = Plot::new("latency of a round, noise in proportion to users", ["users", "ms"]);
-    for (who, mu) in [("noise of SOSP 2015", middle), ("noise of `standard`", STANDARD_MU)] {
+    for (who, mu) in
+        [("noise of SOSP 2015", middle), ("noise of `standard`", f64::from(STANDARD_MU))]
+    {
         report.say("");
         report.say(format!("{who}: {:.3} messages a mix and kind for each user", mu / USERS));
         report.say(format!(
