@@ -107,14 +107,8 @@ mod tests {
         let text = fs::read_to_string(root.join(".cargo/mutants.toml")).expect("the settings");
         let settings = text.parse::<toml::Table>().expect("TOML");
         let globs = settings["examine_globs"].as_array().expect("a list");
-        let crates = fs::read_dir(root.join("crates")).expect("crates").flatten();
-        let crates = crates.map(|folder| folder.file_name().to_string_lossy().into_owned());
-        let crates = crates.collect::<Vec<_>>();
         for glob in globs.iter().map(|glob| glob.as_str().expect("a path")) {
-            // `mezza*` stands for the crates of the program.
-            let is_there = crates.iter().any(|name| {
-                root.join(glob.replace("crates/mezza*/", &format!("crates/{name}/"))).is_file()
-            });
+            let is_there = root.join(glob).is_file();
             assert!(is_there, "{glob} has moved");
         }
     }

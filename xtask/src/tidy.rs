@@ -3,7 +3,7 @@
 //! | module | refuses |
 //! |---|---|
 //! | [`carriers`] | a carrier that is named outside of its folder, its adapter and its words |
-//! | [`floors`] | an edge that points up or sideways, an unknown crate, more than thirteen |
+//! | [`floors`] | an edge that points up or sideways, an unknown crate, more than fifteen |
 //! | [`device`] | functions of the messenger's device outside of its one short file |
 //! | [`order`] | files of the device that need each other |
 //! | [`layers`] | an import against the order of the modules of a crate |

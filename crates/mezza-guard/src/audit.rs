@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::ledger::GuardTotals;
 use crate::rule::{Check, Field, Pins, RuleTable};
 
 /// The bits of a channel.
@@ -74,10 +75,10 @@ pub struct Surroundings {
     pub lengths: u16,
     /// The tick of the shaper, ms; 0 is none.
     pub tick_ms: u32,
-    /// Slots that were reset, and handshakes.
-    pub resets: u32,
-    /// Handshakes so far.
-    pub handshakes: u32,
+    /// Counts of the ledger.
+    pub totals: GuardTotals,
+    /// Destinations whose first counter the owner has not said.
+    pub free_counters: u32,
 }
 
 /// The rows of a table, then those of its surroundings.
@@ -96,7 +97,12 @@ pub fn audit(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings) -> V
         closed_by,
     };
     let timing = if around.tick_ms == 0 { ChannelBits::Free } else { ChannelBits::bits(1) };
-    let resets = log2_choose(around.handshakes + around.resets, around.resets);
+    let GuardTotals { resets, handshakes, .. } = around.totals;
+    // The first counter is free, and so is each one after a reset.
+    let counters =
+        32 * u64::from(around.free_counters + u32::from(around.free_counters > 0) * resets);
+    let counters = ChannelBits::bits(u32::try_from(counters).unwrap_or(u32::MAX / 100));
+    let resets = log2_choose(handshakes.saturating_add(resets), resets);
     let surroundings = [
         other("length of a record", log2(around.lengths.into()), "A10", "records of one length"),
         other("timing, each tick", timing, "A10", "frames at every tick"),
@@ -108,6 +114,12 @@ pub fn audit(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings) -> V
         ),
         other("went through or not", ChannelBits::bits(1), "A9", "a retry that the guard makes"),
         other("resets of slots", resets, "A9", "no resets"),
+        other(
+            "first counter",
+            counters,
+            "A9",
+            if around.free_counters > 0 { "guard dest add --counter" } else { "" },
+        ),
     ];
     fields.chain(surroundings).collect()
 }
@@ -128,6 +140,8 @@ fn log2(count: u32) -> ChannelBits {
     ChannelBits::Hundredths(hundredths)
 }
 
+/// Factors of a binomial coefficient that are counted one by one.
+const FACTORS_MAX: u32 = 10_000;
 /// Bits of fraction.
 const FRACTION: u32 = 24;
 /// 2^(1/100) with 24 bits of fraction, rounded up.
@@ -145,6 +159,10 @@ fn log2_choose(n: u32, k: u32) -> ChannelBits {
         ChannelBits::Free => 0,
     };
     let k = k.min(n - k);
+    // Beyond this many the sum is bounded by its terms: an audit must end.
+    if k > FACTORS_MAX {
+        return ChannelBits::Hundredths(hundredths(n).saturating_mul(k));
+    }
     let above: u32 = (0..k).map(|i| hundredths(n - i)).sum();
     let below: u32 = (0..k).map(|i| hundredths(i + 1).saturating_sub(1)).sum();
     ChannelBits::Hundredths(above.saturating_sub(below))

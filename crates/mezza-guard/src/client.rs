@@ -297,6 +297,26 @@ impl GuardClient {
         }
     }
 
+    /// The lane of an inbound coin is known by its commitment only now: it is stored, and older coins of
+    /// the lane go. Whoever drops third messages would fill the store with them (GUARD-23).
+    fn forget_older_of_lane(&mut self, h: [u8; 32], lane: u16, index: u64) {
+        if let Some(coin) = self.coins.get_mut(&h)
+            && coin.slot.name.dest != lane
+        {
+            coin.slot.name.dest = lane;
+            self.out.push_back(Output::Store(coin.duplicate()));
+        }
+        let is_older = |coin: &StoredCoin| {
+            let SlotIndex { name, index: own } = coin.slot;
+            name.purpose == CoinPurpose::LinkAnswering && name.dest == lane && own < index
+        };
+        let older: Vec<[u8; 32]> =
+            self.coins.values().filter(|coin| is_older(coin)).map(|coin| coin.h).collect();
+        for h in older {
+            self.erase(h);
+        }
+    }
+
     fn erase(&mut self, h: [u8; 32]) {
         if self.coins.remove(&h).is_some() {
             self.out.push_back(Output::Erase(h));
@@ -324,8 +344,12 @@ impl GuardClient {
             let name = SlotName { dest, ..stored.slot.name };
             stored.secret.with_coin(&SlotIndex { name, ..stored.slot }, &h, &rho).ok()
         };
-        let pair = dests.into_iter().find_map(of_dest)?;
+        let (dest, pair) = dests.into_iter().find_map(|dest| Some((dest, of_dest(dest)?)))?;
         dialogue.in_use = Some(h);
+        let index = stored.slot.index;
+        if dialogue.wants.is_none() {
+            self.forget_older_of_lane(h, dest, index);
+        }
         self.out.push_back(Output::Key(conn, pair));
         if dialogue.wants.is_none() {
             self.dialogues.stands(conn);

@@ -5,7 +5,8 @@
 //! record = len u8 | kind u8 | fields | SHA-256("guard1 ledger" | all before)[..4]
 //! 1 era  era[32]                       2 point     slot Z[32] era[32]      3 advanced  slot counter u32 has u8
 //! 4 refused  client dest at u64        5 unblocked client dest             6 reset     slot
-//! 7 totals  resets u32 handshakes u32
+//! 7 totals  resets u32 handshakes u32 refused u32
+//! 8 learned  client dest name[6] own[6] peer[6] link u16
 //! slot = client[16] purpose u8 dest u16 index u64
 //! ```
 
@@ -17,6 +18,7 @@ use mezza_core::{DecodeError, Reader, Snapshot, Time, Writer};
 
 use crate::coin::{CoinEra, CoinPurpose, SlotIndex, SlotName};
 use crate::keys::{GuardClientId, sha256};
+use crate::rule::Pins;
 
 /// Refusals of a day that raise an alarm, and those that block the destination.
 pub const REFUSALS_ALARM: usize = 3;
@@ -26,6 +28,28 @@ pub const REFUSALS_BLOCK: usize = 20;
 pub const DAY_MS: u64 = 86_400_000;
 /// Bytes of the check behind a record.
 const CHECK_BYTES: usize = 4;
+
+/// Counts over the life of a ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GuardTotals {
+    /// Slots that were reset.
+    pub resets: u32,
+    /// Handshakes that went out.
+    pub handshakes: u32,
+    /// Handshakes that counted as refused: each may have carried 128 bits.
+    pub refused: u32,
+}
+
+/// Whose names are learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LearnedName {
+    /// The client.
+    pub client: GuardClientId,
+    /// The destination; of inbound handshakes one number for all lanes.
+    pub dest: u16,
+    /// Of an inbound handshake the name of the caller; else zeros.
+    pub caller: [u8; 6],
+}
 
 /// One entry, to be appended durably before the output that it covers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,8 +66,10 @@ pub enum LedgerRecord {
     Unblocked(GuardClientId, u16),
     /// The owner has reset a slot; its number is never offered again.
     Reset(SlotIndex),
-    /// Resets and handshakes so far, in a ledger that was made shorter.
-    Totals(u32, u32),
+    /// Counts so far, in a ledger that was made shorter.
+    Totals(GuardTotals),
+    /// Names and link number of a first handshake, which all later ones must hold.
+    Learned(LearnedName, Pins),
 }
 
 impl fmt::Debug for LedgerRecord {
@@ -55,7 +81,8 @@ impl fmt::Debug for LedgerRecord {
             Self::Refused(..) => "Refused",
             Self::Unblocked(..) => "Unblocked",
             Self::Reset(_) => "Reset",
-            Self::Totals(..) => "Totals",
+            Self::Totals(_) => "Totals",
+            Self::Learned(..) => "Learned",
         })
     }
 }
@@ -96,8 +123,12 @@ impl LedgerRecord {
             }
             Self::Unblocked(client, dest) => named(&mut w, 5, client, *dest),
             Self::Reset(at) => slot(&mut w, 6, at),
-            Self::Totals(resets, handshakes) => {
-                w.u8(7).u32(*resets).u32(*handshakes);
+            Self::Totals(GuardTotals { resets, handshakes, refused }) => {
+                w.u8(7).u32(*resets).u32(*handshakes).u32(*refused);
+            }
+            Self::Learned(name, pins) => {
+                named(&mut w, 8, &name.client, name.dest);
+                w.bytes(&name.caller).bytes(&pins.own).bytes(&pins.peer).u16(pins.link);
             }
         }
         let body = w.finish();
@@ -133,16 +164,44 @@ impl LedgerRecord {
                 4 => Self::Refused(GuardClientId(r.array()?), r.u16()?, Time::from_ms(r.u64()?)),
                 5 => Self::Unblocked(GuardClientId(r.array()?), r.u16()?),
                 6 => Self::Reset(slot(r)?),
-                7 => Self::Totals(r.u32()?, r.u32()?),
+                7 => Self::Totals(GuardTotals {
+                    resets: r.u32()?,
+                    handshakes: r.u32()?,
+                    refused: r.u32()?,
+                }),
+                8 => {
+                    let (client, dest) = (GuardClientId(r.array()?), r.u16()?);
+                    let name = LearnedName { client, dest, caller: r.array()? };
+                    let pins = Pins { own: r.array()?, peer: r.array()?, link: r.u16()? };
+                    Self::Learned(name, pins)
+                }
                 _ => return Err(DecodeError::Value),
             })
         })
     }
 
-    /// Reads the next record; `None` where the rest is an incomplete one.
+    /// Bytes of the body of each kind, 1 to 8: a length that is none of its kind is damage, and no record
+    /// that was cut off.
+    const BODY_BYTES: [usize; 8] = [33, 92, 33, 27, 19, 28, 13, 39];
+
+    /// Reads the next record; `None` where the rest is an incomplete one: cut off, or zeros, because the
+    /// file grew before its data was written.
     fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, DecodeError> {
         let Some((len, rest)) = bytes.split_first() else { return Ok(None) };
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
         let len = usize::from(*len);
+        let is_known = match rest.first() {
+            Some(kind) => {
+                let place = usize::from(*kind).checked_sub(1);
+                place.and_then(|place| Self::BODY_BYTES.get(place)) == Some(&len)
+            }
+            None => Self::BODY_BYTES.contains(&len),
+        };
+        if !is_known {
+            return Err(DecodeError::Value);
+        }
         if rest.len() < len + CHECK_BYTES {
             return Ok(None);
         }
@@ -170,8 +229,8 @@ pub struct SlotLedger {
     counters: BTreeMap<(GuardClientId, u16), u32>,
     /// When handshakes were refused; at most as many as block.
     refusals: BTreeMap<(GuardClientId, u16), VecDeque<Time>>,
-    resets: u32,
-    handshakes: u32,
+    learned: BTreeMap<LearnedName, Pins>,
+    totals: GuardTotals,
 }
 
 impl SlotLedger {
@@ -205,8 +264,10 @@ impl SlotLedger {
         let refusals = self.refusals.iter().flat_map(|((client, dest), times)| {
             times.iter().map(|at| LedgerRecord::Refused(*client, *dest, *at))
         });
-        let totals = LedgerRecord::Totals(self.resets, self.handshakes);
-        era.into_iter().chain(slots).chain(refusals).chain([totals]).collect()
+        let learned = self.learned.iter().map(|(name, pins)| LedgerRecord::Learned(*name, *pins));
+        // Last, since the records before it count as well.
+        let totals = LedgerRecord::Totals(self.totals);
+        era.into_iter().chain(slots).chain(refusals).chain(learned).chain([totals]).collect()
     }
 
     /// Takes a record over.
@@ -218,12 +279,13 @@ impl SlotLedger {
             }
             LedgerRecord::Advanced(SlotIndex { name, index }, counter) => {
                 self.slots.insert(name, SlotState { index: index.saturating_add(1), point: None });
-                self.handshakes = self.handshakes.saturating_add(1);
+                self.totals.handshakes = self.totals.handshakes.saturating_add(1);
                 if let Some(counter) = counter {
                     self.counters.insert((name.client, name.dest), counter);
                 }
             }
             LedgerRecord::Refused(client, dest, at) => {
+                self.totals.refused = self.totals.refused.saturating_add(1);
                 let times = self.refusals.entry((client, dest)).or_default();
                 times.push_back(at);
                 if times.len() > REFUSALS_BLOCK {
@@ -233,13 +295,19 @@ impl SlotLedger {
             LedgerRecord::Unblocked(client, dest) => {
                 self.refusals.remove(&(client, dest));
             }
-            LedgerRecord::Totals(resets, handshakes) => {
-                (self.resets, self.handshakes) = (resets, handshakes);
+            LedgerRecord::Totals(totals) => self.totals = totals,
+            LedgerRecord::Learned(name, pins) => {
+                self.learned.insert(name, pins);
             }
             LedgerRecord::Reset(SlotIndex { name, index }) => {
                 self.slots.insert(name, SlotState { index: index.saturating_add(1), point: None });
                 self.counters.remove(&(name.client, name.dest));
-                self.resets = self.resets.saturating_add(1);
+                // A client that lost its state pairs again, under another name and number.
+                let is_of = |learned: &LearnedName| {
+                    (learned.client, learned.dest) == (name.client, name.dest)
+                };
+                self.learned.retain(|learned, _| !is_of(learned));
+                self.totals.resets = self.totals.resets.saturating_add(1);
             }
         }
     }
@@ -256,17 +324,35 @@ impl SlotLedger {
         self.counters.get(&(client, dest)).copied()
     }
 
-    /// Refusals of the last 24 hours of boot time. Boot time begins again when the machine starts, so a
-    /// refusal that seems to lie ahead counts.
+    /// Names and number that the first handshake held.
+    pub(crate) fn learned(&self, name: &LearnedName) -> Option<&Pins> {
+        self.learned.get(name)
+    }
+
+    /// Callers whose names were learned from inbound handshakes of a client at a destination number.
+    pub(crate) fn learned_callers(&self, client: GuardClientId, dest: u16) -> usize {
+        let is_of = |name: &&LearnedName| (name.client, name.dest) == (client, dest);
+        self.learned.keys().filter(is_of).count()
+    }
+
+    /// Boot time begins again when the machine starts: refusals that seem to lie ahead happened before,
+    /// and end a day from now at the latest.
+    pub(crate) fn clamp_refusals(&mut self, now: Time) {
+        for at in self.refusals.values_mut().flatten() {
+            *at = (*at).min(now);
+        }
+    }
+
+    /// Refusals of the last 24 hours of boot time; one that seems to lie ahead counts.
     pub fn refusals(&self, client: GuardClientId, dest: u16, now: Time) -> usize {
         let times = self.refusals.get(&(client, dest));
         let recent = |at: &&Time| at.ms() > now.ms() || now.ms() - at.ms() < DAY_MS;
         times.map_or(0, |times| times.iter().filter(recent).count())
     }
 
-    /// Slots that were reset, and handshakes that went out.
-    pub const fn resets_and_handshakes(&self) -> (u32, u32) {
-        (self.resets, self.handshakes)
+    /// Counts over the life of the ledger.
+    pub const fn totals(&self) -> GuardTotals {
+        self.totals
     }
 }
 

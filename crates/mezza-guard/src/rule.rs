@@ -136,7 +136,7 @@ impl RuleTable {
 /// What an outgoing frame is judged with.
 #[derive(Clone, Copy, Debug)]
 pub struct Judge<'a> {
-    /// What the owner has said; `None` is learned on first use, which the audit counts.
+    /// What the owner has said, or the first handshake held; `None` for the first one.
     pub pins: Option<&'a Pins>,
     /// The key that must stand in an element field; `None` if the slot has no point.
     pub public: Option<&'a [u8; 32]>,
@@ -175,6 +175,34 @@ impl FrameRule {
     /// Whether a frame has the size and kind of the rule.
     pub fn fits(&self, frame: &[u8]) -> bool {
         frame.len() == usize::from(self.bytes) && frame.get(1) == Some(&self.kind)
+    }
+
+    /// Whether what an incoming frame repeats of the first frame is right.
+    pub fn echoes(&self, frame: &[u8], first: &[u8]) -> bool {
+        self.fields.iter().all(|field| match field.check {
+            Check::Echo(at) => {
+                let (from, len) = (usize::from(at), usize::from(field.len));
+                first.get(from..from + len) == Some(field.of(frame))
+            }
+            _ => true,
+        })
+    }
+
+    /// The names and the number that a frame holds, where its rule has pinned fields.
+    pub fn pins(&self, frame: &[u8]) -> Pins {
+        let mut pins = Pins { own: [0; 6], peer: [0; 6], link: 0 };
+        for field in self.fields {
+            let seen = field.of(frame);
+            match field.check {
+                Check::Pinned(FieldPin::Own) => pins.own = seen.try_into().unwrap_or_default(),
+                Check::Pinned(FieldPin::Peer) => pins.peer = seen.try_into().unwrap_or_default(),
+                Check::Pinned(FieldPin::Link) => {
+                    pins.link = seen.try_into().map_or(0, u16::from_be_bytes);
+                }
+                _ => {}
+            }
+        }
+        pins
     }
 
     /// Judges an outgoing frame field by field.

@@ -6,12 +6,14 @@
 //!                            └── most neighbours outside W ─┴──> doubtful (a person decides)
 //! ```
 
-mod vote;
+mod level;
+mod paper;
 
 use alloc::vec::Vec;
 use rand_core::Rng;
 
-use crate::limits::{MS, SECOND, TICK_MS};
+use crate::frame::Name;
+use crate::limits::{MS, SECOND, SILENT, TICK_MS};
 
 /// How good the clock of the device itself is. It never leaves the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +38,15 @@ impl Grade {
             Self::Poor | Self::None => 600_000,
         };
         ms * MS.cast_signed()
+    }
+
+    /// The word for a clock that may be off by so much, µs: half a tick is good.
+    pub fn of_bound(bound: i64) -> Self {
+        match bound {
+            ..=15_000_000 => Self::Good,
+            15_000_001..=150_000_000 => Self::Fair,
+            _ => Self::Poor,
+        }
     }
 
     /// How long keys may outlive their epoch, seconds.
@@ -65,10 +76,10 @@ impl Grade {
 /// How a device votes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockMode {
-    /// Near the device's own clock.
+    /// Toward the middle of what is received, and never far from the device's own clock.
     #[default]
-    Anchored,
-    /// Three-majority without an anchor, as FoSAM has it: for reproduction only.
+    Level,
+    /// Three-majority without a bound, as FoSAM has it: for reproduction only.
     Paper,
 }
 
@@ -100,45 +111,103 @@ const STAMP: i64 = 125 * MS.cast_signed();
 const STAMP_MAX: u64 = 1 << 40;
 /// How far stamps are off at most, µs.
 const VEIL_MAX: i64 = 250 * MS.cast_signed();
+/// How long the neighbours' time is remembered, for the first beacons of a new name.
+const HEARD: u64 = 120 * SECOND;
 /// Most samples that one vote looks at.
 const SAMPLES_MAX: usize = 512;
+
+/// One neighbour's clock: its stamp, as an offset from the monotonic clock of this device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClockSample {
+    name: Name,
+    offset: i64,
+    /// When it was received.
+    at: u64,
+}
+
+/// A time on which most neighbours agree, and which is out of reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Doubt {
+    /// How far it is from the device's own clock, µs.
+    differs: i64,
+    /// When a neighbour said so last.
+    at: u64,
+}
+
+/// The median of the neighbours' clocks, as an offset from the monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct HeardTime {
+    offset: i64,
+    at: u64,
+}
 
 /// The clock of one device. Times are microseconds; offsets are added to the device's monotonic time.
 #[derive(Clone, Debug)]
 pub struct MeshClock {
     mode: ClockMode,
     grade: Grade,
-    /// The device's own real-time clock minus its monotonic one.
-    anchor: i64,
+    /// How far neighbours may move the clock from the device's own, µs.
+    within: i64,
+    /// The device's own real-time clock minus its monotonic one, as it was read last.
+    rtc: i64,
+    /// What a person added to the own clock by deciding that the neighbours are right.
+    trusted: Option<i64>,
     /// Network time minus the monotonic clock.
     offset: i64,
     /// What is added to the stamps under this name, so that stamps do not link two names.
     veil: i64,
+    /// Votes in a row that found the clock in place, and votes since it began to seek.
     holds: u32,
-    /// Votes left that look for groups with the higher probability.
-    eager: u32,
+    sought: u32,
+    /// Whether ten holds in a row ended once.
+    was_agreed: bool,
     state: ClockState,
-    /// Names and offsets that were heard since the last vote.
-    samples: Vec<(u32, i64)>,
-    /// Median of the last vote's samples minus the anchor, if they agreed and lay outside the bound.
-    elsewhere: Option<i64>,
+    /// Since when fewer than three neighbours are around, and since when a vote waits for samples.
+    few_since: Option<u64>,
+    waits_since: Option<u64>,
+    /// What was received since the last vote: one sample a name.
+    samples: Vec<ClockSample>,
+    elsewhere: Option<Doubt>,
+    /// The median of the neighbours' clocks at the last vote.
+    heard: Option<HeardTime>,
 }
 
 impl MeshClock {
-    /// A clock that shows what the device's own clock says: `anchor` µs more than the monotonic one.
-    pub fn new(mode: ClockMode, grade: Grade, anchor: i64) -> Self {
+    /// A clock that shows what the device's own clock says: `rtc` µs more than the monotonic one.
+    pub fn new(mode: ClockMode, grade: Grade, rtc: i64) -> Self {
         Self {
             mode,
             grade,
-            anchor,
-            offset: anchor,
+            within: grade.bound(),
+            rtc,
+            trusted: None,
+            offset: rtc,
             veil: 0,
             holds: 0,
-            eager: 0,
+            sought: 0,
+            was_agreed: false,
             state: ClockState::Alone,
+            few_since: None,
+            waits_since: None,
             samples: Vec::new(),
             elsewhere: None,
+            heard: None,
         }
+    }
+
+    /// The device's own clock minus the monotonic one, µs, with what a person decided.
+    fn anchor(&self) -> i64 {
+        self.rtc + self.trusted.unwrap_or(0)
+    }
+
+    /// How far neighbours may move the clock from the device's own, µs.
+    pub fn bound(&self) -> i64 {
+        if self.trusted.is_some() { Grade::Poor.bound() } else { self.within }
+    }
+
+    /// What a person added to the own clock by deciding that the neighbours are right, µs.
+    pub fn trusted(&self) -> Option<i64> {
+        self.trusted
     }
 
     /// Network time, µs since 1970.
@@ -160,13 +229,13 @@ impl MeshClock {
 
     /// The tick of the device's own clock.
     pub fn anchor_tick(&self, now: u64) -> u32 {
-        let own = now.saturating_add_signed(self.anchor);
+        let own = now.saturating_add_signed(self.anchor());
         u32::try_from(own / (TICK_MS * MS)).unwrap_or(u32::MAX)
     }
 
     /// Network time minus the device's own, µs.
     pub fn moved(&self) -> i64 {
-        self.offset - self.anchor
+        self.offset - self.anchor()
     }
 
     /// Network time minus the monotonic clock, µs.
@@ -176,7 +245,7 @@ impl MeshClock {
 
     /// How good the device's own clock is.
     pub fn grade(&self) -> Grade {
-        self.grade
+        if self.trusted.is_some() { Grade::Poor } else { self.grade }
     }
 
     /// How it votes.
@@ -192,35 +261,74 @@ impl MeshClock {
     /// How far the neighbours' clocks are from the device's own, µs, while they agree with each other
     /// and not with it.
     pub fn elsewhere(&self) -> Option<i64> {
-        self.elsewhere
+        self.elsewhere.map(|doubt| doubt.differs)
     }
 
-    /// The device's own clock was read: it says `anchor` µs more than the monotonic one.
-    pub fn read(&mut self, anchor: i64, grade: Grade) {
-        if (anchor - self.anchor).unsigned_abs() > SECOND {
-            // A step of the system's clock moves the anchor; what was agreed moves with the bound alone.
-            self.holds = 0;
-        }
+    /// The device's own clock was read: it says `rtc` µs more than the monotonic one.
+    pub fn read(&mut self, rtc: i64, grade: Grade) {
+        self.read_within(rtc, grade, grade.bound());
+    }
+
+    /// The same, where it is known how far the own clock may be off, µs.
+    pub fn read_bounded(&mut self, rtc: i64, bound: i64) {
+        let bound = bound.clamp(Grade::Good.bound(), Grade::Poor.bound());
+        self.read_within(rtc, Grade::of_bound(bound), bound);
+    }
+
+    fn read_within(&mut self, rtc: i64, grade: Grade, within: i64) {
         if self.grade == Grade::None {
             // The first reading that can be true.
-            self.offset = anchor;
+            self.offset = rtc;
+        } else if (rtc - self.rtc).unsigned_abs() > SECOND {
+            // The system's clock was stepped. What a person decided was about the clock before, and what
+            // was agreed holds no longer: network time moves with the bound alone (MESH-24).
+            (self.trusted, self.holds) = (None, 0);
+            if self.state == ClockState::Agreed {
+                self.state = ClockState::Seeking;
+            }
         }
-        (self.anchor, self.grade) = (anchor, grade);
+        (self.rtc, self.grade, self.within) = (rtc, grade, within);
         self.clamp();
     }
 
-    /// A person decided that the neighbours are right. Good until the next step of the own clock.
-    pub fn trust_neighbours(&mut self) -> bool {
-        let Some(elsewhere) = self.elsewhere.take() else { return false };
-        self.anchor += elsewhere;
-        self.grade = Grade::Poor;
-        self.offset = self.anchor;
+    /// A person decided that the neighbours are right. Good until the next step of the own clock, however
+    /// often that is read. False if no neighbour said so in the last ten seconds.
+    pub fn trust_neighbours(&mut self, now: u64) -> bool {
+        let Some(doubt) = self.elsewhere.filter(|doubt| doubt.at + SILENT >= now) else {
+            return false;
+        };
+        self.elsewhere = None;
+        self.trust(self.trusted.unwrap_or(0) + doubt.differs);
         true
+    }
+
+    /// A person decided so before, while this system ran: the own clock counts with this correction, µs.
+    pub fn trust(&mut self, correction: i64) {
+        self.trusted = Some(correction);
+        self.offset = self.anchor();
+        (self.holds, self.state) = (0, ClockState::Seeking);
+    }
+
+    /// The clock was agreed somewhere else before: it shows `offset` µs more than the monotonic one,
+    /// within the bound. For devices of a crowd that come from elsewhere.
+    pub(crate) fn place(&mut self, offset: i64) {
+        self.offset = offset;
+        self.clamp();
     }
 
     /// The stamp of a beacon sent now, in eighths of a second.
     pub fn stamp(&self, now: u64) -> u64 {
         (self.mesh(now).saturating_add_signed(self.veil) / STAMP.unsigned_abs()) & 0xffff_ffff_ffff
+    }
+
+    /// The stamp of a beacon under a new name: the time of the neighbours around, since a clock that is
+    /// off by some seconds would say which name was the one before. It is an ordinary stamp where nobody was
+    /// heard.
+    pub fn stamp_among(&self, now: u64) -> u64 {
+        let heard = self.heard.filter(|heard| heard.at + HEARD >= now);
+        let offset = heard.map_or(self.offset, |heard| heard.offset);
+        let shown = now.saturating_add_signed(offset).saturating_add_signed(self.veil);
+        (shown / STAMP.unsigned_abs()) & 0xffff_ffff_ffff
     }
 
     /// A new name was drawn; `veil` is its offset of stamps, at most a quarter of a second either way.
@@ -230,40 +338,56 @@ impl MeshClock {
 
     /// A beacon of `name` with this stamp came now over a link that usually takes `delay` µs.
     #[inline]
-    pub fn hear(&mut self, name: u32, stamp: u64, delay: u64, now: u64) {
+    pub fn hear(&mut self, name: Name, stamp: u64, delay: u64, now: u64) {
         // A stamp beyond this is no time, and differences of two samples must not overflow.
         let (stamp, age) = (stamp.min(STAMP_MAX), delay.min(SECOND).cast_signed());
-        let sample = stamp.cast_signed() * STAMP + STAMP / 2 + age - now.cast_signed();
-        match self.samples.iter().position(|(known, _)| *known == name) {
-            Some(at) => self.samples[at].1 = sample,
-            None if self.samples.len() < SAMPLES_MAX => self.samples.push((name, sample)),
+        let offset = stamp.cast_signed() * STAMP + STAMP / 2 + age - now.cast_signed();
+        let sample = ClockSample { name, offset, at: now };
+        match self.samples.iter().position(|known| known.name == name) {
+            Some(at) => self.samples[at] = sample,
+            None if self.samples.len() < SAMPLES_MAX => self.samples.push(sample),
+            // More neighbours than a node has places for: the vote is no worse without them.
             None => (),
         }
     }
 
     /// What was heard of `name` is forgotten.
-    pub fn forget(&mut self, name: u32) {
-        self.samples.retain(|(known, _)| *known != name);
+    pub fn forget(&mut self, name: Name) {
+        self.samples.retain(|known| known.name != name);
+    }
+
+    /// Brings the state in line with who is around, `around` of them, without a vote.
+    pub fn observe(&mut self, around: usize, now: u64) {
+        if self.mode == ClockMode::Level {
+            self.observe_level(around, now);
+        }
     }
 
     /// Votes on what was heard since the last vote, with `around` neighbours. Whether the offset changed.
-    pub fn vote(&mut self, around: usize, rng: &mut (impl Rng + ?Sized)) -> bool {
+    pub fn vote(&mut self, around: usize, now: u64, rng: &mut (impl Rng + ?Sized)) -> bool {
         let before = self.offset;
+        self.observe(around, now);
         match self.mode {
             _ if self.grade == Grade::None => (),
-            ClockMode::Anchored => self.vote_anchored(around, rng),
+            ClockMode::Level => self.vote_level(around, now),
             ClockMode::Paper => self.vote_paper(rng),
         }
         before != self.offset
     }
 
-    /// Never farther from the own clock than the grade allows.
+    /// Never farther from the own clock than its bound.
     fn clamp(&mut self) {
-        if self.mode == ClockMode::Anchored {
-            let bound = self.grade.bound();
-            self.offset = self.offset.clamp(self.anchor - bound, self.anchor + bound);
+        if self.mode == ClockMode::Level {
+            let (anchor, bound) = (self.anchor(), self.bound());
+            self.offset = self.offset.clamp(anchor - bound, anchor + bound);
         }
     }
+}
+
+/// The median of sorted offsets; of an even number the mean of the two in the middle. There is at least one.
+fn median(sorted: &[i64]) -> i64 {
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[half] } else { sorted[half - 1].midpoint(sorted[half]) }
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ impl Default for CrewSettings {
     fn default() -> Self {
         Self {
             engine: EngineSettings { burst: 4, ..EngineSettings::default() },
-            mode: ClockMode::Anchored,
+            mode: ClockMode::Level,
             every: 30 * SECOND,
             cell_bytes: 512,
             life: Life::Minute,
@@ -149,6 +149,16 @@ impl<R: Rng> Crew<R> {
         self.due.push(member.due());
         self.members.push(member);
         device
+    }
+
+    /// The stamps of a device are off by this from now on, as those of a node are under each name.
+    pub fn veil(&mut self, device: MemberId, veil: i64) {
+        self.members[device as usize].engine.clock_mut().veil(veil);
+    }
+
+    /// A device comes from elsewhere, where its clock was moved to `offset`.
+    pub fn place(&mut self, device: MemberId, offset: i64) {
+        self.members[device as usize].engine.clock_mut().place(offset);
     }
 
     /// Number of devices.

@@ -26,7 +26,7 @@ use crate::clock::MeshClock;
 use crate::epoch::Age;
 use crate::frame::{Beacon, MeshFrame, Name};
 use crate::limits::{BEACON_QUIET, MS, NEVER, SECOND, SHORTS_PER_FRAME};
-use crate::set::{Marks, Set, Slot, bits, highest};
+use crate::set::{Column, Set, Slot, WordMask, bits, highest};
 use crate::table::rows::Seat;
 use crate::table::{CellFacts, CellTable};
 use ask::{Hold, Request};
@@ -38,20 +38,12 @@ pub use settings::{EngineCounts, EngineSettings};
 pub(crate) mod column {
     /// Held, past its time, or refused because its tick is ahead: not asked for.
     pub const KNOWN: usize = 0;
-    /// Announced and not known.
-    pub const MISSING: usize = 1;
     /// Asked for, and still within the patience.
-    pub const ASKED: usize = 2;
+    pub const ASKED: usize = 1;
     /// Not asked for now, because somebody else asked on this link.
-    pub const WAITING: usize = 3;
+    pub const WAITING: usize = 2;
     /// Live and in the store.
-    pub const HELD: usize = 4;
-    /// Of a link: not announced yet.
-    pub const FRESH: usize = 5;
-    /// Of a link: asked for by somebody.
-    pub const OWED: usize = 6;
-    /// Of a link: sent within the last 200 ms.
-    pub const GIVEN: usize = 7;
+    pub const HELD: usize = 3;
 
     /// Rarely touched: known because its tick is ahead; may be taken when the clock moves.
     pub const AHEAD: usize = 0;
@@ -59,17 +51,14 @@ pub(crate) mod column {
     pub const WAITED: usize = 1;
     /// Rarely touched: an asking failed.
     pub const FAILED: usize = 2;
-    /// Rarely touched: the columns of the second link and of those after it.
-    pub const LINKS: usize = 3;
-    /// Columns of a link.
-    pub const PER_LINK: usize = 3;
 }
-use column::{AHEAD, ASKED, FAILED, FRESH, HELD, KNOWN, LINKS, MISSING, OWED, PER_LINK, WAITING};
+use column::{AHEAD, ASKED, FAILED, HELD, KNOWN, WAITING};
 
-/// Rarely touched columns of an engine with so many links.
-pub(crate) const fn cold_columns(links: usize) -> usize {
-    LINKS + PER_LINK * links.saturating_sub(1)
-}
+/// Rarely touched columns of an engine.
+pub(crate) const COLD_COLUMNS: usize = 3;
+
+/// How long a time to send is put off that brought no frame.
+const PUT_OFF: u64 = 100 * MS;
 
 /// The number of a link of an engine.
 pub type MeshLinkId = u8;
@@ -93,9 +82,14 @@ struct Link {
     want_at: u64,
     give_at: u64,
     sync_at: u64,
-    fresh: Marks,
-    owed: Marks,
-    given: VecDeque<Given>,
+    /// Not announced yet.
+    fresh: Column,
+    /// Asked for by somebody.
+    owed: Column,
+    /// Sent within the last 200 ms.
+    given: Column,
+    /// When that time is over for each of them.
+    given_until: VecDeque<Given>,
     /// Neighbours that are to be told that they shall wait.
     busy: VecDeque<NeighbourId>,
     /// Cells that went out in this second, in the one before, and when this one began.
@@ -106,6 +100,29 @@ struct Link {
 }
 
 impl Link {
+    /// Slots that are used for other cells from now on: nothing is owed or announced of them.
+    ///
+    /// The only place where a slot leaves the columns of a link because its cell is gone, so that no time
+    /// to send stays behind without a cell to send (MESH-54).
+    fn forget(&mut self, word: u32, gone: u64) {
+        self.fresh.remove(word, gone);
+        self.owed.remove(word, gone);
+        if self.given.word(word) & gone != 0 {
+            self.given.remove(word, gone);
+            let of_word = self.given_until.iter_mut().filter(|given| given.word == word);
+            of_word.for_each(|given| given.mask &= !gone);
+        }
+    }
+
+    /// Moves every time to send that has come and brought no frame. A driver that is told "now" again and
+    /// again would hear nothing else (MESH-54).
+    fn put_off(&mut self, now: u64) {
+        let times = [&mut self.have_at, &mut self.want_at, &mut self.sync_at, &mut self.give_at];
+        for at in times.into_iter().filter(|at| **at <= now) {
+            *at = now + PUT_OFF;
+        }
+    }
+
     /// When it has something to send at the latest.
     fn due(&self) -> u64 {
         if self.mute {
@@ -124,13 +141,18 @@ pub struct Engine {
     clock: MeshClock,
     seat: Seat,
     links_max: usize,
+    /// Words of the table.
+    words: u32,
     links: Vec<Link>,
+    /// Links whose stamps do not count, one bit each.
+    silent_links: u32,
     neighbours: Vec<Option<MeshNeighbour>>,
     /// Their names, once more and close together.
     names: Vec<Name>,
-    missing: Marks,
-    /// Announced and not here.
-    missing_count: u32,
+    /// How many were ever met.
+    met: u64,
+    /// Announced and not known.
+    missing: Column,
     requests: VecDeque<Request>,
     holds: VecDeque<Hold>,
     opened: u64,
@@ -162,11 +184,13 @@ impl Engine {
             clock,
             seat: table.seat(),
             links_max: links,
+            words: table.rows().words(),
             links: Vec::new(),
+            silent_links: 0,
             neighbours: Vec::new(),
             names: Vec::new(),
-            missing: Marks::new(),
-            missing_count: 0,
+            met: 0,
+            missing: Column::new(table.rows().words()),
             requests: VecDeque::new(),
             holds: VecDeque::new(),
             opened: 0,
@@ -198,9 +222,10 @@ impl Engine {
             want_at: NEVER,
             give_at: NEVER,
             sync_at: NEVER,
-            fresh: Marks::new(),
-            owed: Marks::new(),
-            given: VecDeque::new(),
+            fresh: Column::new(self.words),
+            owed: Column::new(self.words),
+            given: Column::new(self.words),
+            given_until: VecDeque::new(),
             busy: VecDeque::new(),
             pace: [0; 2],
             pace_at: at,
@@ -210,6 +235,7 @@ impl Engine {
         let free = self.links.iter().position(|link| !link.up);
         let id = free.unwrap_or(self.links.len());
         assert!(id < self.links_max, "an engine has the links it was made for");
+        self.silent_links &= !(1 << id);
         match self.links.get_mut(id) {
             Some(place) => *place = link,
             None => self.links.push(link),
@@ -314,10 +340,10 @@ impl Engine {
             MeshFrame::Want { to, set, .. } => self.overhear_want(*to, set, now, table),
             MeshFrame::Data(set) => self.hear_data(from, set, now, table, taken),
             MeshFrame::Sync(sync) if sync.to == self.name => {
-                self.hear_sync(from, &sync.held, sync.within.as_ref(), now, table);
+                self.hear_sync(from, sync, now, table);
             }
             MeshFrame::Busy { to, wait_ms } if *to == self.name => {
-                self.hear_busy(from, now + u64::from(*wait_ms) * MS, now, table);
+                self.hear_busy(from, *wait_ms, now, table);
             }
             MeshFrame::Sync(_) | MeshFrame::Busy { .. } => (),
             MeshFrame::Bye => self.hear_bye(from, now),
@@ -336,6 +362,11 @@ impl Engine {
         self.catch_up(table);
         self.age(now, table);
         let frame = self.make(link, now, table, rng);
+        if frame.is_none()
+            && let Some(link) = self.links.get_mut(usize::from(link))
+        {
+            link.put_off(now);
+        }
         self.reckon();
         frame
     }
@@ -368,7 +399,7 @@ impl Engine {
             return Some(frame);
         }
         if self.links[usize::from(id)].give_at <= now {
-            return self.say_busy(id, table).or_else(|| self.give(id, now, table));
+            return self.say_busy(id).or_else(|| self.give(id, now, table));
         }
         None
     }
@@ -380,7 +411,7 @@ impl Engine {
         now: u64,
         (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
     ) -> MeshFrame {
-        if self.settings.votes && self.clock.vote(self.around(now), rng) {
+        if self.settings.votes && self.clock.vote(self.around(now), now, rng) {
             self.expire_at = self.clock.next_tick(now).min(now + SECOND);
         }
         self.forget_silent(now, table);
@@ -397,10 +428,11 @@ impl Engine {
         let shown = now >= self.shy_until;
         let (live, sum) = self.live_on(&self.links[usize::from(id)]);
         MeshFrame::Beacon(Beacon {
-            stamp: self.clock.stamp(now),
-            agreed: quiet,
+            // What a name begins with must not be what the name before it ended with (MESH-30).
+            stamp: if shown { self.clock.stamp(now) } else { self.clock.stamp_among(now) },
+            agreed: quiet && shown,
             streams: self.settings.streams,
-            large: self.has_large(),
+            large: self.has_large() && shown,
             live: if shown { live as u16 } else { 0 },
             sum: if shown { sum } else { 0 },
         })
@@ -409,22 +441,18 @@ impl Engine {
     /// What is new since the last announcement, as much as one frame names.
     fn have(&mut self, id: MeshLinkId, now: u64, table: &mut impl CellTable) -> MeshFrame {
         let (mut set, mut room) = (Set::default(), SHORTS_PER_FRAME as u32);
-        for word in self.links[usize::from(id)].fresh.words() {
+        let link = &mut self.links[usize::from(id)];
+        let mut from = 0;
+        while room > 0
+            && let Some(WordMask { word, mask }) = link.fresh.next_part(from)
+        {
             let held = table.rows().hot(self.seat, word)[HELD];
-            let fresh = self.link_bits(table, id, word, FRESH);
-            let some = highest(*fresh & held, room);
-            *fresh &= held & !some;
-            let done = *fresh == 0;
-            if done {
-                self.links[usize::from(id)].fresh.clear(word);
-            }
+            let some = highest(mask & held, room);
+            link.fresh.remove(word, some | !held);
             set.push(word, some);
             room -= some.count_ones();
-            if room == 0 {
-                break;
-            }
+            from = word + 1;
         }
-        let link = &mut self.links[usize::from(id)];
         link.had_at = now;
         link.have_at = if link.fresh.is_empty() { NEVER } else { now + self.settings.have };
         MeshFrame::Have(set)
@@ -445,33 +473,15 @@ impl Engine {
         let small = usize::from(class >= 2);
         self.live[small] += new.count_ones();
         self.sum[small] ^= sum;
-        for id in 0..self.links.len() as MeshLinkId {
-            let link = &mut self.links[usize::from(id)];
+        for link in &mut self.links {
             if !link.up || link.classes >> class & 1 == 0 {
                 continue;
             }
-            link.fresh.set(word);
+            link.fresh.insert(word, new);
             link.news = true;
             link.have_at = link.have_at.min(now.max(link.had_at + self.settings.have));
             self.due = self.due.min(link.have_at);
-            *self.link_bits(table, id, word, FRESH) |= new;
         }
-    }
-
-    /// A column of a link.
-    #[inline]
-    fn link_bits<'a>(
-        &self,
-        table: &'a mut impl CellTable,
-        link: MeshLinkId,
-        word: u32,
-        column: usize,
-    ) -> &'a mut u64 {
-        if link == 0 {
-            return &mut table.rows_mut().hot_mut(self.seat, word)[column];
-        }
-        &mut table.rows_mut().cold_mut(self.seat, word)
-            [LINKS + PER_LINK * usize::from(link - 1) + column - FRESH]
     }
 
     /// Follows the clock: what is past its time goes, and what was ahead may come again.
@@ -513,14 +523,13 @@ impl Engine {
 
     /// Cells leave the store: no column but that of the known ones and those of the neighbours names
     /// them any more.
-    fn bury(&self, table: &mut impl CellTable, word: u32, gone: u64) {
+    fn bury(&mut self, table: &mut impl CellTable, word: u32, gone: u64) {
         let hot = table.rows_mut().hot_mut(self.seat, word);
-        for column in [ASKED, WAITING, HELD, FRESH, OWED, column::GIVEN] {
+        for column in [ASKED, WAITING, HELD] {
             hot[column] &= !gone;
         }
-        for column in &mut table.rows_mut().cold_mut(self.seat, word)[FAILED..] {
-            *column &= !gone;
-        }
+        table.rows_mut().cold_mut(self.seat, word)[FAILED] &= !gone;
+        self.links.iter_mut().for_each(|link| link.forget(word, gone));
     }
 
     /// Empties the words that the table has opened since the last look.
@@ -536,11 +545,10 @@ impl Engine {
         let word = (self.opened % u64::from(table.rows().words())) as u32;
         self.opened += 1;
         // The ring is longer than cells live; what is left here is past its time.
-        let hot = table.rows().hot(self.seat, word);
-        let (held, missing) = (hot[HELD].count_ones(), hot[MISSING].count_ones());
+        let held = table.rows().hot(self.seat, word)[HELD].count_ones();
         self.live[0] = self.live[0].saturating_sub(held);
-        self.missing_count -= missing;
-        self.missing.clear(word);
+        self.missing.remove(word, u64::MAX);
+        self.links.iter_mut().for_each(|link| link.forget(word, u64::MAX));
         table.rows_mut().clear_word(self.seat, word);
         if self.live[0] == 0 {
             self.sum[0] = 0;

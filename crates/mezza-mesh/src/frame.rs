@@ -47,6 +47,8 @@ pub struct SyncFrame {
     pub held: Set,
     /// The cells of the receiver that were compared; `None`: all.
     pub within: Option<Set>,
+    /// Whether the sender holds more than the receiver knows of. In a crowd `held` says so.
+    pub more: bool,
 }
 
 /// Presence, time, and how much is held.

@@ -31,6 +31,10 @@ pub const MISSING_MAX: usize = 4_096;
 pub const STORE_BYTES_MAX: usize = 8 << 20;
 /// Cells that one SYNC is answered with; the rest is announced.
 pub const SYNC_CELLS_MAX: u32 = 64;
+/// Cells a second that comparisons give to a neighbour that was met less than [`NEWCOMER`] ago.
+pub const NEWCOMER_PER_SECOND: u64 = 8;
+/// How long a neighbour is a newcomer.
+pub const NEWCOMER: u64 = 60 * SECOND;
 
 /// Time between two beacons.
 pub const BEACON: u64 = SECOND;
@@ -54,6 +58,8 @@ pub const SYNC_OPEN: u64 = 10 * SECOND;
 pub const SYNC_DIFFERS: u64 = 30 * SECOND;
 /// Time between two comparisons with any neighbour.
 pub const SYNC_ALWAYS: u64 = 120 * SECOND;
+/// Least time between two comparisons with a neighbour that holds, or announced, what is not known here.
+pub const SYNC_NEWS: u64 = 5 * SECOND;
 /// A neighbour that was not heard for so long is asked for nothing.
 pub const SILENT: u64 = 10 * SECOND;
 /// A neighbour that was not heard for so long is forgotten.
@@ -73,6 +79,10 @@ pub const OPEN_LATER: u32 = 1_024;
 pub const DRAWN_FIRST: u32 = 256;
 /// Cells that are owed on a link before neighbours who asked for more than their share are told to wait.
 pub const OWED_BUSY: u32 = 256;
+/// A BUSY is believed if it comes so soon after the asking.
+pub const BUSY_SOON: u64 = 600 * MS;
+/// Times in a row that a neighbour may be busy and give nothing, before each further one is a failure.
+pub const BUSY_ROW: u32 = 3;
 /// The shortest and the longest time that a busy device names, ms.
 pub const BUSY_MS: (u16, u16) = (100, 5_000);
 /// Cells that make a neighbour's announcements worth more room.

@@ -10,6 +10,7 @@
 mod evidence;
 mod hear;
 mod io;
+mod places;
 mod speak;
 mod status;
 mod streams;
@@ -36,6 +37,27 @@ const SILENCE: (u64, u64) = (5 * SECOND, 15 * SECOND);
 const SHY: u64 = 30 * SECOND;
 /// How often the store is looked through.
 const SWEEP: u64 = SECOND;
+
+/// Work that time brings to a node.
+///
+/// [`Machine::deadline`] and [`Node::do_due_work`] both go through [`Duty::ALL`] and ask
+/// [`Node::due_at`], so that no deadline names work that is not done (MESH-54).
+#[derive(Clone, Copy, Debug)]
+enum Duty {
+    /// A tick begins.
+    Tick,
+    /// The name has lived long enough.
+    Rename,
+    /// Dead cells leave the store.
+    Sweep,
+    /// A link has something to send and takes it.
+    Speak,
+}
+
+impl Duty {
+    /// In the order in which they are done.
+    const ALL: [Self; 4] = [Self::Tick, Self::Rename, Self::Sweep, Self::Speak];
+}
 
 /// A link as the driver knows it.
 #[derive(Debug)]
@@ -71,6 +93,8 @@ pub struct Node {
     rename_at: u64,
     named_at: u64,
     sweep_at: u64,
+    /// The tick in which the store was looked through last.
+    swept: u32,
     shown: Option<(u32, ClockState, Grade)>,
     shown_neighbours: usize,
     /// Bytes that came and went.
@@ -100,6 +124,7 @@ impl Node {
             rename_at: NEVER,
             named_at: now,
             sweep_at: now + SWEEP,
+            swept: 0,
             shown: None,
             shown_neighbours: 0,
             bytes: (0, 0),
@@ -109,9 +134,21 @@ impl Node {
     fn read_clock(&mut self, time: Time, grade: Grade, now: u64, rng: &mut dyn CryptoRng) {
         let anchor = micros(time).cast_signed() - now.cast_signed();
         self.engine.read_clock(anchor, grade, now, &mut self.ids);
-        let started = !self.running && grade != Grade::None;
-        self.running = grade != Grade::None;
-        if started {
+        self.start_or_stop(grade != Grade::None, now, rng);
+    }
+
+    fn read_clock_within(&mut self, time: Time, within_ms: u32, now: u64, rng: &mut dyn CryptoRng) {
+        let anchor = micros(time).cast_signed() - now.cast_signed();
+        let bound = i64::from(within_ms) * MS.cast_signed();
+        self.engine.read_clock_bounded(anchor, bound, now, &mut self.ids);
+        self.start_or_stop(true, now, rng);
+    }
+
+    /// A node runs while its own clock shows a time that can be true.
+    fn start_or_stop(&mut self, running: bool, now: u64, rng: &mut dyn CryptoRng) {
+        let starts = running && !self.running;
+        self.running = running;
+        if starts {
             self.rename(now, 0, rng);
         }
         self.show(now);
@@ -133,19 +170,47 @@ impl Node {
         self.outputs.push_back(Output::NewName { name, silence_ms: silence / MS });
     }
 
-    /// What time brings: ticks, names, cells that die.
-    fn pass(&mut self, now: u64, rng: &mut dyn CryptoRng) {
-        self.engine.tick(now, &mut self.ids);
-        self.network.follow(self.engine.clock().mesh(now));
-        if self.running && !self.leaving && now >= self.rename_at {
-            self.say_bye();
-            self.rename(now, between(SILENCE, rng), rng);
+    /// When a duty is due at the latest. After [`Node::perform`] it is later than now.
+    fn due_at(&self, duty: Duty) -> u64 {
+        match duty {
+            Duty::Tick => self.engine.tick_due(),
+            Duty::Sweep if self.swept != self.engine.cur() => 0,
+            Duty::Sweep => self.sweep_at,
+            // A node without a time, or one that leaves, has no name to change and nothing to say.
+            Duty::Rename | Duty::Speak if !self.may_speak() => NEVER,
+            Duty::Rename => self.rename_at,
+            Duty::Speak => {
+                let ready = self.links.values().filter(|link| link.room > 0);
+                let first = ready.map(|link| self.engine.link_due(link.engine)).min();
+                first.unwrap_or(NEVER).max(self.silent_until)
+            }
         }
-        let new_tick = self.shown.is_none_or(|(cur, ..)| cur != self.engine.cur());
-        if now >= self.sweep_at || new_tick {
-            self.sweep_at = now + SWEEP;
-            self.sweep();
-            self.close_idle_streams(now);
+    }
+
+    fn perform(&mut self, duty: Duty, now: u64, rng: &mut dyn CryptoRng) {
+        match duty {
+            Duty::Tick => self.engine.tick(now, &mut self.ids),
+            Duty::Rename => {
+                self.say_bye();
+                self.rename(now, between(SILENCE, rng), rng);
+            }
+            Duty::Sweep => {
+                (self.sweep_at, self.swept) = (now + SWEEP, self.engine.cur());
+                self.sweep();
+                self.close_idle_streams(now);
+                self.engine.observe_clock(now);
+            }
+            Duty::Speak => self.speak(now, rng),
+        }
+    }
+
+    /// Does everything that is due.
+    fn do_due_work(&mut self, now: u64, rng: &mut dyn CryptoRng) {
+        self.network.follow(self.engine.clock().mesh(now));
+        for duty in Duty::ALL {
+            if self.due_at(duty) <= now {
+                self.perform(duty, now, rng);
+            }
         }
         self.show(now);
     }
@@ -161,7 +226,7 @@ impl Node {
             }
             self.ids.bury(slot);
         }
-        let vain = self.ids.expected().filter(|slot| !self.engine.misses(*slot, &self.ids));
+        let vain = self.ids.expected().filter(|slot| !self.engine.misses(*slot));
         let mut free: Vec<_> = vain.collect();
         // Names of what is past stay as long as there is room for a quarter of the table.
         let past: Vec<_> = self.ids.past().collect();
@@ -216,6 +281,13 @@ impl Machine for Node {
                 link.room = link.room.saturating_add(frames);
             }
             Input::Rtc { time, grade } => self.read_clock(time, grade, now, rng),
+            Input::RtcWithin { time, within_ms } => {
+                self.read_clock_within(time, within_ms, now, rng);
+            }
+            Input::Trusted { correction_ms } => {
+                let correction = correction_ms.saturating_mul(MS.cast_signed());
+                self.engine.trust_correction(correction, now, &mut self.ids);
+            }
             Input::TrustNeighbours => {
                 if !self.engine.trust_neighbours(now, &mut self.ids) {
                     return Err(Error::NothingToDecide);
@@ -231,15 +303,12 @@ impl Machine for Node {
                 self.say_bye();
             }
         }
-        self.pass(now, rng);
-        self.speak(now, rng);
+        self.do_due_work(now, rng);
         Ok(())
     }
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        let now = micros(now);
-        self.pass(now, rng);
-        self.speak(now, rng);
+        self.do_due_work(micros(now), rng);
     }
 
     fn poll(&mut self) -> Option<Output> {
@@ -247,9 +316,7 @@ impl Machine for Node {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let ready = self.links.values().filter(|link| link.room > 0 && self.may_speak());
-        let links = ready.map(|link| self.engine.link_due(link.engine).max(self.silent_until));
-        let first = links.chain([self.engine.tick_due(), self.sweep_at, self.rename_at]).min();
+        let first = Duty::ALL.into_iter().map(|duty| self.due_at(duty)).min();
         // Whole milliseconds, and never before the time that is waited for.
         first.map(|at| Time::from_ms(at.div_ceil(MS)))
     }

@@ -128,62 +128,69 @@ pub(crate) fn highest(mask: u64, count: u32) -> u64 {
     mask & !low
 }
 
-/// Groups of 64 words.
-const GROUPS: usize = WORDS_MAX / 64;
-
-/// Words in which something is to be done.
+/// One bit for each slot of a table. An engine keeps the sets that only it reads in columns of its
+/// own: they lie close together, so that a search looks at eight words in one line of a cache.
 #[derive(Clone, Debug)]
-pub(crate) struct Marks {
-    groups: [u64; GROUPS],
-    /// One bit for each group that is not empty.
-    any: u8,
+pub(crate) struct Column {
+    words: Vec<u64>,
 }
 
-impl Marks {
-    pub fn new() -> Self {
-        Self { groups: [0; GROUPS], any: 0 }
+impl Column {
+    /// An empty column for a table of so many words.
+    pub fn new(words: u32) -> Self {
+        Self { words: alloc::vec![0; words as usize] }
     }
 
-    pub fn set(&mut self, word: u32) {
-        self.groups[word as usize / 64] |= 1 << (word % 64);
-        self.any |= 1 << (word / 64);
-    }
-
-    pub fn clear(&mut self, word: u32) {
-        let group = &mut self.groups[word as usize / 64];
-        *group &= !(1 << (word % 64));
-        if *group == 0 {
-            self.any &= !(1 << (word / 64));
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.any == 0
-    }
-
-    /// The marked words, from the lowest.
-    pub fn words(&self) -> Words {
-        Words { marks: self.clone() }
-    }
-}
-
-/// Marked words, from the lowest.
-pub(crate) struct Words {
-    marks: Marks,
-}
-
-impl Iterator for Words {
-    type Item = u32;
-
+    /// Returns the slots of one word.
     #[inline]
-    fn next(&mut self) -> Option<u32> {
-        if self.marks.any == 0 {
-            return None;
-        }
-        let group = self.marks.any.trailing_zeros();
-        let word = 64 * group + self.marks.groups[group as usize % GROUPS].trailing_zeros();
-        self.marks.clear(word);
-        Some(word)
+    pub fn word(&self, word: u32) -> u64 {
+        self.words[word as usize]
+    }
+
+    /// Returns true if the slot is in it.
+    pub fn contains(&self, slot: Slot) -> bool {
+        self.word(slot / 64) >> (slot % 64) & 1 == 1
+    }
+
+    /// Adds slots of one word.
+    #[inline]
+    pub fn insert(&mut self, word: u32, mask: u64) {
+        self.words[word as usize] |= mask;
+    }
+
+    /// Removes slots of one word.
+    #[inline]
+    pub fn remove(&mut self, word: u32, mask: u64) {
+        self.words[word as usize] &= !mask;
+    }
+
+    /// Removes all slots.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// Returns true if it holds no slot.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// Returns the number of slots.
+    pub fn count(&self) -> u32 {
+        self.words.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Returns the words that hold a slot, from the lowest.
+    pub fn parts(&self) -> impl Iterator<Item = WordMask> + '_ {
+        let parts = (0..).zip(&self.words).map(|(word, mask)| WordMask { word, mask: *mask });
+        parts.filter(|part| part.mask != 0)
+    }
+
+    /// Returns the first word from `from` on that holds a slot. For loops that change the column.
+    pub fn next_part(&self, from: u32) -> Option<WordMask> {
+        let rest = self.words.get(from as usize..)?;
+        let step = rest.iter().position(|mask| *mask != 0)?;
+        let word = from + step as u32;
+        Some(WordMask { word, mask: self.word(word) })
     }
 }
 
@@ -212,13 +219,17 @@ mod tests {
     }
 
     #[test]
-    fn marks_in_order() {
-        let mut marks = Marks::new();
-        marks.set(70);
-        marks.set(3);
-        assert_eq!(marks.words().collect::<Vec<_>>(), [3, 70]);
-        marks.clear(3);
-        marks.clear(70);
-        assert!(marks.is_empty());
+    fn a_column_gives_its_words_in_order() {
+        let mut column = Column::new(80);
+        column.insert(70, 0b110);
+        column.insert(3, 1);
+        let words = |column: &Column| column.parts().map(|part| part.word).collect::<Vec<_>>();
+        assert_eq!((words(&column), column.count()), (alloc::vec![3, 70], 3));
+        assert_eq!(column.next_part(4), Some(WordMask { word: 70, mask: 0b110 }));
+        assert!(column.contains(64 * 70 + 2) && !column.contains(64 * 70));
+        column.remove(3, 1);
+        column.remove(70, 0b111);
+        assert!(column.is_empty() && column.next_part(0).is_none());
+        assert_eq!(column.next_part(80), None);
     }
 }

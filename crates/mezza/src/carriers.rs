@@ -16,9 +16,9 @@ use mezza_messenger::{CarrierId, CarrierInput, CarrierOutput, RelayInput};
 use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
 
-use crate::api::json::HealthLine;
-use crate::api::words::CarrierFacts;
-use crate::clock::Clock;
+use mezza_host::api::json::HealthLine;
+use mezza_host::api::words::CarrierFacts;
+use mezza_host::clock::Clock;
 use mixnet::MixnetAdapter;
 use relay::{RelayAdapter, RelayCommands};
 
@@ -47,11 +47,11 @@ pub(crate) trait Adapter {
 }
 
 /// A report of a connection to the node.
-pub(crate) struct ConnectionReport {
+pub struct ConnectionReport {
     carrier: CarrierId,
     serial: u64,
     /// The event.
-    pub news: ConnectionEvent,
+    pub(crate) news: ConnectionEvent,
 }
 
 /// An event of a connection.

@@ -26,12 +26,7 @@ use mezza_messenger::relay_wire::MailboxAddress;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::api::json::{CardFormJson, CardText, ContactJson, NodeStateJson};
-use crate::api::network_uri::NetworkUri;
-use crate::api::{Exit, Fault, words};
 use crate::carriers::Dialer;
-use crate::clock::Clock;
-use crate::connection::tap::Tap;
 use crate::faces::cli::args::UpArgs;
 use crate::faces::cli::relay::{relay_config, relay_fault};
 use crate::faces::cli::{CliContext, serve};
@@ -40,12 +35,17 @@ use crate::faces::ports;
 use crate::faces::served::{self, ServedNode};
 use crate::node::observer::Observer;
 use crate::node::{self, NodeHandle, NodeOptions, RunningNode};
-use crate::process::home::Home;
-use crate::process::lock::Lock;
-use crate::process::stop::until_stopped;
-use crate::servers::mixnet::demo;
-use crate::servers::relay::{self, RelayConfig, RelayHandle};
-use crate::store::Vault;
+use mezza_host::api::json::{CardFormJson, CardText, ContactJson, NodeStateJson};
+use mezza_host::api::network_uri::NetworkUri;
+use mezza_host::api::{Exit, Fault, words};
+use mezza_host::clock::Clock;
+use mezza_host::connection::tap::Tap;
+use mezza_host::process::home::Home;
+use mezza_host::process::lock::Lock;
+use mezza_host::process::stop::until_stopped;
+use mezza_host::store::Vault;
+use mezza_servers::mixnet::demo;
+use mezza_servers::relay::{self, RelayConfig, RelayHandle};
 use screen::Screen;
 
 /// The passphrase of the demonstration, printed on the screen.

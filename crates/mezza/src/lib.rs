@@ -1,28 +1,10 @@
-//! The program: every socket, file and clock around the pure floors. Floor 3.
+//! The program: a node, its carriers, and the faces that it has for people. Floor 3; `mezza-host` has
+//! the system around it, `mezza-servers` the servers that it runs.
 //!
 //! ```text
 //! cli --HTTP--> web --> node (one task: device + vault) <--> carriers --TLS--> relay
 //! page --HTTP, WebSocket--^         |
 //!                                 store
-//! ```
-//!
-//! A vault opens with its passphrase and with no other:
-//!
-//! ```
-//! use mezza::testing::api::{Exit, Fault};
-//! use mezza::testing::process::rng::OsRng;
-//! use mezza::testing::store::{Argon2Params, Vault};
-//!
-//! let folder = tempfile::tempdir().map_err(|e| Fault::bug(e.to_string()))?;
-//! let (vault, now) = (folder.path().join("vault"), mezza::testing::clock::now());
-//! // `Argon2Params::measured()` is what a person's vault takes.
-//! Vault::create(&vault, b"six words", Argon2Params::DEMO, now, &mut OsRng)?.close()?;
-//! let refused = Vault::open(&vault, b"other words", now).err();
-//! assert_eq!(refused.map(|fault| fault.code), Some(Exit::Denied));
-//! let (opened, records) = Vault::open(&vault, b"six words", now)?;
-//! assert!(records.is_empty());
-//! opened.close()?;
-//! # Ok::<(), Fault>(())
 //! ```
 
 // `pub(crate)` is the default: what is `pub` is reached through `testing`, and the compiler finds
@@ -30,19 +12,11 @@
 #![warn(unreachable_pub)]
 #![allow(rustdoc::private_intra_doc_links, reason = "this crate is read with its private items")]
 
-mod api;
-mod backend;
 mod carriers;
-mod clock;
-mod connection;
 mod demo;
 mod faces;
 mod node;
-mod process;
-mod servers;
-mod store;
 pub mod testing;
-mod tls;
 
 use std::process::ExitCode;
 

@@ -26,12 +26,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 
-use crate::api::{Exit, Fault, Refused};
 use crate::carriers::{self, ConnectionReport};
-use crate::clock::Clock;
 use crate::node::observer::Observer;
-use crate::process::drive;
 use event_log::EventLog;
+use mezza_host::api::{Exit, Fault, Refused};
+use mezza_host::clock::Clock;
+use mezza_host::process::drive;
 use shell::NodeShell;
 
 /// Questions and reports that may wait for the task.
@@ -61,7 +61,7 @@ pub struct NodeOptions {
 type Query = Box<dyn FnOnce(&mut NodeShell) + Send>;
 
 /// An event of the node's task.
-pub(crate) enum NodeEvent {
+pub enum NodeEvent {
     /// Somebody asks.
     Ask(Query),
     /// A carrier tells.

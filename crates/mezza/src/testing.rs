@@ -3,32 +3,34 @@
 
 #![expect(missing_docs, reason = "each module stands for the one of its name")]
 
-pub mod puts;
+pub mod puts {
+    pub use mezza_servers::relay::puts::{durable_puts, puts_into, single_puts};
+}
 
 pub mod api {
-    pub use crate::api::{Exit, Fault};
+    pub use mezza_host::api::{Exit, Fault};
 
     pub mod json {
-        pub use crate::api::json::{
+        pub use mezza_host::api::json::{
             AddRequest, CardText, ContactJson, EventJson, EventKind, Health, NodeStateJson,
             NoteJson, NoteStateJson, Notes, OutboxJson, SendRequest, StatusJson,
         };
     }
 
     pub mod network_uri {
-        pub use crate::api::network_uri::NetworkUri;
+        pub use mezza_host::api::network_uri::NetworkUri;
     }
 
     pub mod uri {
-        pub use crate::api::uri::relay_of;
+        pub use mezza_host::api::uri::relay_of;
     }
 }
 
 pub mod backend {
-    pub use crate::backend::AwsLc;
+    pub use mezza_host::backend::AwsLc;
 
     pub mod kernel {
-        pub use crate::backend::kernel::{all, aws_lc, kernel};
+        pub use mezza_host::backend::kernel::{all, aws_lc, kernel};
     }
 }
 
@@ -37,23 +39,25 @@ pub mod carriers {
 }
 
 pub mod clock {
-    pub use crate::clock::{Clock, Moment, now};
+    pub use mezza_host::clock::{Clock, Moment, now};
 }
 
 pub mod connection {
     pub mod link {
-        pub use crate::connection::link::{
+        pub use mezza_host::connection::link::{
             CLIENT, CONTROL, DATA, FrameBytes, FrameSender, FrameSizeClass, SERVER_FRAMES_MAX,
             STORE, carry, dial, parcel,
         };
     }
 
     pub mod relay {
-        pub use crate::connection::relay::{ConnectError, Connection, ConnectionError, connect};
+        pub use mezza_host::connection::relay::{
+            ConnectError, Connection, ConnectionError, connect,
+        };
     }
 
     pub mod tap {
-        pub use crate::connection::tap::{Direction, Side, Tap, TapEvent};
+        pub use mezza_host::connection::tap::{Direction, Side, Tap, TapEvent};
     }
 }
 
@@ -114,38 +118,38 @@ pub mod node {
 
 pub mod process {
     pub mod busy {
-        pub use crate::process::busy::{Busy, Phase};
+        pub use mezza_host::process::busy::{Busy, Phase};
     }
 
     pub mod home {
-        pub use crate::process::home::Home;
+        pub use mezza_host::process::home::Home;
 
         pub mod private {
-            pub use crate::process::home::private::{folder, read, replace, sweep};
+            pub use mezza_host::process::home::private::{folder, read, replace, sweep};
         }
     }
 
     pub mod memory {
-        pub use crate::process::memory::{keep, require_closed};
+        pub use mezza_host::process::memory::{keep, require_closed};
     }
 
     pub mod metrics {
-        pub use crate::process::metrics::Metric;
+        pub use mezza_host::process::metrics::Metric;
     }
 
     pub mod rate {
-        pub use crate::process::rate::RateLimit;
+        pub use mezza_host::process::rate::RateLimit;
     }
 
     pub mod rng {
-        pub use crate::process::rng::OsRng;
+        pub use mezza_host::process::rng::OsRng;
     }
 }
 
 pub mod servers {
     pub mod mesh {
         pub mod crowd {
-            pub use crate::servers::mesh::crowd::{
+            pub use mezza_servers::mesh::crowd::{
                 CrowdRng, HostedCrew, Moves, START, clocks, settings,
             };
         }
@@ -153,55 +157,55 @@ pub mod servers {
 
     pub mod mixnet {
         pub mod client {
-            pub use crate::servers::mixnet::client::{EntryClient, join};
+            pub use mezza_servers::mixnet::client::{EntryClient, join};
         }
 
         pub mod demo {
-            pub use crate::servers::mixnet::demo::{DemoFiles, Times, free_ports, policy, run};
+            pub use mezza_servers::mixnet::demo::{DemoFiles, Times, free_ports, policy, run};
         }
 
         pub mod entry {
-            pub use crate::servers::mixnet::entry::{EntryServerOptions, start};
+            pub use mezza_servers::mixnet::entry::{EntryServerOptions, start};
         }
 
         pub mod key {
-            pub use crate::servers::mixnet::key::ServerKey;
+            pub use mezza_servers::mixnet::key::ServerKey;
         }
 
         pub mod mix {
-            pub use crate::servers::mixnet::mix::{MixServerOptions, start_with};
+            pub use mezza_servers::mixnet::mix::{MixServerOptions, start_with};
         }
 
         pub mod network {
-            pub use crate::servers::mixnet::network::{ConfigArchive, read};
+            pub use mezza_servers::mixnet::network::{ConfigArchive, read};
         }
 
         pub mod server {
-            pub use crate::servers::mixnet::server::ServerHandle;
+            pub use mezza_servers::mixnet::server::ServerHandle;
         }
 
         pub mod signed {
-            pub use crate::servers::mixnet::signed::Signed;
+            pub use mezza_servers::mixnet::signed::Signed;
         }
 
         pub mod written {
-            pub use crate::servers::mixnet::written::EXAMPLE;
+            pub use mezza_servers::mixnet::written::EXAMPLE;
         }
     }
 
     pub mod tunnel {
         pub use crate::faces::cli::link::up_with as up;
-        pub use crate::servers::tunnel::daemon::FrameThreads;
+        pub use mezza_servers::tunnel::daemon::FrameThreads;
     }
 
     pub mod relay {
-        pub use crate::servers::relay::{
+        pub use mezza_servers::relay::{
             Limits, RelayConfig, RelayError, RelayHandle, StoreSpec, Totals, address, init, key,
             serve, status,
         };
 
         pub mod store {
-            pub use crate::servers::relay::store::{
+            pub use mezza_servers::relay::store::{
                 Durability, Mail, MailStore, NewMail, RelayStore, Removed, SqliteStore, Totals,
                 open,
             };
@@ -210,31 +214,31 @@ pub mod servers {
 }
 
 pub mod store {
-    pub use crate::store::{Argon2Params, MasterKey, Record, Vault};
+    pub use mezza_host::store::{Argon2Params, MasterKey, Record, Vault};
 
     pub mod aead {
         pub use mezza_core::xchacha::NONCE_BYTES;
     }
 
     pub mod bucket {
-        pub use crate::store::bucket::RetentionCode;
+        pub use mezza_host::store::bucket::RetentionCode;
     }
 
     pub mod head {
-        pub use crate::store::head::{HEAD_BYTES, MasterKey, VaultHeader, unlock};
+        pub use mezza_host::store::head::{HEAD_BYTES, MasterKey, VaultHeader, unlock};
     }
 
     pub mod keyring {
-        pub use crate::store::keyring::Keyring;
+        pub use mezza_host::store::keyring::Keyring;
     }
 
     pub mod record {
-        pub use crate::store::record::{RecordHeader, TEXT_BYTES_MAX, open, padded, seal};
+        pub use mezza_host::store::record::{RecordHeader, TEXT_BYTES_MAX, open, padded, seal};
     }
 }
 
 pub mod tls {
-    pub use crate::tls::{
+    pub use mezza_host::tls::{
         Pin, TlsIdentity, client_config, fingerprint, link_client_config, link_server_config,
     };
 }

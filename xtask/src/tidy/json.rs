@@ -8,11 +8,15 @@ const JSON: &str = "json!(";
 /// Keys whose values are paths.
 const KEYS: [&str; 9] =
     ["dir", "file", "folder", "home", "path", "removed", "socket", "vault", "wiped"];
+/// The crates of the program.
+const CRATES: [&str; 3] = ["crates/mezza-host/", "crates/mezza-servers/", "crates/mezza/"];
 /// What makes a text of a path.
 const TEXTS: [&str; 2] = ["path(", "show::path"];
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
-    let sources = tree.code().filter(|(path, _)| path.starts_with("crates/mezza/src/"));
+    let of_program =
+        |path: &str| CRATES.iter().any(|name| path.starts_with(&format!("{name}src/")));
+    let sources = tree.code().filter(|(path, _)| of_program(path));
     let mut refused = Vec::new();
     for (path, code) in sources {
         let text = tree.iter().find(|(of, _)| *of == path).map_or("", |(_, text)| text);

@@ -1,15 +1,20 @@
 //! The layers inside a crate: a module knows the layers below its own, and no module beside it.
 
 use super::shipped::shipped;
-use super::source::imports;
+use super::source::{has_word, imports};
 use super::{Diagnostic, Tree};
 
 /// The layers of a crate, the lowest first, and the modules of each.
 type Layers = [&'static [&'static str]];
 
 /// Crates that have layers, each with all of its modules.
-const LAYERS: [(&str, &Layers); 3] =
-    [("mezza-messenger", &MESSENGER), ("mezza", &MEZZA), ("mezza-lab", &LAB)];
+const LAYERS: [(&str, &Layers); 5] = [
+    ("mezza-messenger", &MESSENGER),
+    ("mezza-host", &HOST),
+    ("mezza-servers", &SERVERS),
+    ("mezza", &MEZZA),
+    ("mezza-lab", &LAB),
+];
 
 /// The lowest layer holds values and their codecs, which may know each other; components do not.
 const MESSENGER: [&[&str]; 3] =
@@ -43,18 +48,18 @@ const LAB: [&[&str]; 8] = [
     &["cli"],
 ];
 
-/// `carriers` and `servers` do not know each other: what both speak is in `connection`.
-const MEZZA: [&[&str]; 9] = [
-    &["api", "backend", "clock"],
-    &["process"],
-    &["store", "tls"],
-    &["connection"],
-    &["carriers", "servers"],
-    &["node"],
-    &["faces"],
-    &["demo"],
-    &["testing"],
-];
+/// The order between the three crates of the program is in `floors`.
+const HOST: [&[&str]; 4] =
+    [&["api", "backend", "clock"], &["process"], &["store", "tls"], &["connection"]];
+
+/// No server knows another one.
+const SERVERS: [&[&str]; 1] = [&["mesh", "mixnet", "relay", "tunnel"]];
+
+const MEZZA: [&[&str]; 5] = [&["carriers"], &["node"], &["faces"], &["demo"], &["testing"]];
+
+/// Modules of a crate that may not import a lower crate: what carriers and servers both speak is in
+/// the module `connection` of `mezza-host`.
+const APART: [(&str, &str, &str); 1] = [("mezza", "carriers", "mezza_servers")];
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     LAYERS.iter().flat_map(|(name, layers)| check_crate(tree, name, layers)).collect()
@@ -73,6 +78,12 @@ fn check_crate(tree: &Tree, name: &str, layers: &Layers) -> Vec<Diagnostic> {
         if layer(layers, own).is_none() {
             refused.push(Diagnostic::new(path, 0, unknown(own)));
             continue;
+        }
+        for (_, _, other) in APART.iter().filter(|(of, module, _)| *of == name && *module == own) {
+            let lines = code.lines().enumerate().filter(|(_, line)| has_word(line, other));
+            let text = format!("`{own}` does not know `{other}`; move what both need down");
+            let wrong = lines.map(|(index, _)| Diagnostic::new(path, index + 1, text.as_str()));
+            refused.extend(wrong);
         }
         // From a module as deep as this, so many times `super` is the crate.
         for root in ["crate::".to_owned(), "super::".repeat(modules.len())] {
@@ -143,25 +154,27 @@ mod tests {
     #[test]
     fn the_program_has_layers() {
         let refuses = |path: &str, text: &str| {
-            let path = format!("crates/mezza/src/{path}");
+            let path = format!("crates/{path}");
             let root = plant("layers-mezza", &[(&path, text)]);
             check(&Tree::read(&root).expect("the tree is readable")).len()
         };
         for (path, text) in [
-            ("api/words.rs", "use crate::process::home::Home;\n"),
-            ("store.rs", "use crate::tls::Pin;\n"),
-            ("carriers/relay.rs", "use crate::node::NodeMessage;\n"),
-            ("carriers/relay.rs", "use crate::servers::relay::Limits;\n"),
-            ("node.rs", "use crate::faces::web::Web;\n"),
-            ("faces/cli.rs", "use crate::demo;\n"),
-            ("utterly_new.rs", "use crate::api;\n"),
+            ("mezza-host/src/api/words.rs", "use crate::process::home::Home;\n"),
+            ("mezza-host/src/store.rs", "use crate::tls::Pin;\n"),
+            ("mezza-servers/src/mesh/udp.rs", "use crate::relay::Limits;\n"),
+            ("mezza/src/carriers/relay.rs", "use crate::node::NodeMessage;\n"),
+            ("mezza/src/carriers/relay.rs", "use mezza_servers::relay::Limits;\n"),
+            ("mezza/src/node.rs", "use crate::faces::web::Web;\n"),
+            ("mezza/src/faces/cli.rs", "use crate::demo;\n"),
+            ("mezza/src/utterly_new.rs", "use crate::node;\n"),
         ] {
             assert_eq!(refuses(path, text), 1, "{path}: {text}");
         }
         for (path, text) in [
-            ("carriers/relay.rs", "use crate::connection::relay;\nuse super::pace;\n"),
-            ("servers/relay/server.rs", "use crate::process::lock::Lock;\n"),
-            ("demo.rs", "use crate::faces::cli::CliContext;\n"),
+            ("mezza-host/src/connection/relay.rs", "use crate::tls::Pin;\nuse super::tap;\n"),
+            ("mezza-servers/src/relay/server.rs", "use mezza_host::process::lock::Lock;\n"),
+            ("mezza/src/carriers/relay.rs", "use super::pace;\n"),
+            ("mezza/src/demo.rs", "use crate::faces::cli::CliContext;\n"),
         ] {
             assert_eq!(refuses(path, text), 0, "{path}: {text}");
         }

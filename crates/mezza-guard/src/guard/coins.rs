@@ -5,9 +5,11 @@ use alloc::vec::Vec;
 use mezza_core::{CryptoRng, Snapshot, Writer};
 
 use super::session::{Link, Session, Stage};
+use super::settings::LANES;
 use super::{CloseReason, Guard, GuardConnection, GuardEvent, GuardSide, Output, StrictPolicy};
 use crate::coin::{SlotIndex, SlotName};
-use crate::ledger::LedgerRecord;
+use crate::keys::GuardClientId;
+use crate::ledger::{LearnedName, LedgerRecord};
 use crate::rule::{FrameRuleError, Judge};
 use crate::wire::control::{Control, RefusalCode, SlotValue};
 
@@ -29,6 +31,19 @@ impl Coined {
     const fn new() -> Self {
         Self { slot: None, public: None, step: 0, first: Vec::new(), last_out: Vec::new() }
     }
+}
+
+/// Callers of a client whose names are learned, at most.
+const LEARNED_CALLERS_MAX: usize = 16;
+
+/// Whose names a handshake holds: a destination's, or those of whoever calls.
+fn learned_name(guard: &Guard, client: GuardClientId, dest: u16, first: &[u8]) -> LearnedName {
+    if !LANES.contains(&dest) {
+        return LearnedName { client, dest, caller: [0; 6] };
+    }
+    let rule = guard.settings.table.at(0);
+    let caller = rule.map_or([0; 6], |rule| rule.pins(first).own);
+    LearnedName { client, dest: LANES.start, caller }
 }
 
 impl Session {
@@ -144,13 +159,24 @@ impl Session {
         let rule = guard.settings.table.at(coined.step).filter(|_| own_turn);
         let rule = rule.ok_or(CloseReason::Frame(FrameRuleError::Form))?;
         let settings = guard.settings.destination(dest);
+        let name = learned_name(guard, client, dest, &coined.first);
+        let known = settings.and_then(|dest| dest.pins.as_ref()).or(guard.ledger.learned(&name));
+        let learns = known.is_none();
+        if learns && !self.is_dialling {
+            // A confederate on the wire would bring a fresh name, and with it 16 bits, each time.
+            let callers = guard.ledger.learned_callers(client, name.dest);
+            if callers >= LEARNED_CALLERS_MAX {
+                return Err(CloseReason::Frame(FrameRuleError::Form));
+            }
+        }
         let judge = Judge {
-            pins: settings.and_then(|dest| dest.pins.as_ref()),
+            pins: known,
             public: Some(public),
             first: if coined.step == 0 { frame } else { &coined.first },
             counter: guard.ledger.counter(client, dest).or(settings.and_then(|dest| dest.counter)),
         };
         let judged = rule.judge(frame, &judge).map_err(CloseReason::Frame)?;
+        let held = rule.pins(frame);
         // The first frame of this end is the one that carries X: the slot moves on (GUARD-22).
         let carries_key = coined.step <= 1;
         // Another session of the same slot may have used it up meanwhile.
@@ -168,6 +194,10 @@ impl Session {
         self.owed.frame = false;
         if carries_key {
             guard.persist(conn, LedgerRecord::Advanced(slot, judged.counter));
+            // Names are free once: all later handshakes hold what the first one held.
+            if learns {
+                guard.persist(conn, LedgerRecord::Learned(name, held));
+            }
         }
         guard.out.push_back(Output::Send(conn, GuardSide::Wire, frame.to_vec()));
         if is_over {
@@ -196,7 +226,11 @@ impl Session {
                 let repeats = coined.step.checked_sub(1).and_then(|at| guard.settings.table.at(at));
                 let is_repeat = !their_turn && repeats.is_some_and(|rule| rule.fits(frame));
                 if !is_repeat {
-                    if !rule.is_some_and(|rule| rule.fits(frame)) {
+                    // What an answer repeats is right, or nobody who heard the question has made it.
+                    let fits = |rule: &crate::rule::FrameRule| {
+                        rule.fits(frame) && rule.echoes(frame, &coined.first)
+                    };
+                    if !rule.is_some_and(fits) {
                         return Err(CloseReason::Frame(FrameRuleError::Form));
                     }
                     // KE2 answers t1, KE3 answers t2.

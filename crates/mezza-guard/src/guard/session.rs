@@ -310,6 +310,7 @@ impl Session {
         if guard.settings.destination(dest).is_none() {
             return Err(CloseReason::Refused(RefusalCode::UnknownDestination));
         }
+        guard.ledger.clamp_refusals(now);
         if guard.ledger.refusals(client, dest, now) >= REFUSALS_BLOCK {
             return Err(CloseReason::Refused(RefusalCode::Blocked));
         }

@@ -144,6 +144,7 @@ impl Bench {
                 let _ = self.guard.handle(input, self.now, self.dice.rng());
             }
             client::Output::Store(coin) => {
+                self.rows.retain(|(stored, _)| stored != coin.commitment());
                 self.rows.push((*coin.commitment(), coin.encode().to_vec()));
             }
             client::Output::Erase(h) => self.rows.retain(|(stored, _)| *stored != h),

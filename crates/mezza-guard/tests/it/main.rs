@@ -1,6 +1,7 @@
 //! One binary for every test that looks from outside.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+mod attacks;
 mod bench;
 mod coin;
 mod control;

@@ -3,6 +3,7 @@
 use mezza_core::{Machine as _, Time};
 use mezza_guard::ViewDependent;
 use mezza_guard::audit::{AuditRow, ChannelBits, Surroundings, audit};
+use mezza_guard::ledger::GuardTotals;
 use mezza_guard::rule::{Check, Field, FrameRule, Judge, RuleTable, TableError};
 use mezza_guard::shaper::{SHAPER_QUEUE_MAX, Shaper, ShaperFull, TICK_MS};
 use mezza_sim::{SimRng, handle_checked};
@@ -80,8 +81,13 @@ fn guard_30_a_table_whose_fields_do_not_tile_is_refused() {
 /// KE3 without any check.
 const OPEN: &[Field] = &[Field::new(0, 56, Check::Body)];
 
-const AROUND: Surroundings =
-    Surroundings { destinations: 3, lengths: 6, tick_ms: 50, resets: 2, handshakes: 100 };
+const AROUND: Surroundings = Surroundings {
+    destinations: 3,
+    lengths: 6,
+    tick_ms: 50,
+    totals: GuardTotals { resets: 2, handshakes: 100, refused: 0 },
+    free_counters: 1,
+};
 
 fn rows() -> Vec<AuditRow> {
     audit(&RuleTable::new(rules()).expect("fields that tile"), Some(&PINS), &AROUND)

@@ -161,7 +161,7 @@ fn within_bounds(receiver: &Receiver) {
 }
 
 #[test]
-fn hibe_23_nothing_below_the_floor_opens_whatever_happens() {
+fn hibe_23_slow_nothing_below_the_floor_opens_whatever_happens() {
     for_each_seed(100, |seed| {
         let mut world = World::<Receiver>::new(seed);
         let start = Tick::at(world.now()).day();

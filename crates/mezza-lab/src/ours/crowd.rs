@@ -60,7 +60,7 @@ impl Scene {
 
     /// The same crowd with our vote, and three of ten clocks good.
     pub fn ours(users: usize, seed: u64) -> Self {
-        Self { mode: ClockMode::Anchored, good_percent: 30, ..Self::paper(users, seed) }
+        Self { mode: ClockMode::Level, good_percent: 30, ..Self::paper(users, seed) }
     }
 
     /// Without messages: for questions about clocks.

@@ -2,8 +2,8 @@
 
 use rand_core::Rng;
 
-use super::column::{ASKED, FAILED, KNOWN, MISSING, WAITED, WAITING};
-use super::{Engine, MeshLinkId, NeighbourId};
+use super::column::{ASKED, FAILED, KNOWN, WAITED, WAITING};
+use super::{Engine, MeshLinkId, MeshNeighbour, NeighbourId};
 use crate::chance::below;
 use crate::frame::{MeshFrame, Name};
 use crate::limits::{
@@ -34,6 +34,29 @@ pub(super) struct Hold {
     pub mask: u64,
 }
 
+/// The order in which announcers of the same cell are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AskRank {
+    /// It gave cells before.
+    Giver,
+    /// Nothing is known of it. A name costs nothing, so there may be many of one device.
+    Unknown,
+    /// Its askings often failed.
+    Unreliable,
+}
+
+impl AskRank {
+    const ALL: [Self; 3] = [Self::Giver, Self::Unknown, Self::Unreliable];
+
+    fn of(neighbour: &MeshNeighbour) -> Self {
+        match neighbour.gave {
+            _ if neighbour.is_unreliable() => Self::Unreliable,
+            0 => Self::Unknown,
+            _ => Self::Giver,
+        }
+    }
+}
+
 impl Engine {
     #[inline]
     pub(super) fn hear_have(
@@ -46,7 +69,7 @@ impl Engine {
         for part in set.parts() {
             let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
             *has |= part.mask;
-            let new = part.mask & !(hot[KNOWN] | hot[MISSING]);
+            let new = part.mask & !(hot[KNOWN] | self.missing.word(part.word));
             if new != 0 {
                 self.miss(from, WordMask { word: part.word, mask: new }, now, (table, rng));
             }
@@ -65,12 +88,12 @@ impl Engine {
         if neighbour.ignored_until > now {
             return;
         }
-        let room =
-            self.room_for(from, neighbour.gave, table).min(MISSING_MAX as u32 - self.missing_count);
+        let room = self.room_for(from, neighbour.gave, table).min(self.missing_room());
         let new = highest(new, room);
-        table.rows_mut().hot_mut(self.seat, word)[MISSING] |= new;
-        self.missing.set(word);
-        self.missing_count += new.count_ones();
+        if new == 0 {
+            return;
+        }
+        self.missing.insert(word, new);
         let link = &mut self.links[usize::from(neighbour.link)];
         let longest = self.settings.ask;
         if link.want_at > now + longest {
@@ -79,19 +102,49 @@ impl Engine {
         }
     }
 
+    /// How many more cells that `from` announces may be missing here. Asked before an announced id gets a
+    /// slot, so that nobody fills the table with ids that are then not asked for (MESH-62).
+    pub fn room_for_announced(&self, from: NeighbourId, now: u64, table: &impl CellTable) -> u32 {
+        let Some(neighbour) = self.neighbour(from).filter(|n| n.ignored_until <= now) else {
+            return 0;
+        };
+        if !self.settings.budgets {
+            return self.missing_room();
+        }
+        let open = self.open_of(from, table);
+        self.open_limit(neighbour.gave).saturating_sub(open).min(self.missing_room())
+    }
+
+    /// How many cells that a neighbour announced may be missing, by what it gave until now. While the table
+    /// is half full everybody has the first few alone, so that those of nobody are kept out by others'.
+    fn open_limit(&self, gave: u32) -> u32 {
+        let roomy = self.missing.count() < MISSING_MAX as u32 / 2;
+        if gave >= TRUSTED_AFTER && roomy { OPEN_LATER } else { OPEN_FIRST }
+    }
+
+    /// How many cells are missing that `from` announced.
+    fn open_of(&self, from: NeighbourId, table: &impl CellTable) -> u32 {
+        let (seat, rows) = (self.seat, table.rows());
+        let open = |part: WordMask| (part.mask & rows.has(seat, part.word, from)).count_ones();
+        self.missing.parts().map(open).sum()
+    }
+
     /// How many more cells may be missing that `from` announced, who gave so many until now.
     fn room_for(&self, from: NeighbourId, gave: u32, table: &impl CellTable) -> u32 {
         if !self.settings.budgets {
             return u32::MAX;
         }
-        let limit = if gave < TRUSTED_AFTER { OPEN_FIRST } else { OPEN_LATER };
+        let limit = self.open_limit(gave);
         // While little is missing at all, nobody needs to be counted.
-        if self.missing_count + 64 <= limit {
+        if self.missing.count() + 64 <= limit {
             return 64;
         }
-        let (seat, rows) = (self.seat, table.rows());
-        let open = |word| (rows.hot(seat, word)[MISSING] & rows.has(seat, word, from)).count_ones();
-        limit.saturating_sub(self.missing.words().map(open).sum())
+        limit.saturating_sub(self.open_of(from, table))
+    }
+
+    /// How many more cells may be missing at all.
+    fn missing_room(&self) -> u32 {
+        (MISSING_MAX as u32).saturating_sub(self.missing.count())
     }
 
     /// Somebody else asks `to` on this link. If `to` announced it here too, its answer will be heard, so
@@ -106,7 +159,7 @@ impl Engine {
     ) {
         for part in set.parts() {
             let hot = table.rows().hot(self.seat, part.word);
-            let mask = part.mask & hot[MISSING] & !hot[ASKED];
+            let mask = part.mask & self.missing.word(part.word) & !hot[ASKED];
             if mask != 0
                 && let Some(id) = self.names.iter().position(|name| *name == to)
             {
@@ -134,9 +187,9 @@ impl Engine {
         self.end_holds(now, table);
         self.end_requests(now, table);
         let mut open = Set::default();
-        for word in self.missing.words() {
+        for WordMask { word, mask } in self.missing.parts() {
             let hot = table.rows().hot(self.seat, word);
-            open.push(word, hot[MISSING] & !hot[ASKED] & !hot[WAITING]);
+            open.push(word, mask & !hot[ASKED] & !hot[WAITING]);
         }
         let frame =
             if open.is_empty() { None } else { self.ask_one(link, &open, now, (table, rng)) };
@@ -145,7 +198,8 @@ impl Engine {
         frame
     }
 
-    /// The neighbours in turn from a random one, those that often fail after all others.
+    /// The neighbours in turn from a random one: those first that gave cells before, those that often fail
+    /// after all others.
     fn ask_one(
         &mut self,
         link: MeshLinkId,
@@ -155,14 +209,14 @@ impl Engine {
     ) -> Option<MeshFrame> {
         let count = self.neighbours.len();
         let start = below(rng, count);
-        for unreliable in [false, true] {
+        for rank in AskRank::ALL {
             for step in 0..count {
                 let at = start + step;
                 let id = (if at < count { at } else { at - count }) as NeighbourId;
                 let announced =
                     open.parts().any(|p| table.rows().has(self.seat, p.word, id) & p.mask != 0);
                 if announced
-                    && self.may_ask(id, link, unreliable, now)
+                    && self.may_ask(id, link, rank, now)
                     && let Some(frame) = self.ask_of(id, open, now, table)
                 {
                     return Some(frame);
@@ -172,10 +226,10 @@ impl Engine {
         None
     }
 
-    fn may_ask(&self, id: NeighbourId, link: MeshLinkId, unreliable: bool, now: u64) -> bool {
+    fn may_ask(&self, id: NeighbourId, link: MeshLinkId, rank: AskRank, now: u64) -> bool {
         self.neighbour(id).is_some_and(|n| {
             n.link == link
-                && n.is_unreliable() == unreliable
+                && AskRank::of(n) == rank
                 && n.busy_until.max(n.ignored_until) <= now
                 && n.heard_at + SILENT >= now
         })
@@ -214,7 +268,7 @@ impl Engine {
     fn end_holds(&mut self, now: u64, table: &mut impl CellTable) {
         while let Some(hold) = self.holds.front().copied() {
             let hot = table.rows_mut().hot_mut(self.seat, hold.word);
-            if hold.until > now && hold.mask & hot[MISSING] != 0 {
+            if hold.until > now && hold.mask & self.missing.word(hold.word) != 0 {
                 break;
             }
             hot[WAITING] &= !hold.mask;
@@ -225,7 +279,7 @@ impl Engine {
     /// Requests end that were answered, or whose time is over: then the next announcer is asked.
     fn end_requests(&mut self, now: u64, table: &mut impl CellTable) {
         while let Some(request) = self.requests.front().copied() {
-            let missing = request.mask & table.rows().hot(self.seat, request.word)[MISSING];
+            let missing = request.mask & self.missing.word(request.word);
             if missing != 0 && request.at + PATIENCE > now {
                 break;
             }
@@ -273,12 +327,7 @@ impl Engine {
 
     /// Some cells are not missing any more.
     pub(super) fn found(&mut self, word: u32, found: u64, table: &mut impl CellTable) {
-        let hot = table.rows_mut().hot_mut(self.seat, word);
-        self.missing_count -= (hot[MISSING] & found).count_ones();
-        hot[MISSING] &= !found;
-        hot[ASKED] &= !found;
-        if hot[MISSING] == 0 {
-            self.missing.clear(word);
-        }
+        self.missing.remove(word, found);
+        table.rows_mut().hot_mut(self.seat, word)[ASKED] &= !found;
     }
 }

@@ -3,10 +3,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::column::{FRESH, HELD, OWED};
+use super::column::{HELD, KNOWN};
 use super::{Engine, MeshLinkId, NeighbourId};
-use crate::frame::{MeshFrame, SyncFrame};
-use crate::limits::{MS, NEVER, SECOND, SYNC_CELLS_MAX, SYNC_OPEN};
+use crate::frame::{MeshFrame, Name, SyncFrame};
+use crate::limits::{MS, NEVER, NEWCOMER, NEWCOMER_PER_SECOND, SECOND, SYNC_CELLS_MAX, SYNC_OPEN};
 use crate::set::{Set, WordMask, highest};
 use crate::table::CellTable;
 
@@ -27,9 +27,19 @@ impl Engine {
         neighbour.sync_due = false;
         neighbour.synced_at = now.max(1);
         neighbour.sync_until = now + SYNC_OPEN;
+        neighbour.unasked = SYNC_CELLS_MAX;
         let to = neighbour.name;
         let held = self.held(table);
-        Some(MeshFrame::Sync(Box::new(SyncFrame { to, held, within: None })))
+        Some(MeshFrame::Sync(Box::new(SyncFrame { to, held, within: None, more: false })))
+    }
+
+    /// A comparison left in so many frames, each of which is answered with some cells. As many are taken
+    /// unasked; whoever sends more is cut off (MESH-10).
+    pub fn grant_answers(&mut self, link: MeshLinkId, to: Name, frames: u32) {
+        let compared = |n: &&mut super::MeshNeighbour| n.link == link && n.name == to;
+        if let Some(neighbour) = self.neighbours.iter_mut().flatten().find(compared) {
+            neighbour.unasked = frames.saturating_mul(SYNC_CELLS_MAX);
+        }
     }
 
     /// Whether a comparison of this slice is answered now: one for each neighbour, slice and ten seconds.
@@ -51,22 +61,25 @@ impl Engine {
     pub(super) fn hear_sync(
         &mut self,
         from: NeighbourId,
-        held: &Set,
-        within: Option<&Set>,
+        sync: &SyncFrame,
         now: u64,
         table: &mut impl CellTable,
     ) {
         let live = self.live();
+        let SyncFrame { held, within, .. } = sync;
+        if sync.more || (within.is_none() && self.lacks_any(held, table)) {
+            // One meeting goes both ways, although only one side has just met the other.
+            self.compare_soon(from, now);
+        }
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         neighbour.heard_at = now;
         let id = neighbour.link;
-        if now >= neighbour.answers_at + 60 * SECOND || neighbour.answers_at == 0 {
-            (neighbour.answers, neighbour.answers_at) = (live.max(SYNC_CELLS_MAX), now.max(1));
-        }
+        neighbour.refill_answers(live, now);
         let allowed = if self.settings.budgets { neighbour.answers } else { u32::MAX };
         let most = allowed.min(SYNC_CELLS_MAX);
         let mut room = most;
-        let compared = within.map(|set| set.parts().collect::<Vec<_>>());
+        self.end_given(id, now);
+        let compared = within.as_ref().map(|set| set.parts().collect::<Vec<_>>());
         let theirs = held.parts().collect::<Vec<_>>();
         let (mut owes, mut tells) = (false, false);
         for word in (0..table.rows().words()).rev() {
@@ -78,19 +91,17 @@ impl Engine {
             }
             let there = mask_of(&theirs, word) & here;
             *has = (*has & !here) | there;
-            let give = highest(here & !there, room);
+            // What went out just now was heard by whoever is on the link: it is named once more, and not
+            // sent (MESH-12).
+            let given = self.links[usize::from(id)].given.word(word);
+            let give = highest(here & !there & !given, room);
             let tell = here & !there & !give;
-            if give != 0 {
-                *self.link_bits(table, id, word, OWED) |= give;
-                self.links[usize::from(id)].owed.set(word);
-                room -= give.count_ones();
-                owes = true;
-            }
-            if tell != 0 {
-                *self.link_bits(table, id, word, FRESH) |= tell;
-                self.links[usize::from(id)].fresh.set(word);
-                tells = true;
-            }
+            let link = &mut self.links[usize::from(id)];
+            link.owed.insert(word, give);
+            link.fresh.insert(word, tell);
+            room -= give.count_ones();
+            owes |= give != 0;
+            tells |= tell != 0;
         }
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
             neighbour.answers = neighbour.answers.saturating_sub(most - room);
@@ -102,6 +113,33 @@ impl Engine {
         }
         if owes {
             self.owe(id, now);
+        }
+    }
+}
+
+impl Engine {
+    /// Whether some of these cells are neither known nor announced here.
+    fn lacks_any(&self, held: &Set, table: &impl CellTable) -> bool {
+        held.parts().any(|WordMask { word, mask }| {
+            let known = table.rows().hot(self.seat, word)[KNOWN] | self.missing.word(word);
+            mask & !known != 0
+        })
+    }
+}
+
+impl super::MeshNeighbour {
+    /// Cells that comparisons may still give to it: a newcomer draws a few and then slowly more, so that a
+    /// name costs time; later it is no more than what is live in a minute (MESH-16).
+    fn refill_answers(&mut self, live: u32, now: u64) {
+        let most = live.max(SYNC_CELLS_MAX);
+        if self.answers_at == 0 {
+            (self.answers, self.answers_at) = (SYNC_CELLS_MAX, now.max(1));
+        } else if now < self.met_at + NEWCOMER {
+            let gained = (now - self.answers_at) * NEWCOMER_PER_SECOND / SECOND;
+            self.answers = self.answers.saturating_add(gained as u32).min(most);
+            self.answers_at += gained * SECOND / NEWCOMER_PER_SECOND;
+        } else if now >= self.answers_at + 60 * SECOND {
+            (self.answers, self.answers_at) = (most, now);
         }
     }
 }

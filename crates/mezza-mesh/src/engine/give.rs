@@ -1,6 +1,6 @@
 //! Requests of others, and cells that come and go.
 
-use super::column::{AHEAD, GIVEN, HELD, KNOWN, MISSING, OWED};
+use super::column::{AHEAD, HELD, KNOWN};
 use super::{Engine, MeshLinkId, MeshNeighbour, NeighbourId};
 use crate::epoch::Age;
 use crate::frame::MeshFrame;
@@ -12,8 +12,8 @@ use crate::table::CellTable;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
     until: u64,
-    word: u32,
-    mask: u64,
+    pub word: u32,
+    pub mask: u64,
 }
 
 impl Engine {
@@ -30,7 +30,7 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         neighbour.heard_at = now;
         let id = neighbour.link;
-        if self.has_to_wait(from, set.count(), now, table) {
+        if self.has_to_wait(from, set.count(), now) {
             return;
         }
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
@@ -41,19 +41,17 @@ impl Engine {
         if self.settings.budgets && neighbour.drawn > 2 * live + DRAWN_FIRST {
             return;
         }
-        self.end_given(id, now, table);
+        self.end_given(id, now);
         let mut some = false;
         for part in set.parts() {
             let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
             *has &= !part.mask;
             let held = part.mask & hot[HELD];
-            let given = if again { 0 } else { *self.link_bits(table, id, part.word, GIVEN) };
-            let owed = held & !given;
-            if owed != 0 {
-                *self.link_bits(table, id, part.word, OWED) |= owed;
-                self.links[usize::from(id)].owed.set(part.word);
-                some = true;
-            }
+            let link = &mut self.links[usize::from(id)];
+            // What went out just now was heard by whoever is on the link (MESH-12).
+            let given = if again { 0 } else { link.given.word(part.word) };
+            link.owed.insert(part.word, held & !given);
+            some |= held & !given != 0;
         }
         if some {
             self.owe(id, now);
@@ -62,13 +60,7 @@ impl Engine {
 
     /// Whether a neighbour that asks for `count` cells is told to wait, because much is owed on its link
     /// and it has had its share: what is owed, divided by those who asked in this second.
-    fn has_to_wait(
-        &mut self,
-        from: NeighbourId,
-        count: u32,
-        now: u64,
-        table: &mut impl CellTable,
-    ) -> bool {
+    fn has_to_wait(&mut self, from: NeighbourId, count: u32, now: u64) -> bool {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return true };
         let id = neighbour.link;
         if now >= neighbour.asked_at + SECOND {
@@ -79,7 +71,7 @@ impl Engine {
         if asked <= OWED_BUSY / NEIGHBOURS_MAX as u32 || !self.settings.budgets {
             return false;
         }
-        let owed = self.owed(id, table);
+        let owed = self.links[usize::from(id)].owed.count();
         if owed < OWED_BUSY {
             return false;
         }
@@ -97,21 +89,11 @@ impl Engine {
         true
     }
 
-    /// Cells that are owed on a link.
-    fn owed(&self, id: MeshLinkId, table: &mut impl CellTable) -> u32 {
-        let words = self.links[usize::from(id)].owed.words();
-        words.map(|word| self.link_bits(table, id, word, OWED).count_ones()).sum()
-    }
-
     /// Tells one neighbour to wait: as long as half of what is owed takes at the pace of the last second.
-    pub(super) fn say_busy(
-        &mut self,
-        id: MeshLinkId,
-        table: &mut impl CellTable,
-    ) -> Option<MeshFrame> {
+    pub(super) fn say_busy(&mut self, id: MeshLinkId) -> Option<MeshFrame> {
         let from = self.links[usize::from(id)].busy.pop_front()?;
         let to = self.neighbour(from)?.name;
-        let owed = self.owed(id, table);
+        let owed = self.links[usize::from(id)].owed.count();
         let pace = self.links[usize::from(id)].pace;
         let a_second = pace[0].max(pace[1]).max(1);
         let wait_ms = u64::from(owed / 2) * 1_000 / u64::from(a_second);
@@ -141,20 +123,30 @@ impl Engine {
             let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
             *has |= part.mask;
             let new = part.mask & !hot[KNOWN];
-            let mut wanted = new & hot[MISSING];
+            let mut wanted = new & self.missing.word(part.word);
             let unasked = new & !wanted;
             if unasked != 0 {
-                if self.neighbour(from).is_some_and(|n| n.sync_until > now) {
-                    wanted = new;
-                } else {
-                    self.counts.unsolicited += u64::from(unasked.count_ones());
-                }
+                let drawn = highest(unasked, self.take_unasked(from, unasked.count_ones(), now));
+                self.counts.unsolicited += u64::from((unasked & !drawn).count_ones());
+                wanted |= drawn;
             }
             if wanted != 0 {
                 let new = WordMask { word: part.word, mask: wanted };
                 self.take(from, new, now, table, &mut taken);
             }
         }
+    }
+
+    /// Counts cells of `from` that nobody asked for against what a comparison may have drawn. How many of
+    /// them are taken.
+    fn take_unasked(&mut self, from: NeighbourId, count: u32, now: u64) -> u32 {
+        let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return 0 };
+        let room = neighbour.unasked(now);
+        if room > 0 && !self.settings.budgets {
+            return count;
+        }
+        neighbour.unasked = neighbour.unasked.saturating_sub(count.min(room));
+        count.min(room)
     }
 
     fn take<T: CellTable>(
@@ -195,6 +187,9 @@ impl Engine {
         }
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
             neighbour.gave = neighbour.gave.saturating_add(count);
+            if count > 0 {
+                neighbour.busies = 0;
+            }
         }
     }
 
@@ -210,16 +205,12 @@ impl Engine {
             && let Some((word, mask)) = self.newest(id, room, table)
         {
             let held = mask & table.rows().hot(self.seat, word)[HELD];
-            let owed = self.link_bits(table, id, word, OWED);
-            *owed &= !mask;
-            let left = *owed;
-            *self.link_bits(table, id, word, GIVEN) |= held;
             let link = &mut self.links[usize::from(id)];
-            if left == 0 {
-                link.owed.clear(word);
-            }
+            link.owed.remove(word, mask);
             if held != 0 {
-                link.given.push_back(Given { until: now + self.settings.repeat, word, mask: held });
+                link.given.insert(word, held);
+                let until = now + self.settings.repeat;
+                link.given_until.push_back(Given { until, word, mask: held });
                 set.push(word, held);
                 room -= held.count_ones();
             }
@@ -236,17 +227,11 @@ impl Engine {
     }
 
     /// Up to `room` owed cells of one word: those that are to go first.
-    fn newest<T: CellTable>(
-        &mut self,
-        id: MeshLinkId,
-        room: u32,
-        table: &mut T,
-    ) -> Option<(u32, u64)> {
+    fn newest<T: CellTable>(&self, id: MeshLinkId, room: u32, table: &T) -> Option<(u32, u64)> {
         let mut best: Option<(u64, u32, u64)> = None;
         let words = table.rows().words();
         let newest = (table.opened().wrapping_sub(1) % u64::from(words)) as u32;
-        for word in self.links[usize::from(id)].owed.words() {
-            let mask = *self.link_bits(table, id, word, OWED);
+        for WordMask { word, mask } in self.links[usize::from(id)].owed.parts() {
             // In a ring the newest word is the one opened last.
             let age = (newest + words - word) % words;
             match table.rank(64 * word) {
@@ -269,12 +254,13 @@ impl Engine {
     }
 
     /// What went out long enough ago may go out again.
-    fn end_given(&mut self, id: MeshLinkId, now: u64, table: &mut impl CellTable) {
-        while let Some(given) = self.links[usize::from(id)].given.front().copied()
+    pub(super) fn end_given(&mut self, id: MeshLinkId, now: u64) {
+        let link = &mut self.links[usize::from(id)];
+        while let Some(given) = link.given_until.front().copied()
             && given.until <= now
         {
-            *self.link_bits(table, id, given.word, GIVEN) &= !given.mask;
-            self.links[usize::from(id)].given.pop_front();
+            link.given.remove(given.word, given.mask);
+            link.given_until.pop_front();
         }
     }
 }

@@ -6,7 +6,8 @@ use super::column::ASKED;
 use super::{Engine, MeshLinkId};
 use crate::frame::{Beacon, Name};
 use crate::limits::{
-    BEACON, GONE, IGNORED, NEVER, NEW_AT_ONCE, NEW_PER_SECOND, SECOND, SILENT, SYNC_ALWAYS,
+    BEACON, BUSY_MS, BUSY_ROW, BUSY_SOON, GONE, IGNORED, MS, NEVER, NEW_AT_ONCE, NEW_PER_SECOND,
+    SECOND, SILENT, SYNC_ALWAYS, SYNC_NEWS,
 };
 use crate::table::CellTable;
 
@@ -22,6 +23,11 @@ pub struct MeshNeighbour {
     pub link: MeshLinkId,
     /// When it was heard last.
     pub heard_at: u64,
+    /// When its last beacon came, or when it was met; 0 after a farewell.
+    pub beacon_at: u64,
+    /// The order in which neighbours were met, and when it was.
+    met: u64,
+    pub(super) met_at: u64,
     /// Its last beacon.
     pub beacon: Beacon,
     /// Its clock minus ours at its last beacon, µs.
@@ -34,10 +40,13 @@ pub struct MeshNeighbour {
     pub(super) failures: u8,
     pub(super) ignored_until: u64,
     pub(super) busy_until: u64,
+    /// Times in a row that it was busy and gave nothing.
+    pub(super) busies: u32,
     /// When it was last sent what is held here.
     pub(super) synced_at: u64,
-    /// Its cells are taken unasked until then.
+    /// Its cells are taken unasked until then, and so many of them.
     pub(super) sync_until: u64,
+    pub(super) unasked: u32,
     pub(super) sync_due: bool,
     /// When its comparisons were last answered, and of which slices since.
     pub(super) answered_at: u64,
@@ -57,11 +66,14 @@ pub struct MeshNeighbour {
 }
 
 impl MeshNeighbour {
-    fn new(name: Name, link: MeshLinkId, now: u64) -> Self {
+    fn new(name: Name, link: MeshLinkId, met: u64, now: u64) -> Self {
         Self {
             name,
             link,
             heard_at: now,
+            beacon_at: now.max(1),
+            met,
+            met_at: now,
             beacon: Beacon::default(),
             differs: 0,
             gave: 0,
@@ -69,8 +81,10 @@ impl MeshNeighbour {
             failures: 0,
             ignored_until: 0,
             busy_until: 0,
+            busies: 0,
             synced_at: 0,
             sync_until: 0,
+            unasked: 0,
             sync_due: true,
             answered_at: 0,
             answered: 0,
@@ -94,6 +108,16 @@ impl MeshNeighbour {
             self.tokens_at += new * SECOND / NEW_PER_SECOND;
         }
         self.tokens
+    }
+
+    /// Cells that may still be taken of it unasked, because a comparison may have drawn them.
+    pub(super) fn unasked(&self, now: u64) -> u32 {
+        if self.sync_until > now { self.unasked } else { 0 }
+    }
+
+    /// Whether it said its time not long ago and no farewell since.
+    fn is_around(&self, now: u64) -> bool {
+        self.beacon_at > 0 && self.beacon_at + SILENT >= now
     }
 
     /// An asking ended.
@@ -122,7 +146,8 @@ impl Engine {
     ) -> NeighbourId {
         let free = self.neighbours.iter().position(Option::is_none);
         let id = free.unwrap_or(self.neighbours.len());
-        let neighbour = Some(MeshNeighbour::new(name, link, now));
+        self.met += 1;
+        let neighbour = Some(MeshNeighbour::new(name, link, self.met, now));
         match self.neighbours.get_mut(id) {
             Some(place) => *place = neighbour,
             None => self.neighbours.push(neighbour),
@@ -148,12 +173,11 @@ impl Engine {
     /// The neighbour is forgotten, with all that is known of what it holds.
     pub fn part(&mut self, id: NeighbourId, table: &mut impl CellTable) {
         let Some(place) = self.neighbours.get_mut(usize::from(id)) else { return };
-        if place.take().is_none() {
-            return;
-        }
-        let voter = self.voter(id);
-        self.clock.forget(voter);
+        let Some(gone) = place.take() else { return };
         self.names[usize::from(id)] = NEVER;
+        if !self.names.contains(&gone.name) {
+            self.clock.forget(gone.name);
+        }
         table.rows_mut().clear_neighbour(self.seat, id);
         for request in &mut self.requests {
             if request.of == id {
@@ -172,9 +196,10 @@ impl Engine {
         self.neighbours.iter().zip(0..).filter_map(|(place, id)| Some((id, place.as_ref()?)))
     }
 
-    /// Names heard in the last 10 s, each once however many links it is heard on.
+    /// Names whose beacon came in the last 10 s, each once however many links it came on. Other frames do
+    /// not count: a quorum is made of those who say their time (MESH-58).
     pub fn around(&self, now: u64) -> usize {
-        let heard = self.neighbours().filter(|(_, n)| n.heard_at + SILENT >= now);
+        let heard = self.neighbours().filter(|(_, n)| n.is_around(now));
         if self.links.len() < 2 {
             return heard.count();
         }
@@ -184,26 +209,31 @@ impl Engine {
         names.len()
     }
 
-    /// Under which number the clock knows this neighbour: the same on all links where it is heard.
-    fn voter(&self, id: NeighbourId) -> u32 {
-        if self.links.len() < 2 {
-            return u32::from(id);
-        }
-        let name = self.names[usize::from(id)];
-        self.names.iter().zip(0..).find(|(known, _)| **known == name).map_or(0, |(_, at)| at)
+    /// Whether stamps of this neighbour count: of a name that is heard on several links, those of the link
+    /// on which it was met first and is still heard. Whoever takes up a name elsewhere has no vote under it
+    /// (MESH-59).
+    fn is_voter(&self, id: NeighbourId, now: u64) -> bool {
+        let Some(this) = self.neighbour(id) else { return false };
+        let votes = |link: MeshLinkId| self.silent_links >> link & 1 == 0;
+        let is_before = |(_, n): (_, &MeshNeighbour)| {
+            n.name == this.name && n.met < this.met && votes(n.link) && n.is_around(now)
+        };
+        votes(this.link) && (self.links.len() < 2 || !self.neighbours().any(is_before))
     }
 
     pub(super) fn hear_beacon(&mut self, from: NeighbourId, beacon: &Beacon, now: u64) {
         let Some(id) = self.neighbour(from).map(|n| usize::from(n.link)) else { return };
         let (live, sum) = self.live_on(&self.links[id]);
-        let voter = self.voter(from);
+        let votes = self.is_voter(from, now);
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         let link = &mut self.links[usize::from(neighbour.link)];
-        neighbour.heard_at = now;
+        (neighbour.heard_at, neighbour.beacon_at) = (now, now.max(1));
         neighbour.beacon = *beacon;
         let sample = (beacon.stamp.min(1 << 40) * 125_000 + 62_500 + link.delay).cast_signed();
         neighbour.differs = sample - self.clock.mesh(now).cast_signed();
-        self.clock.hear(voter, beacon.stamp, link.delay, now);
+        if votes {
+            self.clock.hear(neighbour.name, beacon.stamp, link.delay, now);
+        }
         let differs = (beacon.sum, u32::from(beacon.live)) != (sum, live);
         let since = now - neighbour.synced_at.min(now);
         if (differs && since >= self.settings.sync) || since >= SYNC_ALWAYS {
@@ -217,20 +247,26 @@ impl Engine {
         }
     }
 
-    /// A neighbour is busy: what it was asked for last is asked of others, or of it again later, and
-    /// counts as no failure.
+    /// A neighbour is busy: what it was asked for last is asked of others, or of it again later. That is
+    /// no failure if it says so soon, and not again and again without a cell between (MESH-43).
     pub(super) fn hear_busy(
         &mut self,
         from: NeighbourId,
-        until: u64,
+        wait_ms: u16,
         now: u64,
         table: &mut impl CellTable,
     ) {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
-        (neighbour.heard_at, neighbour.busy_until) = (now, until);
-        let Some(last) = self.requests.iter().filter(|r| r.of == from).map(|r| r.at).max() else {
-            return;
-        };
+        neighbour.heard_at = now;
+        let asked = self.requests.iter().filter(|r| r.of == from).map(|r| r.at).max();
+        // Whoever lets us wait first and is busy then has not kept its promise: the request goes on, and
+        // fails when its time is over.
+        let Some(last) = asked.filter(|at| at + BUSY_SOON >= now) else { return };
+        neighbour.busies = neighbour.busies.saturating_add(1);
+        if neighbour.busies > BUSY_ROW {
+            neighbour.answered(true, now);
+        }
+        neighbour.busy_until = now + u64::from(wait_ms.clamp(BUSY_MS.0, BUSY_MS.1)) * MS;
         let seat = self.seat;
         self.requests.retain(|request| {
             let refused = request.of == from && request.at == last;
@@ -246,10 +282,26 @@ impl Engine {
 
     /// A farewell: nothing is asked of it any more, and its columns stay for ten seconds.
     pub(super) fn hear_bye(&mut self, from: NeighbourId, now: u64) {
+        let votes = self.is_voter(from, now);
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
             neighbour.heard_at = now.saturating_sub(GONE - SILENT);
-            let voter = self.voter(from);
-            self.clock.forget(voter);
+            neighbour.beacon_at = 0;
+            if votes {
+                self.clock.forget(neighbour.name);
+            }
+        }
+    }
+
+    /// A neighbour holds something that is not known here and was not asked for: sets are compared soon,
+    /// instead of in half a minute, in which a cell loses half of its life.
+    pub fn compare_soon(&mut self, from: NeighbourId, now: u64) {
+        let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
+        if neighbour.synced_at > 0 {
+            neighbour.sync_due = true;
+            let at = now.max(neighbour.synced_at + SYNC_NEWS);
+            let link = &mut self.links[usize::from(neighbour.link)];
+            link.sync_at = link.sync_at.min(at);
+            self.due = self.due.min(link.due());
         }
     }
 

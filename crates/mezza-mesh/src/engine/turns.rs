@@ -1,12 +1,12 @@
 //! What a node does with its engine beside frames: clocks that are read, links that go, names that change,
 //! slots that are used again.
 
-use super::column::{FRESH, GIVEN, KNOWN, MISSING, OWED};
+use super::column::KNOWN;
 use super::{Engine, Link, MeshLinkId, NeighbourId};
-use crate::clock::Grade;
+use crate::clock::{Grade, MeshClock};
 use crate::frame::Name;
 use crate::limits::NEVER;
-use crate::set::{Marks, Slot};
+use crate::set::Slot;
 use crate::table::CellTable;
 
 impl Engine {
@@ -18,6 +18,23 @@ impl Engine {
     /// When a tick begins, or the clock wants to be looked at again.
     pub fn tick_due(&self) -> u64 {
         self.expire_at
+    }
+
+    /// Stamps that arrive on this link do not count: a stream is opened between devices that hear each other
+    /// on another link already, and whoever opened it could speak there under every name (MESH-59).
+    pub fn ignore_stamps(&mut self, link: MeshLinkId) {
+        self.silent_links |= 1 << link;
+    }
+
+    /// Brings what is said of the clock in line with who is around.
+    pub fn observe_clock(&mut self, now: u64) {
+        let around = self.around(now);
+        self.clock.observe(around, now);
+    }
+
+    /// The clock, to be changed by a crowd.
+    pub(crate) fn clock_mut(&mut self) -> &mut MeshClock {
+        &mut self.clock
     }
 
     /// Does what time brings without sending anything.
@@ -34,9 +51,29 @@ impl Engine {
         self.tick(now, table);
     }
 
+    /// The same, where it is known how far the own clock may be off, µs.
+    pub fn read_clock_bounded(
+        &mut self,
+        anchor: i64,
+        bound: i64,
+        now: u64,
+        table: &mut impl CellTable,
+    ) {
+        self.clock.read_bounded(anchor, bound);
+        self.expire_at = now;
+        self.tick(now, table);
+    }
+
+    /// A person decided before, while this system ran, that the own clock needs this correction, µs.
+    pub fn trust_correction(&mut self, correction: i64, now: u64, table: &mut impl CellTable) {
+        self.clock.trust(correction);
+        self.expire_at = now;
+        self.tick(now, table);
+    }
+
     /// A person decided that the neighbours' clocks are right. Whether there was something to decide.
     pub fn trust_neighbours(&mut self, now: u64, table: &mut impl CellTable) -> bool {
-        let moved = self.clock.trust_neighbours();
+        let moved = self.clock.trust_neighbours(now);
         if !moved {
             return false;
         }
@@ -54,11 +91,8 @@ impl Engine {
         }
         if let Some(link) = self.links.get_mut(usize::from(id)) {
             link.up = false;
-            for word in 0..table.rows().words() {
-                for column in [FRESH, OWED, GIVEN] {
-                    *self.link_bits(table, id, word, column) = 0;
-                }
-            }
+            (0..self.words).for_each(|word| link.forget(word, u64::MAX));
+            link.given_until.clear();
         }
         self.reckon();
     }
@@ -77,16 +111,12 @@ impl Engine {
         }
         self.clock.veil(veil);
         (self.name, self.shy_until) = (name, shy_until);
-        for id in 0..self.links.len() as MeshLinkId {
-            for word in 0..table.rows().words() {
-                *self.link_bits(table, id, word, OWED) = 0;
-            }
-            let link = &mut self.links[usize::from(id)];
+        for link in &mut self.links {
             let fresh = if link.fresh.is_empty() { NEVER } else { silent_until };
             (link.beacon_at, link.have_at) = (silent_until, fresh);
             (link.mute, link.beaconed_at) = (self.settings.introduces, None);
             (link.want_at, link.give_at, link.sync_at) = (NEVER, NEVER, NEVER);
-            link.owed = Marks::new();
+            link.owed.clear();
             link.busy.clear();
         }
         self.reckon();
@@ -96,13 +126,13 @@ impl Engine {
     pub fn expects(&self, from: NeighbourId, slot: Slot, now: u64, table: &impl CellTable) -> bool {
         let hot = table.rows().hot(self.seat, slot / 64);
         let is = |column: usize| hot[column] >> (slot % 64) & 1 == 1;
-        let compared = self.neighbour(from).is_some_and(|n| n.sync_until > now);
-        !is(KNOWN) && (is(MISSING) || compared)
+        let compared = self.neighbour(from).is_some_and(|n| n.unasked(now) > 0);
+        !is(KNOWN) && (self.missing.contains(slot) || compared)
     }
 
     /// Whether this slot was announced and is still waited for.
-    pub fn misses(&self, slot: Slot, table: &impl CellTable) -> bool {
-        table.rows().hot(self.seat, slot / 64)[MISSING] >> (slot % 64) & 1 == 1
+    pub fn misses(&self, slot: Slot) -> bool {
+        self.missing.contains(slot)
     }
 
     /// The slot will be used for another cell: nothing is known of it any more.

@@ -130,8 +130,11 @@ impl Node {
         if self.settings.own_rate.is_some_and(|rate| !self.own.pay(rate, now)) {
             return Err(Refusal::Slow.into());
         }
+        let out = cell_out(&cell);
         if let Some(slot) = self.store(cell, Origin::Own, now) {
             self.own.add(slot, ticket);
+            // Listeners of this node are given every cell once, wherever it comes from (MESH-63).
+            self.outputs.push_back(out);
         }
         Ok(())
     }

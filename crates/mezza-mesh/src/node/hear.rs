@@ -4,21 +4,16 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use mezza_core::CryptoRng;
 
-use super::{Error, LinkKind, LinkNumber, Node, NodeLink, Output, Source};
+use super::{Error, LinkKind, LinkNumber, Node, NodeLink, Output, Source, places};
 use crate::cell::{MeshCell, short};
 use crate::engine::NeighbourId;
 use crate::epoch::Age;
 use crate::frame::{Beacon, MeshFrame, Name, SyncFrame};
-use crate::limits::{NEIGHBOURS_MAX, SECOND};
+use crate::limits::SECOND;
 use crate::set::{Set, Slot};
 use crate::table::ids::Origin;
 use crate::wire::WireFrame;
 use crate::wire::filter::SyncFilter;
-
-/// Names that one address may have at a time.
-const NAMES_PER_SOURCE: usize = 4;
-/// While all places are taken, one is given away in this time: eight a minute.
-const REPLACE: u64 = 7_500_000;
 
 impl Node {
     pub(super) fn link_up(
@@ -34,6 +29,9 @@ impl Node {
         }
         let at = self.silent_until.max(now) + rng.next_u64() % SECOND;
         let engine = self.engine.link_up(kind.classes(), delay_us, at);
+        if kind == LinkKind::Stream {
+            self.engine.ignore_stamps(engine);
+        }
         let names = alloc::collections::BTreeMap::new();
         let up =
             NodeLink { engine, kind, frame_bytes_max, room, names, replace_at: 0, idle_since: now };
@@ -73,7 +71,7 @@ impl Node {
             return Err(Error::Stranger);
         }
         match frame {
-            WireFrame::Data { cell, .. } => self.hear_cell((from, name), cell, now, rng)?,
+            WireFrame::Data { cell, .. } => self.hear_cell((from, source), cell, now, rng)?,
             WireFrame::Sync { to, filter, .. } => {
                 self.hear_sync(link, (from, name, to), &filter, now, rng)?;
             }
@@ -92,7 +90,7 @@ impl Node {
     ) {
         let frame = match frame {
             WireFrame::Have { name, shorts } => {
-                let set = shorts.into_iter().filter_map(|short| self.ids.expect(short)).collect();
+                let set = self.announced(from, shorts, now);
                 self.note_holder(name, &set);
                 MeshFrame::Have(set)
             }
@@ -110,6 +108,24 @@ impl Node {
         self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| ());
     }
 
+    /// The slots of announced ids: of those that are not known as many as the neighbour may still have open.
+    /// If that leaves some out, sets are compared soon, so that they are not forgotten.
+    fn announced(&mut self, from: NeighbourId, shorts: Vec<u64>, now: u64) -> Set {
+        let mut room = self.engine.room_for_announced(from, now, &self.ids);
+        let (mut slots, mut left_out) = (Vec::with_capacity(shorts.len()), false);
+        for short in shorts {
+            let known = self.ids.named(short).next();
+            let slot = known.or_else(|| if room > 0 { self.ids.expect(short) } else { None });
+            room -= u32::from(known.is_none() && slot.is_some());
+            left_out |= slot.is_none();
+            slots.extend(slot);
+        }
+        if left_out {
+            self.engine.compare_soon(from, now);
+        }
+        slots.into_iter().collect()
+    }
+
     /// A beacon binds a name to the address it comes from.
     fn hear_beacon(
         &mut self,
@@ -119,31 +135,32 @@ impl Node {
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
+        let kind = self.links.get(&link).ok_or(Error::NoLink)?.kind;
+        if kind == LinkKind::Stream && !self.is_cast_name(name, source) {
+            // Whoever has a stream speaks there under its own name alone: the one that its address has on a
+            // cast link (MESH-59).
+            return Err(Error::Stranger);
+        }
         let Self { links, engine, ids, .. } = self;
         let link = links.get_mut(&link).ok_or(Error::NoLink)?;
-        let kind = link.kind;
         // Who is gone in the engine is gone here.
         let is_there = |name: &Name, id: NeighbourId| {
             engine.neighbour(id).is_some_and(|neighbour| neighbour.name == *name)
         };
-        let there = link.names.iter().filter(|(name, (id, _))| is_there(name, *id));
-        let (mut all, mut of_source) = (0, 0);
-        for (_, (_, bound)) in there {
-            all += 1;
-            of_source += usize::from(*bound == source);
-        }
         let known = link.names.get(&name).copied().filter(|(id, _)| is_there(&name, *id));
         let from = match known {
             Some((_, bound)) if bound != source => return Err(Error::Stranger),
             Some((from, _)) => from,
             None => {
-                if of_source >= NAMES_PER_SOURCE || (all >= NEIGHBOURS_MAX && now < link.replace_at)
-                {
-                    return Err(Error::Full);
-                }
+                // A frame that is refused changes nothing (MESH-42).
+                let seats = places::of(link, engine);
+                let leaves = places::leaver(&seats, source, link.replace_at, now, rng)?;
                 link.names.retain(|name, (id, _)| is_there(name, *id));
-                if all >= NEIGHBOURS_MAX {
-                    give_place_away(link, engine, ids, now, rng);
+                if let Some(leaver) = leaves {
+                    link.replace_at = leaver.replace_at.unwrap_or(link.replace_at);
+                    if let Some((id, _)) = link.names.remove(&leaver.name) {
+                        engine.part(id, ids);
+                    }
                 }
                 let from = engine.meet(link.engine, name, now, ids);
                 link.names.insert(name, (from, source));
@@ -157,10 +174,20 @@ impl Node {
         Ok(())
     }
 
+    /// Whether a name is heard on a cast link from this address.
+    fn is_cast_name(&self, name: Name, source: Source) -> bool {
+        let mut casts = self.links.values().filter(|link| link.kind == LinkKind::Cast);
+        casts.any(|link| {
+            link.names.get(&name).is_some_and(|(id, bound)| {
+                *bound == source && self.engine.neighbour(*id).is_some_and(|n| n.name == name)
+            })
+        })
+    }
+
     /// A cell: form, time, name, whether it was asked for, share, store; in this order.
     fn hear_cell(
         &mut self,
-        (from, name): (NeighbourId, Name),
+        (from, source): (NeighbourId, Source),
         cell: &[u8],
         now: u64,
         rng: &mut dyn CryptoRng,
@@ -182,7 +209,7 @@ impl Node {
         if !self.engine.expects(from, slot, now, &self.ids) {
             return Err(Error::Unasked);
         }
-        if live && self.ids.is_over(Origin::Neighbour(name), facts, cell.bytes().len()) {
+        if live && self.ids.is_over(Origin::Neighbour(source), facts, cell.bytes().len()) {
             return Err(Error::Share);
         }
         self.make_room(if live { cell.bytes().len() } else { 0 });
@@ -191,7 +218,7 @@ impl Node {
         let frame = MeshFrame::Data(Set::of(slot));
         let out = cell_out(&cell);
         // The engine judges by what the table says of the slot.
-        self.ids.put(slot, id, cell, Origin::Neighbour(name));
+        self.ids.put(slot, id, cell, Origin::Neighbour(source));
         let mut taken = false;
         self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| taken = true);
         if taken {
@@ -219,19 +246,25 @@ impl Node {
         }
         let classes = self.links.get(&link).map_or(0, |link| link.kind.classes());
         let (mut held, mut within, mut lacking) = (Set::default(), Set::default(), Set::default());
+        let mut matched = alloc::vec![false; values.len()];
         for (slot, cell) in self.ids.held() {
             let Some(id) = self.ids.id(slot).filter(|id| filter.covers(id)) else { continue };
             if classes >> cell.facts().class & 1 == 1 && self.engine.holds(slot, &self.ids) {
                 within.insert(slot);
-                let has = values.binary_search(&filter.value(id)).is_ok();
-                if has { held.insert(slot) } else { lacking.insert(slot) }
+                match values.binary_search(&filter.value(id)) {
+                    Ok(at) => {
+                        matched[at] = true;
+                        held.insert(slot);
+                    }
+                    Err(_) => lacking.insert(slot),
+                }
             }
         }
         self.note_holder(name, &held);
         // A comparison asks for what is lacking.
         self.own.asked(name, &lacking);
-        let within = Some(within);
-        let frame = MeshFrame::Sync(Box::new(SyncFrame { to, held, within }));
+        let (within, more) = (Some(within), matched.contains(&false));
+        let frame = MeshFrame::Sync(Box::new(SyncFrame { to, held, within, more }));
         self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| ());
         Ok(())
     }
@@ -268,20 +301,4 @@ impl Node {
 pub(super) fn cell_out(cell: &MeshCell) -> Output {
     let facts = cell.facts();
     Output::Cell { payload: cell.payload().to_vec(), tick: facts.tick, life: facts.life }
-}
-
-/// All places are taken: at most eight a minute go to newcomers, by lot.
-fn give_place_away(
-    link: &mut NodeLink,
-    engine: &mut crate::engine::Engine,
-    ids: &mut crate::table::ids::Ids,
-    now: u64,
-    rng: &mut dyn CryptoRng,
-) {
-    link.replace_at = now + REPLACE;
-    let at = (rng.next_u64() % link.names.len().max(1) as u64) as usize;
-    if let Some((name, (id, _))) = link.names.iter().nth(at).map(|(name, place)| (*name, *place)) {
-        link.names.remove(&name);
-        engine.part(id, ids);
-    }
 }

@@ -112,8 +112,20 @@ pub enum Input {
         /// How good it is.
         grade: Grade,
     },
+    /// The same, where it is known how far the clock may be off.
+    RtcWithin {
+        /// The time of day.
+        time: Time,
+        /// How far it may be off, ms.
+        within_ms: u32,
+    },
     /// A person decided that the clocks around are right.
     TrustNeighbours,
+    /// A person decided so before, while this system ran.
+    Trusted {
+        /// What that decision adds to the own clock, ms.
+        correction_ms: i64,
+    },
     /// Somebody here has something to say.
     Originate {
         /// Their number for it.

@@ -4,11 +4,30 @@ use alloc::vec::Vec;
 use mezza_core::CryptoRng;
 
 use super::{LinkNumber, Node, Output};
+use crate::cell::CellId;
 use crate::frame::{MeshFrame, Name};
 use crate::limits::CAST_BYTES_MAX;
 use crate::set::{Set, Slot};
 use crate::wire::filter::{self, SyncFilter};
 use crate::wire::{SYNC_HEAD_BYTES, WireFrame};
+
+/// The cells of one slice, coded.
+struct SyncPart {
+    slice: u8,
+    n: u16,
+    bits: Vec<u8>,
+}
+
+/// Codes cells in so many slices.
+fn cut(nonce: u64, ids: &[CellId], slices: u8) -> Vec<SyncPart> {
+    let part = |slice| {
+        let of_slice = ids.iter().filter(|id| filter::slice_of(nonce, id, slices) == slice);
+        let ids: Vec<CellId> = of_slice.copied().collect();
+        let n = u16::try_from(ids.len()).unwrap_or(u16::MAX);
+        SyncPart { slice, n, bits: filter::encode(nonce, filter::P, &ids) }
+    };
+    (0..slices).map(part).collect()
+}
 
 impl Node {
     /// Whether anything may be sent now.
@@ -18,24 +37,18 @@ impl Node {
 
     /// Sends what is due while the links take it.
     pub(super) fn speak(&mut self, now: u64, rng: &mut dyn CryptoRng) {
-        if !self.may_speak() || now < self.silent_until {
-            return;
-        }
         let numbers: Vec<LinkNumber> = self.links.keys().copied().collect();
         for number in numbers {
             while let Some(link) = self.links.get(&number)
                 && link.room > 0
                 && self.engine.link_due(link.engine) <= now
             {
-                let (id, due) = (link.engine, self.engine.link_due(link.engine));
-                match self.engine.next(id, now, &mut self.ids, rng) {
-                    Some(frame) => self.send(number, &frame, rng),
-                    None if self.engine.link_due(id) == due => break,
-                    None => (),
+                // Without a frame nothing is due any more, so that the loop ends.
+                if let Some(frame) = self.engine.next(link.engine, now, &mut self.ids, rng) {
+                    self.send(number, &frame, rng);
                 }
             }
         }
-        self.show(now);
     }
 
     fn send(&mut self, link: LinkNumber, frame: &MeshFrame, rng: &mut dyn CryptoRng) {
@@ -83,28 +96,24 @@ impl Node {
         };
         let ids: Vec<_> =
             held.slots().filter(here).filter_map(|slot| self.ids.id(slot)).copied().collect();
-        let nonce = rng.next_u64();
-        for power in 0..=6 {
-            let slices = 1_u8 << power;
-            let parts = (0..slices).map(|slice| {
-                let of_slice = ids.iter().filter(|id| id[0] & (slices - 1) == slice);
-                let ids: Vec<_> = of_slice.copied().collect();
-                (slice, ids.len(), filter::encode(nonce, filter::P, &ids))
-            });
-            let parts: Vec<_> = parts.collect();
-            let fits = parts
-                .iter()
-                .all(|(_, n, bits)| SYNC_HEAD_BYTES + bits.len() <= most && *n <= filter::N_MAX);
-            if fits {
-                let name = self.engine.name();
-                for (slice, n, bits) in &parts {
-                    let (n, p) = (*n as u16, filter::P);
-                    let filter = SyncFilter { nonce, slice: *slice, slices, p, n, bits };
-                    self.put_out(link, &WireFrame::Sync { name, to, filter });
-                }
-                return;
-            }
+        let (nonce, name, engine_link) = (rng.next_u64(), self.engine.name(), up.engine);
+        let is_frame = |part: &SyncPart| {
+            SYNC_HEAD_BYTES + part.bits.len() <= most && usize::from(part.n) <= filter::N_MAX
+        };
+        let mut slices = 1;
+        let mut parts = cut(nonce, &ids, slices);
+        while slices < filter::SLICES_MAX && !parts.iter().all(is_frame) {
+            slices *= 2;
+            parts = cut(nonce, &ids, slices);
         }
+        // A slice that does not fit into the largest number of slices is left out, and not the comparison:
+        // the next nonce cuts it elsewhere.
+        parts.retain(is_frame);
+        for SyncPart { slice, n, bits } in &parts {
+            let filter = SyncFilter { nonce, slice: *slice, slices, p: filter::P, n: *n, bits };
+            self.put_out(link, &WireFrame::Sync { name, to, filter });
+        }
+        self.engine.grant_answers(engine_link, to, parts.len() as u32);
     }
 
     /// Says farewell on every link.

@@ -27,6 +27,10 @@ pub struct NodeStatus {
     pub moved_ms: i64,
     /// How far the neighbours' clocks are from the own one, ms, while they agree and it does not.
     pub elsewhere_ms: Option<i64>,
+    /// How far the own clock may be off, ms: neighbours move network time by no more.
+    pub within_ms: u64,
+    /// What a person added to the own clock by deciding that the neighbours are right, ms.
+    pub trusted_ms: Option<i64>,
     /// What can be said of the clock.
     pub state: ClockState,
     /// How good the own clock is.
@@ -43,7 +47,9 @@ pub struct NodeStatus {
     pub name_age_s: u64,
     /// What was counted.
     pub counts: EngineCounts,
-    /// Everybody who was heard.
+    /// Names heard in the last ten seconds, each once.
+    pub around: usize,
+    /// Everybody who was heard in the last minute, on each link.
     pub neighbours: Vec<NeighbourStatus>,
 }
 
@@ -77,6 +83,8 @@ impl Node {
             anchor_tick: clock.anchor_tick(now),
             moved_ms: ms(clock.moved()),
             elsewhere_ms: clock.elsewhere().map(ms),
+            within_ms: clock.bound().unsigned_abs() / MS,
+            trusted_ms: clock.trusted().map(ms),
             state: clock.state(),
             grade: clock.grade(),
             mode: clock.mode(),
@@ -85,6 +93,7 @@ impl Node {
             bytes: self.bytes,
             name_age_s: now.saturating_sub(self.named_at) / SECOND,
             counts: self.engine.counts(),
+            around: self.engine.around(now),
             neighbours: self.neighbours(now),
         }
     }

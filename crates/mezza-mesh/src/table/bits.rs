@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::rows::Rows;
 use super::{CellFacts, CellTable};
-use crate::engine::cold_columns;
+use crate::engine::COLD_COLUMNS;
 use crate::set::{Slot, WORDS_MAX};
 
 /// Cells of a crowd in a ring of words. A slot is used again when the ring has come round; no
@@ -23,7 +23,7 @@ impl Bits {
         Self {
             cells: alloc::vec![CellFacts::default(); 64 * words],
             made: 0,
-            rows: Rows::new(words, cold_columns(1)),
+            rows: Rows::new(words, COLD_COLUMNS),
         }
     }
 

@@ -6,17 +6,17 @@ use alloc::vec::Vec;
 use super::rows::Rows;
 use super::{CellFacts, CellTable};
 use crate::cell::{CellId, MeshCell, short, sum};
-use crate::engine::cold_columns;
+use crate::engine::COLD_COLUMNS;
 use crate::epoch::Life;
-use crate::frame::Name;
-use crate::limits::{LINKS_MAX, MISSING_MAX, STORE_BYTES_MAX};
+use crate::limits::{MISSING_MAX, STORE_BYTES_MAX};
+use crate::node::Source;
 use crate::set::Slot;
 
 /// Who brought a cell: a neighbour, or this device itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// A neighbour of this name.
-    Neighbour(Name),
+    /// A neighbour at this address, under whatever name: names cost nothing (MESH-40).
+    Neighbour(Source),
     /// A file that a person imported.
     Bundle,
     /// This device.
@@ -37,7 +37,11 @@ enum Entry {
         rank: u64,
     },
     /// Was in the store, or was refused; kept for a while so that it is not asked for again.
-    Past(u64),
+    Past {
+        short: u64,
+        /// The order in which cells went.
+        order: u64,
+    },
 }
 
 /// Cells of one node.
@@ -48,7 +52,9 @@ pub struct Ids {
     /// Slots by the first eight bytes of their ids.
     shorts: BTreeSet<(u64, Slot)>,
     expected: BTreeSet<Slot>,
-    past: BTreeSet<Slot>,
+    /// Slots of cells that are past, in the order in which they went.
+    past: BTreeMap<u64, Slot>,
+    went: u64,
     /// Bytes in the store, by who brought them.
     shares: BTreeMap<Origin, usize>,
     bytes: usize,
@@ -71,13 +77,14 @@ impl Ids {
             free: (0..slots).rev().collect(),
             shorts: BTreeSet::new(),
             expected: BTreeSet::new(),
-            past: BTreeSet::new(),
+            past: BTreeMap::new(),
+            went: 0,
             shares: BTreeMap::new(),
             bytes: 0,
             long_bytes: 0,
             bytes_max,
             arrivals: 0,
-            rows: Rows::new(words, cold_columns(LINKS_MAX)),
+            rows: Rows::new(words, COLD_COLUMNS),
         }
     }
 
@@ -113,7 +120,7 @@ impl Ids {
     pub fn short(&self, slot: Slot) -> Option<u64> {
         match self.entries.get(slot as usize)? {
             Entry::Held { id, .. } => Some(short(id)),
-            Entry::Expected(short) | Entry::Past(short) => Some(*short),
+            Entry::Expected(short) | Entry::Past { short, .. } => Some(*short),
             Entry::Free => None,
         }
     }
@@ -145,7 +152,7 @@ impl Ids {
         for slot in self.named(short(id)) {
             match &self.entries[slot as usize] {
                 Entry::Held { id: held, .. } if held == id => return Some(slot),
-                Entry::Expected(_) | Entry::Past(_) => expected = Some(slot),
+                Entry::Expected(_) | Entry::Past { .. } => expected = Some(slot),
                 _ => (),
             }
         }
@@ -170,9 +177,10 @@ impl Ids {
     pub fn bury(&mut self, slot: Slot) {
         if let Some(short) = self.short(slot) {
             self.occupy(slot);
-            self.entries[slot as usize] = Entry::Past(short);
+            self.went += 1;
+            self.entries[slot as usize] = Entry::Past { short, order: self.went };
             self.shorts.insert((short, slot));
-            self.past.insert(slot);
+            self.past.insert(self.went, slot);
         }
     }
 
@@ -202,7 +210,9 @@ impl Ids {
             }
         }
         self.expected.remove(&slot);
-        self.past.remove(&slot);
+        if let Entry::Past { order, .. } = &old {
+            self.past.remove(order);
+        }
         if !matches!(old, Entry::Free) {
             self.free.push(slot);
         }
@@ -213,9 +223,9 @@ impl Ids {
         self.expected.iter().copied()
     }
 
-    /// Slots of cells that are past.
-    pub fn past(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.past.iter().copied()
+    /// Slots of cells that are past, what went first first.
+    pub fn past(&self) -> impl DoubleEndedIterator<Item = Slot> + '_ {
+        self.past.values().copied()
     }
 
     /// Slots of cells in the store.

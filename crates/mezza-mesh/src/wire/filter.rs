@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
 
-use crate::cell::CellId;
+use crate::cell::{CellId, short};
 
 /// Bits of a remainder.
 pub const P: u8 = 7;
@@ -87,8 +87,19 @@ impl<'a> SyncFilter<'a> {
 
     /// Whether a cell belongs to the slice of this filter.
     pub fn covers(&self, id: &CellId) -> bool {
-        id[0] & (self.slices - 1) == self.slice
+        slice_of(self.nonce, id, self.slices) == self.slice
     }
+}
+
+/// The slice that a cell belongs to. The nonce is drawn after the cells are there, so that nobody can make
+/// cells which all fall into one slice (MESH-64). A mixer and no hash: a receiver asks it of every cell it
+/// holds, for each slice.
+pub fn slice_of(nonce: u64, id: &CellId, slices: u8) -> u8 {
+    let mut mixed = short(id) ^ nonce;
+    for factor in [0x9e37_79b9_7f4a_7c15_u64, 0xbf58_476d_1ce4_e5b9] {
+        mixed = (mixed ^ mixed >> 32).wrapping_mul(factor);
+    }
+    (mixed >> 58) as u8 & (slices - 1)
 }
 
 /// The value of a cell.

@@ -57,7 +57,9 @@ impl Scene {
         town.run(20_000);
         let mut arrivals = Arrivals::new();
         for (number, at, payload) in &made {
-            for (n, resident) in town.residents.iter().enumerate() {
+            // The maker's own listeners are given its cell too; a crew counts what is taken from others.
+            let (_, maker) = self.messages[usize::from(*number)];
+            for (n, resident) in town.residents.iter().enumerate().filter(|(n, _)| *n != maker) {
                 if let Some(arrived) = resident.cells.get(payload) {
                     arrivals.insert((*number, n), arrived - at);
                 }

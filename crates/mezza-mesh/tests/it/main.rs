@@ -3,10 +3,13 @@
 
 mod conformance;
 mod crowd;
+mod lone;
+mod neighbours;
 mod operations;
 mod oracle;
 mod pairs;
 mod regressions;
+mod spins;
 mod streams;
 mod town;
 mod vectors;

@@ -228,6 +228,8 @@ impl Town {
                 {
                     let resident = &mut self.residents[n];
                     resident.node.wake(Time::from_ms(next), resident.rng.rng());
+                    let due = resident.node.deadline().map(Time::ms);
+                    assert!(due.is_none_or(|at| at > next), "node {n} is due for ever (MESH-54)");
                     self.drain(n);
                 }
             }

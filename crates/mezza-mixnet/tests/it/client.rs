@@ -110,7 +110,7 @@ fn mix_21_and_22_idle_busy_and_long_queues_look_alike() {
 }
 
 #[test]
-fn mix_26_who_comes_back_takes_part_from_the_next_round_on() {
+fn mix_26_slow_who_comes_back_takes_part_from_the_next_round_on() {
     let back = [false, true].map(|busy| {
         let mut town = joined(talks(), 2, 2);
         meet(&mut town);
@@ -188,7 +188,7 @@ fn mix_24_a_cell_without_data_costs_what_one_with_data_does() {
 }
 
 #[test]
-fn mix_25_at_the_end_of_the_budget_nobody_is_served_unless_more_is_allowed() {
+fn mix_25_slow_at_the_end_of_the_budget_nobody_is_served_unless_more_is_allowed() {
     let mut config = talks();
     config.services[0].rounds = 10;
     let mut town = joined(config, 2, 5);
@@ -279,7 +279,7 @@ fn a_call_activates_and_an_invitation_arrives() {
 }
 
 #[test]
-fn who_missed_a_call_is_called_again_within_some_rounds() {
+fn slow_who_missed_a_call_is_called_again_within_some_rounds() {
     let mut town = joined(quick(), 3, 8);
     town.introduce(0, 1, 1);
     town.write(0, 1, b"hello".to_vec());
@@ -344,7 +344,7 @@ fn who_leaves_tells_the_partner_and_is_served_no_longer() {
 }
 
 #[test]
-fn a_quiet_contact_is_served_for_ten_minutes() {
+fn slow_a_quiet_contact_is_served_for_ten_minutes() {
     let mut town = joined(talks(), 2, 11);
     town.introduce(0, 1, 1);
     town.write(0, 1, b"one word".to_vec());

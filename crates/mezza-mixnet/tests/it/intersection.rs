@@ -57,7 +57,7 @@ fn without_noise_one_round_tells_all() {
 }
 
 #[test]
-fn the_intersection_attack_is_as_strong_as_predicted() {
+fn slow_the_intersection_attack_is_as_strong_as_predicted() {
     for (k, trials) in [(10, 20_000_u32), (100, 6_000), (1_000, 1_600)] {
         let theory = 1.0 - 2.0 * normal_tail((8.0 * f64::from(k)).sqrt() / 100.0 / 2.0);
         // Three standard deviations of the experiment.

@@ -42,7 +42,7 @@ fn anything(alone: &mut Alone) -> Cell {
 }
 
 #[test]
-fn mix_41_whatever_partner_entry_and_clock_do_the_rows_are_read_and_go_on() {
+fn mix_41_slow_whatever_partner_entry_and_clock_do_the_rows_are_read_and_go_on() {
     mezza_sim::for_each_seed(100, |seed| {
         let mut alone = Alone::new(seed, 1 + (seed % 3) as u8);
         for step in 0..160 {

@@ -71,7 +71,7 @@ fn mix_40_a_round_whose_time_comes_behind_a_later_one_is_not_sealed() {
 }
 
 #[test]
-fn mix_40_settings_that_arrive_together_after_a_stall_do_no_harm() {
+fn mix_40_slow_settings_that_arrive_together_after_a_stall_do_no_harm() {
     mezza_sim::for_each_seed(100, |seed| {
         // As in the example: rounds of 5 s, settings 5 s ahead, 4 s to collect.
         let mut config = config(3);
@@ -195,7 +195,7 @@ impl Lies {
 }
 
 #[test]
-fn an_entry_that_lies_never_gets_two_onions_of_one_call() {
+fn slow_an_entry_that_lies_never_gets_two_onions_of_one_call() {
     let mut calls = 0;
     mezza_sim::for_each_seed(100, |seed| {
         let mut town = joined(quick(3), 3, seed);
@@ -232,7 +232,7 @@ fn an_entry_that_lies_never_gets_two_onions_of_one_call() {
 }
 
 #[test]
-fn mix_42_a_round_that_was_missed_is_not_made_up_for_at_any_price() {
+fn mix_42_slow_a_round_that_was_missed_is_not_made_up_for_at_any_price() {
     use mezza_core::Wiping;
     use mezza_mixnet::client::Invite;
     use mezza_mixnet::wire::invitation::BODY_BYTES;

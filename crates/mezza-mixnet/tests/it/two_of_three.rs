@@ -276,7 +276,7 @@ fn without(at: usize, of: fn(NoiseKind) -> bool) -> Breakage {
 }
 
 #[test]
-fn counts_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
+fn slow_counts_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
     for honest in [0, 1] {
         let expected = mean(NOISE.0);
         let whole = Guess { honest, rounds: ROUNDS, law: NOISE, slots: 1, expected };
@@ -289,7 +289,7 @@ fn counts_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
 }
 
 #[test]
-fn five_slots_want_five_times_the_noise() {
+fn slow_five_slots_want_five_times_the_noise() {
     const FEW: u32 = 2_000;
     let (honest, slots) = (0, 5);
     let enough = Guess { honest, rounds: FEW, law: (100, 20), slots, expected: mean(100) };
@@ -368,7 +368,7 @@ fn in_order(honest: usize) -> Breakage {
 }
 
 #[test]
-fn mix_17_places_behind_one_honest_mix_say_nothing_about_partners() {
+fn mix_17_slow_places_behind_one_honest_mix_say_nothing_about_partners() {
     const ROUNDS: u32 = 4_000;
     for honest in [0, 1] {
         let [talk, swapped] = partners_in_place(honest, ROUNDS, None);

@@ -96,7 +96,7 @@ fn three_people<B: Backend>(mut town: Town<B>, seed: u64) -> Town<B> {
 }
 
 #[test]
-fn mix_23_bytes_come_once_and_in_order_whatever_dies() {
+fn mix_23_slow_bytes_come_once_and_in_order_whatever_dies() {
     mezza_sim::for_each_seed(100, |seed| {
         let net = Net::<Toy>::on(talks(), seed, &TOY);
         drop(three_people(Town::around(net, 3, seed), seed));
@@ -104,7 +104,7 @@ fn mix_23_bytes_come_once_and_in_order_whatever_dies() {
 }
 
 #[test]
-fn mix_15_mixes_die_at_any_output_and_every_message_still_comes_once() {
+fn mix_15_slow_mixes_die_at_any_output_and_every_message_still_comes_once() {
     let (mut seeds, mut deaths, mut kept) = (0, 0, 0);
     mezza_sim::for_each_seed(100, |seed| {
         let mut net = Net::<Toy>::on(talks(), seed, &TOY);
@@ -122,7 +122,7 @@ fn mix_15_mixes_die_at_any_output_and_every_message_still_comes_once() {
 }
 
 #[test]
-fn mix_23_and_so_they_do_without_toys() {
+fn mix_23_slow_and_so_they_do_without_toys() {
     mezza_sim::for_each_seed(10, |seed| drop(three_people(Town::new(talks(), 3, seed), seed)));
 }
 

@@ -146,7 +146,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn two_parties_agree_under_any_schedule(
+    fn slow_two_parties_agree_under_any_schedule(
         suite in prop::sample::select(&SUITES[..]),
         ops in vec(op(), 1..150),
     ) {

@@ -135,7 +135,7 @@ fn world_of(seed: u64) -> (World<Device>, Vec<HostId>) {
 }
 
 #[test]
-fn a_hundred_worlds() {
+fn slow_a_hundred_worlds() {
     let (mut opened, mut thefts, mut refused, mut rolled_back) = (0, 0, 0, 0);
     for_each_seed(100, |seed| {
         let (mut world, places) = world_of(seed);

@@ -250,12 +250,12 @@ fn adverse<S: LinkSuite>(seed: u64) {
 }
 
 #[test]
-fn adverse_schedules_never_part_two_peers() {
+fn slow_adverse_schedules_never_part_two_peers() {
     for_each_seed(5_000, adverse::<DefaultSuite<Toy>>);
 }
 
 #[test]
-fn adverse_schedules_never_part_two_peers_with_suite_paper() {
+fn slow_adverse_schedules_never_part_two_peers_with_suite_paper() {
     for_each_seed(5_000, adverse::<PaperSuite<Toy>>);
 }
 
@@ -300,7 +300,7 @@ fn a_frame_that_is_lost_a_thousand_times_ends_in_an_exchange() {
 
 /// No attempt leaves in two forms, whatever crashes: the tags of suite `paper` need that.
 #[test]
-fn no_attempt_leaves_in_two_forms() {
+fn slow_no_attempt_leaves_in_two_forms() {
     for_each_seed(1_000, |seed| {
         let (mut world, ids) = world::<PaperSuite<Toy>>(seed);
         for place in ids {

@@ -21,15 +21,15 @@ use tokio::time::sleep;
 
 use super::pace::Pace;
 use super::{Adapter, ConnectionEvent, ConnectionReport, Reporter};
-use crate::api::json::HealthLine;
-use crate::api::words::{self, CarrierFacts};
-use crate::backend::AwsLc;
-use crate::backend::kernel::kernel;
-use crate::clock::Clock;
-use crate::connection::link::{self, CLIENT_FRAMES_MAX, End, FrameSizeClass};
-use crate::store::record::{KEY_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::tls::Pin;
 use line::Line;
+use mezza_host::api::json::HealthLine;
+use mezza_host::api::words::{self, CarrierFacts};
+use mezza_host::backend::AwsLc;
+use mezza_host::backend::kernel::kernel;
+use mezza_host::clock::Clock;
+use mezza_host::connection::link::{self, CLIENT_FRAMES_MAX, End, FrameSizeClass};
+use mezza_host::store::record::{KEY_BYTES_MAX, TEXT_BYTES_MAX};
+use mezza_host::tls::Pin;
 
 /// Whatever row the client wants stored, the vault takes it (MIX-44).
 const _: () = assert!(ROW_BYTES_MAX + KEY_BYTES_MAX + 5 <= TEXT_BYTES_MAX);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use mezza_core::Time;
 use tokio::time::sleep;
 
-use crate::process::rate::{RateLimit, TokenBucket};
+use mezza_host::process::rate::{RateLimit, TokenBucket};
 
 /// Frames: what waited while the device was away comes at once, then 250 a second.
 const FRAMES: RateLimit = RateLimit { burst: 2_000, period_ms: 4 };

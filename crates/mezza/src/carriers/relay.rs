@@ -19,10 +19,10 @@ use mezza_messenger::{
 use tokio::task::JoinSet;
 
 use super::{Adapter, ConnectionEvent, ConnectionReport, Reporter};
-use crate::api::json::HealthLine;
-use crate::api::words::{self, CarrierFacts};
-use crate::clock::Clock;
-use crate::connection::tap::Tap;
+use mezza_host::api::json::HealthLine;
+use mezza_host::api::words::{self, CarrierFacts};
+use mezza_host::clock::Clock;
+use mezza_host::connection::tap::Tap;
 
 pub(crate) use keeper::RelayCommands;
 

@@ -10,11 +10,11 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{sleep, timeout};
 
 use super::echo;
-use crate::api::json::{ContactJson, EventJson, NoteStateJson};
-use crate::api::views::{contact_id, note_id};
-use crate::api::{Exit, Fault, Refused};
 use crate::node::NodeHandle;
-use crate::process::rng::OsRng;
+use mezza_host::api::json::{ContactJson, EventJson, NoteStateJson};
+use mezza_host::api::views::{contact_id, note_id};
+use mezza_host::api::{Exit, Fault, Refused};
+use mezza_host::process::rng::OsRng;
 
 /// How long the carriers may take to come up.
 const UP: Duration = Duration::from_secs(20);

@@ -8,12 +8,12 @@ use mezza_core::labelled_hash;
 use mezza_messenger::{CarrierId, Command, ContactId};
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::api::Refused;
-use crate::api::json::{EventJson, EventKind, NoteJson, StandingJson};
-use crate::api::views::{contact_id, note_id};
 use crate::node::NodeHandle;
 use crate::node::shell::NodeShell;
 use crate::node::shell::ask::TEXT_BYTES_MAX;
+use mezza_host::api::Refused;
+use mezza_host::api::json::{EventJson, EventKind, NoteJson, StandingJson};
+use mezza_host::api::views::{contact_id, note_id};
 
 /// Notes of a thread that are looked at for one without answer.
 const LOOK_BACK: usize = 64;

@@ -4,9 +4,9 @@
 use serde_json::json;
 
 use super::lock;
-use crate::api::{Exit, Fault};
 use crate::faces::cli::{CliContext, show};
-use crate::process::home::Home;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::Home;
 
 /// Removes the demonstration of the home that is named; else its own home, and the one that older
 /// versions made in the usual home.

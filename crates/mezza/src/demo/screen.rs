@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::check::CheckResult;
 use super::{DemoRelay, ECHO, PERSON};
-use crate::api::Fault;
 use crate::faces::cli::args::UpArgs;
 use crate::faces::cli::{CliContext, show};
 use crate::faces::served::ServedNode;
-use crate::servers::mixnet::demo;
+use mezza_host::api::Fault;
+use mezza_servers::mixnet::demo;
 
 /// Prints what has come up.
 pub(super) struct Screen<'a> {
@@ -29,7 +29,7 @@ impl<'a> Screen<'a> {
     /// The relay listens.
     pub(super) fn relay(&self, relay: &DemoRelay, context: &CliContext) {
         let (address, key) =
-            (relay.handle.address(), crate::api::words::key_digits(&relay.entry.key));
+            (relay.handle.address(), mezza_host::api::words::key_digits(&relay.entry.key));
         let folder = context.home.relay();
         let text = format!("relay    {address}   key {key}    {} (durable)", folder.display());
         self.put(&relay.value(), &text);

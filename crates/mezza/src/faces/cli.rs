@@ -26,12 +26,12 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use crate::api::{Exit, Fault};
 use crate::faces::config::LoadedSettings;
-use crate::process::home::Home;
-use crate::process::memory;
 use args::{Cli, CliCommand};
 use client::ApiClient;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::Home;
+use mezza_host::process::memory;
 use show::Out;
 
 /// The function behind `mezza up`. It is handed in, because `demo` depends on the command line.

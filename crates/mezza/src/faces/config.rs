@@ -14,10 +14,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use crate::api::{Exit, Fault};
 use crate::faces::ports;
-use crate::process::home::private;
-use crate::store::typed::without_mark;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::private;
+use mezza_host::store::typed::without_mark;
 
 /// The prefix of environment variables.
 const PREFIX: &str = "MEZZA_";

@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use mezza_core::CryptoRng;
 use zeroize::Zeroizing;
 
-use crate::api::{Exit, Fault};
-use crate::process::home::private;
-use crate::process::rng::OsRng;
-use crate::store::typed::in_one_form;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::private;
+use mezza_host::process::rng::OsRng;
+use mezza_host::store::typed::in_one_form;
 pub(crate) use words::WORDS;
 
 /// The environment variable that names a file with the passphrase.

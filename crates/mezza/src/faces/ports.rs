@@ -12,8 +12,8 @@
 //! Where its own port is taken, the page, and in the demonstration the relay, goes on to the next
 //! one that is no default port.
 
-use crate::process::metrics::{BUCKET_PORT, ENTRY_PORT, MIX_PORT};
-use crate::servers::mesh::udp;
+use mezza_host::process::metrics::{BUCKET_PORT, ENTRY_PORT, MIX_PORT};
+use mezza_servers::mesh::udp;
 
 /// The port of the page.
 pub(crate) const PAGE: u16 = 7_100;

@@ -8,7 +8,7 @@ use fast_qr::{ECL, QRBuilder, QRCode};
 pub(crate) use picture::is_picture;
 pub(crate) use read::{read_grey, read_picture};
 
-use crate::api::{Exit, Fault};
+use mezza_host::api::{Exit, Fault};
 
 /// Light modules that must stand around a code.
 const BORDER: usize = 4;

@@ -15,15 +15,15 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::api::Fault;
 use crate::faces::web::local_auth::LocalAuth;
 use crate::faces::web::{Sockets, Web};
 use crate::node::{self, NodeHandle, NodeOptions, RunningNode};
-use crate::process::files;
-use crate::process::home::{Home, private};
-use crate::process::lock::Lock;
-use crate::process::memory;
-use crate::process::rng::OsRng;
+use mezza_host::api::Fault;
+use mezza_host::process::files;
+use mezza_host::process::home::{Home, private};
+use mezza_host::process::lock::Lock;
+use mezza_host::process::memory;
+use mezza_host::process::rng::OsRng;
 
 /// How long the node may take to lock itself at the end (NODE-2).
 const STOP: Duration = Duration::from_millis(1_500);

@@ -8,7 +8,6 @@ pub(crate) mod mixnet;
 pub(crate) mod notes;
 pub(crate) mod page;
 pub(crate) mod person;
-pub(crate) mod problem;
 pub(crate) mod ratchet;
 pub(crate) mod seats;
 pub(crate) mod settings;
@@ -29,12 +28,12 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::{Exit, Fault, Refused, json};
 use crate::faces::ports;
 use crate::node::NodeHandle;
 use crate::node::observer::Observer;
-use crate::process::home::Home;
 use local_auth::LocalAuth;
+use mezza_host::api::{Exit, Fault, Refused, json};
+use mezza_host::process::home::Home;
 use seats::{SeatHandle, SeatedListener, Seats};
 
 /// Largest body of a request but a picture, in bytes.

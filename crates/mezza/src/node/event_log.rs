@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use mezza_core::Time;
 use tokio::sync::broadcast;
 
-use crate::api::json::{EventJson, EventKind};
+use mezza_host::api::json::{EventJson, EventKind};
 
 /// Events kept for those who come back, and the lag after which a listener is told to reload.
 pub(crate) const EVENTS_MAX: usize = 1_000;

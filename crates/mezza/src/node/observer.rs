@@ -16,10 +16,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use data_encoding::HEXLOWER;
 
-use crate::api::json::{self, ObserverField};
-use crate::clock::now;
-use crate::connection::tap::{Direction, Side, Tap, TapEvent};
-use crate::store::RecordHeader;
+use mezza_host::api::json::{self, ObserverField};
+use mezza_host::clock::now;
+use mezza_host::connection::tap::{Direction, Side, Tap, TapEvent};
+use mezza_host::store::RecordHeader;
 
 /// Events that are kept.
 pub(crate) const EVENTS_MAX: usize = 256;

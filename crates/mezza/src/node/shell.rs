@@ -30,16 +30,16 @@ use beside::Beside;
 use super::event_log::{self, EventLog};
 use super::plan::{self, CommitPlan};
 use super::{LastActivity, NodeEvent, NodeHandle, NodeOptions};
-use crate::api::json::{self, EventKind, NodeStateJson};
-use crate::api::{Exit, Fault, Refused, words};
-use crate::backend::AwsLc;
-use crate::backend::kernel::kernel;
 use crate::carriers::{Adapters, ConnectionEvent, ConnectionReport, may_wait};
-use crate::process::drive::Shell;
-use crate::process::home::Home;
-use crate::process::rng::OsRng;
-use crate::store::witness::Witness;
-use crate::store::{Argon2Params, Record, Vault};
+use mezza_host::api::json::{self, EventKind, NodeStateJson};
+use mezza_host::api::{Exit, Fault, Refused, words};
+use mezza_host::backend::AwsLc;
+use mezza_host::backend::kernel::kernel;
+use mezza_host::process::drive::Shell;
+use mezza_host::process::home::Home;
+use mezza_host::process::rng::OsRng;
+use mezza_host::store::witness::Witness;
+use mezza_host::store::{Argon2Params, Record, Vault};
 
 /// The shortest time between two looks at what is due, in milliseconds.
 const NAP_MS_MIN: u64 = 1;

@@ -97,7 +97,7 @@ impl Twins {
 }
 
 #[test]
-fn msg_95_two_copies_of_a_home_show_nothing_false() {
+fn msg_95_slow_two_copies_of_a_home_show_nothing_false() {
     let world = World::start();
     let (ann, ben) = (world.init("Ann"), world.init("Ben"));
     let mut original = world.node(&ann);

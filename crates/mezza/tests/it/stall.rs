@@ -106,7 +106,7 @@ impl Drop for Told<'_> {
 }
 
 #[test]
-fn msg_46_a_node_that_stalls_in_a_mixnet_opens_again_with_all_it_acknowledged() {
+fn msg_46_slow_a_node_that_stalls_in_a_mixnet_opens_again_with_all_it_acknowledged() {
     let stalls = std::env::var("MEZZA_TEST_STALLS").map_or(STALLS, |n| n.parse().unwrap());
     let world = World::start();
     let Some(clock) = Clock::find(world.folder()) else { return };

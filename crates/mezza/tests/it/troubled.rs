@@ -57,7 +57,7 @@ fn all_can_talk(people: &[(&Path, &str)], what: &str) {
 }
 
 #[test]
-fn msg_94_a_relay_in_trouble_loses_nothing_and_its_lights_are_true() {
+fn msg_94_slow_a_relay_in_trouble_loses_nothing_and_its_lights_are_true() {
     let world = World::start_stopped();
     let Some(clock) = Clock::find(world.folder()) else { return };
     let mut relay = world.run_relay(world.port(), &clock.environment());

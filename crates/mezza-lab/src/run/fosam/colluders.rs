@@ -19,7 +19,7 @@ const LIES: [i64; 3] = [60, 140, 300];
 const LIMITS: [f64; 2] = [5.0, 8.0];
 /// Our vote, and that of the paper, both with 30 % good clocks.
 const KINDS: [(&str, ClockMode); 2] =
-    [("anchored, 30 % good", ClockMode::Anchored), ("paper's vote", ClockMode::Paper)];
+    [("level, 30 % good", ClockMode::Level), ("paper's vote", ClockMode::Paper)];
 
 /// Users, seeds, and how long the liars have.
 #[derive(Clone, Copy)]
@@ -83,7 +83,7 @@ fn colluders(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()>
                 )?;
             }
             report.say(format!("  10 % at {lie:>+4} s   {name:<20} {middle:>5.1} / {worst:>5.1}"));
-            if mode == ClockMode::Anchored {
+            if mode == ClockMode::Level {
                 let [most, most_worst] = LIMITS.map(|limit| limit + 0.01);
                 let text = format!("captured at {lie:+} s, %");
                 report.shapes.push(Claim::below(format!("{text}, median"), middle, most));
@@ -114,11 +114,10 @@ fn others(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
 
 /// Where ours fails too.
 fn limits(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
-    report.say(
-        "what still fails: fewer good clocks, or more liars within the bound (anchored, +60 s)",
-    );
+    report
+        .say("what still fails: fewer good clocks, or more liars within the bound (level, +60 s)");
     for (good, permille) in [(10, 100), (0, 100), (30, 200), (30, 300)] {
-        let kind = (ClockMode::Anchored, good);
+        let kind = (ClockMode::Level, good);
         let [middle, _, worst] =
             trial.percent(kind, (Liar::Collude(60), permille), |stage| stage.share_near(60));
         let op = format!("good_{good}_liars_{permille}");

@@ -23,11 +23,9 @@ pub struct Kind {
 /// The paper's vote: no clock is better than another.
 pub const PAPER: Kind = Kind { name: "paper's vote", mode: ClockMode::Paper, good_percent: 0 };
 /// Ours.
-pub const OURS: Kind =
-    Kind { name: "ours, 30 % good", mode: ClockMode::Anchored, good_percent: 30 };
+pub const OURS: Kind = Kind { name: "ours, 30 % good", mode: ClockMode::Level, good_percent: 30 };
 /// Ours without the help of any good clock.
-pub const UNAIDED: Kind =
-    Kind { name: "ours, none good", mode: ClockMode::Anchored, good_percent: 0 };
+pub const UNAIDED: Kind = Kind { name: "ours, none good", mode: ClockMode::Level, good_percent: 0 };
 
 /// What is measured, in words.
 #[derive(Clone, Copy)]

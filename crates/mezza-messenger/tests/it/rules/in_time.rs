@@ -103,7 +103,7 @@ fn story(seed: u64) -> (Vec<u64>, Vec<String>) {
 }
 
 #[test]
-fn msg_94_a_note_in_the_mixnet_comes_in_time() {
+fn msg_94_slow_a_note_in_the_mixnet_comes_in_time() {
     let mut all = Vec::new();
     for_each_seed(1, |seed| {
         let (late, lost) = story(seed);

@@ -149,7 +149,7 @@ fn beyond_what_was_visible(honest: usize, visitors: usize, rounds: u32, built: B
 }
 
 #[test]
-fn mix_46_an_alarm_tells_no_more_than_the_counts_and_one_that_counts_is_found_out() {
+fn mix_46_slow_an_alarm_tells_no_more_than_the_counts_and_one_that_counts_is_found_out() {
     const MANY: u32 = 4_000;
     for honest in [0, 1] {
         let found = by_counted_alarms(honest, MANY, Built::Well);
@@ -160,7 +160,7 @@ fn mix_46_an_alarm_tells_no_more_than_the_counts_and_one_that_counts_is_found_ou
 }
 
 #[test]
-fn mix_45_which_messages_are_traps_follows_from_what_was_visible_alone() {
+fn mix_45_slow_which_messages_are_traps_follows_from_what_was_visible_alone() {
     const SOME: u32 = 2_000;
     for (honest, visitors) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
         let of = |built| beyond_what_was_visible(honest, visitors, SOME, built).abs();

@@ -190,7 +190,7 @@ impl Reach {
 }
 
 #[test]
-fn every_short_schedule_keeps_the_promises() {
+fn slow_every_short_schedule_keeps_the_promises() {
     let start = Start::of::<Suite>();
     for (watched, depth) in [(None, 4), (Some(INITIATOR), 3), (Some(RESPONDER), 3)] {
         let game = Game { watched, ..Game::of(&start) };
@@ -202,7 +202,7 @@ fn every_short_schedule_keeps_the_promises() {
 }
 
 #[test]
-fn long_schedules_by_chance_keep_the_promises() {
+fn slow_long_schedules_by_chance_keep_the_promises() {
     let start = Start::of::<Suite>();
     for_each_seed(10_000, |seed| {
         let watched = [None, None, Some(INITIATOR), Some(RESPONDER)][seed as usize % 4];

@@ -11,12 +11,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mezza_core::Time;
+use mezza_host::connection::link::{self, FrameSender};
 use mezza_mixnet::client::{FrameSchedule, ScheduledFrame, SendTime};
 use mezza_mixnet::wire::Frame;
 use tokio::sync::Notify;
 use tokio::time::sleep;
-
-use crate::connection::link::{self, FrameSender};
 
 /// The frames of one connection that wait, by a clock that nobody sets.
 pub(super) struct Line {

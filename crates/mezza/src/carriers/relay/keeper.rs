@@ -21,9 +21,11 @@ use super::Dialer;
 use super::flight::{InFlight, RelayChannel};
 use crate::carriers::pace::Pace;
 use crate::carriers::{ConnectionEvent, ConnectionReport, ORDERS_MAX, Reporter};
-use crate::clock::Clock;
-use crate::connection::relay::{self, ConnectError, Connection, RelayReadHalf, RelayWriteHalf};
-use crate::process::rng::OsRng;
+use mezza_host::clock::Clock;
+use mezza_host::connection::relay::{
+    self, ConnectError, Connection, RelayReadHalf, RelayWriteHalf,
+};
+use mezza_host::process::rng::OsRng;
 
 /// Between two PINGs.
 const PING: Duration = Duration::from_secs(55);
@@ -178,7 +180,7 @@ mod tests {
     use tokio_rustls::TlsAcceptor;
 
     use super::*;
-    use crate::tls::{TlsIdentity, server_config};
+    use mezza_host::tls::{TlsIdentity, server_config};
 
     /// A relay that says this on one of the two connections, and then leaves it.
     async fn relay_that_says(frames: Vec<u8>) -> RelayEntry {

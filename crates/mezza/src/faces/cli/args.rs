@@ -35,7 +35,7 @@ pub(crate) use ratchet::{NumberArgs, PeerArgs, RatchetCommand, SuiteName};
 pub(crate) use relay::RelayCommand;
 pub(crate) use talk::{ContactsArgs, ContactsCommand, LogArgs, OutboxCommand, SendArgs, WaitName};
 
-use crate::api::json::FallbackJson;
+use mezza_host::api::json::FallbackJson;
 
 /// Private messages over whatever path is left.
 #[derive(Parser)]

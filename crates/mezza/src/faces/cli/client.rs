@@ -12,10 +12,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::show::steers;
-use crate::api::json::Problem;
-use crate::api::{Exit, Fault};
 use crate::faces::served::ApiEndpoint;
-use crate::process::home::{Home, private};
+use mezza_host::api::json::Problem;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::{Home, private};
 
 /// Largest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: u64 = 32 << 20;

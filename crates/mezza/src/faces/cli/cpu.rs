@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::CliContext;
 use super::args::{CpuArgs, KernelName};
-use crate::api::{Exit, Fault};
-use crate::backend::kernel::{all, examine, force, kernel};
+use mezza_host::api::{Exit, Fault};
+use mezza_host::backend::kernel::{all, examine, force, kernel};
 
 /// Inputs of one call.
 const BATCH: u16 = 256;
@@ -174,7 +174,7 @@ fn rate(time: Duration, mut batch: impl FnMut()) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::kernel::aws_lc;
+    use mezza_host::backend::kernel::aws_lc;
     use mezza_lanes::portable;
 
     #[test]

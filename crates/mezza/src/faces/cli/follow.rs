@@ -11,8 +11,8 @@ use tungstenite::{Error, Message, WebSocket};
 
 use super::client::ApiClient;
 use super::show;
-use crate::api::json::EventJson;
-use crate::api::{Exit, Fault};
+use mezza_host::api::json::EventJson;
+use mezza_host::api::{Exit, Fault};
 
 /// How long a node may take to let us in.
 const PATIENCE: Duration = Duration::from_secs(5);

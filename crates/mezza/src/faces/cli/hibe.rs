@@ -15,10 +15,10 @@ use mezza_hibe::Tick;
 
 use super::args::{AtArgs, HibeCommand, TreeArgs};
 use super::{CliContext, mesh, show};
-use crate::api::{Exit, Fault};
-use crate::clock;
 use crate::faces::passphrase;
-use crate::store::tree_folder::TreeFolder;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::clock;
+use mezza_host::store::tree_folder::TreeFolder;
 
 /// Bytes of the largest envelope, and one more, by which a longer file is told apart.
 const ENVELOPE_READ_BYTES: u64 = 4_091;

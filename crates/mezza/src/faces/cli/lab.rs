@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::api::{Exit, Fault};
+use mezza_host::api::{Exit, Fault};
 
 const PROGRAM: &str = "mezza-lab";
 

@@ -13,14 +13,14 @@ use tokio::sync::watch;
 use super::CliContext;
 use super::args::{ClockArgs, MeshBundleCommand, MeshCommand, MeshRunArgs};
 use super::serve::{block_on, settings, two_threads};
-use crate::api::{Exit, Fault};
-use crate::process::control;
-use crate::process::stop::until_stopped;
-use crate::servers::mesh::control::{MeshAsk, START, socket};
-use crate::servers::mesh::links::LinkChoice;
-use crate::servers::mesh::network::NetworkChoice;
-use crate::servers::mesh::run::{MeshOptions, Started};
-use crate::servers::mesh::udp::PORT;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::control;
+use mezza_host::process::stop::until_stopped;
+use mezza_servers::mesh::control::{MeshAsk, START, socket};
+use mezza_servers::mesh::links::LinkChoice;
+use mezza_servers::mesh::network::NetworkChoice;
+use mezza_servers::mesh::run::{MeshOptions, Started};
+use mezza_servers::mesh::udp::PORT;
 
 /// `mezza mesh ..`
 ///

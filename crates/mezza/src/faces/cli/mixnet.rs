@@ -13,9 +13,9 @@ use serde_json::json;
 
 use super::args::MixnetCommand;
 use super::{CliContext, show};
-use crate::api::{Exit, Fault};
-use crate::process::rng::OsRng;
-use crate::servers::mixnet::key::ServerKey;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::rng::OsRng;
+use mezza_servers::mixnet::key::ServerKey;
 
 /// Makes a key or shows one: its public half.
 fn keygen(context: &CliContext, out: Option<&Path>, shown: Option<&Path>) -> Result<Exit, Fault> {

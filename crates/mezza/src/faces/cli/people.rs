@@ -6,8 +6,8 @@ use super::args::{AddArgs, ContactsArgs, ContactsCommand, RequestsCommand, SetAr
 use super::client::ApiClient;
 use super::person::read_source;
 use super::{CliContext, show, whom};
-use crate::api::uri::read_card;
-use crate::api::{Exit, Fault, json};
+use mezza_host::api::uri::read_card;
+use mezza_host::api::{Exit, Fault, json};
 
 /// Groups of a safety number in a line.
 const GROUPS_A_LINE: usize = 4;

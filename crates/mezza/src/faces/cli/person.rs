@@ -12,13 +12,15 @@ use zeroize::Zeroizing;
 
 use super::args::{CardArgs, CardCommand, ConfigCommand, InitArgs, PassphraseArgs};
 use super::{CliContext, show};
-use crate::api::json::{CardText, Health, HealthLine, MeJson, RenewRequest, StatusJson, TicketUrl};
-use crate::api::uri::{read_card, relay_of};
-use crate::api::{Exit, Fault, Refused, words};
 use crate::faces::passphrase;
 use crate::faces::qr::{self, Medium, QrImage};
 use crate::node::shell;
-use crate::store;
+use mezza_host::api::json::{
+    CardText, Health, HealthLine, MeJson, RenewRequest, StatusJson, TicketUrl,
+};
+use mezza_host::api::uri::{read_card, relay_of};
+use mezza_host::api::{Exit, Fault, Refused, words};
+use mezza_host::store;
 
 /// Largest file that may hold a card or its picture, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;

@@ -4,12 +4,12 @@ use serde_json::json;
 
 use super::args::PurgeArgs;
 use super::{CliContext, person, show};
-use crate::api::{Exit, Fault};
 use crate::faces::served;
-use crate::process::home::Home;
-use crate::process::lock::Lock;
-use crate::servers::{mesh, relay};
-use crate::store::Vault;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::Home;
+use mezza_host::process::lock::Lock;
+use mezza_host::store::Vault;
+use mezza_servers::{mesh, relay};
 
 /// `mezza purge`
 ///

@@ -12,7 +12,7 @@ use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4};
 
 use super::CliContext;
 use super::args::{PeerArgs, RatchetCommand, SuiteName};
-use crate::api::{Exit, Fault};
+use mezza_host::api::{Exit, Fault};
 
 use device::Given;
 use given::{Chance, Clock};

@@ -11,12 +11,12 @@ use super::CliContext;
 use super::args::RelayCommand;
 use super::serve::{block_on, settings, two_threads};
 use super::show;
-use crate::api::{Exit, Fault, words};
 use crate::faces::config::{self, Settings};
-use crate::process::home::Home;
-use crate::process::memory;
-use crate::process::stop::until_stopped;
-use crate::servers::relay::{self, Limits, RelayConfig, RelayError, StoreSpec};
+use mezza_host::api::{Exit, Fault, words};
+use mezza_host::process::home::Home;
+use mezza_host::process::memory;
+use mezza_host::process::stop::until_stopped;
+use mezza_servers::relay::{self, Limits, RelayConfig, RelayError, StoreSpec};
 
 /// An option that is a setting: its key and its text.
 type Flag = (&'static str, String);
@@ -208,7 +208,7 @@ async fn status(context: &CliContext, settings: &Settings) -> Result<Exit, Fault
 /// The operator says that the clock is right.
 fn trust_clock(context: &CliContext) -> Result<Exit, Fault> {
     relay::trust_clock(&context.home.relay()).map_err(|error| relay_fault(&error))?;
-    let now = show::time(crate::clock::now().ms());
+    let now = show::time(mezza_host::clock::now().ms());
     context.out.either(&json!({ "now": now }), format!("the relay goes by {now} within a minute"));
     Ok(Exit::Done)
 }

@@ -12,18 +12,18 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::args::{NodeCommand, ServeArgs};
 use super::{CliContext, person, show};
-use crate::api::json::{NodeStateJson, StatusJson};
-use crate::api::{Exit, Fault};
 use crate::carriers::Dialer;
-use crate::clock::Clock;
-use crate::connection::tap::Tap;
 use crate::faces::config::{LoadedSettings, Settings};
 use crate::faces::passphrase;
 use crate::faces::served::{self, ServedNode};
 use crate::node::NodeOptions;
 use crate::node::observer::Observer;
-use crate::process::home::Home;
-use crate::process::stop::until_stopped;
+use mezza_host::api::json::{NodeStateJson, StatusJson};
+use mezza_host::api::{Exit, Fault};
+use mezza_host::clock::Clock;
+use mezza_host::connection::tap::Tap;
+use mezza_host::process::home::Home;
+use mezza_host::process::stop::until_stopped;
 
 /// `mezza node`
 pub(crate) fn node(context: &CliContext, what: &NodeCommand) -> Result<Exit, Fault> {

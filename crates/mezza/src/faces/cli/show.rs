@@ -8,8 +8,8 @@ use mezza_messenger::policy::TIMERS_S;
 use serde::Serialize;
 
 use super::client;
-use crate::api::json::{ContactJson, NoteJson, StandingJson, VerifiedHow};
-use crate::api::{Exit, Fault, words};
+use mezza_host::api::json::{ContactJson, NoteJson, StandingJson, VerifiedHow};
+use mezza_host::api::{Exit, Fault, words};
 
 /// The timers that may be chosen.
 const TIMERS: &str = "write 30s, 5m, 1h, 8h, 1d, 7d, 28d or off";

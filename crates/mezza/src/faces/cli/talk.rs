@@ -12,10 +12,10 @@ use super::client::ApiClient;
 use super::follow::Follower;
 use super::people::find;
 use super::{CliContext, show};
-use crate::api::json::{self, EventKind, NoteStateJson};
-use crate::api::{Exit, Fault, Refused, words};
 use crate::node::shell::ask::TEXT_BYTES_MAX;
-use crate::process::rng::OsRng;
+use mezza_host::api::json::{self, EventKind, NoteStateJson};
+use mezza_host::api::{Exit, Fault, Refused, words};
+use mezza_host::process::rng::OsRng;
 
 /// Bytes of standard input that are read: more than a note holds, to say by how much.
 const INPUT_BYTES_MAX: u64 = 1 << 20;

@@ -4,8 +4,8 @@
 use mezza_messenger::name::{folded, looks_like};
 
 use super::show;
-use crate::api::json::ContactJson;
-use crate::api::{Exit, Fault};
+use mezza_host::api::json::ContactJson;
+use mezza_host::api::{Exit, Fault};
 
 /// Most contacts that are proposed for a name which nobody has.
 const PROPOSED_MAX: usize = 3;

@@ -7,7 +7,7 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-use crate::api::{Exit, Fault};
+use mezza_host::api::{Exit, Fault};
 
 /// Longest edge of a picture that is read, in pixels.
 const EDGE_MAX: usize = 8_192;

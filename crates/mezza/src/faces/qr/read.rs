@@ -9,7 +9,7 @@
 use rqrr::{BitGrid, Grid, PreparedImage};
 
 use super::picture::GreyPicture;
-use crate::api::{Exit, Fault};
+use mezza_host::api::{Exit, Fault};
 
 /// The first letters of the addresses that a code may hold.
 const SCHEMES: [&str; 2] = ["MEZZAVOCE:", "MEZZA-NET:"];

@@ -8,9 +8,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{ApiResult, JsonBody, Web};
-use crate::api::views::contact_id;
-use crate::api::{Refused, json};
 use crate::faces::qr::{Medium, QrImage};
+use mezza_host::api::views::contact_id;
+use mezza_host::api::{Refused, json};
 
 /// Digits of one group of a safety number.
 const GROUP: usize = 5;

@@ -15,8 +15,8 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::Web;
 use super::seats::SeatHandle;
-use crate::api::json::{EventJson, EventKind};
 use crate::node::event_log::{Listener, plain};
+use mezza_host::api::json::{EventJson, EventKind};
 
 /// The bearer is unknown (close code).
 const UNKNOWN: u16 = 4_401;

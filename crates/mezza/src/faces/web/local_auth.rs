@@ -21,7 +21,7 @@ use data_encoding::HEXLOWER;
 use rand_core::CryptoRng;
 use subtle::ConstantTimeEq;
 
-use super::problem::Closed;
+use mezza_host::api::problem::Closed;
 
 /// Tickets that wait to be used; the oldest goes first.
 const TICKETS_MAX: usize = 16;
@@ -184,7 +184,7 @@ fn push(keys: &Mutex<VecDeque<Key>>, key: Key, max: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::rng::OsRng;
+    use mezza_host::process::rng::OsRng;
 
     /// Tickets as the addresses of a browser hold them.
     fn ticket(auth: &LocalAuth) -> String {

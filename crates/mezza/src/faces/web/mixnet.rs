@@ -6,10 +6,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{ApiResult, JsonBody, Web};
-use crate::api::json;
-use crate::api::network_uri::NetworkUri;
 use crate::node::shell::NodeShell;
-use crate::servers::mixnet::client;
+use mezza_host::api::json;
+use mezza_host::api::network_uri::NetworkUri;
+use mezza_servers::mixnet::client;
 
 /// The handlers of this file.
 pub(crate) fn routes() -> OpenApiRouter<Web> {

@@ -10,8 +10,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{ApiResult, JsonBody, UrlQuery, Web};
-use crate::api::views::{contact_id, note_id};
-use crate::api::{Refused, json};
+use mezza_host::api::views::{contact_id, note_id};
+use mezza_host::api::{Refused, json};
 
 /// Notes of an answer that names no limit.
 const LIMIT: usize = 100;

@@ -12,11 +12,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{ApiResult, JsonBody, UrlQuery, Web};
-use crate::api::uri::relay_of;
-use crate::api::{Exit, Fault, Refused, json};
 use crate::faces::passphrase;
 use crate::faces::qr::{Medium, QrImage};
-use crate::process::rng::OsRng;
+use mezza_host::api::uri::relay_of;
+use mezza_host::api::{Exit, Fault, Refused, json};
+use mezza_host::process::rng::OsRng;
 
 /// The handlers of this file.
 pub(crate) fn routes() -> OpenApiRouter<Web> {

@@ -8,8 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{ApiResult, Web};
-use crate::api::views::contact_id;
-use crate::api::{Refused, json};
+use mezza_host::api::views::contact_id;
+use mezza_host::api::{Refused, json};
 
 /// The handlers of this file.
 pub(crate) fn routes() -> OpenApiRouter<Web> {

@@ -12,12 +12,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{ApiResult, JsonBody, Web};
-use crate::api::{Exit, Fault, Refused, json, views};
 use crate::faces::cli::relay::{public_of, relay_config};
 use crate::faces::config::{self, LoadedSettings};
 use crate::faces::passphrase;
-use crate::process::home::Home;
-use crate::servers::relay;
+use mezza_host::api::{Exit, Fault, Refused, json, views};
+use mezza_host::process::home::Home;
+use mezza_servers::relay;
 
 /// The handlers of this file.
 pub(crate) fn routes() -> OpenApiRouter<Web> {

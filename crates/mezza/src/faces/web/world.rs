@@ -9,8 +9,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{ApiResult, UrlQuery, Web};
-use crate::api::{Exit, Fault, Refused, json};
 use crate::faces::qr;
+use mezza_host::api::{Exit, Fault, Refused, json};
 
 /// The handlers of this file, but the one that takes large bodies.
 pub(crate) fn routes() -> OpenApiRouter<Web> {

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use super::BYTES_MAX;
 use super::fields::{FieldCursor, about};
-use crate::api::json::ObserverField;
+use mezza_host::api::json::ObserverField;
 
 /// One file as it was looked at last.
 struct WatchedFile {

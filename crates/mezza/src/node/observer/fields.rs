@@ -3,9 +3,9 @@
 use data_encoding::HEXLOWER;
 use mezza_messenger::relay_wire::{ClientFrame, LENGTH_BYTES, RelayFrame};
 
-use crate::api::json::ObserverField;
-use crate::connection::tap::Direction;
-use crate::store::RecordHeader;
+use mezza_host::api::json::ObserverField;
+use mezza_host::connection::tap::Direction;
+use mezza_host::store::RecordHeader;
 
 /// Most records of one event that are named.
 const RECORDS_MAX: usize = 16;

@@ -9,12 +9,12 @@ use mezza_messenger::{CarrierId, Command, ContactId, Device, Event, NoteId};
 
 use super::NodeShell;
 use super::beside::{Change, DRAFT_BYTES_MAX, What};
-use crate::api::json::{self, EventKind};
-use crate::api::uri::read_card;
-use crate::api::{Exit, Fault, Refused, views, words};
-use crate::backend::AwsLc;
 use crate::node::event_log;
 use crate::node::plan::CommitPlan;
+use mezza_host::api::json::{self, EventKind};
+use mezza_host::api::uri::read_card;
+use mezza_host::api::{Exit, Fault, Refused, views, words};
+use mezza_host::backend::AwsLc;
 
 /// Most notes of one answer.
 const NOTES_MAX: usize = 500;

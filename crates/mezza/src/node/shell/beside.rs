@@ -18,8 +18,8 @@ use mezza_messenger::{
     CarrierId, ContactId, Device, RecordChange, RecordKind, Retention, WriteBatch,
 };
 
-use crate::backend::AwsLc;
-use crate::store::Record;
+use mezza_host::backend::AwsLc;
+use mezza_host::store::Record;
 
 /// Most bytes of a draft: more than a note holds, since people shorten what they have written.
 pub(crate) const DRAFT_BYTES_MAX: usize = 32 << 10;

@@ -6,8 +6,8 @@ use mezza_core::Time;
 use mezza_messenger::card::RelayKey;
 
 use super::NodeShell;
-use crate::api::json::HealthLine;
-use crate::api::words;
+use mezza_host::api::json::HealthLine;
+use mezza_host::api::words;
 
 impl NodeShell {
     /// The date by which vault and device go (MSG-99).

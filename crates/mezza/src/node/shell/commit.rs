@@ -6,10 +6,10 @@ use mezza_messenger::{Event, Input, Output, RecordChange, RecordKind, WriteBatch
 
 use super::beside::Beside;
 use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask, load};
-use crate::api::json::EventKind;
-use crate::api::{Fault, Refused};
 use crate::node::event_log;
 use crate::node::plan::{self, CommitPlan};
+use mezza_host::api::json::EventKind;
+use mezza_host::api::{Fault, Refused};
 
 impl NodeShell {
     /// Takes the device's outputs, and tells those events that need not wait for the commit.

@@ -4,8 +4,8 @@ use mezza_messenger::view::{ContactState, ContactView};
 use mezza_messenger::{CarrierId, DeviceOver};
 
 use super::{NodeShell, UnlockedVault};
-use crate::api::json::{HealthLine, NodeStateJson};
-use crate::api::words::{self, CarrierFacts};
+use mezza_host::api::json::{HealthLine, NodeStateJson};
+use mezza_host::api::words::{self, CarrierFacts};
 
 /// A commit that takes longer is worth a word, in milliseconds.
 const COMMIT_SLOW_MS: u64 = 250;

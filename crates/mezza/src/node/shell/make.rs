@@ -7,12 +7,12 @@ use mezza_messenger::Device;
 use mezza_messenger::card::RelayEntry;
 
 use super::carriers;
-use crate::api::Refused;
-use crate::backend::AwsLc;
-use crate::clock::now;
 use crate::node::plan::{self, CommitPlan};
-use crate::process::rng::OsRng;
-use crate::store::{Argon2Params, Vault};
+use mezza_host::api::Refused;
+use mezza_host::backend::AwsLc;
+use mezza_host::clock::now;
+use mezza_host::process::rng::OsRng;
+use mezza_host::store::{Argon2Params, Vault};
 
 /// A device in its vault, and what is left to do of its making.
 pub(super) type Made = (Vault, Device<AwsLc>, CommitPlan);

@@ -6,10 +6,10 @@ use mezza_messenger::view::ContactView;
 use mezza_messenger::{CarrierId, ContactId, MixnetInput};
 
 use super::NodeShell;
-use crate::api::network_uri::NetworkUri;
-use crate::api::{Refused, json, views, words};
-use crate::clock::now;
-use crate::store::witness::Witness;
+use mezza_host::api::network_uri::NetworkUri;
+use mezza_host::api::{Refused, json, views, words};
+use mezza_host::clock::now;
+use mezza_host::store::witness::Witness;
 
 impl NodeShell {
     /// The mixnet that was joined.

@@ -6,8 +6,8 @@ use mezza_core::Wiping;
 use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 
 use super::UnlockedVault;
-use crate::store::Record;
-use crate::store::witness::Witness;
+use mezza_host::store::Record;
+use mezza_host::store::witness::Witness;
 
 /// The vault's record of the last block for which its numbers began anew.
 const KEY: &[u8] = b"restored";

@@ -1,8 +1,8 @@
 //! What the person may change while the node runs.
 
 use super::NodeShell;
-use crate::api::{Exit, Fault, Refused};
-use crate::process::rng::OsRng;
+use mezza_host::api::{Exit, Fault, Refused};
+use mezza_host::process::rng::OsRng;
 
 /// The shortest time after which a vault locks itself, in seconds: less would lock a person out.
 const IDLE_LOCK_S_MIN: u64 = 60;

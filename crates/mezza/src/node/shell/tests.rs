@@ -12,13 +12,13 @@ use nix::errno::Errno;
 use tokio::sync::watch;
 
 use super::*;
-use crate::api::json::CardFormJson;
-use crate::api::views::contact_id;
 use crate::carriers::Dialer;
-use crate::clock::{Clock, now};
 use crate::node::{self, NodeHandle, RunningNode};
-use crate::process::home::failing::{Failing, WriteStep};
-use crate::servers::relay::{self, RelayConfig};
+use mezza_host::api::json::CardFormJson;
+use mezza_host::api::views::contact_id;
+use mezza_host::clock::{Clock, now};
+use mezza_host::process::home::failing::{Failing, WriteStep};
+use mezza_servers::relay::{self, RelayConfig};
 
 mod away;
 mod clock;
@@ -107,7 +107,7 @@ fn round(shell: &mut NodeShell) -> Result<(), Refused> {
 }
 
 fn copy(from: &Path, to: &Path) {
-    crate::process::home::private::folder(to).unwrap();
+    mezza_host::process::home::private::folder(to).unwrap();
     for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
         fs::copy(file.path(), to.join(file.file_name())).unwrap();
     }

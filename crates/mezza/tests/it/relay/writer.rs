@@ -178,7 +178,7 @@ async fn relay_7_no_record_and_no_log_of_who_put() {
          one_time: box id key; card: id serial body; "
     );
     let (logs, planted) = (logs::so_far(), MailboxAddress::of(&secret(token)));
-    let lines = || logs.lines().filter(|line| line.contains("mezza::servers::relay"));
+    let lines = || logs.lines().filter(|line| line.contains("mezza_servers::relay"));
     assert!(lines().any(|line| line.contains("relay listens")), "{logs}");
     let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
     let list = |bytes: &[u8]| format!("{}, {}, {}", bytes[0], bytes[1], bytes[2]);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::api::json::CardFormJson;
+use mezza_host::api::json::CardFormJson;
 
 /// `mezza card`.
 #[derive(Args)]

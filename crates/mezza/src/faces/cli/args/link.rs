@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::servers::tunnel::config::CarrierKind;
-use crate::servers::tunnel::control::RoleName;
+use mezza_servers::tunnel::config::CarrierKind;
+use mezza_servers::tunnel::control::RoleName;
 
 /// Where the state and the settings of links are.
 #[derive(Args, Clone, Debug)]

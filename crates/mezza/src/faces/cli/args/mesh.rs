@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use mezza_mesh::Grade;
 
 use super::PassphraseArgs;
-use crate::servers::mesh::ble::HciPlace;
+use mezza_servers::mesh::ble::HciPlace;
 
 /// `mezza mesh`.
 #[derive(Subcommand)]

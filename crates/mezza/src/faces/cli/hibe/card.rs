@@ -11,12 +11,12 @@ use mezza_messenger::uri;
 use serde_json::json;
 
 use super::day;
-use crate::api::uri::read_block;
-use crate::api::{Exit, Fault};
 use crate::faces::cli::args::BlockArgs;
 use crate::faces::cli::person::{read_source, write_picture};
 use crate::faces::cli::show::{self, Out};
 use crate::faces::qr::{Medium, QrImage};
+use mezza_host::api::uri::read_block;
+use mezza_host::api::{Exit, Fault};
 
 /// The first byte of a card block that this version reads; no text and no picture begins so.
 const FIRST_BYTE: u8 = 0x11;

@@ -6,13 +6,13 @@ use mezza_hibe::{DetectKey, Detected, Epoch, KeyTree, System, Tick, TreeError};
 use serde_json::json;
 
 use super::{minute, read_envelope};
-use crate::api::{Exit, Fault};
 use crate::faces::cli::args::{DetectArgs, DetectKeyArgs};
 use crate::faces::cli::show::clean;
 use crate::faces::cli::{CliContext, show};
-use crate::process::home::private;
-use crate::process::rng::OsRng;
-use crate::store::tree_folder::tree_fault;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::private;
+use mezza_host::process::rng::OsRng;
+use mezza_host::store::tree_folder::tree_fault;
 
 /// Bytes of a file with keys at most: a year of the longest keys.
 const KEYS_BYTES_MAX: usize = 1 << 20;

@@ -8,13 +8,13 @@ use mezza_hibe::{
 use serde_json::json;
 
 use super::{minute, read_envelope};
-use crate::api::{Exit, Fault};
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::OpenArgs;
 use crate::faces::cli::show::{self, Out, clean};
-use crate::process::home::private;
-use crate::process::rng::OsRng;
-use crate::store::tree_folder::tree_fault;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::private;
+use mezza_host::process::rng::OsRng;
+use mezza_host::store::tree_folder::tree_fault;
 
 /// The outcome of one file, in a word and with its reason.
 struct Outcome {

@@ -11,11 +11,11 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{card, minute};
-use crate::api::words::grouped;
-use crate::api::{Exit, Fault};
 use crate::faces::cli::args::SealArgs;
 use crate::faces::cli::{CliContext, show};
-use crate::process::rng::OsRng;
+use mezza_host::api::words::grouped;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::rng::OsRng;
 
 /// Bytes of standard input that are read, to say how long a payload is that does not fit.
 const INPUT_BYTES_MAX: u64 = 16 << 20;

@@ -9,15 +9,15 @@ use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use serde_json::json;
 
 use super::{day, minute, open_tree, tick_or_now};
-use crate::api::words::grouped;
-use crate::api::{Exit, Fault, words};
 use crate::faces::cli::args::{AdvanceArgs, KeygenArgs, TreeArgs};
 use crate::faces::cli::show::Out;
 use crate::faces::cli::{CliContext, show};
 use crate::faces::passphrase;
-use crate::process::rng::OsRng;
-use crate::store::Argon2Params;
-use crate::store::tree_folder::{NewTree, TreeFolder, tree_fault};
+use mezza_host::api::words::grouped;
+use mezza_host::api::{Exit, Fault, words};
+use mezza_host::process::rng::OsRng;
+use mezza_host::store::Argon2Params;
+use mezza_host::store::tree_folder::{NewTree, TreeFolder, tree_fault};
 
 /// Epochs ahead of the present one that `advance` makes ready.
 const AHEAD_EPOCHS: u32 = 2;

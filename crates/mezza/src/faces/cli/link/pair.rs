@@ -7,11 +7,11 @@ use super::super::args::{LinkPlace, PairArgs};
 use super::super::serve::{block_on, two_threads};
 use super::super::show::Out;
 use super::{Found, agreed, ask, has_folder};
-use crate::api::{Exit, Fault};
-use crate::process::control::{ControlAnswer, ControlRequest, told};
-use crate::servers::tunnel::TunnelEvent;
-use crate::servers::tunnel::control::{LinkAsk, PairAsk};
-use crate::servers::tunnel::daemon::{FrameThreads, Started};
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::control::{ControlAnswer, ControlRequest, told};
+use mezza_servers::tunnel::TunnelEvent;
+use mezza_servers::tunnel::control::{LinkAsk, PairAsk};
+use mezza_servers::tunnel::daemon::{FrameThreads, Started};
 
 /// What both users are asked.
 const QUESTION: &str = "does the other device show the same digits? [y/N] ";

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::super::args::LinkPlace;
 use super::super::show::{Out, clean, time};
 use super::ask;
-use crate::api::{Exit, Fault};
-use crate::servers::tunnel::control::{LinkAsk, LinkJson, RoleName};
+use mezza_host::api::{Exit, Fault};
+use mezza_servers::tunnel::control::{LinkAsk, LinkJson, RoleName};
 
 /// `mezza link show`
 ///

@@ -7,9 +7,9 @@ use mezza_sim::crowd::{Crowd, RadioModel};
 use serde_json::json;
 
 use super::super::show::Out;
-use crate::api::Exit;
 use crate::faces::cli::args::{CrowdArgs, MoveName};
-use crate::servers::mesh::crowd::{HostedCrew, Moves, START, clocks, settings};
+use mezza_host::api::Exit;
+use mezza_servers::mesh::crowd::{HostedCrew, Moves, START, clocks, settings};
 
 /// Devices with a good clock, of a hundred, and by how much the others are off at most, s.
 const CLOCKS: (u64, u64) = (30, 300);

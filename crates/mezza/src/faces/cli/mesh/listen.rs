@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 
 use super::super::{CliContext, hibe, show};
 use super::{gone, lines};
-use crate::api::{Exit, Fault};
-use crate::clock::Clock;
 use crate::faces::cli::args::ListenArgs;
-use crate::process::home::private;
-use crate::process::rng::OsRng;
-use crate::servers::mesh::control::{self, MeshAsk};
-use crate::store::tree_folder::{TreeFolder, tree_fault};
+use mezza_host::api::{Exit, Fault};
+use mezza_host::clock::Clock;
+use mezza_host::process::home::private;
+use mezza_host::process::rng::OsRng;
+use mezza_host::store::tree_folder::{TreeFolder, tree_fault};
+use mezza_servers::mesh::control::{self, MeshAsk};
 
 /// Cells that are tried together.
 const BATCH: usize = 64;

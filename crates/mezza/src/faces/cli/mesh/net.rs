@@ -8,13 +8,13 @@ use serde_json::json;
 
 use super::super::{CliContext, show};
 use super::{ask, lines};
-use crate::api::{Exit, Fault};
 use crate::faces::cli::args::MeshNetCommand;
 use crate::faces::qr::{Medium, QrImage};
-use crate::process::home::private;
-use crate::process::rng::OsRng;
-use crate::servers::mesh::control::{self, MeshAsk};
-use crate::servers::mesh::network::NetworkChoice;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::private;
+use mezza_host::process::rng::OsRng;
+use mezza_servers::mesh::control::{self, MeshAsk};
+use mezza_servers::mesh::network::NetworkChoice;
 
 /// Bytes of the largest bundle.
 const BUNDLE_BYTES_MAX: usize = 16 << 20;

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::super::{CliContext, hibe};
 use super::{ask, gone, lines};
-use crate::api::{Exit, Fault, words};
 use crate::faces::cli::args::{CarriedWait, MeshSendArgs};
-use crate::servers::mesh::control::{self, MeshAsk};
+use mezza_host::api::{Exit, Fault, words};
+use mezza_servers::mesh::control::{self, MeshAsk};
 
 /// `mezza mesh send`
 pub(super) fn send(context: &CliContext, asked: &MeshSendArgs) -> Result<Exit, Fault> {

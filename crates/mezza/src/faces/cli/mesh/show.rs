@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::super::{CliContext, show};
 use super::ask;
-use crate::api::{Exit, Fault};
-use crate::servers::mesh::control::MeshAsk;
-use crate::servers::mesh::links::RADIO;
+use mezza_host::api::{Exit, Fault};
+use mezza_servers::mesh::control::MeshAsk;
+use mezza_servers::mesh::links::RADIO;
 
 /// `mezza mesh status`
 pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {

@@ -12,15 +12,15 @@ use mezza_mixnet::privacy::NetworkPromise;
 use serde_json::{Value, json};
 
 use super::serve;
-use crate::api::network_uri::NetworkUri;
-use crate::api::words::mixnet::law_name;
-use crate::api::{Exit, Fault, figures};
 use crate::faces::cli::args::MixnetConfigCommand;
 use crate::faces::cli::show::{self, Out};
-use crate::process::home::private;
-use crate::servers::mixnet::key::ServerKey;
-use crate::servers::mixnet::network::{self, ConfigArchive};
-use crate::servers::mixnet::written;
+use mezza_host::api::network_uri::NetworkUri;
+use mezza_host::api::words::mixnet::law_name;
+use mezza_host::api::{Exit, Fault, figures};
+use mezza_host::process::home::private;
+use mezza_servers::mixnet::key::ServerKey;
+use mezza_servers::mixnet::network::{self, ConfigArchive};
+use mezza_servers::mixnet::written;
 
 /// `mezza mixnet config ..`
 pub(super) fn config(out: Out, what: &MixnetConfigCommand) -> Result<Exit, Fault> {
@@ -167,7 +167,7 @@ fn verify<'a>(out: Out, files: impl Iterator<Item = &'a Path>) -> Result<Exit, F
     let network = ConfigArchive::load(files)?;
     let chain = &network.chain;
     let (genesis, head) = (hex(&chain.genesis_hash()), hex(&chain.head_hash()));
-    let in_force = chain.current(crate::clock::now()).map(|config| config.seq);
+    let in_force = chain.current(mezza_host::clock::now()).map(|config| config.seq);
     out.value(&json!({ "genesis": genesis, "head": head, "in_force": in_force }));
     out.line(format!("genesis  {genesis}"));
     out.line(format!("head     {head}, number {}", chain.head().seq));

@@ -6,14 +6,14 @@ use mezza_mixnet::Service;
 use serde_json::json;
 use tokio::runtime::Builder;
 
-use crate::api::{Exit, Fault, words};
-use crate::backend::kernel::kernel;
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::LoadArgs;
 use crate::faces::cli::serve::{block_on, settings};
-use crate::process::files;
-use crate::servers::mixnet::client;
-use crate::servers::mixnet::load::{self, Load, LoadReport};
+use mezza_host::api::{Exit, Fault, words};
+use mezza_host::backend::kernel::kernel;
+use mezza_host::process::files;
+use mezza_servers::mixnet::client;
+use mezza_servers::mixnet::load::{self, Load, LoadReport};
 
 /// Files beside one for each user.
 const SPARE_FILES: u64 = 64;

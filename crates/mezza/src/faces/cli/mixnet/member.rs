@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::api::json::{Health, JoinRequest, Mixnet, NetworkLeaving};
-use crate::api::network_uri::NetworkUri;
-use crate::api::{Exit, Fault, words};
 use crate::faces::cli::{CliContext, show};
+use mezza_host::api::json::{Health, JoinRequest, Mixnet, NetworkLeaving};
+use mezza_host::api::network_uri::NetworkUri;
+use mezza_host::api::{Exit, Fault, words};
 
 /// `mezza mixnet join`
 pub(super) fn join(context: &CliContext, link: &str) -> Result<Exit, Fault> {

@@ -9,9 +9,9 @@ use mezza_mixnet::privacy::{
 };
 use serde_json::{Value, json};
 
-use crate::api::{Exit, Fault, figures};
 use crate::faces::cli::args::{self, PrivacyArgs, ServiceName};
 use crate::faces::cli::show::Out;
+use mezza_host::api::{Exit, Fault, figures};
 
 /// `mezza mixnet privacy`
 pub(super) fn privacy(out: Out, asked: &PrivacyArgs) -> Result<Exit, Fault> {

@@ -12,20 +12,20 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::api::network_uri::NetworkUri;
-use crate::api::{Exit, Fault};
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::{self, BucketArgs, EntryArgs, MixArgs, ServerArgs};
 use crate::faces::cli::serve::{block_on, settings, two_threads};
 use crate::faces::cli::show::Out;
 use crate::faces::qr::{Medium, QrImage};
-use crate::process::stop::until_stopped;
-use crate::process::{memory, metrics};
-use crate::servers::mixnet::key::ServerKey;
-use crate::servers::mixnet::network::{ConfigArchive, in_force};
-use crate::servers::mixnet::server::{self, Learn, ServerHandle};
-use crate::servers::mixnet::signed::Signed;
-use crate::servers::mixnet::{bucket, entry, mix};
+use mezza_host::api::network_uri::NetworkUri;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::stop::until_stopped;
+use mezza_host::process::{memory, metrics};
+use mezza_servers::mixnet::key::ServerKey;
+use mezza_servers::mixnet::network::{ConfigArchive, in_force};
+use mezza_servers::mixnet::server::{self, Learn, ServerHandle};
+use mezza_servers::mixnet::signed::Signed;
+use mezza_servers::mixnet::{bucket, entry, mix};
 
 /// `mezza mixnet entry`
 pub(super) fn entry(context: &CliContext, asked: &EntryArgs) -> Result<Exit, Fault> {

@@ -13,7 +13,7 @@ use rand_core::Rng as _;
 use super::given::{Chance, Clock};
 use super::is_container;
 use super::refusal::Refusal;
-use crate::backend::AwsLc;
+use mezza_host::backend::AwsLc;
 
 /// The largest number of an install in Signal's protocol.
 const REGISTRATION_MAX: u32 = 16_380;

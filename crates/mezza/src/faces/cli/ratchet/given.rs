@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use mezza_core::{Secret, Time, blake2b};
 use rand_core::{TryCryptoRng, TryRng};
 
-use crate::clock;
-use crate::process::rng::OsRng;
+use mezza_host::clock;
+use mezza_host::process::rng::OsRng;
 
 /// Bytes of a block of [`Chance::Seeded`].
 const BLOCK_BYTES: usize = 64;

@@ -6,9 +6,9 @@ use mezza_ratchet::IdentityKey;
 use mezza_ratchet::safety::{self, NamedIdentity};
 use serde_json::json;
 
-use crate::api::{Exit, Fault};
 use crate::faces::cli::args::NumberArgs;
 use crate::faces::cli::show::Out;
+use mezza_host::api::{Exit, Fault};
 
 /// The version of a code in Signal's apps.
 const SIGNAL_VERSION: u32 = 2;

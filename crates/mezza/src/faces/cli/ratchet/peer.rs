@@ -26,7 +26,7 @@ use mezza_ratchet::{IdentityKey, OneTimePrekey, SignalBundle, SignalKem};
 use super::device::{Given, PeerDevice};
 use super::refusal::Refusal;
 use super::{is_container, number};
-use crate::api::{Exit, Fault};
+use mezza_host::api::{Exit, Fault};
 
 /// Longest line in bytes.
 const LINE_BYTES_MAX: usize = 8 << 20;

@@ -3,10 +3,10 @@
 use mezza_ratchet::SuiteList;
 use serde_json::json;
 
-use crate::api::json::{ContactJson, Contacts, RatchetJson, RatchetSession};
-use crate::api::{Exit, Fault};
 use crate::faces::cli::people::find;
 use crate::faces::cli::{CliContext, show};
+use mezza_host::api::json::{ContactJson, Contacts, RatchetJson, RatchetSession};
+use mezza_host::api::{Exit, Fault};
 
 /// `mezza ratchet sessions`
 pub(super) fn sessions(context: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {

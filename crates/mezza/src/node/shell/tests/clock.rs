@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use mezza_messenger::card::RelayKey;
 
 use super::*;
-use crate::api::json::NoteStateJson;
-use crate::clock::Moment;
+use mezza_host::api::json::NoteStateJson;
+use mezza_host::clock::Moment;
 
 /// Longer than any timer, any note in the outbox and any prekey lasts.
 const JUMP_MS: u64 = 60 * Time::DAY_MS;

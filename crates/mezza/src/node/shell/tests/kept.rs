@@ -3,8 +3,8 @@
 use mezza_messenger::policy::Policy;
 
 use super::*;
-use crate::api::json::{ChangeJson, ChangeWhat, ContactPatch};
 use crate::node::shell::beside::DRAFT_BYTES_MAX;
+use mezza_host::api::json::{ChangeJson, ChangeWhat, ContactPatch};
 
 /// The card of somebody else, and the next one of the same person under another name.
 async fn somebody(folder: &Path) -> (String, String) {

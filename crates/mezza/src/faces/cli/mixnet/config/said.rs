@@ -7,9 +7,9 @@ use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::privacy::{NetworkPromise, fifty_becomes};
 
 use super::hex;
-use crate::api::figures;
-use crate::api::words::mixnet::law_name;
 use crate::faces::cli::show;
+use mezza_host::api::figures;
+use mezza_host::api::words::mixnet::law_name;
 
 /// Every value of a config, in the order of the bytes that are signed.
 pub(super) fn lines(config: &Config) -> Vec<String> {
@@ -148,7 +148,7 @@ fn time(time: Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::servers::mixnet::written;
+    use mezza_servers::mixnet::written;
 
     /// Changes of a config, each to one value that is signed.
     const CHANGES: [fn(&mut Config); 36] = [

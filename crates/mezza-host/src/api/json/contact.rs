@@ -1,0 +1,230 @@
+//! Contacts, their rules, and strangers who ask to become one.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{NoteJson, RelayJson};
+
+/// All contacts.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Contacts {
+    /// In the order of their numbers.
+    pub contacts: Vec<ContactJson>,
+}
+
+/// A contact.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Contact)]
+pub struct ContactJson {
+    /// Its number on this device.
+    pub id: String,
+    /// The owner's name for it.
+    pub name: String,
+    /// The name it gave itself: a claim.
+    pub claimed_name: String,
+    /// How far things are.
+    pub standing: StandingJson,
+    /// How and when it was verified.
+    pub verified: Option<Verified>,
+    /// The rules of the conversation.
+    pub policy: PolicyJson,
+    /// Suites on its card, best first.
+    pub suites: Vec<String>,
+    /// Its relay.
+    pub relay: Option<RelayJson>,
+    /// Kinds of card parts that are listed but not here.
+    pub absent_parts: Vec<u8>,
+    /// Notes that came and were not seen.
+    pub unread: usize,
+    /// Notes that were written before others that arrived, and did not arrive here.
+    pub missing: usize,
+    /// What needs the person, in words.
+    pub trouble: Option<String>,
+    /// Whether another contact claims the same name with another key.
+    pub namesake: bool,
+    /// The newest note.
+    pub last: Option<NoteJson>,
+}
+
+/// How far things are with a contact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = Standing)]
+pub enum StandingJson {
+    /// The card is held, nothing was sent.
+    Held,
+    /// The first note is out.
+    Asked,
+    /// Both have answered.
+    Open,
+    /// A stranger wrote.
+    Request,
+    /// What comes is dropped.
+    Blocked,
+}
+
+/// How a contact was verified.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+pub struct Verified {
+    /// By which way.
+    pub how: VerifiedHow,
+    /// When, milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+/// Ways to verify a contact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifiedHow {
+    /// The card was scanned from their own screen.
+    InPerson,
+    /// The safety numbers were compared.
+    Number,
+}
+
+/// The rules of a conversation.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Policy)]
+pub struct PolicyJson {
+    /// Carriers, best first: relay, link, mesh, mixnet.
+    pub carriers: Vec<String>,
+    /// The lowest level a note may leave by, 1 to 4.
+    pub pin: u8,
+    /// Whether another carrier of the list may step in.
+    pub fallback: FallbackJson,
+    /// Seconds until a note goes; 0: never.
+    pub timer_s: u32,
+    /// Whether `delivered` receipts are sent.
+    pub delivered: bool,
+    /// Whether `read` receipts are sent.
+    pub read: bool,
+}
+
+/// Whether another carrier may step in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = Fallback)]
+pub enum FallbackJson {
+    /// The first of the list alone.
+    None,
+    /// The first of the list that fits and is up.
+    Listed,
+}
+
+/// A new contact.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct AddRequest {
+    /// The card, `mezzavoce:c1/..`; spaces and line breaks do not matter.
+    pub uri: String,
+    /// The owner's name for it; else the claimed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether it was scanned from the person's own screen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_person: Option<bool>,
+}
+
+/// What shall change about a contact; what is left out stays.
+#[derive(Default, Serialize, Deserialize, ToSchema)]
+pub struct ContactPatch {
+    /// Another name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The numbers were compared and equal, or the mark is taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<bool>,
+    /// Other rules, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyJson>,
+    /// Block, or let in again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<bool>,
+}
+
+/// What changed in a conversation.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = Changes)]
+pub struct ChangesJson {
+    /// The oldest first, at most 64.
+    pub changes: Vec<ChangeJson>,
+}
+
+/// A change that stands as a line in the thread.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Change)]
+pub struct ChangeJson {
+    /// When it was stored here, milliseconds since 1970.
+    pub at_ms: u64,
+    /// Whether this device's owner made it.
+    pub own: bool,
+    /// What it is.
+    pub what: ChangeWhat,
+    /// For `timer`: seconds, 0 for never. For `level`: 1 to 4. For `fallback`: 1 or 0.
+    pub number: Option<u32>,
+    /// For `carriers`: their names, best first. For `name`: the name alone.
+    pub names: Vec<String>,
+}
+
+/// What changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeWhat {
+    /// After which time notes go, for both sides.
+    Timer,
+    /// The carriers for own notes.
+    Carriers,
+    /// Whether another carrier of the list may step in.
+    Fallback,
+    /// The lowest level that own notes may leave by.
+    Level,
+    /// The name that the contact gives itself.
+    Name,
+}
+
+/// What was begun to be written to a contact.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Draft {
+    /// At most 32,768 bytes; empty: nothing.
+    pub text: String,
+}
+
+/// The safety number of a contact.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Number {
+    /// Twelve groups of five digits.
+    pub groups: Vec<String>,
+    /// The same as a QR code.
+    pub scannable_svg: String,
+}
+
+/// Strangers who wrote or invite.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = Requests)]
+pub struct RequestsJson {
+    /// One per stranger who wrote.
+    pub requests: Vec<StrangerRequest>,
+    /// One per stranger who invites over the mixnet and has shown no card.
+    pub guests: Vec<InvitationJson>,
+}
+
+/// Somebody who invites over the mixnet: nothing is known of them but a key.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = Guest)]
+pub struct InvitationJson {
+    /// The number of the contact that they may become.
+    pub id: String,
+    /// When the invitation came, milliseconds since 1970.
+    pub at_ms: u64,
+    /// Whether they were asked who they are.
+    pub asked: bool,
+}
+
+/// A stranger who wrote.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct StrangerRequest {
+    /// Who.
+    pub contact: ContactJson,
+    /// What they wrote, at most eight notes.
+    pub notes: Vec<NoteJson>,
+}

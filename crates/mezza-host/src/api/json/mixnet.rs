@@ -1,0 +1,105 @@
+//! The part of the interface that tells of the mixnet.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::silent;
+
+silent!(Mixnet Promise Budget JoinRequest NetworkLeaving LeftBehind);
+
+/// A network to join.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct JoinRequest {
+    /// `mezza-net:1:HASH@host:port`.
+    pub link: String,
+}
+
+/// A contact to whom nothing leaves once the mixnet is left.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct LeftBehind {
+    /// Its number.
+    pub id: String,
+    /// The name that the owner gave it.
+    pub name: String,
+}
+
+/// What becomes of what the mixnet serves once it is left.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct NetworkLeaving {
+    /// The link of the mixnet.
+    pub link: String,
+    /// Own notes without a receipt that go by the next carrier of their conversation.
+    pub elsewhere: usize,
+    /// Own notes that wait, as their conversation allows no other carrier at their level.
+    pub waiting: usize,
+    /// Contacts whose conversation allows no other carrier.
+    pub unreachable: Vec<LeftBehind>,
+    /// Invitations of people without a name, which are dropped.
+    pub guests: usize,
+}
+
+/// The promise of a network over one year of all services together, by Rényi accounting: a bound.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Promise {
+    /// What somebody thought 50 % likely becomes at most this likely, percent.
+    pub likely: f64,
+    /// But for this probability, where the other story is that the person was idle.
+    pub idle: f64,
+    /// But for this one, where it is that they talked with somebody else at other times: twice as many
+    /// rounds differ.
+    pub other: f64,
+    /// But for this one after two years whose budgets are used up: losses of years add.
+    pub two_years: f64,
+}
+
+/// The privacy budget of one service in this year.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Budget {
+    /// conversation, call or invitation.
+    pub service: String,
+    /// Rounds used, in rounds of the noise that the network has now.
+    pub used: u64,
+    /// Rounds that the promise covers; none where the network promises nothing.
+    pub max: Option<u64>,
+}
+
+/// The network that was joined.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Mixnet {
+    /// The link that was opened.
+    pub link: String,
+    /// Its name, 32 hexadecimal digits, once a config is known.
+    pub network: Option<String>,
+    /// Whether rounds are taken part in.
+    pub up: bool,
+    /// The protection level now, 4 or 1.
+    pub level: u8,
+    /// Whether the noise is below what protects anybody.
+    pub demo: bool,
+    /// The conversation round that is open now.
+    pub round: Option<u64>,
+    /// From one round to the next, milliseconds.
+    pub interval_ms: Option<u32>,
+    /// Clients in the last round, as the entry server reports.
+    pub users: u32,
+    /// Servers in the chain.
+    pub mixes: usize,
+    /// Law of the noise of each mix: gauss or paper (Laplace).
+    pub law: Option<String>,
+    /// Its mean and its scale.
+    pub noise: Option<[u32; 2]>,
+    /// Conversation rounds of this period in which a person was served.
+    pub rounds_used: u64,
+    /// How many of them the promise covers; none where the network promises nothing.
+    pub rounds_max: Option<u64>,
+    /// The promise of its noise over the rounds of all budgets.
+    pub promise: Option<Promise>,
+    /// The budgets of all services.
+    pub budgets: Vec<Budget>,
+    /// The probability that more than promised was lost by all rounds of all years so far.
+    pub spent: Option<f64>,
+    /// How often noise of a mix did not come back.
+    pub alarms: u32,
+    /// Whether this clock and the network's differ too much.
+    pub clock_off: bool,
+}

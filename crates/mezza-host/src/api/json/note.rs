@@ -1,0 +1,156 @@
+//! Notes: what was written, how far it is, what sending another one would take.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A part of a thread.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Notes {
+    /// Oldest first.
+    pub notes: Vec<NoteJson>,
+    /// Whether older ones exist.
+    pub more: bool,
+}
+
+/// A note.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Note)]
+pub struct NoteJson {
+    /// Its number on this device.
+    pub id: String,
+    /// Whose thread.
+    pub contact: String,
+    /// Whether it came from the contact.
+    pub incoming: bool,
+    /// What it shows.
+    pub kind: NoteKind,
+    /// The text, for kind `text`.
+    pub text: Option<String>,
+    /// When it was written, milliseconds since 1970; a claim for incoming notes.
+    pub sent_ms: u64,
+    /// When it was stored here.
+    pub at_ms: u64,
+    /// Its state now.
+    pub state: NoteStateJson,
+    /// Why it waits, for state `queued`: sending, `no_carrier`, `below_pin`, `too_big`, keys, answer,
+    /// `box_gone`, `box_full`, budget, slow.
+    pub why: Option<String>,
+    /// The state in words for people.
+    pub words: String,
+    /// The carrier it leaves or came by.
+    pub carrier: Option<String>,
+    /// The level at which that carrier hid it as it left or came; `None`: it has not left yet, or a version
+    /// before did not note it.
+    pub level: Option<u8>,
+    /// The pin it was written under.
+    pub pin: u8,
+    /// What the state rests on.
+    pub facts: Vec<FactJson>,
+    /// When it goes or is given up.
+    pub due_ms: Option<u64>,
+}
+
+/// What a note shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NoteKind {
+    /// Text.
+    Text,
+    /// Something from a newer version of the program.
+    Newer,
+}
+
+/// The state of a note; a function of its facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = NoteState)]
+pub enum NoteStateJson {
+    /// It came from the contact.
+    Received,
+    /// It waits here.
+    Queued,
+    /// A carrier took it.
+    Handed,
+    /// Others announce it.
+    Carried,
+    /// Not confirmed before its time was over.
+    Expired,
+    /// On the other device's disk.
+    Delivered,
+    /// Seen by the other person.
+    Read,
+}
+
+/// One thing known to have happened to a note.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Fact)]
+pub struct FactJson {
+    /// handed, carried, delivered or read.
+    pub what: NoteStateJson,
+    /// By which carrier it became known.
+    pub carrier: String,
+    /// When, milliseconds since 1970.
+    pub at_ms: u64,
+    /// The same in words.
+    pub words: String,
+}
+
+/// A note to write.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct SendRequest {
+    /// 1 to 8,192 bytes.
+    pub text: String,
+    /// 32 hexadecimal digits; the same ones again give the same note.
+    pub client_id: String,
+}
+
+/// A text that is being written.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct PreviewRequest {
+    /// The text so far.
+    pub text: String,
+}
+
+/// What sending a text would take.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Preview {
+    /// Its length.
+    pub bytes: usize,
+    /// The most that a note holds.
+    pub bytes_max: usize,
+    /// One line per carrier.
+    pub offers: Vec<OfferJson>,
+}
+
+/// What one carrier would do with a text.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Offer)]
+pub struct OfferJson {
+    /// Which.
+    pub carrier: String,
+    /// Whether the policy and its size allow it.
+    pub fits: bool,
+    /// Whether it is up.
+    pub up: bool,
+    /// Its level now.
+    pub level: u8,
+    /// Pieces it would be cut into.
+    pub pieces: usize,
+    /// What it costs, in words.
+    pub cost: String,
+}
+
+/// Up to which note the person has read.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct SeenRequest {
+    /// The newest note seen.
+    pub note: String,
+}
+
+/// Own notes that are not delivered yet.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = Outbox)]
+pub struct OutboxJson {
+    /// Oldest first.
+    pub notes: Vec<NoteJson>,
+}

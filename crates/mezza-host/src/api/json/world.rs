@@ -1,0 +1,203 @@
+//! The part of the interface that tells of the world around: carriers, observers, health, events.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{NoteJson, RelayJson, silent};
+
+silent!(CarrierJson Hides ObserverEvent ObserverField Health HealthLine Problem EventJson);
+
+/// All carriers.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Carriers {
+    /// One line per carrier.
+    pub carriers: Vec<CarrierJson>,
+}
+
+/// A carrier.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Carrier)]
+pub struct CarrierJson {
+    /// relay, link, mesh or mixnet.
+    pub carrier: String,
+    /// Whether it is up.
+    pub up: bool,
+    /// Protection level now, 1 to 4.
+    pub level: u8,
+    /// For a relay: which.
+    pub relay: Option<RelayJson>,
+    /// Usual delay, median.
+    pub delay_ms: u32,
+    /// Usual delay, 99th percentile.
+    pub delay_p99_ms: u32,
+    /// Bytes of one piece.
+    pub piece_bytes: usize,
+    /// Pieces that one note may have.
+    pub pieces_max: usize,
+    /// Hours that it keeps what waits.
+    pub store_h: u32,
+    /// Whether receipts travel by default.
+    pub receipts: bool,
+    /// Whether it is a demonstration and protects nothing.
+    pub demo: bool,
+    /// What it hides from whom.
+    pub hides: Vec<Hides>,
+}
+
+/// What a carrier hides from one kind of onlooker.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Hides {
+    /// Who looks on.
+    pub from: String,
+    /// What they might want to know.
+    pub what: String,
+    /// Whether it is hidden from them.
+    pub hidden: bool,
+}
+
+/// What a picture said.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct QrText {
+    /// The text of the code.
+    pub uri: String,
+}
+
+/// What others see on the way.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = Observer)]
+pub struct ObserverJson {
+    /// Ask again with `since` = this.
+    pub next: u64,
+    /// Oldest first, at most 256.
+    pub events: Vec<ObserverEvent>,
+}
+
+/// One thing that somebody else could see.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+pub struct ObserverEvent {
+    /// Its number.
+    pub n: u64,
+    /// When, milliseconds since 1970.
+    pub at_ms: u64,
+    /// provider, relay or thief.
+    pub who: String,
+    /// `in`, `out` or `at rest`, as seen from this device.
+    pub direction: String,
+    /// How many bytes.
+    pub bytes: usize,
+    /// The first 4,096 of them, hexadecimal.
+    pub hex: String,
+    /// What the decoder makes of them.
+    pub fields: Vec<ObserverField>,
+}
+
+/// A named part of what is seen.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ObserverField {
+    /// Its name in the specification.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// Where it begins, bytes.
+    pub offset: usize,
+    /// How long it is, bytes.
+    pub len: usize,
+}
+
+/// How healthy the node is.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// One line per check.
+    pub lines: Vec<HealthLine>,
+}
+
+/// One check.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+pub struct HealthLine {
+    /// What was looked at.
+    pub name: String,
+    /// Whether it is as it should be.
+    pub ok: bool,
+    /// What was found.
+    pub text: String,
+    /// What to do, if something is wrong.
+    pub next: Option<String>,
+}
+
+impl HealthLine {
+    /// It is as it should be.
+    pub fn good(name: &str, text: &str) -> Self {
+        Self { name: name.into(), ok: true, text: text.into(), next: None }
+    }
+
+    /// It is not; `next` says what to do.
+    pub fn bad(name: &str, text: &str, next: &str) -> Self {
+        Self { name: name.into(), ok: false, text: text.into(), next: Some(next.into()) }
+    }
+}
+
+/// An error (RFC 9457).
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// A word for programs.
+    pub code: String,
+    /// A sentence for people.
+    pub title: String,
+    /// What to do next.
+    pub next: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// The exit code of the command line for it.
+    pub exit: u8,
+}
+
+/// An event of the WebSocket.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Event)]
+pub struct EventJson {
+    /// Give the highest one as `since` when connecting again; null: sent before it was stored.
+    pub cursor: Option<u64>,
+    /// What happened.
+    pub kind: EventKind,
+    /// Whose thread, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contact: Option<String>,
+    /// The whole note, for `note` and `state`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<NoteJson>,
+    /// In words, for `anew`, `trouble`, `gone`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// What an event tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// A note stands in a thread.
+    Note,
+    /// A note has another state.
+    State,
+    /// A note is gone; `text` is its number.
+    Gone,
+    /// A contact is new or has changed.
+    Contact,
+    /// A contact is gone.
+    ContactGone,
+    /// A stranger wrote, or a request changed.
+    Request,
+    /// A session was started anew; `text` says why.
+    Anew,
+    /// Something needs the person; `text` says what.
+    Trouble,
+    /// A carrier went up or down.
+    Carrier,
+    /// The own card has changed.
+    Card,
+    /// Somebody may drain the one-time keys.
+    Low,
+    /// The node locked itself.
+    Locked,
+    /// Too much was missed: read everything again.
+    Reload,
+}

@@ -1,0 +1,85 @@
+//! The addresses that people paste: a card, a relay.
+
+use mezza_messenger::card::{Card, CardError, RelayEntry};
+use mezza_messenger::relay_wire::MailboxAddress;
+use mezza_messenger::uri::{self, Uri, UriError};
+
+use super::words::relay;
+use super::{Exit, Fault};
+
+/// Reads a card from what a person pasted: spaces and line breaks do not matter.
+///
+/// # Errors
+/// A typing error, a forged card, or something that is no card.
+pub fn read_card(text: &str) -> Result<Card, Fault> {
+    match uri::decode(text).map_err(|error| uri_fault(error, "card"))? {
+        Uri::Card(card) => Ok(card),
+        Uri::Relay { .. } => Err(relay::no_card()),
+        Uri::Block(_) => Err(is_block("a card")),
+    }
+}
+
+/// Reads the address of a relay.
+///
+/// # Errors
+/// A typing error, or an address of something else.
+pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
+    match uri::decode(text).map_err(|error| uri_fault(error, "address"))? {
+        Uri::Relay { key, port, host } => {
+            Ok(RelayEntry { key, address: MailboxAddress([0; 16]), port, host })
+        }
+        Uri::Card(_) => Err(relay::is_card()),
+        Uri::Block(_) => Err(is_block("the address of a relay")),
+    }
+}
+
+/// Reads the address of a card block: its bytes, which are not checked yet.
+///
+/// # Errors
+/// A typing error, or an address of something else.
+pub fn read_block(text: &str) -> Result<Vec<u8>, Fault> {
+    match uri::decode(text).map_err(|error| uri_fault(error, "card block"))? {
+        Uri::Block(bytes) => Ok(bytes),
+        _ => Err(Fault::new(
+            Exit::Malformed,
+            "this is no card block",
+            "its owner shows it with `mezza hibe card DIR/card --qr`",
+        )),
+    }
+}
+
+/// Somebody took a card block for something else.
+fn is_block(noun: &str) -> Fault {
+    let text = format!("this is a card block of `mezza hibe`, not {noun}");
+    Fault::new(Exit::Malformed, text, "seal for it with `mezza hibe seal --card`")
+}
+
+/// The fault in the address of a card or of a relay (`noun`), in words for people.
+fn uri_fault(error: UriError, noun: &str) -> Fault {
+    let fault = |text: &str, next: &str| Fault::new(Exit::Malformed, text, next);
+    let typing = |what: &str| {
+        fault(&format!("this {noun} has a typing error{what}"), "scan it again, or copy it anew")
+    };
+    match error {
+        UriError::Letter => typing(": a letter that cannot stand there, or one too few"),
+        UriError::MixedCase => typing(": upper and lower case are mixed"),
+        UriError::Check => typing(""),
+        UriError::Card(CardError::Forged) => fault(
+            "the card is signed by nobody",
+            "ask for it again over another way, somebody may have changed it",
+        ),
+        UriError::Card(CardError::PartChanged) => fault(
+            "a part of the card was changed after it was signed",
+            "ask for it again over another way",
+        ),
+        UriError::Scheme => {
+            fault("this is no address of Mezzavoce", "it begins with `mezzavoce:`; copy all of it")
+        }
+        UriError::Kind => {
+            fault("this kind of address is newer than this program", "update the program")
+        }
+        other @ (UriError::TooLong | UriError::Card(_) | UriError::Relay) => {
+            fault(&other.to_string(), "ask for it again")
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! From what the device shows to what the interface promises.
+
+use data_encoding::HEXLOWER;
+use mezza_core::Time;
+use mezza_messenger::card::RelayEntry;
+use mezza_messenger::evidence::{Fact, NoteState};
+use mezza_messenger::policy::{Fallback, Policy};
+use mezza_messenger::view::{
+    BudgetView, CarrierEstimate, ConnectionView, ContactState, ContactView, IdentityView,
+    InvitationView, NetworkView, NoteContent, NoteView, PrekeysView, VerificationMethod,
+};
+use mezza_messenger::{CarrierId, ContactId, NoteId};
+use mezza_mixnet::privacy::{NetworkPromise, fifty_becomes};
+use mezza_ratchet::SessionSummary;
+
+use super::refused::Refused;
+use super::words;
+use crate::api::network_uri::NetworkUri;
+use crate::api::{Exit, Fault, json};
+
+/// The own identity.
+pub fn me(me: &IdentityView) -> json::MeJson {
+    json::MeJson {
+        name: me.name.clone(),
+        id: HEXLOWER.encode(&me.ik[..16]),
+        card_serial: me.serial,
+        issued_days: me.issued,
+        suites: me.suites.iter().map(|s| suite(s.0)).collect(),
+        relays: me.relays.iter().map(relay).collect(),
+        one_time_stock: me.one_time_stock,
+    }
+}
+
+/// The active session with a contact.
+pub fn session(contact: ContactId, session: &SessionSummary) -> json::RatchetSession {
+    json::RatchetSession {
+        contact: contact.0.to_string(),
+        suite: suite(session.suite.0),
+        initiator: session.initiator,
+        pending: session.pending,
+        our_turn: session.our_turn,
+        sent: session.sent,
+        received: session.received,
+        skipped: session.skipped,
+        archived: session.archived,
+        last_opened_ms: session.last_opened.map(Time::ms),
+    }
+}
+
+/// The own prekeys, those of a suite together, the newest first.
+pub fn prekeys(held: &PrekeysView) -> json::PrekeysJson {
+    let signed = held.signed.iter().map(|(id, made, wiped)| json::SignedPrekey {
+        suite: suite(id.0),
+        made_ms: made.ms(),
+        wiped_ms: wiped.ms(),
+    });
+    let mut signed = signed.collect::<Vec<_>>();
+    signed.sort_by(|a, b| a.suite.cmp(&b.suite).then(b.made_ms.cmp(&a.made_ms)));
+    json::PrekeysJson {
+        signed,
+        bundle_until_ms: held.until.map(Time::ms),
+        one_time_held: held.one_time_held,
+        one_time_stock: held.one_time_stock,
+        sessions_today: held.sessions_today,
+        without_one_time: held.without_one_time,
+    }
+}
+
+fn suite(number: u16) -> String {
+    format!("0x{number:04x}")
+}
+
+/// A relay as people compare it.
+pub fn relay(entry: &RelayEntry) -> json::RelayJson {
+    json::RelayJson {
+        key: words::key_digits(&entry.key),
+        host: entry.host.clone(),
+        port: entry.port,
+    }
+}
+
+/// A contact, with its newest note.
+pub fn contact(view: &ContactView, last: Option<json::NoteJson>) -> json::ContactJson {
+    json::ContactJson {
+        id: view.id.0.to_string(),
+        name: view.name.clone(),
+        claimed_name: view.claimed.clone(),
+        standing: standing(view.standing),
+        verified: view.verified.map(|(proof, at)| json::Verified {
+            how: match proof {
+                VerificationMethod::InPerson => json::VerifiedHow::InPerson,
+                VerificationMethod::Number => json::VerifiedHow::Number,
+            },
+            at_ms: at.ms(),
+        }),
+        policy: policy(&view.policy),
+        suites: view.suites.iter().map(|s| suite(s.0)).collect(),
+        relay: view.relay.as_ref().map(relay),
+        absent_parts: view.absent_parts.clone(),
+        unread: view.unread,
+        missing: view.missing,
+        trouble: view.trouble.map(|trouble| words::trouble_words(trouble, &view.name)),
+        namesake: view.namesake,
+        last,
+    }
+}
+
+/// Somebody who invites over the mixnet.
+pub fn invitation(view: &InvitationView) -> json::InvitationJson {
+    json::InvitationJson { id: view.id.0.to_string(), at_ms: view.at.ms(), asked: view.asked }
+}
+
+fn standing(standing: ContactState) -> json::StandingJson {
+    match standing {
+        ContactState::Held => json::StandingJson::Held,
+        ContactState::Asked => json::StandingJson::Asked,
+        ContactState::Open => json::StandingJson::Open,
+        ContactState::Request => json::StandingJson::Request,
+        ContactState::Blocked => json::StandingJson::Blocked,
+    }
+}
+
+fn policy(policy: &Policy) -> json::PolicyJson {
+    json::PolicyJson {
+        carriers: policy.carriers.iter().map(|c| c.name().into()).collect(),
+        pin: policy.level_min,
+        fallback: match policy.fallback {
+            Fallback::None => json::FallbackJson::None,
+            Fallback::Listed => json::FallbackJson::Listed,
+        },
+        timer_s: policy.timer_s,
+        delivered: policy.delivered,
+        read: policy.read,
+    }
+}
+
+/// The rules that somebody asks for.
+///
+/// # Errors
+/// A carrier that does not exist; the device checks the rest.
+pub fn policy_of(policy: &json::PolicyJson) -> Result<Policy, Refused> {
+    let carrier = |name: &String| {
+        let known = CarrierId::ALL.into_iter().find(|c| c.name() == name);
+        known.ok_or_else(|| {
+            let text = "there is no carrier of that name";
+            Fault::new(Exit::Usage, text, "use relay, link, mesh or mixnet")
+        })
+    };
+    Ok(Policy {
+        carriers: policy.carriers.iter().map(carrier).collect::<Result<_, _>>()?,
+        level_min: policy.pin,
+        fallback: match policy.fallback {
+            json::FallbackJson::None => Fallback::None,
+            json::FallbackJson::Listed => Fallback::Listed,
+        },
+        timer_s: policy.timer_s,
+        delivered: policy.delivered,
+        read: policy.read,
+    })
+}
+
+/// A note.
+pub fn note(view: &NoteView) -> json::NoteJson {
+    let (kind, text) = match &view.body {
+        NoteContent::Text(text) => (json::NoteKind::Text, Some(text.clone())),
+        NoteContent::Newer => (json::NoteKind::Newer, None),
+    };
+    let why = match view.state {
+        NoteState::Queued(why) => Some(words::why(why).0.to_owned()),
+        _ => None,
+    };
+    let (state, words) = words::state(view.state);
+    json::NoteJson {
+        id: view.id.0.to_string(),
+        contact: view.contact.0.to_string(),
+        incoming: view.incoming,
+        kind,
+        text,
+        sent_ms: view.sent.ms(),
+        at_ms: view.at.ms(),
+        state,
+        why,
+        words,
+        carrier: view.carrier.map(|c| c.name().into()),
+        level: view.level,
+        pin: view.level_min,
+        facts: view.facts.iter().map(fact).collect(),
+        due_ms: view.due.map(mezza_core::Time::ms),
+    }
+}
+
+fn fact(fact: &Fact) -> json::FactJson {
+    let (what, words) = words::fact_words(fact);
+    json::FactJson { what, carrier: fact.carrier.name().into(), at_ms: fact.at.ms(), words }
+}
+
+/// One line of the carriers' table.
+pub fn carrier(road: &ConnectionView) -> json::CarrierJson {
+    let caps = &road.caps;
+    json::CarrierJson {
+        carrier: road.carrier.name().into(),
+        up: road.up,
+        level: caps.level,
+        relay: road.relay.as_ref().map(relay),
+        delay_ms: caps.delay_ms,
+        delay_p99_ms: caps.delay_p99_ms,
+        piece_bytes: caps.piece_bytes,
+        pieces_max: caps.pieces_max,
+        store_h: caps.store_h,
+        receipts: caps.receipts,
+        demo: caps.demo,
+        hides: words::hides(caps),
+    }
+}
+
+/// As many rounds are no budget: the network promises nothing, for ever.
+const NO_BUDGET: u64 = u32::MAX as u64;
+
+/// The mixnet.
+pub fn mixnet(view: &NetworkView) -> json::Mixnet {
+    let uri = NetworkUri { genesis: view.link.pin, address: view.link.address.clone() };
+    let policy = view.policy.as_ref();
+    json::Mixnet {
+        link: uri.to_string(),
+        network: view.network.map(|network| HEXLOWER.encode(&network.0)),
+        up: view.up,
+        level: view.level,
+        demo: view.demo,
+        round: view.round,
+        interval_ms: policy.map(|policy| policy.interval_ms),
+        users: view.users,
+        mixes: view.mixes,
+        law: policy.map(|policy| words::mixnet::law_name(policy.mode).into()),
+        noise: policy.map(|policy| [policy.mu, policy.scale]),
+        rounds_used: view.rounds_used,
+        rounds_max: policy.map(|policy| policy.rounds).filter(|rounds| *rounds < NO_BUDGET),
+        promise: view.promise.as_ref().map(promise),
+        budgets: view.budgets.iter().map(budget).collect(),
+        spent: view.spent,
+        alarms: view.alarms,
+        clock_off: view.clock_off,
+    }
+}
+
+fn promise(promise: &NetworkPromise) -> json::Promise {
+    json::Promise {
+        likely: 100.0 * fifty_becomes(promise.epsilon),
+        idle: promise.reached_after(1),
+        other: promise.reached_by_other_story(),
+        two_years: promise.reached_after(2),
+    }
+}
+
+fn budget(budget: &BudgetView) -> json::Budget {
+    json::Budget {
+        service: words::mixnet::service_name(budget.service).into(),
+        used: budget.used,
+        max: Some(budget.rounds).filter(|rounds| *rounds < NO_BUDGET),
+    }
+}
+
+/// An estimate of how one carrier would transport a text.
+pub fn offer(offer: &CarrierEstimate) -> json::OfferJson {
+    json::OfferJson {
+        carrier: offer.carrier.name().into(),
+        fits: offer.fits,
+        up: offer.up.is_ok(),
+        level: offer.caps.level,
+        pieces: offer.pieces,
+        cost: words::cost_words(&offer.caps, offer.pieces, offer.up.is_ok()),
+    }
+}
+
+/// The number of a contact, as the interface spells it.
+///
+/// # Errors
+/// If it is no number of ours.
+pub fn contact_id(text: &str) -> Result<ContactId, Refused> {
+    text.parse().map(ContactId).map_err(|_| Refused::no_contact())
+}
+
+/// The number of a note, as the interface spells it.
+///
+/// # Errors
+/// If it is no number of ours.
+pub fn note_id(text: &str) -> Result<NoteId, Refused> {
+    text.parse().map(NoteId).map_err(|_| Refused::no_note())
+}

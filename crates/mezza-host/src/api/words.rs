@@ -1,0 +1,179 @@
+//! Texts for people. Each refusal ends with the next step.
+
+use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
+use mezza_messenger::io::{CarrierHides, ResetCause};
+use mezza_messenger::view::ConnectionView;
+use mezza_messenger::{CarrierCaps, CarrierId, LoadError};
+
+mod aside;
+pub mod mixnet;
+mod refusals;
+pub mod relay;
+mod trouble;
+
+pub use aside::aside_line;
+pub use refusals::too_long;
+pub use relay::{key_digits, stock_line};
+pub use trouble::trouble_words;
+
+use crate::api::json::{Hides, NoteStateJson};
+use crate::api::{Exit, Fault};
+
+/// What the health of a carrier depends on beside its adapter.
+pub struct CarrierFacts {
+    /// What the carrier keeps open.
+    pub connections: Vec<ConnectionView>,
+    /// Conversations that may take this carrier and no other one, counted while a connection is down.
+    pub alone: usize,
+    /// Whether the vault was put back, and the person has not decided yet.
+    pub doubted: bool,
+}
+
+/// A reason to wait: its machine word, and its words.
+pub(crate) fn why(why: WaitReason) -> (&'static str, &'static str) {
+    match why {
+        WaitReason::Sending => ("sending", "waiting: on its way to the carrier"),
+        WaitReason::NoCarrier => ("no_carrier", "waiting: no carrier is up"),
+        WaitReason::BelowPin => {
+            ("below_pin", "waiting: no carrier that is up reaches this conversation's lowest level")
+        }
+        WaitReason::TooBig => ("too_big", "waiting: too big for the carriers that may take it"),
+        WaitReason::Keys => ("keys", "waiting for their keys"),
+        WaitReason::Bundle => ("bundle", relay::BUNDLE_REFUSED),
+        WaitReason::Answer => ("answer", "waiting for an answer"),
+        WaitReason::BoxGone => ("box_gone", relay::BOX_GONE),
+        WaitReason::BoxFull => ("box_full", relay::BOX_FULL),
+        WaitReason::Budget => ("budget", mixnet::BUDGET_SPENT),
+        WaitReason::CallBudget => ("call_budget", mixnet::CALLS_SPENT),
+        WaitReason::Slow => ("slow", relay::SLOW),
+    }
+}
+
+/// A state as the interface names it, and the words that stand beside a note.
+pub(crate) fn state(state: NoteState) -> (NoteStateJson, String) {
+    let expired = "not confirmed before it expired; it may have arrived";
+    match state {
+        NoteState::Received => (NoteStateJson::Received, "received".into()),
+        NoteState::Queued(reason) => (NoteStateJson::Queued, why(reason).1.into()),
+        NoteState::Handed(carrier) => (NoteStateJson::Handed, handed_words(carrier).into()),
+        NoteState::Carried(k) => {
+            let neighbours = counted(k.into(), "neighbour", "neighbours");
+            (NoteStateJson::Carried, format!("announced by {neighbours}"))
+        }
+        NoteState::Expired => (NoteStateJson::Expired, expired.into()),
+        NoteState::Delivered => (NoteStateJson::Delivered, "on their device".into()),
+        NoteState::Read => (NoteStateJson::Read, "read".into()),
+    }
+}
+
+/// Where a note is that a carrier took.
+fn handed_words(carrier: CarrierId) -> &'static str {
+    match carrier {
+        CarrierId::RELAY => relay::HANDED,
+        CarrierId::MIXNET => mixnet::HANDED,
+        _ => "on its way",
+    }
+}
+
+/// A fact: its name and its words.
+pub(crate) fn fact_words(fact: &Fact) -> (NoteStateJson, String) {
+    match fact.what {
+        FactKind::Handed => state(NoteState::Handed(fact.carrier)),
+        FactKind::Carried(k) => state(NoteState::Carried(k)),
+        FactKind::Delivered => (NoteStateJson::Delivered, "their device has it on disk".into()),
+        FactKind::Read => (NoteStateJson::Read, "they have seen it".into()),
+    }
+}
+
+/// Why a session began anew.
+pub fn cause_words(cause: ResetCause) -> &'static str {
+    match cause {
+        ResetCause::Restored => "started anew: they restored a backup",
+        ResetCause::Lost => "started anew: one side had lost its state",
+        ResetCause::Person => "started anew: because one of you wanted it",
+    }
+}
+
+/// The table that people see beside a carrier: what it hides, by observer.
+pub(crate) fn hides(caps: &CarrierCaps) -> Vec<Hides> {
+    let hides = if caps.demo { CarrierHides::NOTHING } else { caps.hides };
+    let line =
+        |from: &str, what: &str, hidden| Hides { from: from.into(), what: what.into(), hidden };
+    vec![
+        line("your provider", "what you write", true),
+        line("your provider", "that you use Mezzavoce", false),
+        line("your provider", "who writes to whom", hides.partners_from_provider),
+        line("the relay", "what you write", true),
+        line("the relay", "who writes to whom", hides.partners_from_operator),
+        line("an observer of all traffic", "whether you converse at all", hides.talk_from_observer),
+        line("a thief", "what is on a locked device", true),
+    ]
+}
+
+/// The cost of sending so many pieces.
+pub(crate) fn cost_words(caps: &CarrierCaps, pieces: usize, up: bool) -> String {
+    let time = match caps.delay_ms {
+        ms @ 0..1_000 => format!("about {ms} ms"),
+        ms => format!("about {} s", ms / 1_000),
+    };
+    let what = counted(pieces as u64, "piece", "pieces");
+    if up { format!("{what}, {time}") } else { format!("{what}, when it is up again") }
+}
+
+/// A vault that opens but holds no identity.
+pub fn load_fault(error: LoadError) -> Fault {
+    Fault::new(
+        Exit::Malformed,
+        format!("the vault opens, but {error}"),
+        "install the newest version; if that does not help, put the vault folder back from a copy",
+    )
+}
+
+/// Digits in groups of three.
+pub fn grouped(n: usize) -> String {
+    match n {
+        0..1_000 => n.to_string(),
+        _ => format!("{},{:03}", grouped(n / 1_000), n % 1_000),
+    }
+}
+
+/// A number with its noun, of one or of several.
+pub fn counted(n: u64, one: &str, several: &str) -> String {
+    let grouped = usize::try_from(n).map_or_else(|_| n.to_string(), grouped);
+    format!("{grouped} {}", if n == 1 { one } else { several })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        let cases =
+            [(0, "0"), (999, "999"), (1_000, "1,000"), (9_120, "9,120"), (1_234_567, "1,234,567")];
+        for (n, text) in cases {
+            assert_eq!(grouped(n), text);
+        }
+    }
+
+    #[test]
+    fn one_is_counted_as_one() {
+        let days = [0, 1, 2, 1_000].map(|n| counted(n, "day", "days"));
+        assert_eq!(days, ["0 days", "1 day", "2 days", "1,000 days"]);
+        assert_eq!(state(NoteState::Carried(1)).1, "announced by 1 neighbour");
+        assert_eq!(state(NoteState::Carried(2)).1, "announced by 2 neighbours");
+    }
+
+    #[test]
+    fn demo_carriers_hide_as_little_as_level_one() {
+        let relay = mezza_messenger::carriers::relay::CAPS;
+        let all = CarrierHides {
+            partners_from_provider: true,
+            partners_from_operator: true,
+            talk_from_observer: true,
+        };
+        let caps = CarrierCaps { level: 4, hides: all, ..relay };
+        assert_ne!(hides(&caps), hides(&relay));
+        assert_eq!(hides(&CarrierCaps { demo: true, ..caps }), hides(&relay));
+    }
+}

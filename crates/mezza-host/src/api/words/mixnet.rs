@@ -1,0 +1,179 @@
+//! Words that are of the mixnet alone.
+
+use mezza_mixnet::Service;
+use mezza_mixnet::client::ClientError;
+use mezza_mixnet::config::Mode;
+
+use super::aside::PartWords;
+use super::{CarrierFacts, counted};
+use crate::api::json::HealthLine;
+use crate::api::{Exit, Fault, Refused};
+
+/// Why a note waits.
+pub(super) const BUDGET_SPENT: &str = "waiting: the privacy budget is spent";
+/// Why a note for a contact that rests waits.
+pub(super) const CALLS_SPENT: &str =
+    "waiting: the budget of calls is spent, and the contact is not there without one";
+/// Where a note is that the mixnet took.
+pub(super) const HANDED: &str = "in the mixnet";
+
+/// The carrier's line in the health of a node.
+pub fn health(trouble: Option<&str>, facts: &CarrierFacts) -> Option<HealthLine> {
+    let entry = facts.connections.first()?;
+    let good = |text: &str| HealthLine::good("mixnet", text);
+    let bad = |text: &str, next| HealthLine::bad("mixnet", text, next);
+    Some(if let Some(text) = trouble {
+        bad(text, "ask whoever runs your network where it is now")
+    } else if facts.doubted {
+        bad(
+            "this vault is older than what this machine remembers, or came from another one: \
+             its budget lacks the rounds since",
+            "put a newer copy back, or go on with `mezza mixnet resume --after-restore`",
+        )
+    } else if entry.up {
+        good(&format!("rounds are taken part in, at level {}", entry.caps.level))
+    } else if facts.alone == 0 {
+        good("no round comes back, and no conversation goes by it alone")
+    } else {
+        let go = counted(facts.alone as u64, "conversation goes", "conversations go");
+        let next = "check the network, or let them take the relay with `mezza set NAME --carriers`";
+        bad(&format!("no round comes back, and by it alone {go}"), next)
+    })
+}
+
+/// The entry server has not the key of the config.
+pub fn other_key(address: &str) -> String {
+    format!(
+        "{address} shows another key than the config of the network names: it serves another \
+         network, or somebody is in between"
+    )
+}
+
+/// Name of a law of noise, as the command line and the interface write it.
+pub const fn law_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Gauss => "gauss",
+        Mode::Paper => "paper",
+    }
+}
+
+/// Name of a service, as the interface writes it.
+pub(crate) const fn service_name(service: Service) -> &'static str {
+    match service {
+        Service::Conversation => "conversation",
+        Service::Call => "call",
+        Service::Invitation => "invitation",
+    }
+}
+
+/// A mixnet was joined before.
+pub(super) fn joined() -> Fault {
+    let next = "`mezza mixnet status` shows it, `mezza mixnet leave` leaves it";
+    Fault::new(Exit::No, "this home is in a mixnet already", next)
+}
+
+/// No mixnet was joined.
+pub fn none() -> Refused {
+    let next = "join one with `mezza mixnet join LINK`; its operator gives you the link";
+    Refused::new("no_mixnet", Fault::new(Exit::NotFound, "this home is in no mixnet", next))
+}
+
+/// What is not the address of a network.
+pub(in crate::api) fn no_link() -> Fault {
+    let text = "this is no link to a mixnet";
+    Fault::new(Exit::Malformed, text, "write it like mezza-net:1:HASH@host:port")
+}
+
+pub(super) fn too_many_networks() -> Fault {
+    let text = "this home has left 32 mixnets and remembers what was spent in each";
+    let next = "join one of those again, or use another folder with `--home DIR`";
+    Fault::new(Exit::No, text, next)
+}
+
+pub(super) fn set_aside() -> Fault {
+    let text = "what is stored of a mixnet could not be read, and is not written over";
+    let next = "install the newest version, and look at `mezza doctor`";
+    Fault::new(Exit::Malformed, text, next)
+}
+
+pub(super) fn bad_address() -> Fault {
+    let text = "the address of the network is longer than 255 bytes";
+    let next = "ask whoever gave you the link for a shorter one";
+    Fault::new(Exit::Usage, text, next)
+}
+
+/// The network's client refuses what the entry said, or what it was asked.
+pub(super) fn client(error: ClientError) -> Fault {
+    Fault::new(Exit::Unreachable, error.to_string(), "look at `mezza mixnet status`")
+}
+
+/// A contact has used up its part of the budget.
+pub(super) fn talks_too_much(name: &str) -> String {
+    format!(
+        "{name} has talked in the mixnet for its whole part of this year's privacy budget, and \
+         is heard there only while you write to them; write to {name}, or block {name}"
+    )
+}
+
+/// The network did not load.
+pub(super) fn network_aside(called: Option<&str>) -> PartWords {
+    let next = "install the newest version; until then notes go by the relay where the \
+                conversation allows it, and else wait";
+    ("mixnet".into(), network(called), next)
+}
+
+/// Rows of the network's client did not load.
+pub(super) fn rows_aside(called: Option<&str>) -> PartWords {
+    let next = "nothing is to be done, unless notes of a contact wait for hours: then begin \
+                anew with `mezza ratchet reset NAME`";
+    ("mixnet rows".into(), format!("a part of what happened in {}", network(called)), next)
+}
+
+/// Networks that were left did not load.
+pub(super) fn left_aside(called: Option<&str>) -> PartWords {
+    let what = called.map_or("a mixnet that was left".into(), |called| {
+        format!("what was spent in the mixnet {called}, which was left,")
+    });
+    let next = "install the newest version; until then that mixnet is not joined again, as its \
+                budget would begin anew";
+    ("mixnets left".into(), what, next)
+}
+
+fn network(called: Option<&str>) -> String {
+    called.map_or("the mixnet".into(), |called| format!("the mixnet {called}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mezza_messenger::CarrierId;
+    use mezza_messenger::io::Places;
+    use mezza_messenger::view::ConnectionView;
+
+    /// The line of a network that was joined: whether all is well, and its text.
+    fn line(trouble: Option<&str>, doubted: bool, up: bool, alone: usize) -> (bool, String) {
+        let caps = mezza_messenger::carriers::relay::CAPS;
+        let (carrier, places) = (CarrierId::MIXNET, Places::default());
+        let entry = ConnectionView { carrier, relay: None, own: true, up, places, caps };
+        let facts = CarrierFacts { connections: vec![entry], alone, doubted };
+        health(trouble, &facts).map(|line| (line.ok, line.text)).unwrap()
+    }
+
+    #[test]
+    fn the_worst_is_said_first() {
+        let facts = CarrierFacts { connections: Vec::new(), alone: 1, doubted: true };
+        assert!(health(None, &facts).is_none(), "no network was joined");
+        assert_eq!(
+            line(Some("it is another one"), true, true, 0),
+            (false, "it is another one".into())
+        );
+        let (ok, text) = line(None, true, true, 0);
+        assert!(!ok && text.starts_with("this vault is older"));
+        let (ok, text) = line(None, false, true, 3);
+        assert!(ok && text.starts_with("rounds are taken part in, at level "));
+        let text = "no round comes back, and no conversation goes by it alone";
+        assert_eq!(line(None, false, false, 0), (true, text.into()));
+        let text = "no round comes back, and by it alone 1 conversation goes";
+        assert_eq!(line(None, false, false, 1), (false, text.into()));
+    }
+}

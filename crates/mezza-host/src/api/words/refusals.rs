@@ -1,0 +1,105 @@
+//! Why the device refuses an input, and the next step.
+
+use mezza_messenger::{CallerError, CarrierError, DeviceError, PersonError};
+
+use super::{grouped, mixnet, relay};
+use crate::api::refused::Refused;
+use crate::api::{Exit, Fault};
+
+impl From<DeviceError> for Refused {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::Person(error) => of_person(error),
+            DeviceError::Carrier(CarrierError::Network(error)) => {
+                Self::new("network", mixnet::client(error))
+            }
+            DeviceError::Caller(CallerError::NoSuchContact) => Self::no_contact(),
+            DeviceError::Caller(CallerError::NoSuchNote) => Self::no_note(),
+            DeviceError::Carrier(CarrierError::NoSuchTicket)
+            | DeviceError::Caller(CallerError::NoSuchMailbox) => {
+                Fault::bug("the device was asked something impossible").into()
+            }
+        }
+    }
+}
+
+/// What the person asks for cannot be.
+fn of_person(error: PersonError) -> Refused {
+    let refused = |word, code, text, next| Refused::new(word, Fault::new(code, text, next));
+    match error {
+        PersonError::EmptyText => {
+            refused("empty_text", Exit::Usage, "the text is empty", "write at least one letter")
+        }
+        PersonError::TextTooLong { bytes, max } => too_long(bytes, max),
+        PersonError::TooBig { bytes, max } => too_big(bytes, max),
+        PersonError::OutboxFull => refused(
+            "outbox_full",
+            Exit::Busy,
+            "1,000 notes wait for this contact already",
+            "wait until some are delivered, or `mezza outbox cancel ID`",
+        ),
+        PersonError::NotNow => refused(
+            "not_now",
+            Exit::No,
+            "that is not possible in this state",
+            "look at it with `mezza contacts NAME` or `mezza outbox`",
+        ),
+        PersonError::NoCard => refused(
+            "no_card",
+            Exit::No,
+            "who it is, is not known yet",
+            "`mezza requests see N` asks them",
+        ),
+        PersonError::CardOlder => refused(
+            "card_older",
+            Exit::No,
+            "this card is older than the one you hold; nothing was changed",
+            "ask for the newest card if something does not work",
+        ),
+        PersonError::CardClash => refused(
+            "card_clash",
+            Exit::No,
+            "this card has the number of the one you hold, but says something else",
+            "compare numbers with `mezza verify NAME`",
+        ),
+        PersonError::OwnCard => {
+            refused("own_card", Exit::Usage, "this is your own card", "scan theirs")
+        }
+        PersonError::BadPolicy => refused(
+            "bad_policy",
+            Exit::Usage,
+            "these rules contradict themselves",
+            "name each carrier once, a level from 1 to 4, and a timer of 30 s, 5 min, 1 h, 8 h, 1 d, \
+             7 d or 28 d",
+        ),
+        PersonError::BadName => refused(
+            "bad_name",
+            Exit::Usage,
+            "this name is empty, too long, begins with # or has unprintable characters",
+            "use 1 to 24 bytes of ordinary letters",
+        ),
+        PersonError::TooManyRelays => Refused::new("relays", relay::too_many()),
+        PersonError::Joined => Refused::new("joined", mixnet::joined()),
+        PersonError::NoNetwork => mixnet::none(),
+        PersonError::TooManyNetworks => {
+            Refused::new("too_many_mixnets", mixnet::too_many_networks())
+        }
+        PersonError::SetAside => Refused::new("set_aside", mixnet::set_aside()),
+        PersonError::BadAddress => Refused::new("bad_address", mixnet::bad_address()),
+    }
+}
+
+/// A parcel above what the carriers of a conversation take.
+fn too_big(bytes: usize, max: usize) -> Refused {
+    let (bytes, max) = (grouped(bytes), grouped(max));
+    let text = format!("this needs {bytes} bytes, the largest carrier takes {max}");
+    let next = "split it, or allow another carrier with `mezza set NAME --carriers`";
+    Refused::new("too_big", Fault::new(Exit::Malformed, text, next))
+}
+
+/// A text above the limit of a note.
+pub fn too_long(bytes: usize, max: usize) -> Refused {
+    let text = format!("text has {} bytes, a note holds {}", grouped(bytes), grouped(max));
+    let next = "split it into several notes";
+    Refused::new("text_too_long", Fault::new(Exit::Malformed, text, next))
+}

@@ -1,0 +1,192 @@
+//! Words that are of relays alone.
+
+use mezza_messenger::MailboxId;
+use mezza_messenger::card::RelayKey;
+use mezza_messenger::io::Places;
+use mezza_messenger::view::ConnectionView;
+use mezza_ratchet::{BundleError, SuiteList};
+
+use super::aside::PartWords;
+use super::counted;
+use crate::api::json::HealthLine;
+use crate::api::{Exit, Fault};
+
+/// Where a note is that a relay took.
+pub(super) const HANDED: &str = "the relay took it";
+
+/// Why a note waits.
+pub(super) const BUNDLE_REFUSED: &str = "waiting: their keys at the relay were refused";
+/// The same.
+pub(super) const BOX_GONE: &str = "waiting: their mailbox is gone, ask them for a new card";
+/// The same.
+pub(super) const BOX_FULL: &str = "waiting: their mailbox is full";
+/// The same.
+pub(super) const SLOW: &str = "waiting: the relay asks for patience";
+
+/// The carrier's line in the health of a node.
+pub fn line(trouble: Option<&str>, connections: &[ConnectionView]) -> HealthLine {
+    let bad = |text, next| HealthLine::bad("relay", text, next);
+    if let Some(trouble) = trouble {
+        // The text of the connection ends with the next step already.
+        let (text, next) = trouble.rsplit_once("; ").unwrap_or((trouble, "try again later"));
+        return bad(text, next);
+    }
+    match (connections.iter().filter(|relay| relay.up).count(), connections.len()) {
+        (_, 0) => bad("your card names none", "`mezza relay uri` at a relay prints its address"),
+        (0, _) => bad("not reachable", "check the network; notes wait until then"),
+        (up, all) => HealthLine::good("relay", &format!("{up} of {all} up")),
+    }
+}
+
+/// The line of the own mailboxes, by the answers of their relay. `confirmed`: relays have answered what
+/// opens mailboxes and publishes keys.
+pub fn mailbox_line(connections: &[ConnectionView], confirmed: bool) -> Option<HealthLine> {
+    let bad = |text: &str, next| HealthLine::bad("mailbox", text, next);
+    let own = connections.iter().find(|relay| relay.up && relay.own)?;
+    let Places { all, here, elsewhere } = own.places;
+    let of_all = counted(all.into(), "mailbox", "mailboxes");
+    Some(if elsewhere > 0 {
+        bad(
+            &format!("another device reads {elsewhere} of your {of_all}: notes go there"),
+            "stop the other copy of this vault; they come here again once it is gone",
+        )
+    } else if here < all {
+        bad(
+            &format!("the relay brings the mail of {here} of your {of_all}"),
+            "it is asked again within a minute; then restart the relay",
+        )
+    } else if confirmed {
+        let text = format!("{here} of {all} watched at the relay, with keys for strangers");
+        HealthLine::good("mailbox", &text)
+    } else {
+        bad("not confirmed by the relay yet", "look again in a moment")
+    })
+}
+
+/// The line of the one-time keys that others can get.
+pub fn stock_line(stock: u16) -> HealthLine {
+    let text = match stock {
+        0 => "no one-time keys at the relay yet; first notes to you go without one".into(),
+        n => counted(n.into(), "one-time key", "one-time keys") + " left at the relay",
+    };
+    HealthLine::good("keys", &text)
+}
+
+/// The first eight digits of a key, as people compare them: `5F3A-91C0`.
+pub fn key_digits(key: &RelayKey) -> String {
+    let hex = data_encoding::HEXUPPER.encode(&key.0[..4]);
+    format!("{}-{}", &hex[..4], &hex[4..])
+}
+
+/// The address of a relay where a card is wanted.
+pub(in crate::api) fn no_card() -> Fault {
+    let text = "this is the address of a relay, not a card";
+    let next = "give it to `mezza init --relay`, or ask for a card";
+    Fault::new(Exit::Malformed, text, next)
+}
+
+/// A card where the address of a relay is wanted.
+pub(in crate::api) fn is_card() -> Fault {
+    let text = "this is a card, not the address of a relay";
+    let next = "the operator of a relay gets its address with `mezza relay uri`";
+    Fault::new(Exit::Malformed, text, next)
+}
+
+/// The mailbox of a contact is gone.
+pub(super) fn box_gone(name: &str) -> String {
+    format!("the mailbox of {name} does not exist any more; ask them for a new card")
+}
+
+/// What is wrong with the keys of a contact.
+pub(super) fn bundle_words(error: BundleError, name: &str) -> String {
+    match error {
+        BundleError::SuiteDowngrade { offered, pinned } => format!(
+            "the card of {name} lists {pinned}, the keys at the relay only {offered}: somebody may \
+             be trying to weaken this conversation. Nothing was sent; ask {name} for the card again"
+        ),
+        BundleError::NoCommonSuite { offered, ours } => format!(
+            "{name} offers only {offered}, this program knows {ours}. Nothing was sent; {}",
+            who_updates(&offered, &ours, name)
+        ),
+        BundleError::Expired => format!(
+            "the keys of {name} at the relay have expired: their device was off for weeks. Nothing \
+             was sent; the note waits until they are online again"
+        ),
+        BundleError::BadSignature => format!(
+            "the keys at the relay are not signed by {name}: do not go on over this relay. Nothing \
+             was sent; ask {name} over another way, and compare numbers"
+        ),
+        BundleError::BadKey | BundleError::BadId(_) => format!(
+            "the relay gave keys for {name} that no honest device makes. Nothing was sent; ask \
+             {name} over another way"
+        ),
+        BundleError::Malformed | BundleError::NoKem => format!(
+            "the relay gave keys for {name} that cannot be read. Nothing was sent; it is tried \
+             again, and if it stays, ask the operator of the relay"
+        ),
+    }
+}
+
+/// A higher number is newer (section "Parties and keys" of the ratchet's document).
+fn who_updates(offered: &SuiteList, ours: &SuiteList, name: &str) -> String {
+    if offered.ids().first() > ours.ids().first() {
+        "update Mezzavoce here, then write again".into()
+    } else {
+        format!("ask {name} to update Mezzavoce")
+    }
+}
+
+/// An own mailbox that did not load.
+pub(super) fn mailbox_aside(id: MailboxId) -> PartWords {
+    let next = "install the newest version; another mailbox stands in for it";
+    (format!("mailbox {}", id.0), "an own mailbox".into(), next)
+}
+
+pub(super) fn too_many() -> Fault {
+    Fault::new(Exit::Usage, "a card holds one relay", "leave out the others")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mezza_messenger::CarrierId;
+    use mezza_messenger::carriers::relay::CAPS;
+
+    fn relay(own: bool, up: bool, places: [u32; 3]) -> ConnectionView {
+        let [all, here, elsewhere] = places;
+        let places = Places { all, here, elsewhere };
+        ConnectionView { carrier: CarrierId::RELAY, relay: None, own, up, places, caps: CAPS }
+    }
+
+    #[test]
+    fn the_relays_of_a_card_are_counted() {
+        let said = |trouble, relays: &[ConnectionView]| {
+            let line = line(trouble, relays);
+            (line.ok, line.text, line.next)
+        };
+        let [up, down] = [true, false].map(|up| relay(true, up, [0; 3]));
+        assert_eq!(said(None, &[]).1, "your card names none");
+        assert_eq!(said(None, std::slice::from_ref(&down)).1, "not reachable");
+        assert_eq!(said(None, &[up.clone(), down]), (true, "1 of 2 up".into(), None));
+        let trouble = said(Some("no; name; look there"), &[up]);
+        assert_eq!(trouble, (false, "no; name".into(), Some("look there".into())));
+    }
+
+    #[test]
+    fn own_mailboxes_are_here_or_elsewhere_or_not_confirmed() {
+        let said = |relays: &[ConnectionView], confirmed| {
+            mailbox_line(relays, confirmed).map(|line| (line.ok, line.text))
+        };
+        let stranger = relay(false, true, [0; 3]);
+        assert_eq!(said(&[stranger.clone(), relay(true, false, [2; 3])], true), None);
+        for (places, confirmed, ok, text) in [
+            ([2, 1, 1], true, false, "another device reads 1 of your 2 mailboxes: notes go there"),
+            ([2, 1, 0], true, false, "the relay brings the mail of 1 of your 2 mailboxes"),
+            ([2, 2, 0], false, false, "not confirmed by the relay yet"),
+            ([2, 2, 0], true, true, "2 of 2 watched at the relay, with keys for strangers"),
+        ] {
+            let relays = [stranger.clone(), relay(true, true, places)];
+            assert_eq!(said(&relays, confirmed), Some((ok, text.into())));
+        }
+    }
+}

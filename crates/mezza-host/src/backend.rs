@@ -1,0 +1,61 @@
+//! [`AwsLc`]: the primitives of `mezza_core::Backend` computed by aws-lc, twice as fast on X25519
+//! and two to six times on short ChaCha20-Poly1305 texts as the portable code. Equal bytes.
+
+pub(crate) mod gcm;
+pub mod kernel;
+
+use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
+use mezza_core::{AeadKey, Backend, PublicKey, Secret, ZeroSecret};
+
+/// The backend of the program: aws-lc-rs.
+#[derive(Debug)]
+pub struct AwsLc;
+
+impl Backend for AwsLc {
+    type Chacha = AwsLcChacha;
+    type Pair = PrivateKey;
+
+    #[expect(clippy::expect_used, reason = "every 32 bytes are an X25519 scalar")]
+    fn prepare(scalar: &Secret<32>) -> PrivateKey {
+        PrivateKey::from_private_key(&X25519, scalar.expose()).expect("32 bytes")
+    }
+
+    #[expect(clippy::expect_used, reason = "every 32 bytes are an X25519 scalar")]
+    fn public_key(pair: &PrivateKey) -> PublicKey {
+        let public = pair.compute_public_key().expect("a scalar has a public key");
+        PublicKey(public.as_ref().try_into().expect("32 bytes"))
+    }
+
+    fn dh(pair: &PrivateKey, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+        // The only error that 32 bytes can bring about is a result of zeros, which aws-lc refuses
+        // itself; the check here does not rely on it.
+        let shared =
+            agree(pair, UnparsedPublicKey::new(&X25519, &their.0), ZeroSecret, |shared| {
+                <&[u8; 32]>::try_from(shared).map(Secret::copy_from).map_err(|_| ZeroSecret)
+            })?;
+        if shared == Secret::init_with(|_| {}) { Err(ZeroSecret) } else { Ok(shared) }
+    }
+}
+
+/// The frame key of [`AwsLc`].
+pub struct AwsLcChacha(LessSafeKey);
+
+impl AeadKey<32> for AwsLcChacha {
+    #[expect(clippy::expect_used, reason = "every 32 bytes are a key")]
+    fn new(key: &[u8; 32]) -> Self {
+        Self(LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, key).expect("32 bytes")))
+    }
+
+    #[expect(clippy::expect_used, reason = "the only error is a text above 256 GiB")]
+    fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; 16] {
+        let nonce = Nonce::assume_unique_for_key(*iv);
+        let tag = self.0.seal_in_place_separate_tag(nonce, Aad::from(aad), text);
+        tag.expect("short text").as_ref().try_into().expect("16 bytes")
+    }
+
+    fn open(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; 16]) -> bool {
+        let nonce = Nonce::assume_unique_for_key(*iv);
+        self.0.open_in_place_separate_tag(nonce, Aad::from(aad), tag, text).is_ok()
+    }
+}

@@ -1,0 +1,246 @@
+//! The date, as far as a program may believe it before it erases something.
+//!
+//! ```text
+//!  believed --the wall clock leaves boot time by more than a day--> doubted
+//!  doubted  --back within a day, or agreed to, or so for a day of boot time--> believed
+//! ```
+//!
+//! A wall clock can be wrong by months for a minute: a flat battery, a virtual machine that was put
+//! back, a mistyped date. What was erased in that minute would be gone.
+
+use mezza_core::Time;
+
+use super::Moment;
+
+/// A step of the wall clock against boot time that is believed at once, ms; also how long a larger
+/// one has to stand, in boot time.
+pub(super) const STEP_MS: u64 = Time::DAY_MS;
+
+/// What is believed about the date, and since when it is doubted.
+#[derive(Clone, Debug)]
+pub struct Calendar {
+    /// A moment whose date is believed.
+    anchor: Moment,
+    doubt: Option<Step>,
+    /// Whether it is known when something was written last. Boot time goes on from there.
+    met: bool,
+}
+
+/// A step of the wall clock that is not believed yet.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// The first moment behind it.
+    from: Moment,
+}
+
+/// What is wrong with the date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// The date that follows from the last believed one.
+    pub expected: Time,
+    /// What the wall clock says.
+    pub wall: Time,
+    /// Milliseconds of boot time until the wall clock is believed if it stays.
+    pub left_ms: u64,
+}
+
+impl Calendar {
+    /// A calendar that believes the newest date that was written down, if there is one; without, the
+    /// date of `at`, the moment of reading. Boot time does not go on across a start of the system.
+    pub fn since(written: Option<Time>, at: Moment) -> Self {
+        let wall = written.unwrap_or(at.wall);
+        let anchor = Moment { wall, boot: at.boot };
+        Self { anchor, doubt: None, met: written.is_some() }
+    }
+
+    /// Compares itself, once, with the newest day that a store went by; where they are more than a day
+    /// apart it goes on from the first moment of that day. What has passed since the clocks were read
+    /// first is known by boot time, so that a week in which a running program was locked is no step.
+    pub(crate) fn meet(&mut self, day: u32) {
+        if std::mem::replace(&mut self.met, true) {
+            return;
+        }
+        let begin = Time::from_ms(u64::from(day) * Time::DAY_MS);
+        let within = self.anchor.wall.clamp(begin, begin.plus_ms(Time::DAY_MS - 1));
+        if apart_ms(within, self.anchor.wall) > STEP_MS {
+            (self.anchor.wall, self.doubt) = (begin, None);
+        }
+    }
+
+    /// Looks at the clocks; `Err` if the date is doubted.
+    pub fn look(&mut self, at: Moment) -> Result<(), Doubt> {
+        let expected = self.expected(at);
+        if apart_ms(expected, at.wall) <= STEP_MS {
+            self.believe(at);
+            return Ok(());
+        }
+        let step = *self.doubt.get_or_insert(Step { from: at });
+        let from = if step.holds(at) { step.from } else { at };
+        self.doubt = Some(Step { from });
+        let stood_ms = at.boot.since_ms(from.boot);
+        if stood_ms >= STEP_MS {
+            self.agree(at);
+            return Ok(());
+        }
+        Err(Doubt { expected, wall: at.wall, left_ms: STEP_MS - stood_ms })
+    }
+
+    /// Believes the wall clock from now on.
+    pub fn agree(&mut self, at: Moment) {
+        self.anchor = at;
+        self.doubt = None;
+        self.met = true;
+    }
+
+    /// The date by which something may be erased or held back; a step is not believed before a look
+    /// at the clocks has seen it either.
+    pub fn believed(&self, at: Moment) -> Time {
+        let expected = self.expected(at);
+        if apart_ms(expected, at.wall) > STEP_MS { expected } else { at.wall }
+    }
+
+    /// The date from which a time to live counts: the later one, should either be right.
+    pub fn latest(&self, at: Moment) -> Time {
+        self.expected(at).max(at.wall)
+    }
+
+    /// What the wall clock would say had nobody set it.
+    fn expected(&self, at: Moment) -> Time {
+        self.anchor.wall.plus_ms(at.boot.since_ms(self.anchor.boot))
+    }
+
+    /// A small step is believed. The anchor follows once a day at most: many small steps in a row are
+    /// a large one.
+    fn believe(&mut self, at: Moment) {
+        self.doubt = None;
+        if at.boot.since_ms(self.anchor.boot) >= STEP_MS {
+            self.anchor = at;
+        }
+    }
+}
+
+impl Step {
+    /// Whether the wall clock has gone on from this step without another one.
+    fn holds(&self, at: Moment) -> bool {
+        let expected = self.from.wall.plus_ms(at.boot.since_ms(self.from.boot));
+        apart_ms(expected, at.wall) <= STEP_MS
+    }
+}
+
+pub(super) fn apart_ms(one: Time, other: Time) -> u64 {
+    one.since_ms(other).max(other.since_ms(one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: u64 = Time::DAY_MS;
+    const HOUR: u64 = Time::HOUR_MS;
+
+    /// A moment: the date in ms behind day 1,000, and boot time in ms.
+    fn at(wall_ms: u64, boot_ms: u64) -> Moment {
+        Moment { wall: Time::from_ms(1_000 * DAY + wall_ms), boot: Time::from_ms(boot_ms) }
+    }
+
+    #[test]
+    fn a_step_of_months_is_doubted_and_passes() {
+        let mut calendar = Calendar::since(None, at(0, 0));
+        assert_eq!(calendar.look(at(0, 0)), Ok(()));
+        let odd = at(60 * DAY, HOUR);
+        assert_eq!(calendar.believed(odd), at(HOUR, 0).wall, "before anybody looked");
+        let doubt = calendar.look(odd).unwrap_err();
+        assert_eq!((doubt.expected, doubt.wall), (at(HOUR, 0).wall, odd.wall));
+        assert_eq!(doubt.left_ms, DAY);
+        assert_eq!(calendar.believed(odd), at(HOUR, 0).wall, "nothing is erased by it");
+        assert_eq!(calendar.latest(odd), odd.wall, "what comes now lives long enough");
+        let right = at(2 * HOUR, 2 * HOUR);
+        assert_eq!(calendar.look(right), Ok(()));
+        assert_eq!((calendar.believed(right), calendar.latest(right)), (right.wall, right.wall));
+    }
+
+    #[test]
+    fn a_step_before_the_first_look_is_doubted_too() {
+        let mut calendar = Calendar::since(None, at(0, 0));
+        assert!(calendar.look(at(60 * DAY, 1)).is_err());
+    }
+
+    #[test]
+    fn a_step_that_stands_for_a_day_is_the_date() {
+        let mut calendar = Calendar::since(None, at(0, 0));
+        calendar.look(at(0, 0)).unwrap();
+        assert!(calendar.look(at(60 * DAY, 0)).is_err());
+        assert_eq!(calendar.look(at(61 * DAY - 1, DAY - 1)).unwrap_err().left_ms, 1);
+        assert_eq!(calendar.look(at(61 * DAY, DAY)), Ok(()));
+        assert_eq!(calendar.believed(at(61 * DAY, DAY)), at(61 * DAY, 0).wall);
+    }
+
+    #[test]
+    fn msg_99_a_store_of_long_ago_makes_the_date_doubtful() {
+        let opened = |day, start: Moment, now: Moment| {
+            let mut calendar = Calendar::since(None, start);
+            calendar.meet(day);
+            (calendar.look(now).is_ok(), calendar.believed(now))
+        };
+        let noon = at(DAY / 2, 5);
+        for day in [1_000, 999] {
+            assert_eq!(opened(day, noon, noon), (true, noon.wall), "yesterday's");
+        }
+        let begin = Time::from_ms(998 * DAY);
+        assert_eq!(opened(998, noon, noon), (false, begin), "off for a day and more");
+        assert_eq!(
+            opened(1_003, noon, noon),
+            (false, Time::from_ms(1_003 * DAY)),
+            "a flat battery"
+        );
+        let later = at(9 * DAY, 5 + 17 * DAY / 2);
+        assert_eq!(
+            opened(1_000, noon, later),
+            (true, later.wall),
+            "locked, while boot time went on"
+        );
+        let mut again = Calendar::since(None, noon);
+        again.agree(noon);
+        again.meet(900);
+        assert_eq!(again.look(noon), Ok(()), "the person knew already");
+    }
+
+    #[test]
+    fn another_step_begins_a_day_of_its_own() {
+        let mut calendar = Calendar::since(None, at(0, 0));
+        calendar.look(at(0, 0)).unwrap();
+        assert!(calendar.look(at(60 * DAY, 0)).is_err());
+        assert_eq!(calendar.look(at(90 * DAY, 20 * HOUR)).unwrap_err().left_ms, DAY);
+        assert!(calendar.look(at(90 * DAY, DAY)).is_err());
+    }
+
+    #[test]
+    fn an_operator_agrees() {
+        let mut calendar = Calendar::since(Some(at(0, 0).wall), at(9 * DAY, 5));
+        let late = at(9 * DAY, 5);
+        assert!(calendar.look(late).is_err(), "the program was off for nine days, or it was not");
+        calendar.agree(late);
+        assert_eq!(calendar.look(late), Ok(()));
+        assert_eq!(calendar.believed(late), late.wall);
+    }
+
+    #[test]
+    fn many_small_steps_are_a_large_one() {
+        let mut calendar = Calendar::since(None, at(0, 0));
+        let mut refused = 0;
+        for hour in 0..24 {
+            refused += u32::from(calendar.look(at(hour * 20 * HOUR, hour * HOUR)).is_err());
+        }
+        assert!(refused >= 20, "{refused}");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_doubted_too() {
+        let mut calendar = Calendar::since(None, at(50 * DAY, 0));
+        calendar.look(at(50 * DAY, 0)).unwrap();
+        let odd = at(0, HOUR);
+        assert!(calendar.look(odd).is_err());
+        assert_eq!(calendar.latest(odd), at(50 * DAY + HOUR, 0).wall, "mail lives its time");
+        assert_eq!(calendar.look(at(50 * DAY + HOUR, HOUR)), Ok(()));
+    }
+}

@@ -1,0 +1,281 @@
+//! One link: frames over TLS. A task of its own reads and writes; queues on both sides are bounded.
+//!
+//! ```text
+//! socket -> splitter -> frame -> events of the machine's task      (waits while these are many)
+//! socket <------------- outbox <- frames of the machine            (full: the link is lost)
+//! ```
+//!
+//! A machine never waits for a link: two of them that wait for each other would wait for ever. The
+//! frames of a round are bounded, so a full outbox belongs to a peer that does not read.
+
+mod dial;
+mod table;
+
+pub use dial::dial;
+pub use dial::{DialError, DialTarget, keep, reach};
+pub use table::{LinkChange, LinkTable};
+
+use std::future::poll_fn;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use crate::process::busy::Phase;
+use crate::process::metrics::{Metric, Metrics};
+use mezza_core::{DecodeError, Deframer};
+use mezza_mixnet::limits::FRAME_BYTES_MAX;
+use mezza_mixnet::wire::Frame;
+use mezza_mixnet::wire::frame::{FRAME_HEAD_BYTES, LENGTH_BYTES, SHORT_FRAME_BYTES_MAX};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf, split};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// Coordinator to mix.
+pub const CONTROL: &[u8] = b"mezza-mix-control/1";
+/// Entry to first mix, mix to mix.
+pub const DATA: &[u8] = b"mezza-mix-data/1";
+/// Client to entry.
+pub const CLIENT: &[u8] = b"mezza-mix-client/1";
+/// Last mix and entry to bucket store.
+pub const STORE: &[u8] = b"mezza-mix-store/1";
+
+/// Frames that may wait for a server: four rounds of the largest batch, in frames of 512 onions.
+pub const SERVER_FRAMES_MAX: usize = 32_768;
+/// Frames that may wait for one client.
+pub const CLIENT_FRAMES_MAX: usize = 64;
+/// Bytes read at once, where links are many or frames short.
+const FEW: usize = 1_024;
+/// Bytes read at once, where links are few and frames long.
+const MANY: usize = 65_536;
+/// How long a peer may take to read what was written.
+const WRITE: Duration = Duration::from_secs(30);
+
+/// The bytes of one frame, shared where many get the same.
+#[derive(Clone, Debug)]
+pub enum FrameBytes {
+    /// For one, in two pieces: the second one is empty where frames are short.
+    Own([Vec<u8>; 2]),
+    /// For many.
+    Shared(Arc<[u8]>),
+}
+
+impl FrameBytes {
+    fn pieces(&self) -> [&[u8]; 2] {
+        match self {
+            Self::Own([head, long]) => [head, long],
+            Self::Shared(bytes) => [bytes, &[]],
+        }
+    }
+}
+
+/// The way out of a link. Dropped, it hangs up once everything is written.
+pub type FrameSender = mpsc::Sender<FrameBytes>;
+
+/// An event of a link.
+#[derive(Debug)]
+pub enum LinkEvent {
+    /// It is up, and this is the way out.
+    Up(FrameSender),
+    /// A frame came.
+    Frame(Frame),
+    /// It is down.
+    Down,
+}
+
+/// Why a link ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum End {
+    /// The other side went.
+    #[error("the other side went")]
+    Gone,
+    /// We hung up.
+    #[error("hung up")]
+    Left,
+    /// The other side does not read.
+    #[error("the other side does not read")]
+    Stuck,
+    /// A length that no frame of this link has.
+    #[error("a length that no frame here has")]
+    Length,
+    /// A frame of this type that cannot be.
+    #[error("a malformed frame of type {0:#04x}")]
+    Malformed(u8),
+}
+
+impl End {
+    /// Says in the log why a link with a server ended, and counts mischief.
+    fn tell(self, peer: &str, metrics: &Metrics) {
+        match self {
+            Self::Left => tracing::info!(peer, "a link was left"),
+            // The side that dials logs an error if the peer stays away.
+            Self::Gone => tracing::info!(peer, "a link is down"),
+            end => tracing::warn!(peer, %end, "a link is down"),
+        }
+        if self.is_mischief() {
+            metrics.count(Metric::Malformed);
+        }
+    }
+
+    /// Whether the other side broke the rules.
+    pub const fn is_mischief(self) -> bool {
+        matches!(self, Self::Length | Self::Malformed(_))
+    }
+}
+
+/// How long frames may be, and whether much is read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameSizeClass {
+    /// Frames up to 4,096 bytes: on control links, and from clients, of whom there are many.
+    Short,
+    /// Frames up to 262,144 bytes, on few links.
+    Long,
+    /// The same where each link must be small.
+    LongAndMany,
+}
+
+/// A number for a link that no other one in the process has.
+pub fn number() -> u64 {
+    static LINKS: AtomicU64 = AtomicU64::new(1);
+    LINKS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Carries frames until the link ends. Every frame that comes becomes an event.
+pub async fn carry<E: Send>(
+    stream: impl AsyncRead + AsyncWrite + Send,
+    size: FrameSizeClass,
+    parcels: mpsc::Receiver<FrameBytes>,
+    events: &mpsc::Sender<E>,
+    event: impl Fn(Frame) -> E + Send,
+) -> End {
+    let (mut reader, mut writer) = split(stream);
+    let reading = async {
+        match size {
+            FrameSizeClass::Short => {
+                read::<E, SHORT_FRAME_BYTES_MAX, FEW>(&mut reader, events, event).await
+            }
+            FrameSizeClass::Long => {
+                read::<E, FRAME_BYTES_MAX, MANY>(&mut reader, events, event).await
+            }
+            FrameSizeClass::LongAndMany => {
+                read::<E, FRAME_BYTES_MAX, FEW>(&mut reader, events, event).await
+            }
+        }
+    };
+    tokio::select! {
+        end = reading => end,
+        end = write(&mut writer, parcels) => end,
+    }
+}
+
+/// Carries a link between two servers and reports its first and last event, with a number of its
+/// own. `None` if the task behind `events` has ended.
+pub async fn between<E: Send>(
+    stream: impl AsyncRead + AsyncWrite + Send,
+    protocol: &[u8],
+    peer: &str,
+    events: &mpsc::Sender<E>,
+    metrics: &Metrics,
+    event: impl Fn(u64, LinkEvent) -> E + Send + Sync,
+) -> Option<()> {
+    let (link, (outbox, parcels)) = (number(), mpsc::channel(SERVER_FRAMES_MAX));
+    events.send(event(link, LinkEvent::Up(outbox))).await.ok()?;
+    tracing::info!(peer, "a link is up");
+    let size = if protocol == CONTROL { FrameSizeClass::Short } else { FrameSizeClass::Long };
+    let frame = |frame| event(link, LinkEvent::Frame(frame));
+    let carried = carry(stream, size, parcels, events, frame);
+    metrics.busy.task(Phase::Link, carried).await.tell(peer, metrics);
+    events.send(event(link, LinkEvent::Down)).await.ok()
+}
+
+async fn read<E, const MAX: usize, const READ: usize>(
+    reader: &mut (impl AsyncRead + Unpin),
+    events: &mpsc::Sender<E>,
+    event: impl Fn(Frame) -> E,
+) -> End {
+    let mut splitter = Deframer::<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>::default();
+    loop {
+        // The bytes lie on the thread's stack: a link on which nothing comes keeps no buffer.
+        let (frames, end) = poll_fn(|cx| {
+            let mut bytes = [MaybeUninit::uninit(); READ];
+            let mut buffer = ReadBuf::uninit(&mut bytes);
+            let read = ready!(Pin::new(&mut *reader).poll_read(cx, &mut buffer));
+            let bytes = if read.is_ok() { buffer.filled() } else { &[] };
+            Poll::Ready(frames(&mut splitter, bytes))
+        })
+        .await;
+        for frame in frames {
+            if events.send(event(frame)).await.is_err() {
+                return End::Left;
+            }
+        }
+        if let Some(end) = end {
+            return end;
+        }
+    }
+}
+
+/// The frames that end in `input`, and why the link ends behind them.
+fn frames<const MAX: usize>(
+    splitter: &mut Deframer<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>,
+    mut input: &[u8],
+) -> (Vec<Frame>, Option<End>) {
+    let mut frames = Vec::new();
+    if input.is_empty() {
+        return (frames, Some(End::Gone));
+    }
+    loop {
+        match next(splitter, &mut input) {
+            Ok(Some(frame)) => frames.push(frame),
+            Ok(None) => return (frames, None),
+            Err(end) => return (frames, Some(end)),
+        }
+    }
+}
+
+fn next<const MAX: usize>(
+    splitter: &mut Deframer<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>,
+    input: &mut &[u8],
+) -> Result<Option<Frame>, End> {
+    let Some(bytes) = splitter.next(input).map_err(|_: DecodeError| End::Length)? else {
+        return Ok(None);
+    };
+    let kind = bytes.first().copied().unwrap_or_default();
+    Frame::decode(&bytes).map(Some).map_err(|_| End::Malformed(kind))
+}
+
+async fn write(
+    writer: &mut (impl AsyncWrite + Unpin),
+    mut parcels: mpsc::Receiver<FrameBytes>,
+) -> End {
+    while let Some(parcel) = parcels.recv().await {
+        let writing = async {
+            for piece in parcel.pieces() {
+                writer.write_all(piece).await?;
+            }
+            if parcels.is_empty() { writer.flush().await } else { Ok(()) }
+        };
+        match timeout(WRITE, writing).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return End::Gone,
+            Err(_) => return End::Stuck,
+        }
+    }
+    let _ = timeout(WRITE, writer.shutdown()).await;
+    End::Left
+}
+
+/// A frame as a parcel for one. `None`: longer than a frame may be, which ours are not.
+pub fn parcel(frame: Frame) -> Option<FrameBytes> {
+    let kind = frame.kind();
+    let pieces = frame.into_pieces();
+    if pieces.is_err() {
+        tracing::error!(kind, "a frame of ours is too long; please report it");
+    }
+    pieces.ok().map(FrameBytes::Own)
+}
+
+#[cfg(test)]
+mod tests;

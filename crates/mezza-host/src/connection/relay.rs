@@ -1,0 +1,260 @@
+//! The client's half of one relay connection.
+//!
+//! ```no_run
+//! # async fn example(key: mezza_messenger::card::RelayKey) -> Result<(), Box<dyn std::error::Error>> {
+//! use mezza_host::clock::Clock;
+//! use mezza_host::connection::relay;
+//! use mezza_messenger::relay_wire::{ClientFrame, MailboxAddress};
+//!
+//! let mut connection = relay::connect(&key, "relay.example", 7101, &Clock::system(), None).await?;
+//! let address = MailboxAddress([0x11; 16]);
+//! connection.send(&ClientFrame::BundleGet { req: 1, address }).await?;
+//! println!("{:?}", connection.recv().await?);
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+
+pub use error::{ConnectError, ConnectionError};
+
+use mezza_core::Time;
+use mezza_messenger::card::RelayKey;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+use mezza_messenger::relay_wire::{
+    ALPN, CLOCK_DIFFERENCE_MS_MAX, ClientFrame, RelayDeframer, RelayFrame, VERSION,
+};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::clock::Clock;
+use crate::connection::tap::{Direction, Side, Tap, TapPoint, Tapped};
+use crate::tls::{Pin, client_config, fingerprint};
+
+/// Time for TCP, TLS and HELLO together.
+const CONNECT: Duration = Duration::from_secs(20);
+/// Bytes read at once.
+const READ_BYTES: usize = 8_192;
+
+type Stream = TlsStream<Tapped<TcpStream>>;
+
+/// A connection after HELLO.
+pub struct Connection {
+    sender: RelayWriteHalf,
+    receiver: RelayReadHalf,
+    time_elsewhere: Option<Time>,
+}
+
+/// The half that sends.
+pub struct RelayWriteHalf {
+    stream: WriteHalf<Stream>,
+    point: TapPoint,
+}
+
+/// The half that receives.
+pub struct RelayReadHalf {
+    stream: ReadHalf<Stream>,
+    point: TapPoint,
+    splitter: RelayDeframer,
+    buffer: Vec<u8>,
+    /// Where in `buffer` the unread bytes begin.
+    begin: usize,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connection")
+    }
+}
+
+/// Connects to the relay that holds `key`, and waits for its HELLO.
+///
+/// # Errors
+/// [`ConnectError`] tells a wrong key (naming both), an unreachable relay, something that is no
+/// relay, a relay that wants us to slow down, and clocks more than a day apart.
+pub async fn connect(
+    key: &RelayKey,
+    host: &str,
+    port: u16,
+    clock: &Clock,
+    tap: Option<Arc<dyn Tap>>,
+) -> Result<Connection, ConnectError> {
+    let target = Target { key, host, port };
+    let connecting = target.connect(clock, TapPoint::new(tap));
+    timeout(CONNECT, connecting)
+        .await
+        .unwrap_or_else(|_| Err(target.unreachable(io::ErrorKind::TimedOut.into())))
+}
+
+/// The relay to connect to.
+struct Target<'a> {
+    key: &'a RelayKey,
+    host: &'a str,
+    port: u16,
+}
+
+impl Target<'_> {
+    async fn connect(&self, clock: &Clock, point: TapPoint) -> Result<Connection, ConnectError> {
+        let socket = TcpStream::connect((self.host, self.port)).await;
+        let socket = socket.map_err(|source| self.unreachable(source))?;
+        let is_elsewhere = is_elsewhere(&socket);
+        // Small frames wait for nothing; where the system refuses this, only speed is lost.
+        drop(socket.set_nodelay(true));
+        let stream = self.secure(Tapped::new(socket, point.clone(), Direction::ToClient)).await?;
+        let (reading, writing) = split(stream);
+        let mut receiver = RelayReadHalf {
+            stream: reading,
+            point: point.clone(),
+            splitter: RelayDeframer::default(),
+            buffer: Vec::new(),
+            begin: 0,
+        };
+        let time = self.hello(&mut receiver, clock).await?;
+        let time_elsewhere = is_elsewhere.then_some(time);
+        let sender = RelayWriteHalf { stream: writing, point };
+        Ok(Connection { sender, receiver, time_elsewhere })
+    }
+
+    /// TLS with the pinned key.
+    async fn secure(&self, socket: Tapped<TcpStream>) -> Result<Stream, ConnectError> {
+        let pin = Pin::new(self.key.0);
+        let config = client_config(pin.clone()).map_err(ConnectError::Tls)?;
+        // Never sent (no SNI) and never checked (the key is): rustls wants some name.
+        let name = ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into());
+        let stream = TlsConnector::from(config).connect(name, socket).await;
+        let stream = stream.map_err(|source| match pin.other_key() {
+            Some(shown) => ConnectError::WrongKey {
+                relay: self.name(),
+                shown: fingerprint(&shown),
+                expected: fingerprint(&self.key.0),
+            },
+            None if is_tls(&source) => self.not_a_relay(),
+            None => self.unreachable(source),
+        })?;
+        if stream.get_ref().1.alpn_protocol() == Some(ALPN) {
+            Ok(stream)
+        } else {
+            Err(self.not_a_relay())
+        }
+    }
+
+    /// The first frame is HELLO, from a relay whose clock agrees with ours.
+    async fn hello(
+        &self,
+        receiver: &mut RelayReadHalf,
+        clock: &Clock,
+    ) -> Result<Time, ConnectError> {
+        let first = receiver.recv().await.map_err(|error| match error {
+            ConnectionError::Io(source) => self.unreachable(source),
+            ConnectionError::Closed | ConnectionError::Malformed | ConnectionError::TooLong => {
+                self.not_a_relay()
+            }
+        })?;
+        let RelayFrame::Hello { version: VERSION, now_ms, .. } = first else {
+            return Err(self.not_a_relay());
+        };
+        let time = Time::from_ms(now_ms);
+        if clock.is_near(time, CLOCK_DIFFERENCE_MS_MAX) {
+            Ok(time)
+        } else {
+            Err(ConnectError::Clock(self.name()))
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    fn unreachable(&self, source: io::Error) -> ConnectError {
+        ConnectError::Unreachable { relay: self.name(), source }
+    }
+
+    fn not_a_relay(&self) -> ConnectError {
+        ConnectError::NotARelay(self.name())
+    }
+}
+
+/// Whether the other end is on another machine, which has a clock of its own.
+fn is_elsewhere(socket: &TcpStream) -> bool {
+    let ends = socket.peer_addr().and_then(|peer| Ok((peer.ip(), socket.local_addr()?.ip())));
+    ends.is_ok_and(|(there, here)| there != here && !there.is_loopback())
+}
+
+/// Whether TLS itself, and not the network, said no.
+fn is_tls(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>)
+}
+
+impl Connection {
+    /// Sends a frame. The caller keeps receiving meanwhile, or both sides may wait for ever.
+    pub async fn send(&mut self, frame: &ClientFrame) -> Result<(), ConnectionError> {
+        self.sender.send(frame).await
+    }
+
+    /// The next frame. Dropping the future loses nothing.
+    pub async fn recv(&mut self) -> Result<RelayFrame, ConnectionError> {
+        self.receiver.recv().await
+    }
+
+    /// The time that the relay's HELLO told, if it is on another machine.
+    pub const fn time_elsewhere(&self) -> Option<Time> {
+        self.time_elsewhere
+    }
+
+    /// Two halves for two tasks.
+    pub fn split(self) -> (RelayWriteHalf, RelayReadHalf) {
+        (self.sender, self.receiver)
+    }
+
+    /// Says good-bye to the relay.
+    pub async fn close(self) -> Result<(), ConnectionError> {
+        self.sender.close().await
+    }
+}
+
+impl RelayWriteHalf {
+    /// Sends a frame.
+    pub async fn send(&mut self, frame: &ClientFrame) -> Result<(), ConnectionError> {
+        let bytes = frame.encode().map_err(|_| ConnectionError::TooLong)?;
+        self.point.record(Side::Frame, Direction::ToRelay, &bytes);
+        self.stream.write_all(&bytes).await?;
+        Ok(self.stream.flush().await?)
+    }
+
+    /// Says good-bye to the relay.
+    pub async fn close(mut self) -> Result<(), ConnectionError> {
+        Ok(self.stream.shutdown().await?)
+    }
+}
+
+impl RelayReadHalf {
+    /// The next frame. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// [`ConnectionError::Closed`] at the orderly end of the connection.
+    pub async fn recv(&mut self) -> Result<RelayFrame, ConnectionError> {
+        loop {
+            let mut input = &self.buffer[self.begin..];
+            let found = self.splitter.next(&mut input);
+            self.begin = self.buffer.len() - input.len();
+            if let Some(frame) = found.map_err(|_| ConnectionError::Malformed)? {
+                self.point.record_body(Direction::ToClient, &frame);
+                return RelayFrame::decode(&frame).map_err(|_| ConnectionError::Malformed);
+            }
+            self.buffer.clear();
+            self.begin = 0;
+            self.buffer.reserve(READ_BYTES);
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                return Err(ConnectionError::Closed);
+            }
+        }
+    }
+}

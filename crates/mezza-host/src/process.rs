@@ -1,0 +1,17 @@
+//! The services of the system, and the loop around a machine: shared by node and servers.
+
+pub mod busy;
+pub mod control;
+pub mod drive;
+pub mod files;
+pub(crate) mod folder;
+pub mod home;
+pub mod limiter;
+pub mod lock;
+pub mod memory;
+pub mod metrics;
+pub mod privileges;
+pub mod rate;
+pub mod rng;
+pub(crate) mod socket;
+pub mod stop;

@@ -1,0 +1,294 @@
+//! The control socket of a server: one JSON object a line, over a Unix socket.
+//!
+//! ```text
+//! command line --{"ask":"show"}--> socket --ControlRequest--> the server's loop
+//!              <--{..}-- .. <--{..}-- ControlAnswer, until it is dropped
+//! ```
+//!
+//! A request is one line, of any type that serde knows; its answer is any number of lines. A fault is
+//! the line `{"error":..,"next":..,"exit":N}`. The kernel says who asks: only root and the user of the
+//! server are heard.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::unistd::geteuid;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader as AsyncBufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+
+use super::home::private;
+use crate::api::{Exit, Fault};
+
+/// Bytes of a line, at most.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+/// Who may ask at once.
+const ASKERS_MAX: usize = 32;
+/// Lines of an answer that wait for a slow reader.
+const LINES_MAX: usize = 256;
+/// How long a request may take to arrive.
+const REQUEST_WAIT: Duration = Duration::from_secs(5);
+/// The mode of the socket.
+const SOCKET_MODE: u32 = 0o600;
+
+/// A request, and where its answer goes.
+#[derive(Debug)]
+pub struct ControlRequest<R> {
+    /// What is asked.
+    pub asked: R,
+    /// Where the answer goes.
+    pub answer: ControlAnswer,
+}
+
+/// The lines of an answer; it ends when the last of them is dropped.
+#[derive(Clone, Debug)]
+pub struct ControlAnswer(mpsc::Sender<Value>);
+
+impl ControlAnswer {
+    /// An answer for somebody in this process, who reads its lines there.
+    pub fn within() -> (Self, mpsc::Receiver<Value>) {
+        let (sender, lines) = mpsc::channel(LINES_MAX);
+        (Self(sender), lines)
+    }
+
+    /// One line; false if nobody reads any more, or too slowly.
+    pub fn line(&self, value: &impl Serialize) -> bool {
+        serde_json::to_value(value).is_ok_and(|value| self.0.try_send(value).is_ok())
+    }
+
+    /// The fault as the last line.
+    pub fn fault(&self, fault: &Fault) {
+        let line = json!({
+            "error": fault.text, "next": fault.next, "exit": fault.code.number(),
+        });
+        let _ = self.0.try_send(line);
+    }
+
+    /// The fault as the whole answer: whoever asked waits for nothing more.
+    fn end(self, fault: &Fault) {
+        self.fault(fault);
+    }
+
+    /// Whether nobody reads any more.
+    pub fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
+/// A socket that is served until this is dropped, which removes it.
+#[derive(Debug)]
+pub struct ControlSocket {
+    path: PathBuf,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        self.task.abort();
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl ControlSocket {
+    /// Serves requests at `path`. A socket that lies there already is that of a server which is gone:
+    /// the caller holds the lock that there is one server alone.
+    ///
+    /// # Errors
+    /// 73 if the socket cannot be made, 77 if its folder is not ours alone.
+    pub fn serve<R, E>(path: &Path, requests: mpsc::Sender<E>) -> Result<Self, Fault>
+    where
+        R: DeserializeOwned + Send + 'static,
+        E: From<ControlRequest<R>> + Send + 'static,
+    {
+        if let Some(folder) = path.parent() {
+            private::folder(folder)?;
+        }
+        let _ = std::fs::remove_file(path);
+        let listener = UnixListener::bind(path).map_err(|error| cannot_listen(path, &error))?;
+        let mode = std::fs::Permissions::from_mode(SOCKET_MODE);
+        std::fs::set_permissions(path, mode).map_err(|error| cannot_listen(path, &error))?;
+        let task = tokio::spawn(accept::<R, E>(listener, requests));
+        Ok(Self { path: path.to_path_buf(), task })
+    }
+}
+
+fn cannot_listen(path: &Path, error: &std::io::Error) -> Fault {
+    let text = format!("the control socket {} cannot be made: {error}", path.display());
+    Fault::new(Exit::CannotWrite, text, "choose a folder of your own")
+}
+
+async fn accept<R, E>(listener: UnixListener, requests: mpsc::Sender<E>)
+where
+    R: DeserializeOwned + Send + 'static,
+    E: From<ControlRequest<R>> + Send + 'static,
+{
+    let places = Arc::new(Semaphore::new(ASKERS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            // No descriptor is left for the moment.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let requests = requests.clone();
+        tokio::spawn(async move {
+            attend::<R, E>(stream, requests).await;
+            drop(place);
+        });
+    }
+}
+
+/// One connection: a request, and its answer.
+async fn attend<R, E>(stream: UnixStream, requests: mpsc::Sender<E>)
+where
+    R: DeserializeOwned,
+    E: From<ControlRequest<R>>,
+{
+    let known = stream.peer_cred().is_ok_and(|peer| is_known(peer.uid()));
+    let (reader, mut writer) = stream.into_split();
+    let (sender, mut lines) = mpsc::channel(LINES_MAX);
+    let answer = ControlAnswer(sender);
+    let mut line = String::new();
+    let mut reader = AsyncBufReader::new(reader.take(LINE_BYTES_MAX));
+    let read = timeout(REQUEST_WAIT, reader.read_line(&mut line)).await;
+    match serde_json::from_str(&line) {
+        _ if !known => answer.end(&Fault::new(
+            Exit::Denied,
+            "this server answers root and its own user alone",
+            "ask it as the user it runs as",
+        )),
+        Ok(asked) if matches!(read, Ok(Ok(_))) => {
+            let request = ControlRequest { asked, answer };
+            if requests.send(E::from(request)).await.is_err() {
+                return;
+            }
+        }
+        _ => answer.end(&Fault::new(
+            Exit::Malformed,
+            "the request is not one JSON object of this version",
+            "use the `mezza` of the version that runs",
+        )),
+    }
+    // A reader that goes away is noticed before the next line.
+    let mut rest = [0; 1];
+    loop {
+        tokio::select! {
+            line = lines.recv() => match line {
+                Some(line) if writer.write_all(format!("{line}\n").as_bytes()).await.is_ok() => {}
+                _ => return,
+            },
+            read = reader.read(&mut rest) => if !matches!(read, Ok(1..)) { return },
+        }
+    }
+}
+
+fn is_known(uid: u32) -> bool {
+    uid == 0 || uid == geteuid().as_raw()
+}
+
+/// The answer of a server, line by line, for a command that waits for it.
+pub struct ControlLines(BufReader<BlockingStream>);
+
+/// Asks the server at `path`; `next` says how one is started.
+///
+/// # Errors
+/// 69 if none answers there.
+pub fn ask(path: &Path, request: &impl Serialize, next: &str) -> Result<ControlLines, Fault> {
+    let absent = |_| {
+        let text = format!("no daemon listens at {}", path.display());
+        Fault::new(Exit::Unreachable, text, next)
+    };
+    let mut stream = BlockingStream::connect(path).map_err(absent)?;
+    let line = serde_json::to_string(request).map_err(|error| Fault::bug(error.to_string()))?;
+    writeln!(stream, "{line}").map_err(absent)?;
+    Ok(ControlLines(BufReader::new(stream)))
+}
+
+impl Iterator for ControlLines {
+    type Item = Result<Value, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line) {
+            Ok(0) | Err(_) => None,
+            Ok(_) => Some(read(&line)),
+        }
+    }
+}
+
+/// A line of an answer, or the fault that it tells.
+fn read(line: &str) -> Result<Value, Fault> {
+    let value: Value = serde_json::from_str(line).map_err(|_| {
+        let text = "the daemon answers something that is no line of JSON";
+        Fault::new(Exit::Malformed, text, "use the `mezza` of the version that runs")
+    })?;
+    told(value)
+}
+
+/// A value of an answer, or the fault that it tells.
+pub fn told(value: Value) -> Result<Value, Fault> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    match (text("error"), text("next")) {
+        (Some(error), Some(next)) => {
+            let code = value.get("exit").and_then(Value::as_u64).and_then(Exit::of_number);
+            Err(Fault::new(code.unwrap_or(Exit::Bug), error, next))
+        }
+        _ => Ok(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Asked = ControlRequest<Vec<u32>>;
+
+    /// A server that answers each number of a list with a line, and an empty list with a fault.
+    fn server(path: &Path) -> ControlSocket {
+        let (sender, mut requests) = mpsc::channel::<Asked>(4);
+        tokio::spawn(async move {
+            while let Some(ControlRequest { asked, answer }) = requests.recv().await {
+                if asked.is_empty() {
+                    answer.fault(&Fault::new(Exit::NotFound, "nothing is asked", "ask something"));
+                }
+                for number in &asked {
+                    assert!(answer.line(number));
+                }
+            }
+        });
+        ControlSocket::serve::<Vec<u32>, Asked>(path, sender).expect("a socket")
+    }
+
+    fn answer(path: &Path, request: &impl Serialize) -> Vec<Result<Value, Fault>> {
+        match ask(path, request, "start it") {
+            Ok(lines) => lines.collect(),
+            Err(fault) => vec![Err(fault)],
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_request_gets_its_lines_a_fault_or_a_refusal() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run/control.sock");
+        let served = server(&path);
+        let lines = answer(&path, &[3, 4]);
+        assert_eq!(lines, [Ok(json!(3)), Ok(json!(4))]);
+        let empty = answer(&path, &[0_u32; 0]);
+        assert_eq!(empty, [Err(Fault::new(Exit::NotFound, "nothing is asked", "ask something"))]);
+        let wrong = answer(&path, &"no list");
+        assert_eq!(wrong[0].as_ref().map_err(|fault| fault.code), Err(Exit::Malformed));
+        let long = answer(&path, &vec![1_000_000_u32; 20_000]);
+        assert!(long.first().is_none_or(Result::is_err), "{long:?}");
+        drop(served);
+        let gone = answer(&path, &[1]);
+        assert_eq!(gone[0].as_ref().map_err(|fault| fault.code), Err(Exit::Unreachable));
+    }
+}

@@ -1,0 +1,70 @@
+//! File descriptors: as many as the system allows, and one that is kept for when there are no more.
+
+use std::fs::File;
+use std::io;
+
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::api::{Exit, Fault};
+
+/// Descriptors that a server needs beside its connections: store, log, listener, links, refusals.
+pub const OTHERS: u64 = 64;
+
+/// Raises the soft limit of open files to the hard one, which it gives.
+fn raise() -> io::Result<u64> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft < hard {
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    }
+    Ok(hard)
+}
+
+/// Raises the soft limit of open files to the hard one, which must have room for `needed`.
+///
+/// # Errors
+/// 78 if it has not (MIX-28).
+pub fn room_for_files(needed: u64) -> Result<(), Fault> {
+    let refused = |text: String| Fault::new(Exit::Config, text, "raise it with `ulimit -Hn`");
+    let hard = raise()
+        .map_err(|error| refused(format!("the limit of open files is not known: {error}")))?;
+    if hard < needed {
+        let text = format!("this process may have {hard} open files and needs {needed}");
+        return Err(refused(text));
+    }
+    Ok(())
+}
+
+/// How many connections there are descriptors for, with the limit raised.
+///
+/// # Errors
+/// What the system says.
+pub fn room() -> io::Result<usize> {
+    // A server with hardly any descriptors still serves somebody.
+    let room = raise().map(|hard| hard.saturating_sub(OTHERS).max(hard / 2))?;
+    Ok(usize::try_from(room).unwrap_or(usize::MAX))
+}
+
+/// Whether the system has no descriptor left, for this process or at all.
+pub(crate) fn are_gone(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(Errno::from_raw);
+    matches!(code, Some(Errno::EMFILE | Errno::ENFILE))
+}
+
+/// A descriptor that is given up for a connection which else could not even be closed.
+#[derive(Debug, Default)]
+pub(crate) struct Spare(Option<File>);
+
+impl Spare {
+    /// Takes one, where there is one to take.
+    pub(crate) fn fill(&mut self) {
+        if self.0.is_none() {
+            self.0 = File::open("/dev/null").ok();
+        }
+    }
+
+    /// Gives it up.
+    pub(crate) fn spend(&mut self) {
+        self.0 = None;
+    }
+}

@@ -1,0 +1,110 @@
+//! File operations that fail because a test says so, on the thread of that test alone.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, Write as _};
+
+use nix::errno::Errno;
+
+/// A step that can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteStep {
+    /// Remove the file of an earlier attempt.
+    Clear,
+    /// The second file is made.
+    Create,
+    /// It is written: a failure leaves half of the bytes.
+    Write,
+    /// It is synced.
+    Sync,
+    /// It takes the name of the first one.
+    Rename,
+    /// The folder is opened to be synced.
+    Enter,
+    /// The folder is synced.
+    SyncFolder,
+    /// A transaction of the vault is committed.
+    Commit,
+    /// The log of the vault is moved into its database.
+    Checkpoint,
+}
+
+impl WriteStep {
+    /// The steps of a file that is replaced, in their order.
+    pub const REPLACE: [Self; 7] = [
+        Self::Clear,
+        Self::Create,
+        Self::Write,
+        Self::Sync,
+        Self::Rename,
+        Self::Enter,
+        Self::SyncFolder,
+    ];
+
+    /// All steps.
+    pub const ALL: [Self; 9] = [
+        Self::Clear,
+        Self::Create,
+        Self::Write,
+        Self::Sync,
+        Self::Rename,
+        Self::Enter,
+        Self::SyncFolder,
+        Self::Commit,
+        Self::Checkpoint,
+    ];
+
+    /// The errors of the system with which this step fails.
+    pub fn errors(self) -> &'static [Errno] {
+        match self {
+            Self::Create | Self::Enter => &[Errno::EMFILE, Errno::ENOSPC],
+            Self::Write | Self::Commit => &[Errno::ENOSPC, Errno::EIO],
+            _ => &[Errno::EIO],
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Plan {
+    step: WriteStep,
+    error: Errno,
+    /// How often the step succeeds before.
+    after: u32,
+}
+
+thread_local! {
+    static PLAN: Cell<Option<Plan>> = const { Cell::new(None) };
+}
+
+/// While this lives, one step of this thread fails.
+#[must_use]
+pub struct Failing(());
+
+impl Failing {
+    /// `step` fails with `error` each time, after it succeeded `after` times.
+    pub fn after(after: u32, step: WriteStep, error: Errno) -> Self {
+        PLAN.set(Some(Plan { step, error, after }));
+        Self(())
+    }
+}
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        PLAN.set(None);
+    }
+}
+
+/// The planned result of this step on this thread.
+pub fn at(step: WriteStep) -> io::Result<()> {
+    let Some(plan) = PLAN.get().filter(|plan| plan.step == step) else { return Ok(()) };
+    if plan.after > 0 {
+        PLAN.set(Some(Plan { after: plan.after - 1, ..plan }));
+        return Ok(());
+    }
+    Err(plan.error.into())
+}
+
+/// Writes `bytes`, or half of them if that fails.
+pub fn at_write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    at(WriteStep::Write).inspect_err(|_| drop(file.write_all(&bytes[..bytes.len() / 2])))
+}

@@ -1,0 +1,336 @@
+//! The limiter of a server's connections: they are counted when the system hands them over, before TLS.
+//!
+//! ```text
+//!  accept --as many from there as may be--> closed
+//!    |
+//!    +--> handshake ----> settled ----> gone
+//!    no place for one more handshake: one that had its time makes room
+//!    no place for one more connection: one of the source with most of them makes room
+//! ```
+//!
+//! Relay, entry, mix and bucket store have one (MSG-70, MSG-71, MIX-60). A source is an
+//! address and the site around it: an address with many places does not keep others out.
+
+mod room;
+
+pub use room::ClientSource;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use super::files::{self, Spare};
+use super::socket::set_lasting_options;
+use room::{Full, Leaves, Number, Room};
+
+/// The time that every handshake has, even while others wait for its place.
+const GRACE: Duration = Duration::from_secs(1);
+/// Pause after the system refused a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Connections that were told to go and have not gone yet; more come in when these are gone.
+const LEAVING_MAX: usize = 16;
+
+/// How many come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Connections in all.
+    pub connections: usize,
+    /// Of these, handshakes that are not done.
+    pub handshakes: usize,
+    /// Connections of an IPv4 address or an IPv6 /64.
+    pub per_address: u32,
+    /// Connections of an IPv4 /24 or an IPv6 /48.
+    pub per_site: u32,
+}
+
+/// Limits the connections of one server.
+#[derive(Debug)]
+pub struct ConnectionLimiter {
+    bounds: Bounds,
+    inner: Mutex<Inner>,
+    /// Rung when a handshake ends or somebody who was told to go has gone.
+    room: Notify,
+}
+
+#[derive(Debug)]
+struct Inner {
+    all: Room,
+    handshakes: Room,
+    members: HashMap<Number, Member>,
+    next: Number,
+    /// Told to go, and not gone.
+    leaving: usize,
+    spare: Spare,
+}
+
+#[derive(Debug)]
+struct Member {
+    source: ClientSource,
+    since: Instant,
+    hang_up: Arc<Notify>,
+}
+
+/// A connection's place, which is free again when this is dropped.
+#[derive(Debug)]
+pub struct ConnectionPermit {
+    limiter: Arc<ConnectionLimiter>,
+    number: Number,
+    source: ClientSource,
+    settled: AtomicBool,
+    hang_up: Arc<Notify>,
+}
+
+/// The decision about a new connection.
+enum Answer {
+    In(ConnectionPermit),
+    Not(Why),
+}
+
+/// Why somebody does not come in.
+enum Why {
+    TooMany,
+    /// A handshake has to end first; the eldest had its time then.
+    Later(Instant),
+}
+
+impl ConnectionLimiter {
+    /// Doors with these bounds, and no more connections than this process has descriptors for: its
+    /// soft limit is raised.
+    pub fn new(bounds: Bounds) -> Arc<Self> {
+        let files = files::room().unwrap_or_else(|error| {
+            tracing::warn!(kind = ?error.kind(), "the limit of open files is not known");
+            bounds.connections
+        });
+        Self::with(Bounds { connections: bounds.connections.min(files), ..bounds })
+    }
+
+    fn with(bounds: Bounds) -> Arc<Self> {
+        let mut spare = Spare::default();
+        spare.fill();
+        let inner = Inner {
+            all: Room::new(bounds.connections, Leaves::Newest),
+            handshakes: Room::new(bounds.handshakes, Leaves::Oldest),
+            members: HashMap::new(),
+            next: 0,
+            leaving: 0,
+            spare,
+        };
+        Arc::new(Self { bounds, inner: Mutex::new(inner), room: Notify::new() })
+    }
+
+    /// The next connection and its place; without one, there are as many from there as may be, and
+    /// it is to be closed. Dropping the future loses no connection that has a place.
+    pub async fn accept(
+        self: &Arc<Self>,
+        listener: &TcpListener,
+    ) -> (TcpStream, IpAddr, Option<ConnectionPermit>) {
+        loop {
+            while self.lock().leaving >= LEAVING_MAX {
+                self.room.notified().await;
+            }
+            match listener.accept().await {
+                Ok((socket, peer)) => {
+                    set_lasting_options(&socket);
+                    let permit = self.seat(peer.ip()).await;
+                    return (socket, peer.ip(), permit);
+                }
+                Err(error) => {
+                    tracing::warn!(kind = ?error.kind(), "the system refused a connection");
+                    if files::are_gone(&error) {
+                        self.shed(listener).await;
+                    }
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// A place for somebody who came, as soon as there is room for one more handshake.
+    async fn seat(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
+        let source = ClientSource::of(address);
+        loop {
+            match self.enter(source, Instant::now()) {
+                Answer::In(permit) => return Some(permit),
+                Answer::Not(Why::TooMany) => return None,
+                Answer::Not(Why::Later(due)) => {
+                    let left = due.saturating_duration_since(Instant::now());
+                    drop(timeout(left, self.room.notified()).await);
+                }
+            }
+        }
+    }
+
+    fn enter(self: &Arc<Self>, source: ClientSource, now: Instant) -> Answer {
+        let mut inner = self.lock();
+        inner.spare.fill();
+        match inner.room_for(&source, &self.bounds, now) {
+            Ok(leaving) => {
+                leaving.into_iter().flatten().for_each(|number| inner.hang_up(number));
+                Answer::In(inner.admit(self, source, now))
+            }
+            Err(why) => Answer::Not(why),
+        }
+    }
+
+    /// Without a free file descriptor no connection can even be refused. The spare descriptor
+    /// accepts one, and the source with the most connections gives one up.
+    async fn shed(&self, listener: &TcpListener) {
+        self.lock().spare.spend();
+        if let Ok(Ok((socket, peer))) = timeout(ACCEPT_PAUSE, listener.accept()).await {
+            drop(socket);
+            let mut inner = self.lock();
+            if let Ok(worst) = inner.all.yielding(&ClientSource::of(peer.ip())) {
+                inner.hang_up(worst);
+            }
+        }
+        self.lock().spare.fill();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// The connections to close for one more of `source`; none if it is not admitted.
+    fn room_for(
+        &self,
+        source: &ClientSource,
+        bounds: &Bounds,
+        now: Instant,
+    ) -> Result<[Option<Number>; 2], Why> {
+        let (of_address, of_site) = self.all.counts(source);
+        let crowded = of_address >= bounds.per_address as usize;
+        let leaving = if crowded || of_site >= bounds.per_site as usize {
+            // A site shares its places among its addresses; an address has but its own, of which
+            // one that has said nothing for long makes room.
+            let other = (!crowded).then(|| self.all.yielding_inside(source).ok()).flatten();
+            let own = self.handshakes.first_of(source);
+            let own = own.filter(|own| self.had_its_time(*own, now));
+            Some(own.or(other).ok_or(Why::TooMany)?)
+        } else if self.all.is_full() {
+            Some(self.all.yielding(source).map_err(|Full| Why::TooMany)?)
+        } else {
+            None
+        };
+        if !self.handshakes.is_full() || leaving.is_some_and(|number| self.is_fresh(number)) {
+            return Ok([leaving, None]);
+        }
+        let silent = self.handshakes.yielding(source).map_err(|Full| Why::TooMany)?;
+        if self.had_its_time(silent, now) {
+            return Ok([leaving, Some(silent)]);
+        }
+        Err(self.too_early(silent, source, bounds))
+    }
+
+    /// The answer to a newcomer of `source` for which only `silent` can make room, and not yet.
+    /// Later newcomers wait behind one that waits, so one of the site that takes up the places is
+    /// refused at once.
+    fn too_early(&self, silent: Number, source: &ClientSource, bounds: &Bounds) -> Why {
+        // Where a site may have any number, all may be of the same.
+        let shared = bounds.per_site < u32::MAX;
+        match self.members.get(&silent) {
+            Some(member) if !(shared && member.source.site() == source.site()) => {
+                Why::Later(member.since + GRACE)
+            }
+            _ => Why::TooMany,
+        }
+    }
+
+    /// Whether a connection's handshake is not done.
+    fn is_fresh(&self, number: Number) -> bool {
+        let member = self.members.get(&number);
+        member.is_some_and(|member| self.handshakes.holds(number, &member.source))
+    }
+
+    fn admit(
+        &mut self,
+        limiter: &Arc<ConnectionLimiter>,
+        source: ClientSource,
+        since: Instant,
+    ) -> ConnectionPermit {
+        let (number, hang_up) = (self.next, Arc::new(Notify::new()));
+        self.next += 1;
+        self.all.insert(number, &source);
+        self.handshakes.insert(number, &source);
+        let member = Member { source, since, hang_up: Arc::clone(&hang_up) };
+        self.members.insert(number, member);
+        let settled = AtomicBool::new(false);
+        ConnectionPermit { limiter: Arc::clone(limiter), number, source, settled, hang_up }
+    }
+
+    fn had_its_time(&self, number: Number, now: Instant) -> bool {
+        self.members.get(&number).is_some_and(|member| now.duration_since(member.since) >= GRACE)
+    }
+
+    /// Takes a place back and tells its holder to go.
+    fn hang_up(&mut self, number: Number) {
+        if let Some(member) = self.members.remove(&number) {
+            self.all.remove(number, &member.source);
+            self.handshakes.remove(number, &member.source);
+            self.leaving += 1;
+            member.hang_up.notify_one();
+        }
+    }
+}
+
+impl ConnectionPermit {
+    /// The handshake is done; its place is for others.
+    pub fn settle(&self) {
+        if !self.settled.swap(true, Ordering::Relaxed) {
+            self.limiter.lock().handshakes.remove(self.number, &self.source);
+            self.limiter.room.notify_one();
+        }
+    }
+
+    /// Where the connection comes from.
+    pub fn source(&self) -> ClientSource {
+        self.source
+    }
+
+    /// Does the work of the connection, unless its place goes to somebody else meanwhile.
+    pub async fn hold<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            () = self.hang_up.notified() => None,
+        }
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        let mut inner = self.limiter.lock();
+        if inner.members.remove(&self.number).is_some() {
+            inner.all.remove(self.number, &self.source);
+            inner.handshakes.remove(self.number, &self.source);
+        } else {
+            inner.leaving = inner.leaving.saturating_sub(1);
+        }
+        drop(inner);
+        self.limiter.room.notify_one();
+    }
+}
+
+/// TLS on a fresh connection within some time. In boxes: what the handshake takes is free again
+/// afterwards, and no task keeps a place for the stream in each of its steps.
+pub async fn secure<S>(
+    tls: &tokio_rustls::TlsAcceptor,
+    socket: S,
+    patience: Duration,
+) -> Option<Box<tokio_rustls::server::TlsStream<S>>>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    let accepted: Result<io::Result<_>, _> = Box::pin(timeout(patience, tls.accept(socket))).await;
+    accepted.ok()?.ok().map(Box::new)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! Places that are shared between sources: who has most of them makes room for who has fewer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// Tells connections apart; later ones have higher numbers.
+pub(super) type Number = u64;
+
+/// Where a connection comes from, in two steps: an IPv4 address within its /24, or the /64 of an IPv6
+/// address within its /48. One customer of a provider has at least a /64, and often a /48.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientSource {
+    site: [u8; 8],
+    address: [u8; 8],
+}
+
+impl ClientSource {
+    /// The source of an address.
+    pub fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => {
+                let [a, b, c, d] = v4.octets();
+                // Inside 0::/8, where no IPv6 client lives.
+                Self { site: [0, 0, 0, 1, a, b, c, 0], address: [0, 0, 0, 1, a, b, c, d] }
+            }
+            IpAddr::V6(v6) => {
+                let [a, b, c, d, e, f, g, h, ..] = v6.octets();
+                Self { site: [a, b, c, d, e, f, 0, 0], address: [a, b, c, d, e, f, g, h] }
+            }
+        }
+    }
+
+    /// The address alone, as a key: an IPv4 address or an IPv6 /64.
+    pub fn address(&self) -> [u8; 8] {
+        self.address
+    }
+
+    /// The site alone, as a key: an IPv4 /24 or an IPv6 /48.
+    pub fn site(&self) -> [u8; 8] {
+        self.site
+    }
+}
+
+/// Which connection of a source makes room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaves {
+    /// The oldest: of handshakes, which are quick where nobody wants to harm.
+    Oldest,
+    /// The newest: what has stood for long is worth more.
+    Newest,
+}
+
+/// How soon a source makes room, the last one first: how many places it has, and whose turn it is
+/// among those that have as many.
+type Rank = (usize, Number);
+
+impl Leaves {
+    /// Numbers as they are ordered here: the last one leaves first. Done twice, it changes nothing.
+    fn turn(self, number: Number) -> Number {
+        match self {
+            Self::Oldest => !number,
+            Self::Newest => number,
+        }
+    }
+}
+
+/// The connections of one site.
+#[derive(Debug, Default)]
+struct Site {
+    /// The last of each set leaves first, see [`Leaves::turn`].
+    by_address: BTreeMap<[u8; 8], BTreeSet<Number>>,
+    /// The addresses by how soon they make room.
+    by_rank: BTreeSet<(Rank, [u8; 8])>,
+    len: usize,
+}
+
+impl Site {
+    /// The rank of the address that makes room first.
+    fn worst(&self) -> Option<Rank> {
+        self.by_rank.last().map(|(rank, _)| *rank)
+    }
+
+    /// The site's own rank.
+    fn rank(&self) -> Option<Rank> {
+        self.worst().map(|(_, turn)| (self.len, turn))
+    }
+
+    /// Changes the places of an address.
+    fn change(&mut self, address: [u8; 8], change: impl FnOnce(&mut BTreeSet<Number>) -> bool) {
+        let numbers = self.by_address.entry(address).or_default();
+        let before = rank(numbers);
+        change(numbers);
+        let after = rank(numbers);
+        if let Some(before) = before {
+            self.by_rank.remove(&(before, address));
+            self.len -= before.0;
+        }
+        if let Some(after) = after {
+            self.by_rank.insert((after, address));
+            self.len += after.0;
+        } else {
+            self.by_address.remove(&address);
+        }
+    }
+}
+
+/// The rank of an address with these places.
+fn rank(numbers: &BTreeSet<Number>) -> Option<Rank> {
+    numbers.last().map(|last| (numbers.len(), *last))
+}
+
+/// The number of places.
+#[derive(Debug)]
+pub(super) struct Room {
+    most: usize,
+    leaves: Leaves,
+    sites: BTreeMap<[u8; 8], Site>,
+    /// The sites by how soon they make room.
+    by_rank: BTreeSet<(Rank, [u8; 8])>,
+    len: usize,
+}
+
+/// There is no place, and no connection has to make room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+impl Room {
+    pub(super) fn new(most: usize, leaves: Leaves) -> Self {
+        Self { most, leaves, sites: BTreeMap::new(), by_rank: BTreeSet::new(), len: 0 }
+    }
+
+    /// How many places an address and its site have.
+    pub(super) fn counts(&self, source: &ClientSource) -> (usize, usize) {
+        let Some(site) = self.sites.get(&source.site) else { return (0, 0) };
+        (site.by_address.get(&source.address).map_or(0, BTreeSet::len), site.len)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len >= self.most
+    }
+
+    /// The connection that makes room for one more of `source` where no place is free: one of the
+    /// site with most
+    /// places, there of the address with most. Among equals a connection that stands stays, and a
+    /// handshake gives way, the oldest first.
+    pub(super) fn yielding(&self, source: &ClientSource) -> Result<Number, Full> {
+        let ((most, turn), _) = *self.by_rank.last().ok_or(Full)?;
+        if most <= self.counts(source).1 + self.margin() {
+            return self.yielding_inside(source);
+        }
+        Ok(self.leaves.turn(turn))
+    }
+
+    /// The same where it has to be one of the site of `source`.
+    pub(super) fn yielding_inside(&self, source: &ClientSource) -> Result<Number, Full> {
+        let (most, turn) = self.sites.get(&source.site).and_then(Site::worst).ok_or(Full)?;
+        if most > self.counts(source).0 + self.margin() {
+            return Ok(self.leaves.turn(turn));
+        }
+        match self.leaves {
+            Leaves::Oldest => self.first_of(source).ok_or(Full),
+            Leaves::Newest => Err(Full),
+        }
+    }
+
+    /// By how much who makes room must have more than the newcomer.
+    fn margin(&self) -> usize {
+        usize::from(self.leaves == Leaves::Newest)
+    }
+
+    /// The connection of this very address that would go first.
+    pub(super) fn first_of(&self, source: &ClientSource) -> Option<Number> {
+        let numbers = self.sites.get(&source.site)?.by_address.get(&source.address)?;
+        numbers.last().map(|turn| self.leaves.turn(*turn))
+    }
+
+    /// Whether this connection of `source` has a place here.
+    pub(super) fn holds(&self, number: Number, source: &ClientSource) -> bool {
+        let site = self.sites.get(&source.site);
+        let numbers = site.and_then(|site| site.by_address.get(&source.address));
+        numbers.is_some_and(|numbers| numbers.contains(&self.leaves.turn(number)))
+    }
+
+    pub(super) fn insert(&mut self, number: Number, source: &ClientSource) {
+        let turn = self.leaves.turn(number);
+        self.change(source, |numbers| numbers.insert(turn));
+    }
+
+    /// Removes a connection; one that is not here changes nothing.
+    pub(super) fn remove(&mut self, number: Number, source: &ClientSource) {
+        let turn = self.leaves.turn(number);
+        self.change(source, |numbers| numbers.remove(&turn));
+    }
+
+    fn change(
+        &mut self,
+        source: &ClientSource,
+        change: impl FnOnce(&mut BTreeSet<Number>) -> bool,
+    ) {
+        let site = self.sites.entry(source.site).or_default();
+        let before = site.rank();
+        site.change(source.address, change);
+        let after = site.rank();
+        if let Some(before) = before {
+            self.by_rank.remove(&(before, source.site));
+            self.len -= before.0;
+        }
+        if let Some(after) = after {
+            self.by_rank.insert((after, source.site));
+            self.len += after.0;
+        } else {
+            self.sites.remove(&source.site);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(address: &str) -> ClientSource {
+        ClientSource::of(address.parse().unwrap())
+    }
+
+    /// A room that is filled in this order; numbers count from 0.
+    fn filled(leaves: Leaves, addresses: &[&str]) -> Room {
+        let mut room = Room::new(addresses.len(), leaves);
+        for (number, address) in (0..).zip(addresses) {
+            room.insert(number, &source(address));
+        }
+        room
+    }
+
+    #[test]
+    fn a_mapped_address_is_its_ipv4_address_and_sites_hold_addresses() {
+        assert_eq!(source("::ffff:192.0.2.7"), source("192.0.2.7"));
+        assert_ne!(source("192.0.2.8").address(), source("192.0.2.7").address());
+        assert_eq!(source("192.0.2.8").site(), source("192.0.2.7").site());
+        assert_ne!(source("192.0.3.7").site(), source("192.0.2.7").site());
+        assert_eq!(source("2001:db8::1"), source("2001:db8::ffff:ffff"));
+        let other = source("2001:db8:0:1::1");
+        assert_ne!(other.address(), source("2001:db8::1").address());
+        assert_eq!(other.site(), source("2001:db8::1").site());
+        assert_ne!(source("2001:db8:1::1").site(), source("2001:db8::1").site());
+    }
+
+    #[test]
+    fn msg_71_the_newest_of_the_greediest_makes_room() {
+        let room = filled(
+            Leaves::Newest,
+            &["192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "198.51.100.1"],
+        );
+        // Of the site with four, of the address with three, the last that came.
+        assert_eq!(room.yielding(&source("203.0.113.1")), Ok(2));
+        assert_eq!(room.yielding(&source("198.51.100.1")), Ok(2));
+        // The greediest site makes room among its own addresses, and its greediest address none.
+        assert_eq!(room.yielding(&source("192.0.2.2")), Ok(2));
+        assert_eq!(room.yielding(&source("192.0.2.1")), Err(Full));
+    }
+
+    #[test]
+    fn msg_71_among_equals_who_stands_stays_and_a_handshake_gives_way() {
+        let equals = ["192.0.2.1", "198.51.100.1"];
+        assert_eq!(filled(Leaves::Newest, &equals).yielding(&source("203.0.113.1")), Err(Full));
+        assert!(filled(Leaves::Oldest, &equals).yielding(&source("203.0.113.1")).is_ok());
+        let own = filled(Leaves::Oldest, &["192.0.2.1", "192.0.2.1", "198.51.100.1"]);
+        assert_eq!(own.yielding(&source("192.0.2.1")), Ok(0), "the oldest of its own");
+        assert_eq!(own.yielding(&source("192.0.2.9")), Ok(0));
+        assert_eq!(own.yielding(&source("198.51.100.1")), Ok(0));
+        assert_eq!(own.first_of(&source("192.0.2.1")), Some(0));
+        assert_eq!(own.first_of(&source("192.0.2.9")), None);
+    }
+
+    #[test]
+    fn msg_70_among_equals_age_decides_and_no_address_does() {
+        let sites = ["198.51.100.9", "192.0.2.9", "198.51.100.9", "192.0.2.9"];
+        let addresses = ["192.0.2.9", "192.0.2.1", "192.0.2.5", "192.0.2.9", "192.0.2.1"];
+        for (leaves, of_sites, of_addresses) in [(Leaves::Oldest, 0, 0), (Leaves::Newest, 3, 4)] {
+            let stranger = source("203.0.113.1");
+            assert_eq!(filled(leaves, &sites).yielding(&stranger), Ok(of_sites));
+            assert_eq!(filled(leaves, &addresses).yielding(&stranger), Ok(of_addresses));
+        }
+    }
+
+    #[test]
+    fn places_come_back() {
+        let mut room = filled(Leaves::Newest, &["192.0.2.1", "192.0.2.1", "2001:db8::1"]);
+        assert!(room.is_full());
+        assert_eq!(room.counts(&source("192.0.2.1")), (2, 2));
+        room.remove(1, &source("192.0.2.1"));
+        room.remove(1, &source("192.0.2.1"));
+        room.remove(2, &source("192.0.2.1"));
+        assert!(!room.is_full());
+        assert_eq!(room.counts(&source("192.0.2.1")), (1, 1));
+        room.remove(0, &source("192.0.2.1"));
+        room.remove(2, &source("2001:db8::1"));
+        assert_eq!((room.len, room.sites.len(), room.by_rank.len()), (0, 0, 0));
+        let none = Room::new(0, Leaves::Newest);
+        assert_eq!(none.yielding(&source("192.0.2.1")), Err(Full));
+    }
+}

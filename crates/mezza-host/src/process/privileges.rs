@@ -1,0 +1,153 @@
+//! What a server may still do once it has started: the capabilities that it needs, and the files that it
+//! was given (capabilities(7), landlock(7)).
+//!
+//! Both hold for the calling thread and for what it starts. So this comes before any other thread.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use caps::errors::CapsError;
+use caps::{CapSet, Capability};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+use nix::sys::prctl::set_no_new_privs;
+
+use crate::api::{Exit, Fault};
+
+/// The version of Landlock whose rules are written here (Linux 6.12). An older kernel enforces those that
+/// it knows.
+const RULES: ABI = ABI::V6;
+
+/// What stays allowed.
+#[derive(Debug, Default)]
+pub struct Allowed {
+    /// Of the capabilities that the process has, these stay.
+    pub capabilities: &'static [Capability],
+    /// Folders in which files are read, written, made and removed.
+    pub folders: Vec<PathBuf>,
+    /// Files and folders that are read.
+    pub read: &'static [&'static str],
+    /// Devices that are opened.
+    pub devices: &'static [&'static str],
+    /// The TCP port to listen on. No TCP connection is begun.
+    pub port: Option<u16>,
+}
+
+/// Gives up everything else, for good.
+///
+/// # Errors
+/// 78 if the system does not take a right back. A kernel without Landlock is no error, and is logged.
+pub fn keep_only(allowed: &Allowed) -> Result<(), Fault> {
+    // Nothing that this process starts, ever, has more rights than it.
+    set_no_new_privs().map_err(|error| cannot_give_up(&error))?;
+    drop_capabilities(allowed.capabilities).map_err(|error| cannot_give_up(&error))?;
+    match restrict(allowed).map_err(|error| cannot_give_up(&error))? {
+        RulesetStatus::FullyEnforced => {}
+        RulesetStatus::PartiallyEnforced => tracing::info!("an older Landlock: some rules are off"),
+        RulesetStatus::NotEnforced => tracing::warn!(
+            next = "take a kernel of 5.13 or later with Landlock",
+            "the files of this machine are not closed to this process"
+        ),
+    }
+    Ok(())
+}
+
+fn cannot_give_up(error: &dyn std::error::Error) -> Fault {
+    let text = format!("the system does not take this process's rights back: {error}");
+    Fault::new(Exit::Config, text, "allow prctl, capset and landlock_restrict_self to it")
+}
+
+fn drop_capabilities(kept: &[Capability]) -> Result<(), CapsError> {
+    // The bounding set first: emptying it takes a capability that goes with the others.
+    if caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP)? {
+        for capability in caps::read(None, CapSet::Bounding)? {
+            if !kept.contains(&capability) {
+                caps::drop(None, CapSet::Bounding, capability)?;
+            }
+        }
+    }
+    caps::clear(None, CapSet::Ambient)?;
+    let held = caps::read(None, CapSet::Permitted)?;
+    let left: HashSet<Capability> =
+        held.into_iter().filter(|capability| kept.contains(capability)).collect();
+    caps::set(None, CapSet::Inheritable, &HashSet::new())?;
+    caps::set(None, CapSet::Effective, &left)?;
+    caps::set(None, CapSet::Permitted, &left)
+}
+
+fn restrict(allowed: &Allowed) -> Result<RulesetStatus, RulesetError> {
+    let all = AccessFs::from_all(RULES);
+    let read = AccessFs::from_read(RULES) & !AccessFs::Execute;
+    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    let mut rules = Ruleset::default()
+        .handle_access(all)?
+        .handle_access(AccessNet::from_all(RULES))?
+        .scope(Scope::from_all(RULES))?
+        .create()?;
+    for folder in &allowed.folders {
+        rules = rules.add_rules(rule(folder, all & !AccessFs::Execute))?;
+    }
+    for path in allowed.read {
+        rules = rules.add_rules(rule(Path::new(path), read))?;
+    }
+    for path in allowed.devices {
+        rules = rules.add_rules(rule(Path::new(path), device))?;
+    }
+    if let Some(port) = allowed.port {
+        rules = rules.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
+    }
+    Ok(rules.restrict_self()?.ruleset)
+}
+
+/// The rule of a path that is there; what is not there needs none.
+fn rule(
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Option<Result<PathBeneath<PathFd>, RulesetError>> {
+    PathFd::new(path).ok().map(|fd| Ok(PathBeneath::new(fd, access)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::{self, ErrorKind};
+    use std::net::TcpListener;
+
+    /// On a thread of its own: the others of this process keep their rights.
+    #[test]
+    fn what_is_not_allowed_is_closed_for_good() {
+        let [open, closed] = [0, 1].map(|_| tempfile::tempdir().expect("a folder"));
+        let (inside, outside) = (open.path().join("file"), closed.path().join("file"));
+        fs::write(&outside, "there").expect("written");
+        let folders = vec![open.path().to_path_buf()];
+        let kept: &[Capability] = &[Capability::CAP_NET_RAW];
+        let restricted = std::thread::spawn(move || {
+            let allowed = Allowed { capabilities: kept, folders, ..Allowed::default() };
+            drop_capabilities(allowed.capabilities).expect("given up");
+            let held = caps::read(None, CapSet::Permitted).expect("read");
+            assert!(held.iter().all(|capability| kept.contains(capability)), "{held:?}");
+            assert_eq!(caps::read(None, CapSet::Effective).expect("read"), held);
+            assert!(caps::raise(None, CapSet::Effective, Capability::CAP_SYS_ADMIN).is_err());
+
+            let status = restrict(&allowed).expect("restricted");
+            fs::write(&inside, "here").expect("inside of the folder");
+            let refused = |done: io::Result<()>| {
+                done.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+            };
+            let read = refused(fs::read(&outside).map(drop));
+            let written = refused(fs::write(&outside, "changed"));
+            let started = refused(std::process::Command::new("/bin/true").status().map(drop));
+            let listens = refused(TcpListener::bind(("127.0.0.1", 0)).map(drop));
+            ([read, written, started, listens], status)
+        });
+        let (refused, status) = restricted.join().expect("the thread ends");
+        match status {
+            RulesetStatus::NotEnforced => println!("SKIPPED landlock: this kernel has none"),
+            RulesetStatus::PartiallyEnforced => assert_eq!(refused[..3], [true; 3]),
+            RulesetStatus::FullyEnforced => assert_eq!(refused, [true; 4]),
+        }
+    }
+}

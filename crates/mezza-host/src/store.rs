@@ -1,0 +1,438 @@
+//! The vault: every record of the device, sealed, in one folder.
+//!
+//! ```text
+//! vault/           0700
+//!   head           0600   the master key under the passphrase           (module `head`)
+//!   keyring        0600   a key for each bucket under the master key    (module `keyring`)
+//!   records.db     0600   sealed records under the bucket keys          (modules `rows`, `record`)
+//!   records.db-wal 0600   SQLite's log of them while the vault is open
+//!   lock           0600   held by the one process that has the vault    (module `lock`)
+//! ```
+//!
+//! A thief of the folder learns how many records there are, their kinds, order, padded sizes and
+//! buckets, and pays one run of Argon2id per guess of the passphrase. Deleted and expired records
+//! stay closed to him even with the passphrase, from the moment their bucket's key is gone from the
+//! one small file `keyring` (module `day`), as far as the medium forgets replaced bytes. He can put
+//! an old copy of the whole folder back, or delete rows; nothing here prevents that. An old copy
+//! whose mixnet has gone on is noticed outside of the folder (module `witness`).
+//!
+//! The caller keeps the clock: [`Vault::tick`] comes before any other work once
+//! [`Vault::deadline`] has passed.
+
+pub(crate) mod aead;
+pub(crate) mod argon;
+pub mod bucket;
+mod commit;
+mod day;
+#[cfg(test)]
+mod failed;
+pub mod head;
+pub mod keyring;
+pub mod log_file;
+pub mod record;
+pub(crate) mod rows;
+pub mod tree_folder;
+pub mod typed;
+pub mod witness;
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use mezza_core::{CryptoRng, Secret, Time, Wiping};
+use mezza_messenger::{RecordKind, Unread, WriteBatch};
+
+use crate::process::lock::Lock;
+use aead::TAG_BYTES;
+pub use argon::Argon2Params;
+use bucket::RetentionCode;
+pub use head::MasterKey;
+use head::VaultHeader;
+use keyring::Keyring;
+use record::RecordContent;
+pub use record::RecordHeader;
+use rows::{Rows, damaged};
+
+use crate::api::{Exit, Fault};
+use crate::process::home::private;
+
+/// A record as the device stored it: kind, key, value.
+pub type Record = (RecordKind, Vec<u8>, Wiping<Vec<u8>>);
+
+/// Names of the files.
+const HEAD: &str = "head";
+const KEYRING: &str = "keyring";
+const RECORDS: &str = "records.db";
+const LOCK: &str = "lock";
+/// Row and kind of the vault's own record, sealed like live state: what it remembers of the
+/// keyring, its generation (u64) and the tag of its file.
+const MEMORY_ID: u64 = 1;
+const KIND_MEMORY: u8 = 0;
+/// The purpose for which [`Vault::outside`] is derived.
+const OUTSIDE: &str = "mezza/vault/outside";
+
+/// Where a record lies.
+#[derive(Clone, Copy)]
+struct Row {
+    id: u64,
+    bucket: RetentionCode,
+}
+
+/// The row of each record by its [`name`].
+type Index = BTreeMap<Vec<u8>, Row>;
+
+/// The row in which the database remembers the keyring.
+struct Memory {
+    generation: u64,
+    /// The tag of its file; older versions stored none.
+    tag: Option<[u8; TAG_BYTES]>,
+}
+
+impl Memory {
+    fn read(value: &[u8]) -> Option<Self> {
+        let (generation, tag) = value.split_first_chunk()?;
+        let tag = if tag.is_empty() { None } else { Some(tag.try_into().ok()?) };
+        Some(Self { generation: u64::from_be_bytes(*generation), tag })
+    }
+}
+
+/// The records of the database, and the rows that could not be read.
+#[derive(Default)]
+struct Loaded {
+    index: Index,
+    records: Vec<Record>,
+    unread: Vec<Unread>,
+}
+
+/// An open vault. Dropping it wipes the keys and lets the next process in.
+pub struct Vault {
+    // Order of the fields is order of dropping: the lock goes last.
+    rows: Rows,
+    ring: Keyring,
+    index: Index,
+    /// Rows that did not open when the records were last read. They are in no index, so that
+    /// nothing is written over them.
+    unread: Vec<Unread>,
+    /// The highest number a row has had since the vault was opened.
+    last_id: u64,
+    /// The generation of the keyring that the database remembers.
+    remembered: u64,
+    /// Whether no row needs a stale key since the last look (module `day`).
+    swept: bool,
+    /// The hour of the last checkpoint.
+    hour: u32,
+    deadline: Time,
+    /// The key of what is kept of this vault outside of it.
+    outside: Secret<32>,
+    _lock: Lock,
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Vault({} records)", self.index.len())
+    }
+}
+
+impl Vault {
+    /// Whether there is a vault in this folder.
+    pub fn exists(dir: &Path) -> bool {
+        dir.join(HEAD).symlink_metadata().is_ok()
+    }
+
+    /// Makes an empty vault; see [`Vault::create_with`].
+    pub fn create(
+        dir: &Path,
+        pass: &[u8],
+        cost: Argon2Params,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, Fault> {
+        Self::create_with(dir, pass, cost, &[], now, rng)
+    }
+
+    /// Makes a vault that holds `first` from its first moment: a disk that fails leaves none, and
+    /// not one without an identity (MSG-65). Files of an earlier attempt that made no head are
+    /// removed first.
+    ///
+    /// Errors: 73 if there is one already or the disk refuses, 75 if another process is at it,
+    /// 77 for wrong modes, 78 for a cost outside the limits.
+    pub fn create_with(
+        dir: &Path,
+        pass: &[u8],
+        cost: Argon2Params,
+        first: &[WriteBatch],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, Fault> {
+        private::folder(dir)?;
+        let lock = Lock::take(&dir.join(LOCK))?;
+        if Self::exists(dir) {
+            return Err(Fault::new(
+                Exit::CannotWrite,
+                format!("there is a vault in {} already", dir.display()),
+                "open it, or choose another home with `--home DIR`",
+            ));
+        }
+        remove_leftovers(dir)?;
+        let master = MasterKey::draw(rng);
+        let head = VaultHeader::seal(&master, pass, cost, rng)?;
+        let mut ring = Keyring::new(dir.join(KEYRING), &master);
+        ring.add(&[RetentionCode::PERMANENT, RetentionCode::rolling(now.days())], rng)?;
+        let mut rows = Rows::create(&dir.join(RECORDS))?;
+        let today = RetentionCode::rolling(now.days());
+        rows.transaction(|writing| commit::put_memory(writing, &ring, today))?;
+        let mut vault = Self::new(rows, ring, lock, &master, now);
+        vault.commit(first)?;
+        // The head comes last: with it the vault exists.
+        private::replace(&dir.join(HEAD), &head.encode()).inspect_err(|_| {
+            // The file may be there although its write failed, and the caller is told that there is
+            // no vault.
+            let _ = fs::remove_file(dir.join(HEAD));
+        })?;
+        Ok(vault)
+    }
+
+    /// Opens the vault: finishes whatever day change was due, then opens every record. A row that
+    /// does not open is set aside ([`Vault::unread`]), and everything else is there (MSG-66).
+    ///
+    /// Errors: 65 if a file was changed as a whole, 66 if there is no vault, 75 if it is in use (the text
+    /// names the process), 77 for a wrong passphrase or wrong modes.
+    pub fn open(dir: &Path, pass: &[u8], now: Time) -> Result<(Self, Vec<Record>), Fault> {
+        Self::open_by(dir, pass, |_| now)
+    }
+
+    /// Opens the vault as [`Vault::open`] does, at the time that `date` says once it knows the newest
+    /// day that the vault went by.
+    pub fn open_by(
+        dir: &Path,
+        pass: &[u8],
+        date: impl FnOnce(Option<u32>) -> Time,
+    ) -> Result<(Self, Vec<Record>), Fault> {
+        let lock = Self::lock(dir)?;
+        let master = head::unlock(&dir.join(HEAD), pass)?;
+        Self::enter_locked(dir, &master, date, lock)
+    }
+
+    /// Opens the vault with a master key that [`head::unlock`] gave.
+    pub fn open_with_key(
+        dir: &Path,
+        master: &MasterKey,
+        now: Time,
+    ) -> Result<(Self, Vec<Record>), Fault> {
+        let lock = Self::lock(dir)?;
+        Self::enter_locked(dir, master, |_| now, lock)
+    }
+
+    /// Seals the master key under another passphrase (VAULT-10); nothing else is sealed anew, so that a
+    /// copy of the folder from before still opens with the old one. `dir` is the folder of this vault,
+    /// which nobody else can change while it is open.
+    ///
+    /// # Errors
+    /// See [`head::change`].
+    pub fn change_passphrase(
+        &self,
+        dir: &Path,
+        old: &[u8],
+        new: &[u8],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Fault> {
+        head::change(&dir.join(HEAD), old, new, rng)
+    }
+
+    /// Opens every record again, for a device that has to be loaded anew.
+    pub fn records(&mut self) -> Result<Vec<Record>, Fault> {
+        let loaded = self.load()?;
+        (self.index, self.unread) = (loaded.index, loaded.unread);
+        Ok(loaded.records)
+    }
+
+    /// The rows that are set aside.
+    pub fn unread(&self) -> &[Unread] {
+        &self.unread
+    }
+
+    /// A record as a thief of the disk has it: its row and its sealed body.
+    pub fn sealed_row(
+        &self,
+        kind: RecordKind,
+        key: &[u8],
+    ) -> Result<Option<(RecordHeader, Vec<u8>)>, Fault> {
+        self.index.get(&name(kind, key)).map(|row| self.rows.one(row.id)).transpose()
+    }
+
+    /// Does what is due at `now`: change of day, end of expiry buckets, hourly checkpoint.
+    pub fn tick(&mut self, now: Time) -> Result<(), Fault> {
+        while self.step(now)? {}
+        if self.hour != now.hours() {
+            self.rows.checkpoint()?;
+            self.hour = now.hours();
+        }
+        self.deadline = next_hour(now);
+        Ok(())
+    }
+
+    /// Reads ahead for the next commit. To be called while no caller waits.
+    pub fn prefetch(&mut self) {
+        self.rows.prefetch();
+    }
+
+    /// When [`Vault::tick`] is due: the next full hour, which is also where buckets end.
+    pub fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    /// How many days live state is ahead of the clock. Not 0 only if the clock was once wrong:
+    /// until it has caught up, yesterday's live state is not sealed anew.
+    pub fn days_ahead(&self, now: Time) -> u32 {
+        self.ring.today().unwrap_or(0).saturating_sub(now.days())
+    }
+
+    /// The key of what is kept of this vault outside of it (module `witness`).
+    pub fn outside(&self) -> &Secret<32> {
+        &self.outside
+    }
+
+    /// Moves the log into the database, wipes the keys and lets the next process in.
+    pub fn close(self) -> Result<(), Fault> {
+        self.rows.close()
+    }
+
+    fn new(rows: Rows, ring: Keyring, lock: Lock, master: &MasterKey, now: Time) -> Self {
+        Self {
+            remembered: ring.generation(),
+            rows,
+            ring,
+            index: BTreeMap::new(),
+            unread: Vec::new(),
+            last_id: MEMORY_ID,
+            swept: false,
+            hour: now.hours(),
+            deadline: next_hour(now),
+            outside: master.derive(OUTSIDE),
+            _lock: lock,
+        }
+    }
+
+    fn lock(dir: &Path) -> Result<Lock, Fault> {
+        if !Self::exists(dir) {
+            return Err(Fault::new(
+                Exit::NotFound,
+                format!("there is no vault in {}", dir.display()),
+                "make one with `mezza init`, or choose another home with `--home DIR`",
+            ));
+        }
+        private::check_folder(dir)?;
+        Lock::take(&dir.join(LOCK))
+    }
+
+    fn enter_locked(
+        dir: &Path,
+        master: &MasterKey,
+        date: impl FnOnce(Option<u32>) -> Time,
+        lock: Lock,
+    ) -> Result<(Self, Vec<Record>), Fault> {
+        private::sweep(&dir.join(HEAD))?;
+        let ring = Keyring::read(dir.join(KEYRING), master)?;
+        let now = date(ring.today());
+        let rows = Rows::open(&dir.join(RECORDS))?;
+        let mut vault = Self::new(rows, ring, lock, master, now);
+        vault.recall()?;
+        vault.tick(now)?;
+        vault.last_id = vault.rows.last()?;
+        let records = vault.records()?;
+        Ok((vault, records))
+    }
+
+    /// Refuses a keyring that is older than the one the database remembers, or another one.
+    fn recall(&mut self) -> Result<(), Fault> {
+        let (place, body) = self.rows.one(MEMORY_ID)?;
+        let own = Some(place).filter(|place| place.kind == KIND_MEMORY);
+        let content = own.and_then(|place| self.open_row(place, &body));
+        match content.and_then(|content| Memory::read(&content.value)) {
+            Some(memory) if !self.is_behind_live_state()? && self.is_of_ring(&memory)? => {
+                self.remembered = memory.generation;
+                self.ring.outrun(memory.generation);
+                Ok(())
+            }
+            _ => Err(damaged("the vault's keyring is older than its database, or another vault's")),
+        }
+    }
+
+    /// Whether the keyring is the one that is remembered or a newer one. Versions that stored no tag
+    /// remembered also what a failed write had left out: theirs is taken if it opens every row.
+    fn is_of_ring(&self, memory: &Memory) -> Result<bool, Fault> {
+        match memory.generation.cmp(&self.ring.generation()) {
+            Ordering::Less => Ok(true),
+            Ordering::Equal => Ok(memory.tag.is_none_or(|tag| tag == *self.ring.tag())),
+            Ordering::Greater => Ok(memory.tag.is_none() && self.load()?.unread.is_empty()),
+        }
+    }
+
+    /// Whether all live state is of days that the keyring does not have yet. A row that was damaged
+    /// may name any day; the rows beside it name one of the keyring's.
+    fn is_behind_live_state(&self) -> Result<bool, Fault> {
+        let (today, days) = (self.ring.today(), self.rows.live_days(MEMORY_ID)?);
+        Ok(days.first().is_some_and(|first| Some(*first) > today))
+    }
+
+    /// Opens every row. Of two rows with one name the newer counts, which was written when the
+    /// older one did not open; a session must not go back to what it was then.
+    fn load(&self) -> Result<Loaded, Fault> {
+        let mut loaded = Loaded::default();
+        self.rows.each(|place, body| {
+            if place.is_some_and(|place| (place.id, place.kind) == (MEMORY_ID, KIND_MEMORY)) {
+                return;
+            }
+            let kind = place.and_then(|place| RecordKind::from_number(place.kind));
+            let content = place.and_then(|place| self.open_row(place, body));
+            if let (Some(place), Some(kind), Some(content)) = (place, kind, content)
+                && let Entry::Vacant(vacant) = loaded.index.entry(name(kind, &content.key))
+            {
+                vacant.insert(Row { id: place.id, bucket: place.bucket });
+                loaded.records.push((kind, content.key, content.value));
+            } else {
+                loaded.unread.push(Unread { kind, bytes: body.len() });
+            }
+        })?;
+        Ok(loaded)
+    }
+
+    fn open_row(&self, place: RecordHeader, body: &[u8]) -> Option<RecordContent> {
+        record::open(self.ring.key(place.bucket)?, place, body)
+    }
+
+    /// The bucket of live state.
+    fn today(&self) -> Result<RetentionCode, Fault> {
+        let day = self.ring.today().ok_or_else(|| damaged("the vault's keyring has no day"))?;
+        Ok(RetentionCode::rolling(day))
+    }
+}
+
+/// The name of a record in the index: its kind and its key.
+fn name(kind: RecordKind, key: &[u8]) -> Vec<u8> {
+    [&[kind as u8], key].concat()
+}
+
+/// Removes what an earlier [`Vault::create`] left that did not reach the head.
+fn remove_leftovers(dir: &Path) -> Result<(), Fault> {
+    private::sweep(&dir.join(HEAD))?;
+    private::sweep(&dir.join(KEYRING))?;
+    let files = rows::files(&dir.join(RECORDS));
+    for file in files.iter().chain([&dir.join(KEYRING)]) {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(private::cannot_write(file, &error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn next_hour(now: Time) -> Time {
+    Time::from_ms((now.ms() / Time::HOUR_MS).saturating_add(1).saturating_mul(Time::HOUR_MS))
+}

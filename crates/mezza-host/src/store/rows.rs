@@ -1,0 +1,320 @@
+//! The database: one table of sealed bodies in SQLite.
+//!
+//! Write-ahead log, one sync per commit (`synchronous = FULL`); deleted bytes are overwritten with
+//! zeros; no shared-memory file and no temporary file, because only one process is ever let in.
+//! Nothing is sorted or looked up by what is inside a body, so there is no index to leak it.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, params};
+
+use super::bucket::RetentionCode;
+use super::record::{BODY_BYTES_MAX, RecordHeader};
+use crate::api::{Exit, Fault};
+#[cfg(any(test, feature = "failing-writes"))]
+use crate::process::home::failing::{self, WriteStep};
+use crate::process::home::private;
+use crate::store::log_file::{PAGES_MAX, WalFile};
+
+/// The whole schema, letter by letter as SQLite keeps it.
+const SCHEMA: &str = "CREATE TABLE rec(id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, \
+                      bucket INTEGER NOT NULL, body BLOB NOT NULL)";
+/// Numbers of rows stay below: a commit a microsecond for 140,000 years.
+const ID_MAX: i64 = i64::MAX / 2;
+/// `PRAGMA user_version` of this schema.
+const VERSION: u32 = 1;
+/// `PRAGMA application_id`: "MZVT".
+const APPLICATION: i32 = 0x4d5a_5654;
+
+/// The open database.
+pub(crate) struct Rows {
+    db: Connection,
+    log: WalFile,
+    /// Whether the log may hold something.
+    logged: bool,
+}
+
+/// The files that a database at `path` may have.
+pub(crate) fn files(path: &Path) -> [PathBuf; 4] {
+    ["", "-wal", "-shm", "-journal"].map(|suffix| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    })
+}
+
+impl Rows {
+    /// Makes an empty database; there must be none.
+    pub(crate) fn create(path: &Path) -> Result<Self, Fault> {
+        private::make(path)?;
+        let rows = Self::connect(path)?;
+        rows.db.execute_batch(&format!(
+            "BEGIN; {SCHEMA}; PRAGMA user_version = {VERSION}; \
+             PRAGMA application_id = {APPLICATION}; COMMIT;"
+        ))?;
+        Ok(rows)
+    }
+
+    /// Opens a database and checks that it is one of ours, of this version, with nothing added.
+    pub(crate) fn open(path: &Path) -> Result<Self, Fault> {
+        for file in files(path) {
+            if file == path || file.symlink_metadata().is_ok() {
+                private::check_file(&file)?;
+            }
+        }
+        let rows = Self::connect(path)?;
+        let schema = rows.schema()?;
+        match rows.version()? {
+            VERSION if schema == [SCHEMA] => Ok(rows),
+            newer if newer > VERSION => Err(Fault::new(
+                Exit::Config,
+                format!("the vault was written by a newer program (layout {newer})"),
+                "install the newest version",
+            )),
+            _ => Err(damaged("the vault's database has another layout than ours")),
+        }
+    }
+
+    /// Calls `each` with every row, the newest first. A row whose columns are not ours has no place,
+    /// and a body that is none of ours is empty.
+    pub(crate) fn each(
+        &self,
+        mut each: impl FnMut(Option<RecordHeader>, &[u8]),
+    ) -> Result<(), Fault> {
+        let sql = "SELECT id, kind, bucket, body FROM rec ORDER BY id DESC";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            each(place(row), body(row, 3));
+        }
+        Ok(())
+    }
+
+    /// The rows of some buckets without their bodies.
+    pub(crate) fn among(&self, buckets: &[RetentionCode]) -> Result<Vec<RecordHeader>, Fault> {
+        let mut found = Vec::new();
+        let sql = "SELECT id, kind, bucket FROM rec WHERE bucket <> 0";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            found.extend(place(row).filter(|place| buckets.contains(&place.bucket)));
+        }
+        Ok(found)
+    }
+
+    /// The days of live state in all rows but one, ascending.
+    pub(crate) fn live_days(&self, without: u64) -> Result<Vec<u32>, Fault> {
+        let sql = "SELECT DISTINCT bucket FROM rec WHERE id <> ?1 ORDER BY bucket";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let codes = statement.query_map([without.cast_signed()], |row| Ok(row.get(0).ok()));
+        let codes: Vec<Option<u32>> = codes.and_then(Iterator::collect)?;
+        Ok(codes
+            .into_iter()
+            .flatten()
+            .filter_map(|code| RetentionCode(code).rolling_day())
+            .collect())
+    }
+
+    /// One row with its body.
+    pub(crate) fn one(&self, id: u64) -> Result<(RecordHeader, Vec<u8>), Fault> {
+        let sql = "SELECT id, kind, bucket, body FROM rec WHERE id = ?1";
+        let found = self
+            .db
+            .query_row(sql, [id.cast_signed()], |row| Ok((place(row), row.get(3)?)))
+            .optional();
+        match found? {
+            Some((Some(place), body)) => Ok((place, body)),
+            _ => Err(damaged("a row of the vault is missing")),
+        }
+    }
+
+    /// The highest number of a row, 0 if there is none. A damaged row may have a number that no
+    /// vault comes to; it does not count.
+    pub(crate) fn last(&self) -> Result<u64, Fault> {
+        let sql = "SELECT coalesce(max(id), 0) FROM rec WHERE id BETWEEN 0 AND ?1";
+        let last: i64 = self.db.query_row(sql, [ID_MAX], |row| row.get(0))?;
+        Ok(last.cast_unsigned())
+    }
+
+    /// Does `work` in one transaction: all of it durable when this returns, or none of it.
+    pub(crate) fn transaction(
+        &mut self,
+        work: impl FnOnce(&Writing<'_>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        self.logged = true;
+        let writing = Writing(self.db.transaction()?);
+        work(&writing)?;
+        #[cfg(any(test, feature = "failing-writes"))]
+        failing(WriteStep::Commit)?;
+        Ok(writing.0.commit()?)
+    }
+
+    /// Reads ahead for the next transaction. To be called while no caller waits.
+    pub(crate) fn prefetch(&mut self) {
+        self.log.prefetch(&self.db);
+    }
+
+    /// Moves the log into the database and begins a new one: zeros lie where it lay. A log that
+    /// holds nothing stays as it is, so that a node at rest writes nothing. On all but the busiest
+    /// days this comes each hour before the log is long.
+    pub(crate) fn checkpoint(&mut self) -> Result<(), Fault> {
+        if self.logged {
+            self.cut_log()?;
+            self.log.preallocate();
+            self.logged = false;
+        }
+        Ok(())
+    }
+
+    fn cut_log(&self) -> Result<(), Fault> {
+        #[cfg(any(test, feature = "failing-writes"))]
+        failing(WriteStep::Checkpoint)?;
+        let busy: i64 =
+            self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        if busy == 0 { Ok(()) } else { Err(Fault::bug("somebody else reads the vault's database")) }
+    }
+
+    /// Closes the database; the log is moved and deleted.
+    pub(crate) fn close(self) -> Result<(), Fault> {
+        self.cut_log()?;
+        self.db.close().map_err(|(_, error)| error.into())
+    }
+
+    fn connect(path: &Path) -> Result<Self, Fault> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(path, flags)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+        // The locking mode comes before the log: with it there is no shared-memory file.
+        db.execute_batch(&format!(
+            "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; \
+             PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; \
+             PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
+             PRAGMA wal_autocheckpoint = {PAGES_MAX};"
+        ))?;
+        Ok(Self { db, log: WalFile::new(path), logged: true })
+    }
+
+    fn schema(&self) -> rusqlite::Result<Vec<String>> {
+        let mut statement = self.db.prepare("SELECT sql FROM sqlite_schema")?;
+        statement.query_map([], |row| row.get(0))?.collect()
+    }
+
+    fn version(&self) -> rusqlite::Result<u32> {
+        self.db.query_row("PRAGMA user_version", [], |row| row.get(0))
+    }
+}
+
+/// A transaction under way.
+pub(crate) struct Writing<'a>(Transaction<'a>);
+
+impl Writing<'_> {
+    /// Writes a row, in place of the one with its number if there is one.
+    pub(crate) fn put(&self, place: RecordHeader, body: &[u8]) -> Result<(), Fault> {
+        let sql = "INSERT INTO rec(id, kind, bucket, body) VALUES (?1, ?2, ?3, ?4) \
+                   ON CONFLICT(id) DO UPDATE SET bucket = excluded.bucket, body = excluded.body";
+        let mut statement = self.0.prepare_cached(sql)?;
+        statement.execute(params![place.id.cast_signed(), place.kind, place.bucket.0, body])?;
+        Ok(())
+    }
+
+    /// Deletes a row.
+    pub(crate) fn delete(&self, id: u64) -> Result<(), Fault> {
+        let mut statement = self.0.prepare_cached("DELETE FROM rec WHERE id = ?1")?;
+        statement.execute([id.cast_signed()])?;
+        Ok(())
+    }
+
+    /// The body of a row, empty if it is none of ours.
+    pub(crate) fn body(&self, id: u64) -> Result<Vec<u8>, Fault> {
+        let sql = "SELECT body FROM rec WHERE id = ?1";
+        let found = |row: &rusqlite::Row<'_>| Ok(body(row, 0).to_vec());
+        let body = self.0.prepare_cached(sql)?.query_row([id.cast_signed()], found).optional()?;
+        body.ok_or_else(|| damaged("a row of the vault is missing"))
+    }
+}
+
+/// A vault that somebody or something has changed.
+pub(super) fn damaged(what: &str) -> Fault {
+    Fault::new(Exit::Malformed, what, "put the whole folder of the vault back from a copy")
+}
+
+/// The body in this column; what is none or too long does not open, and neither does nothing.
+fn body<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> &'a [u8] {
+    let body = row.get_ref(column).ok().and_then(|body| body.as_blob().ok());
+    body.filter(|body| body.len() <= BODY_BYTES_MAX).unwrap_or_default()
+}
+
+fn place(row: &rusqlite::Row<'_>) -> Option<RecordHeader> {
+    Some(RecordHeader {
+        id: u64::try_from(row.get::<_, i64>(0).ok()?).ok()?,
+        kind: row.get(1).ok()?,
+        bucket: RetentionCode(row.get(2).ok()?),
+    })
+}
+
+/// The planned fault of a step of the database on this thread.
+#[cfg(any(test, feature = "failing-writes"))]
+fn failing(step: WriteStep) -> Result<(), Fault> {
+    failing::at(step).map_err(|error| private::cannot_write(Path::new("records.db"), &error))
+}
+/// Of the vault's database; the relay's store has errors of its own.
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::Error::{
+            FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType,
+        };
+        if let FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) =
+            error
+        {
+            return damaged("a row of the vault is not one of ours");
+        }
+        let text = |what: &str| format!("{what} (SQLite: {error})");
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Fault::new(
+                Exit::CannotWrite,
+                text("the disk of the vault is full"),
+                "make room, then unlock the vault again",
+            ),
+            Some(ErrorCode::SystemIoFailure | ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
+                Fault::new(
+                    Exit::CannotWrite,
+                    text("the vault's database cannot be read or written"),
+                    "check the disk, its room and the modes in the folder, then unlock the vault again",
+                )
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Fault::new(
+                Exit::Busy,
+                "another program has the vault's database open",
+                "close it and try again",
+            ),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                damaged(&text("the vault's database is damaged"))
+            }
+            _ => Fault::bug(text("the vault's database refuses a command")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn msg_60_each_commit_waits_for_the_disk_and_leaves_no_old_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.db");
+        let asked = |rows: &Rows| {
+            ["synchronous", "secure_delete", "trusted_schema"].map(|name| {
+                let sql = format!("PRAGMA {name}");
+                rows.db.query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap()
+            })
+        };
+        let made = Rows::create(&path).unwrap();
+        assert_eq!(asked(&made), [2, 1, 0]);
+        made.close().unwrap();
+        assert_eq!(asked(&Rows::open(&path).unwrap()), [2, 1, 0], "2: each commit is synced");
+    }
+}

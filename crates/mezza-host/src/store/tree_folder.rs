@@ -1,0 +1,275 @@
+//! A key tree of `hibe` in a folder of its own, without a device around it.
+//!
+//! ```text
+//! DIR/         0700
+//!   head       0600   the master key under the passphrase, as a vault's       (module `head`)
+//!   keyring    0600   generation u64 | nonce[24] | XChaCha20-Poly1305(ring key, keyring of hibe)
+//!   rec/       0700   a record an entry of the stack: GENERATION-START-KIND
+//!   card       0600   the card block, public
+//!   lock       0600
+//! STATE/hibe/PKH      0600   the last generation that was stored, outside of the folder
+//! ```
+//!
+//! The ring key is keyed BLAKE2b-256(MK, "mezza/hibe/ring"), the additional data "mezza/hibe/ring" and the
+//! generation. A keyring that is older than the one that STATE remembers is refused (HIBE-31).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER;
+use mezza_core::{CryptoRng, Secret};
+use mezza_hibe::wire::card::CARD_BLOCK_BYTES;
+use mezza_hibe::wire::ring::{ENTRIES_MAX, RING_BYTES};
+use mezza_hibe::{
+    BlockPolicy, CardBlock, Delta, EntryKind, Epoch, ImportError, KeyTree, RecordName, Shape,
+    System, Tick, TreeError, TreeProfile,
+};
+
+use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
+use super::argon::Argon2Params;
+use super::head::{self, MasterKey, VaultHeader};
+use crate::api::{Exit, Fault};
+use crate::process::folder::{Folder, FolderLimits, FolderStep};
+use crate::process::home::private;
+
+const HEAD: &str = "head";
+const RING: &str = "keyring";
+const CARD: &str = "card";
+/// The folder of the generations, below that of the state.
+const STATE: &str = "hibe";
+/// The purpose for which the ring key is derived, and the label of the additional data.
+const PURPOSE: &str = "mezza/hibe/ring";
+/// Bytes of a generation.
+const GENERATION_BYTES: usize = 8;
+
+/// A crash leaves the records of at most one step beside those that count.
+const LIMITS: FolderLimits = FolderLimits {
+    records: 4 * ENTRIES_MAX,
+    record_bytes: 4_096,
+    index_bytes: GENERATION_BYTES + SEAL_BYTES + RING_BYTES,
+};
+
+/// A tree with the folder that it is stored in.
+pub struct TreeFolder {
+    folder: Folder,
+    ring_key: Secret<32>,
+    witness: PathBuf,
+    tree: KeyTree,
+}
+
+impl fmt::Debug for TreeFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TreeFolder")
+    }
+}
+
+/// What a new tree is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct NewTree {
+    /// The length of its epochs.
+    pub profile: TreeProfile,
+    /// The earliest tick that it may be now.
+    pub earliest: Tick,
+    /// The cost of the passphrase.
+    pub cost: Argon2Params,
+}
+
+impl TreeFolder {
+    /// Whether there is a tree in this folder.
+    pub fn exists(dir: &Path) -> bool {
+        dir.join(HEAD).symlink_metadata().is_ok()
+    }
+
+    /// There is no tree in this folder.
+    pub fn missing(dir: &Path) -> Fault {
+        let text = format!("there is no tree in {}", dir.display());
+        Fault::new(Exit::NotFound, text, "make one with `mezza hibe keygen --dir DIR`")
+    }
+
+    /// There is a tree in this folder already.
+    pub fn occupied(dir: &Path) -> Fault {
+        let text = format!("there is a tree in {} already", dir.display());
+        Fault::new(Exit::CannotWrite, text, "choose another folder")
+    }
+
+    /// Makes a tree; the head comes last, with it the tree exists. What an earlier attempt left is
+    /// deleted first.
+    ///
+    /// # Errors
+    /// 73 if there is one already or the disk refuses, 75 and 77 as [`Folder::make`], 1 if the time
+    /// is outside of every card's life.
+    pub fn create(
+        dir: &Path,
+        state: &Path,
+        pass: &[u8],
+        new: NewTree,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, Fault> {
+        let folder = Folder::make(dir, RING, LIMITS)?;
+        if Self::exists(dir) {
+            return Err(Self::occupied(dir));
+        }
+        let NewTree { profile, earliest, cost } = new;
+        let tree = KeyTree::create(&System::new(), Shape::Wide, profile, earliest, rng);
+        let tree = tree.map_err(tree_fault)?;
+        let master = MasterKey::draw(rng);
+        let head = VaultHeader::seal(&master, pass, cost, rng)?;
+        folder.clear()?;
+        let witness = witness(state, tree.card());
+        let ring_key = master.derive(PURPOSE);
+        let mut made = Self { folder, ring_key, witness, tree };
+        private::replace(&made.folder.beside(CARD), made.tree.card().as_bytes())?;
+        made.store(rng)?;
+        private::replace(&made.folder.beside(HEAD), &head.encode()).inspect_err(|_| {
+            // The file may be there although its write failed, and the caller is told that there is
+            // no tree.
+            let _ = fs::remove_file(made.folder.beside(HEAD));
+        })?;
+        Ok(made)
+    }
+
+    /// Opens a tree.
+    ///
+    /// # Errors
+    /// 66 if there is none, 65 if it is damaged or older than it was, 75 if another process has it,
+    /// 77 for a wrong passphrase or wrong modes.
+    pub fn open(dir: &Path, state: &Path, pass: &[u8]) -> Result<Self, Fault> {
+        if !Self::exists(dir) {
+            return Err(Self::missing(dir));
+        }
+        let folder = Folder::open(dir, RING, LIMITS)?;
+        private::sweep(&folder.beside(HEAD))?;
+        let master = head::unlock(&folder.beside(HEAD), pass)?;
+        let ring_key = master.derive(PURPOSE);
+        let card = private::read(&folder.beside(CARD), CARD_BLOCK_BYTES + 1)?;
+        let card = CardBlock::decode(&card, BlockPolicy::Product)
+            .map_err(|error| damaged(&format!("its card is damaged: {error}")))?;
+        let witness = witness(state, &card);
+        let ring = folder.index()?;
+        let ring = ring.split_first_chunk::<GENERATION_BYTES>();
+        let ring =
+            ring.and_then(|(generation, sealed)| aead::open(&ring_key, &aad(*generation), sealed));
+        let ring = ring.ok_or_else(|| damaged("its keyring is damaged"))?;
+        let records = folder.records()?.into_iter();
+        let records: BTreeMap<RecordName, Vec<u8>> =
+            records.filter_map(|(name, bytes)| Some((parsed(&name)?, bytes))).collect();
+        let last = remembered(&witness)?;
+        let tree = KeyTree::import(&card, &ring, &records, last).map_err(import_fault)?;
+        Ok(Self { folder, ring_key, witness, tree })
+    }
+
+    /// The tree.
+    pub fn tree(&self) -> &KeyTree {
+        &self.tree
+    }
+
+    /// The tree, to be changed; [`store`](Self::store) makes that durable.
+    pub fn tree_mut(&mut self) -> &mut KeyTree {
+        &mut self.tree
+    }
+
+    /// Makes every change durable. After a failure the disk holds the old or the new state, and the
+    /// next call includes what this one did not do.
+    ///
+    /// # Errors
+    /// 73 if the disk refuses.
+    pub fn store(&mut self, rng: &mut dyn CryptoRng) -> Result<(), Fault> {
+        let Some(Delta { generation, put, keyring, drop }) = self.tree.pending() else {
+            return Ok(());
+        };
+        let mut nonce = [0; NONCE_BYTES];
+        rng.fill_bytes(&mut nonce);
+        let number = generation.to_be_bytes();
+        let sealed = aead::seal(&self.ring_key, &nonce, &aad(number), &keyring)?;
+        let index = [number.as_slice(), &sealed].concat();
+        let put: Vec<_> = put.into_iter().map(|(name, bytes)| (file_name(&name), bytes)).collect();
+        let drop: Vec<_> = drop.iter().map(file_name).collect();
+        self.folder.step(&FolderStep { put: &put, index: &index, drop: &drop })?;
+        self.tree.confirm(generation);
+        // Remembered behind the disk: what is not there is never asked for.
+        let folder = self.witness.parent().unwrap_or(Path::new("."));
+        private::folder(folder)?;
+        private::replace(&self.witness, &number)
+    }
+
+    /// Overwrites the keyring and deletes the folder.
+    ///
+    /// # Errors
+    /// 73 if the disk refuses.
+    pub fn wipe(dir: &Path) -> Result<(), Fault> {
+        if !Self::exists(dir) {
+            return Err(Self::missing(dir));
+        }
+        Folder::open(dir, RING, LIMITS)?.wipe(&[CARD, HEAD])
+    }
+}
+
+/// Where the generation of a tree is remembered.
+fn witness(state: &Path, card: &CardBlock) -> PathBuf {
+    state.join(STATE).join(HEXLOWER.encode(&card.hash().0[..16]))
+}
+
+/// The generation that is remembered; 0 if none is.
+fn remembered(witness: &Path) -> Result<u64, Fault> {
+    if witness.symlink_metadata().is_err() {
+        return Ok(0);
+    }
+    let bytes = private::read(witness, GENERATION_BYTES + 1)?;
+    let number = bytes.try_into().map_err(|_| damaged("what is remembered of it is damaged"))?;
+    Ok(u64::from_be_bytes(number))
+}
+
+fn aad(generation: [u8; GENERATION_BYTES]) -> Vec<u8> {
+    [PURPOSE.as_bytes(), &generation].concat()
+}
+
+/// `GENERATION-START-KIND`, in decimal digits.
+fn file_name(name: &RecordName) -> String {
+    format!("{}-{}-{}", name.generation, name.start.0, name.kind.byte())
+}
+
+/// The name of a record; `None` for a file that is none of ours.
+fn parsed(name: &str) -> Option<RecordName> {
+    let mut parts = name.split('-');
+    let mut next = || parts.next();
+    let (generation, start) = (next()?.parse().ok()?, Epoch(next()?.parse().ok()?));
+    let kind = EntryKind::from_byte(next()?.parse().ok()?)?;
+    let parsed = RecordName { generation, start, kind };
+    (file_name(&parsed) == name).then_some(parsed)
+}
+
+fn damaged(text: &str) -> Fault {
+    let text = format!("this tree cannot be read: {text}");
+    Fault::new(Exit::Malformed, text, NEW_CARD)
+}
+
+const NEW_CARD: &str = "restore nothing from backups, make a new card with `mezza hibe keygen`";
+
+fn import_fault(error: ImportError) -> Fault {
+    let text = match error {
+        ImportError::Missing(epoch) => format!("record {} is missing", epoch.0),
+        ImportError::Unsealed(epoch) => format!("record {} is damaged", epoch.0),
+        ImportError::Older => "this tree is older than it was; somebody put a copy back".into(),
+        other @ (ImportError::Keyring(_) | ImportError::Card | ImportError::Gap) => {
+            format!("this tree cannot be read: {other}")
+        }
+    };
+    Fault::new(Exit::Malformed, text, NEW_CARD)
+}
+
+/// The error of a tree in words for people.
+pub fn tree_fault(error: TreeError) -> Fault {
+    let (code, next) = match error {
+        TreeError::Erased => (Exit::No, "ask the sender to send again"),
+        TreeError::Over => (Exit::No, "make a new card with `mezza hibe keygen`"),
+        TreeError::NotYet => (Exit::Config, "set the clock of this machine"),
+        TreeError::Leaf => (Exit::No, "ask for fewer epochs, or for later ones"),
+        TreeError::Damaged => (Exit::Malformed, NEW_CARD),
+    };
+    Fault::new(code, error.to_string(), next)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! The witness of a vault: how far its part in a mixnet and the numbers of its notes have come, kept
+//! outside of its folder, so that an older copy of the folder is noticed when it is put back (MSG-63,
+//! MSG-91).
+//!
+//! ```text
+//! vault   block u64, sealed like any record       the block of commits that it is in
+//! file    block u64 | settled u8, sealed          FOLDER/NAME, both from the vault's master key
+//!
+//! claim   file k + 1, open --> vault k + 1 --> file k + 1, settled
+//! ```
+//!
+//! A block is [`BLOCK`] commits of rows of the mixnet's client, in which the charges of the privacy
+//! ledger are, of what gives a note its number, or of prekeys, which the relay gives out; each opening
+//! begins a new one. A crash may fall between any two steps of a claim. A copy that is put back within
+//! the block in which it was made is not noticed, nor is one that is put back together with its witness.
+
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER;
+use mezza_core::{DecodeError, Reader, Secret, Wiping, blake2b};
+use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
+use rand_core::Rng as _;
+
+use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
+use super::{Record, Vault};
+use crate::api::Fault;
+use crate::process::home::private;
+use crate::process::rng::OsRng;
+
+/// Commits of a block.
+pub(crate) const BLOCK: u32 = 64;
+/// The vault's record.
+const KIND: RecordKind = RecordKind::Setting;
+const KEY: &[u8] = b"witness";
+/// Additional data of the file.
+const AAD: &[u8] = b"mezza/witness";
+/// Bytes of the file.
+const FILE_BYTES: usize = 9 + SEAL_BYTES;
+
+/// A vault's witness.
+#[derive(Debug)]
+pub struct Witness {
+    path: PathBuf,
+    key: Secret<32>,
+    /// The block that the vault is in.
+    block: u64,
+    /// Commits left in it.
+    left: u32,
+    doubt: Doubt,
+    commit: Commit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// The vault is as new as its witness.
+    None,
+    /// The file is missing or damaged, or names this block, which the vault has not come to.
+    Of(u64),
+}
+
+/// The kind of the commit under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Commit {
+    /// One without rows of the client.
+    Other,
+    /// One more of the block.
+    Row,
+    /// The first of this block.
+    Claim(u64),
+}
+
+impl Witness {
+    /// The witness in `folder` of a vault that has just been opened and holds `records`.
+    pub fn of(folder: &Path, vault: &Vault, records: &[Record]) -> Self {
+        let key = vault.outside().duplicate();
+        let mut name = [0; 16];
+        blake2b(&mut name, key.expose(), "", &[b"name"]);
+        let path = folder.join(HEXLOWER.encode(&name));
+        let own = records.iter().find(|(kind, key, _)| (*kind, key.as_slice()) == (KIND, KEY));
+        let block = own.and_then(|(_, _, value)| <[u8; 8]>::try_from(value.as_slice()).ok());
+        let block = block.map_or(0, u64::from_be_bytes);
+        let doubt = match read(&path, &key) {
+            None if block == 0 && path.symlink_metadata().is_err() => Doubt::None,
+            None => Doubt::Of(block),
+            Some((its, settled)) if its > block + u64::from(!settled) => Doubt::Of(its),
+            Some(_) => Doubt::None,
+        };
+        Self { path, key, block, left: 0, doubt, commit: Commit::Other }
+    }
+
+    /// Whether the vault is older than its witness, or came without it.
+    pub fn is_doubted(&self) -> bool {
+        matches!(self.doubt, Doubt::Of(_))
+    }
+
+    /// The block that the vault has not come to, if it is in doubt.
+    pub fn doubted_block(&self) -> Option<u64> {
+        match self.doubt {
+            Doubt::None => None,
+            Doubt::Of(block) => Some(block),
+        }
+    }
+
+    /// The person has decided: the vault goes on from here, in a block that neither it nor the file
+    /// has come to. The batch to commit for that, if there is a doubt; the doubt ends with
+    /// [`Self::after`].
+    ///
+    /// # Errors
+    /// 73 if the file cannot be written; then the doubt stays.
+    pub fn accept(&mut self) -> Result<Option<WriteBatch>, Fault> {
+        match self.doubt {
+            Doubt::None => Ok(None),
+            Doubt::Of(block) => self.claim(self.block.max(block) + 1).map(Some),
+        }
+    }
+
+    /// To be called before a commit of `batches`: what is to be committed with them.
+    ///
+    /// # Errors
+    /// 73 if the file cannot be written; then what is committed has no witness.
+    pub fn before(&mut self, batches: &[WriteBatch]) -> Result<Option<WriteBatch>, Fault> {
+        let is_row = |change: &RecordChange| {
+            let kinds = [
+                RecordKind::NetworkRow,
+                RecordKind::LeftNetwork,
+                RecordKind::Owed,
+                RecordKind::Prekey,
+            ];
+            matches!(change, RecordChange::Put { kind, .. } if kinds.contains(kind))
+        };
+        let has_row = batches.iter().flat_map(|batch| &batch.0).any(is_row);
+        self.commit = Commit::Other;
+        if self.is_doubted() || !has_row {
+            return Ok(None);
+        }
+        if self.left == 0 {
+            return self.claim(self.block + 1).map(Some);
+        }
+        self.commit = Commit::Row;
+        Ok(None)
+    }
+
+    /// Begins the claim of a block: what the vault is to store of it.
+    fn claim(&mut self, next: u64) -> Result<WriteBatch, Fault> {
+        self.write(next, false)?;
+        self.commit = Commit::Claim(next);
+        let value = Wiping::new(next.to_be_bytes().to_vec());
+        let (kind, key, bucket) = (KIND, KEY.to_vec(), Retention::Permanent);
+        Ok(WriteBatch(vec![RecordChange::Put { kind, key, bucket, value }]))
+    }
+
+    /// To be called behind that commit, or behind that of [`Self::accept`], if it succeeded.
+    ///
+    /// # Errors
+    /// 73 if the file cannot be written; until the next block a copy of the block before this one
+    /// is not noticed.
+    pub fn after(&mut self) -> Result<(), Fault> {
+        match std::mem::replace(&mut self.commit, Commit::Other) {
+            Commit::Other => {}
+            Commit::Row => self.left -= 1,
+            Commit::Claim(block) => {
+                (self.block, self.left, self.doubt) = (block, BLOCK - 1, Doubt::None);
+                self.write(block, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, block: u64, settled: bool) -> Result<(), Fault> {
+        if let Some(folder) = self.path.parent() {
+            private::folder(folder)?;
+        }
+        let mut nonce = [0; NONCE_BYTES];
+        OsRng.fill_bytes(&mut nonce);
+        let text = [block.to_be_bytes().as_slice(), &[u8::from(settled)]].concat();
+        private::replace(&self.path, &aead::seal(&self.key, &nonce, AAD, &text)?)
+    }
+}
+
+/// The content of the file, if its seal is right: its block, and whether that is settled.
+fn read(path: &Path, key: &Secret<32>) -> Option<(u64, bool)> {
+    let bytes = private::read(path, FILE_BYTES + 1).ok()?;
+    let text = aead::open(key, AAD, &bytes)?;
+    Reader::decode_exact(&text, |r| Ok::<_, DecodeError>((r.u64()?, r.u8()? == 1))).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! The server's side of TLS.
+
+use std::sync::Arc;
+
+use mezza_messenger::relay_wire::ALPN;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoClientAuth, NoServerSessionStorage};
+use rustls::version::TLS13;
+use rustls::{Error, ServerConfig};
+
+use super::{AllowedClientKeys, TlsIdentity, provider};
+
+/// TLS 1.3 alone, one raw public key, ALPN `mezza-relay/1`, nothing to resume with; clients stay
+/// anonymous.
+pub fn server_config(identity: &TlsIdentity) -> Result<Arc<ServerConfig>, Error> {
+    config(identity, &[ALPN], Arc::new(NoClientAuth {}))
+}
+
+/// The same for other protocol names. With `peers` only who proves one of these keys comes in.
+pub fn link_server_config(
+    identity: &TlsIdentity,
+    protocols: &[&[u8]],
+    peers: Option<Arc<AllowedClientKeys>>,
+) -> Result<Arc<ServerConfig>, Error> {
+    let clients: Arc<dyn ClientCertVerifier> = match peers {
+        Some(keys) => keys,
+        None => Arc::new(NoClientAuth {}),
+    };
+    config(identity, protocols, clients)
+}
+
+fn config(
+    identity: &TlsIdentity,
+    protocols: &[&[u8]],
+    clients: Arc<dyn ClientCertVerifier>,
+) -> Result<Arc<ServerConfig>, Error> {
+    let resolver = AlwaysResolvesServerRawPublicKeys::new(identity.certified()?);
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(clients)
+        .with_cert_resolver(Arc::new(resolver));
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    Ok(Arc::new(config))
+}

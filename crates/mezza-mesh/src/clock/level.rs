@@ -1,0 +1,213 @@
+//! The vote of mode `level` (docs/protocols/mesh.md, "Clock").
+//!
+//! A trimmed mean (resilient consensus, W-MSR): each clock moves toward the middle of what it receives,
+//! without the quarter that is farthest above and the quarter that is farthest below. Between two crowds
+//! with different times there is a slope and no wall, so that they meet. One sample moves a clock by no
+//! more than a reach, and the reach shrinks with each vote, so that a liar who stays far away loses weight
+//! as honest clocks come together.
+
+use super::{AGREED_AFTER, ClockSample, ClockState, MeshClock, median};
+use crate::limits::{MS, SECOND as SECOND_US, SILENT};
+
+const SECOND: i64 = 1_000 * MS.cast_signed();
+/// Clocks within this distance are in place.
+const MARGIN: i64 = 2 * SECOND;
+/// The bound of a move in the h-th hold in a row is this, divided by h + 3: all holds together move a clock by
+/// less than this times a logarithm.
+const HELD: i64 = 3 * SECOND;
+/// The least bound of a move in a hold, µs.
+const DRIFT: i64 = 100;
+/// Samples that are farther from the clock than this may be left out.
+const FAR: i64 = SECOND;
+/// A mean that is no farther away moves no clock in a hold: stamps are off by 1/4 s under each name and cut
+/// to 1/8 s. Without this every crowd would drift by the mean of its neighbours' errors.
+const STILL: i64 = 312_500;
+/// How far one sample moves a clock that begins to seek, at most.
+const REACH: i64 = 30 * SECOND;
+/// The least reach.
+const REACH_MIN: i64 = SECOND;
+/// The reach is half of [`REACH`] after so many votes, a third after twice as many, and so on.
+const PATIENCE: i64 = 10;
+/// Where the count of votes begins when a run of holds ended.
+const AGAIN: u32 = 30;
+/// A clock that was agreed once and found no place in so many votes stands between two crowds.
+const STUCK: u32 = 60;
+/// The reach of such a clock: it has to grow again, or an island with good clocks and one without never meet.
+const REACH_BETWEEN: i64 = 20 * SECOND;
+/// The own clock weighs half of all samples if its bound is this.
+const OWN: i64 = 2_500 * MS.cast_signed();
+/// A step is 7/5 of the mean: clocks come together sooner, and do not swing yet.
+const STEP: [i64; 2] = [7, 5];
+/// A difference that one or two neighbours are shown at.
+const ALONE_BOUND: i64 = 15 * SECOND;
+/// How long a vote waits for samples of nearly all neighbours.
+const WAIT: u64 = 10 * SECOND_US;
+/// How long a clock stays agreed with fewer than three neighbours.
+const FEW: u64 = 30 * SECOND_US;
+/// How long a doubt lasts that nobody repeats.
+const DOUBT: u64 = 60 * SECOND_US;
+
+impl MeshClock {
+    /// Brings the state in line with who is around now, however long ago the last vote was.
+    pub(super) fn observe_level(&mut self, around: usize, now: u64) {
+        self.samples.retain(|sample| sample.at + SILENT >= now);
+        if around >= 3 {
+            self.few_since = None;
+        } else if *self.few_since.get_or_insert(now) + FEW <= now {
+            // Nobody is left who could contradict: that is no agreement (MESH-57).
+            self.holds = 0;
+            if self.state != ClockState::Doubtful {
+                self.state = ClockState::Alone;
+            }
+        }
+        if self.elsewhere.is_some_and(|doubt| doubt.at + DOUBT < now) {
+            self.elsewhere = None;
+        }
+        if self.elsewhere.is_none() && self.state == ClockState::Doubtful {
+            self.state = self.state_without_doubt(around);
+        }
+    }
+
+    fn state_without_doubt(&self, around: usize) -> ClockState {
+        match around {
+            0..3 => ClockState::Alone,
+            _ if self.holds >= AGREED_AFTER => ClockState::Agreed,
+            _ => ClockState::Seeking,
+        }
+    }
+
+    /// One vote, among the samples within the bound.
+    pub(super) fn vote_level(&mut self, around: usize, now: u64) {
+        let mut all = core::mem::take(&mut self.samples);
+        all.sort_unstable_by_key(|sample| sample.offset);
+        self.look_elsewhere(&all, around, now);
+        if self.has_to_wait(&all, around, now) {
+            self.clamp();
+            self.samples = all;
+            return;
+        }
+        let bound = self.bound();
+        let near: alloc::vec::Vec<i64> = all
+            .iter()
+            .map(|sample| sample.offset)
+            .filter(|offset| (offset - self.anchor()).abs() <= bound)
+            .collect();
+        self.move_among(&near);
+        self.clamp();
+        all.clear();
+        self.samples = all;
+    }
+
+    /// Whether a vote waits. Agreed devices send few beacons: one that seeks among them waits until it has a
+    /// sample of nearly all, or a liar who sends many would weigh more. It waits for a while only, or one
+    /// neighbour that never says its time would stop all votes (MESH-58).
+    fn has_to_wait(&mut self, all: &[ClockSample], around: usize, now: u64) -> bool {
+        let is_near = |sample: &&ClockSample| (sample.offset - self.anchor()).abs() <= self.bound();
+        if all.iter().filter(is_near).count() < 3 {
+            return true;
+        }
+        let few = all.len() < around - around / 8;
+        let waits = few && *self.waits_since.get_or_insert(now) + WAIT > now;
+        if !waits {
+            self.waits_since = None;
+        }
+        waits
+    }
+
+    /// Most neighbours agree with each other on a time that is out of reach.
+    fn look_elsewhere(&mut self, sorted: &[ClockSample], around: usize, now: u64) {
+        if sorted.is_empty() || sorted.len() < around.min(3) {
+            return;
+        }
+        let offsets: alloc::vec::Vec<i64> = sorted.iter().map(|sample| sample.offset).collect();
+        let middle = median(&offsets);
+        self.heard = Some(super::HeardTime { offset: middle, at: now });
+        let agree = offsets.iter().filter(|offset| (*offset - middle).abs() <= MARGIN).count();
+        // Two laptops never vote: a difference of 15 s is shown to them too.
+        let bound = if around < 3 { ALONE_BOUND } else { self.bound() };
+        let differs = middle - self.anchor();
+        if 2 * agree > offsets.len() && differs.abs() > bound {
+            // The doubt is as old as what it rests on.
+            let at = sorted.iter().map(|sample| sample.at).max().unwrap_or(now);
+            self.elsewhere = Some(super::Doubt { differs, at });
+            self.state = ClockState::Doubtful;
+        } else {
+            self.elsewhere = None;
+            if self.state == ClockState::Doubtful {
+                self.state = self.state_without_doubt(around);
+            }
+        }
+    }
+
+    /// Holds, joins or seeks. `near` is sorted and has at least three offsets.
+    fn move_among(&mut self, near: &[i64]) {
+        let here = |at: i64| near.iter().filter(|offset| (*offset - at).abs() <= MARGIN).count();
+        let are_most = |count: usize| 10 * count >= 7 * near.len();
+        let (own, middle) = (self.offset, median(near));
+        if are_most(here(own)) {
+            self.count_hold();
+            let most = (HELD / i64::from(self.holds.saturating_add(3))).max(DRIFT);
+            let first = near.partition_point(|offset| *offset < own - MARGIN);
+            let step = self.step(&near[first..first + here(own)], MARGIN, 0);
+            let beyond = step - step.clamp(-STILL, STILL);
+            self.offset += lengthened(beyond).clamp(-most, most);
+        } else if are_most(here(middle)) {
+            // All around are in place already: a clock that joins them need not walk there.
+            self.count_search();
+            self.offset = middle;
+        } else {
+            self.count_search();
+            let stands_between = self.was_agreed && self.sought > STUCK;
+            let least = if stands_between { REACH_BETWEEN } else { REACH_MIN };
+            let reach = REACH * PATIENCE / (PATIENCE + i64::from(self.sought));
+            // The weight of the own clock follows from its grade, so it is left out of holds: a crowd in
+            // place sends the same stamps whatever its grades are (MESH-21).
+            let weight = 1_000 * OWN / (OWN + self.bound());
+            self.offset += lengthened(self.step(trimmed(near, own), reach.max(least), weight));
+        }
+    }
+
+    /// How far samples, each cut to `reach`, move the clock. The own clock counts for `weight` thousandths
+    /// of their number.
+    fn step(&self, samples: &[i64], reach: i64, weight: i64) -> i64 {
+        let toward = |offset: i64| (offset - self.offset).clamp(-reach, reach);
+        let thousandths = 1_000 * i64::try_from(samples.len()).unwrap_or(0);
+        let weight = thousandths / 1_000 * weight;
+        let sum: i64 = samples.iter().map(|offset| toward(*offset)).sum();
+        (1_000 * sum + weight * toward(self.anchor())) / (thousandths + weight).max(1)
+    }
+
+    /// One more vote that found the clock in place.
+    fn count_hold(&mut self) {
+        self.holds = self.holds.saturating_add(1);
+        if self.state != ClockState::Doubtful {
+            let agreed = self.holds >= AGREED_AFTER;
+            self.state = if agreed { ClockState::Agreed } else { ClockState::Seeking };
+        }
+    }
+
+    /// A vote that found it elsewhere.
+    fn count_search(&mut self) {
+        self.sought = self.sought.saturating_add(1);
+        if self.holds >= AGREED_AFTER {
+            (self.sought, self.was_agreed) = (AGAIN, true);
+        }
+        self.holds = 0;
+        if self.state != ClockState::Doubtful {
+            self.state = ClockState::Seeking;
+        }
+    }
+}
+
+fn lengthened(step: i64) -> i64 {
+    let [above, below] = STEP;
+    step * above / below
+}
+
+/// Sorted offsets without the quarter that is farthest above `own` and the one that is farthest below.
+fn trimmed(near: &[i64], own: i64) -> &[i64] {
+    let quarter = (near.len() + 2) / 4;
+    let low = near.iter().take(quarter).filter(|offset| own - **offset > FAR).count();
+    let high = near.iter().rev().take(quarter).filter(|offset| **offset - own > FAR).count();
+    &near[low..near.len() - high]
+}

@@ -1,0 +1,44 @@
+//! The vote of the paper, for reproduction: no bound, no memory.
+
+use rand_core::Rng;
+
+use super::{AGREED_AFTER, ClockSample, ClockState, MeshClock};
+use crate::chance::below;
+use crate::limits::MS;
+
+/// Clocks within this distance agree.
+const MARGIN: i64 = 500 * MS.cast_signed();
+
+impl MeshClock {
+    /// A random one of two that agree, else a random one of the three.
+    pub(super) fn vote_paper(&mut self, rng: &mut (impl Rng + ?Sized)) {
+        let mut all = core::mem::take(&mut self.samples);
+        if all.len() < 3 {
+            self.state = ClockState::Alone;
+        } else {
+            let [a, b, c] = draw_three(&mut all, rng);
+            let before = self.offset;
+            self.offset = match (b - a <= MARGIN, c - b <= MARGIN) {
+                (true, false) => [a, b][below(rng, 2)],
+                (false, true) => [b, c][below(rng, 2)],
+                _ => [a, b, c][below(rng, 3)],
+            };
+            let held = (self.offset - before).abs() <= MARGIN;
+            self.holds = if held { self.holds.saturating_add(1) } else { 0 };
+            let agreed = self.holds >= AGREED_AFTER;
+            self.state = if agreed { ClockState::Agreed } else { ClockState::Seeking };
+            all.clear();
+        }
+        self.samples = all;
+    }
+}
+
+/// Three different samples at random, in order. There are at least three.
+fn draw_three(samples: &mut [ClockSample], rng: &mut (impl Rng + ?Sized)) -> [i64; 3] {
+    for at in 0..3 {
+        samples.swap(at, at + below(rng, samples.len() - at));
+    }
+    let mut drawn = [samples[0].offset, samples[1].offset, samples[2].offset];
+    drawn.sort_unstable();
+    drawn
+}

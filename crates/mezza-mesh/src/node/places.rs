@@ -1,0 +1,138 @@
+//! The places of a link: which names have one, and which name gives its place to a newcomer.
+//!
+//! A name costs nothing, so places are counted by address: an address that has more names than others
+//! loses one first, whoever comes. An address of IPv6 costs little too; MAC addresses are not looked at.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use mezza_core::CryptoRng;
+
+use super::{Error, NodeLink, Source};
+use crate::engine::Engine;
+use crate::frame::Name;
+use crate::limits::{NEIGHBOURS_MAX, SECOND};
+
+/// Names that one address may have at a time.
+const NAMES_PER_SOURCE: usize = 4;
+/// While all places are taken by addresses with one name each, one is given away in this time: eight a
+/// minute.
+const REPLACE: u64 = 7_500_000;
+/// A name that was not heard for so long is nobody's: a living one sends a beacon within 5.5 s.
+const DEAD: u64 = 6 * SECOND;
+/// Places that are not given away by lot, if names have them that gave cells.
+const GIVERS: usize = NEIGHBOURS_MAX / 4;
+
+/// A name with its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seat {
+    name: Name,
+    source: Source,
+    heard_at: u64,
+    gave: u32,
+}
+
+/// A name that gives its place away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Leaver {
+    pub name: Name,
+    /// When the next place is given away by lot; `None` if this one was not.
+    pub replace_at: Option<u64>,
+}
+
+/// The names that have a place on a link.
+pub(super) fn of(link: &NodeLink, engine: &Engine) -> Vec<Seat> {
+    let seats = link.names.iter().filter_map(|(name, (id, source))| {
+        let neighbour = engine.neighbour(*id).filter(|neighbour| neighbour.name == *name)?;
+        let (heard_at, gave) = (neighbour.heard_at, neighbour.gave);
+        Some(Seat { name: *name, source: *source, heard_at, gave })
+    });
+    seats.collect()
+}
+
+/// Which name leaves so that one more name of `source` has a place; `None` while there is room.
+///
+/// # Errors
+/// If the newcomer gets no place.
+pub(super) fn leaver(
+    seats: &[Seat],
+    source: Source,
+    replace_at: u64,
+    now: u64,
+    rng: &mut dyn CryptoRng,
+) -> Result<Option<Leaver>, Error> {
+    let at_once = |seat: &Seat| Some(Leaver { name: seat.name, replace_at: None });
+    let own = seats.iter().filter(|seat| seat.source == source);
+    let own_count = own.clone().count();
+    if own_count >= NAMES_PER_SOURCE {
+        // A device that was restarted a few times left names under which nobody speaks.
+        let oldest = own.min_by_key(|seat| seat.heard_at).filter(|seat| seat.heard_at + DEAD < now);
+        return oldest.map(at_once).ok_or(Error::Full);
+    }
+    if seats.len() < NEIGHBOURS_MAX {
+        return Ok(None);
+    }
+    let mut counts: BTreeMap<Source, usize> = BTreeMap::new();
+    for seat in seats {
+        *counts.entry(seat.source).or_default() += 1;
+    }
+    let most = counts.iter().max_by_key(|(_, count)| **count);
+    if let Some((greedy, _)) = most.filter(|(_, count)| **count > own_count + 1) {
+        // What gave least goes first, and among equals what was silent longest.
+        let theirs = seats.iter().filter(|seat| seat.source == *greedy);
+        return Ok(theirs.min_by_key(|seat| (seat.gave, seat.heard_at)).and_then(at_once));
+    }
+    if now < replace_at {
+        return Err(Error::Full);
+    }
+    let few_give = seats.iter().filter(|seat| seat.gave > 0).count() <= GIVERS;
+    let lots: Vec<&Seat> = seats.iter().filter(|seat| !few_give || seat.gave == 0).collect();
+    let drawn = lots.get((rng.next_u64() % lots.len().max(1) as u64) as usize);
+    let leaver = |seat: &&Seat| Leaver { name: seat.name, replace_at: Some(now + REPLACE) };
+    drawn.map(leaver).map(Some).ok_or(Error::Full)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mezza_sim::SimRng;
+
+    fn seat(name: Name, source: Source) -> Seat {
+        Seat { name, source, heard_at: 60 * SECOND, gave: 0 }
+    }
+
+    fn asked(seats: &[Seat], source: Source, replace_at: u64) -> Result<Option<Name>, Error> {
+        let mut rng = SimRng::new(1, 0);
+        let leaver = leaver(seats, source, replace_at, 60 * SECOND, rng.rng())?;
+        Ok(leaver.map(|leaver| leaver.name))
+    }
+
+    #[test]
+    fn mesh_60_an_address_with_many_names_loses_one_first() {
+        let mut seats: Vec<Seat> = (0..61).map(|n| seat(n, n / 4)).collect();
+        assert_eq!(asked(&seats, 100, 0), Ok(None), "there is room");
+        seats.extend((61..64).map(|n| seat(n, 100 + n)));
+        seats[0].gave = 9;
+        // Whoever comes from a new address has a place at once, and nobody with one name pays for it.
+        let left = asked(&seats, 500, u64::MAX).unwrap().unwrap();
+        assert!(left < 60 && left != 0, "{left}");
+        assert_eq!(asked(&seats, 3, u64::MAX), Err(Error::Full), "four names have to do");
+    }
+
+    #[test]
+    fn mesh_60_between_addresses_with_one_name_it_is_a_lot_and_givers_stay() {
+        let mut seats: Vec<Seat> = (0..64).map(|n| seat(n, n)).collect();
+        assert_eq!(asked(&seats, 500, 61 * SECOND), Err(Error::Full));
+        seats.iter_mut().take(16).for_each(|seat| seat.gave = 1);
+        for source in 500..600 {
+            assert!(asked(&seats, source, 0).unwrap().unwrap() >= 16);
+        }
+    }
+
+    #[test]
+    fn mesh_61_a_restarted_device_takes_the_place_of_its_dead_name() {
+        let mut seats: Vec<Seat> = (0..4).map(|n| seat(n, 7)).collect();
+        assert_eq!(asked(&seats, 7, 0), Err(Error::Full));
+        (seats[2].heard_at, seats[3].heard_at) = (50 * SECOND, 52 * SECOND);
+        assert_eq!(asked(&seats, 7, 0), Ok(Some(2)));
+    }
+}

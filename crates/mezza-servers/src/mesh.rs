@@ -1,0 +1,14 @@
+//! A mesh node as a process of its own: sockets and clocks around the machine of `mezza-mesh`, and a
+//! control socket beside it. It has no vault and no secret, and its store is memory.
+
+pub mod ble;
+pub mod control;
+pub mod crowd;
+pub(crate) mod grade;
+mod link;
+pub mod links;
+pub mod network;
+pub mod run;
+mod shell;
+mod tcp;
+pub mod udp;

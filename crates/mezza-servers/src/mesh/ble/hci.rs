@@ -1,0 +1,117 @@
+//! Where a Bluetooth controller is, and how bytes get there.
+
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use bt_hci_serial::SerialTransport;
+use embassy_sync::blocking_mutex::raw::NoopRawMutex;
+use embedded_io_adapters::tokio_1::FromTokio;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+use mezza_host::api::{Exit, Fault};
+
+/// A place of a controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HciPlace {
+    /// A controller of this system by its number, through the user channel of Linux.
+    User(u16),
+    /// HCI packets over TCP, as a virtual controller has them.
+    Tcp(String),
+    /// The same over a Unix socket.
+    Unix(PathBuf),
+}
+
+impl FromStr for HciPlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let user = text.strip_prefix("hci").and_then(|number| number.parse().ok());
+        let tcp = text.strip_prefix("tcp:").filter(|address| address.contains(':'));
+        match (user, tcp, text.strip_prefix("unix:")) {
+            (Some(number), ..) => Ok(Self::User(number)),
+            (_, Some(address), _) => Ok(Self::Tcp(address.to_owned())),
+            (.., Some(path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
+            _ => Err("hci0, tcp:HOST:PORT or unix:PATH".to_owned()),
+        }
+    }
+}
+
+type Reads = Box<dyn AsyncRead + Unpin>;
+type Writes = Box<dyn AsyncWrite + Unpin>;
+/// HCI on a stream of bytes.
+pub(super) type HciStream = SerialTransport<NoopRawMutex, FromTokio<Reads>, FromTokio<Writes>>;
+
+/// Opens a stream to a virtual controller.
+pub(super) async fn tcp(address: &str) -> io::Result<HciStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let (reader, writer) = stream.into_split();
+    Ok(SerialTransport::new(FromTokio::new(Box::new(reader)), FromTokio::new(Box::new(writer))))
+}
+
+/// The same by a path.
+pub(super) async fn unix(path: &PathBuf) -> io::Result<HciStream> {
+    let (reader, writer) = UnixStream::connect(path).await?.into_split();
+    Ok(SerialTransport::new(FromTokio::new(Box::new(reader)), FromTokio::new(Box::new(writer))))
+}
+
+/// Looks whether the controller can be opened, so that a person is told at once.
+///
+/// # Errors
+/// 69, 75 or 77.
+pub(super) async fn probe(place: &HciPlace) -> Result<(), Fault> {
+    let opened = match place {
+        HciPlace::User(number) => bt_hci_linux::Transport::new(*number).map(drop),
+        HciPlace::Tcp(address) => tcp(address).await.map(drop),
+        HciPlace::Unix(path) => unix(path).await.map(drop),
+    };
+    opened.map_err(|error| fault(place, &error))
+}
+
+fn fault(place: &HciPlace, error: &io::Error) -> Fault {
+    match (place, error.kind()) {
+        (HciPlace::User(number), io::ErrorKind::PermissionDenied) => Fault::new(
+            Exit::Denied,
+            format!("hci{number} is not ours to open"),
+            "run with CAP_NET_ADMIN; see docs/guide/mesh.md",
+        ),
+        (HciPlace::User(number), io::ErrorKind::ResourceBusy) => Fault::new(
+            Exit::Busy,
+            format!("hci{number} is in use"),
+            "stop bluetoothd and `hciconfig` it down, or name another controller",
+        ),
+        (HciPlace::User(number), _) => {
+            let text = format!("there is no hci{number} here: {error}");
+            Fault::new(Exit::Unreachable, text, "`hciconfig` lists those that this system has")
+        }
+        _ => {
+            let text = format!("no Bluetooth controller answers: {error}");
+            Fault::new(Exit::Unreachable, text, "--ble takes hci0, tcp:HOST:PORT or unix:PATH")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_by_their_words() {
+        let place = |text: &str| text.parse::<HciPlace>().ok();
+        assert_eq!(place("hci1"), Some(HciPlace::User(1)));
+        assert_eq!(place("tcp:127.0.0.1:9001"), Some(HciPlace::Tcp("127.0.0.1:9001".into())));
+        assert_eq!(place("unix:/run/hci"), Some(HciPlace::Unix("/run/hci".into())));
+        for bad in ["", "hci", "hci70000", "tcp:9001", "unix:", "usb:0"] {
+            assert_eq!(place(bad), None, "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_controller_that_is_not_there_is_told() {
+        let place = HciPlace::Unix("/nowhere/at/all".into());
+        let fault = probe(&place).await.err().unwrap();
+        assert_eq!(fault.code, Exit::Unreachable);
+    }
+}

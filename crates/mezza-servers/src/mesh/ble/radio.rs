@@ -1,0 +1,400 @@
+//! The host on its controller: shows itself, finds others, carries frames.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use bt_hci::cmd::controller_baseband::Reset;
+use bt_hci::cmd::le::{LeSetAdvEnable, LeSetScanEnable, LeSetScanParams};
+use bt_hci::controller::{ControllerCmdSync, ExternalController};
+use bt_hci::param::{AddrKind, BdAddr, LeAdvReportsIter, LeExtAdvReportsIter};
+use bt_hci_transport::{ReadHciError, Transport};
+use mezza_mesh::frame::Name;
+use mezza_mesh::limits::STREAM_BYTES_MAX;
+use mezza_mesh::node::{LinkKind, LinkNumber};
+use rand_core::Rng as _;
+use tokio::sync::{Mutex, Notify, mpsc, watch};
+use tokio::time::{sleep, timeout};
+use trouble_host::advertise::{Advertisement, AdvertisementParameters};
+use trouble_host::connection::{ConnectConfig, Connection, RequestedConnParams, ScanConfig};
+use trouble_host::l2cap::{
+    L2capChannel, L2capChannelConfig, L2capChannelReader, L2capChannelWriter,
+};
+use trouble_host::prelude::EventHandler;
+use trouble_host::scan::Scanner;
+use trouble_host::{Address, Controller, HostResources, Stack};
+
+use super::BleIdentity;
+use super::advert::{Advert, PSM};
+use super::hci::{self, HciPlace};
+use super::pool::FramePool;
+use crate::mesh::link::{FramePeer, LinkSender, MeshLinkEvent, StreamFrames, StreamLink};
+use crate::mesh::links::RADIO;
+use mezza_host::process::rng::OsRng;
+
+/// Neighbours at a time, and channels: one each.
+const CONTACTS_MAX: usize = 4;
+/// How old a frame usually is when it arrives, µs: half of a connection's interval, and its queue.
+const DELAY_US: u64 = 25_000;
+/// How long a neighbour may take to be connected, and to open its channel.
+const REACH: Duration = Duration::from_secs(10);
+/// How long a neighbour that was tried is left alone, and how long the radio rests after an error.
+const AGAIN: Duration = Duration::from_secs(10);
+const REST: Duration = Duration::from_secs(1);
+/// How often the radio listens and for how long each time.
+const SCAN: embassy_time::Duration = embassy_time::Duration::from_millis(100);
+
+/// Bytes of a piece of a frame: with its header it fits the longest packet of Bluetooth LE.
+const PIECE_BYTES: u16 = 247;
+/// Pieces that a neighbour may send before any is read: more than the largest frame has.
+const CREDITS: u16 = 64;
+/// How soon a channel is asked for again, whose other side was not ready yet.
+const SOON: Duration = Duration::from_millis(200);
+
+type BleStack<'a, C> = Stack<'a, C, FramePool>;
+type Names = watch::Receiver<Option<BleIdentity>>;
+
+/// A neighbour with an open channel.
+struct Contact<'a> {
+    connection: Connection<'a, FramePool>,
+    channel: L2capChannel<'a, FramePool>,
+    /// The name that it showed; none if it connected.
+    name: Option<Name>,
+}
+
+/// Runs until the node drops its end.
+pub(super) fn run(place: &HciPlace, mut names: Names, sender: &LinkSender) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return;
+    };
+    runtime.block_on(async {
+        while names.has_changed().is_ok() {
+            let identity = *names.borrow_and_update();
+            let silence = identity.map(|identity| Duration::from_millis(identity.silence_ms));
+            tokio::select! {
+                () = sleep(silence.unwrap_or(Duration::MAX)) => (),
+                _ = names.changed() => continue,
+            }
+            if let Some(identity) = identity
+                && let Err(why) = live(place, identity, &mut names, sender).await
+            {
+                tracing::warn!(target: "mezza", "the Bluetooth controller: {why}; it is opened again");
+                sleep(REST).await;
+            }
+        }
+    });
+}
+
+/// One name, until there is another one, or the controller fails.
+async fn live(
+    place: &HciPlace,
+    identity: BleIdentity,
+    names: &mut Names,
+    sender: &LinkSender,
+) -> Result<(), String> {
+    let said = |error: std::io::Error| error.to_string();
+    match place {
+        HciPlace::User(number) => {
+            let transport = bt_hci_linux::Transport::new(*number).map_err(said)?;
+            Box::pin(host(transport, identity, names, sender)).await
+        }
+        HciPlace::Tcp(address) => {
+            let transport = hci::tcp(address).await.map_err(said)?;
+            Box::pin(host(transport, identity, names, sender)).await
+        }
+        HciPlace::Unix(path) => {
+            let transport = hci::unix(path).await.map_err(said)?;
+            Box::pin(host(transport, identity, names, sender)).await
+        }
+    }
+}
+
+/// The host on an open transport, until there is another name.
+async fn host<T>(
+    transport: T,
+    identity: BleIdentity,
+    names: &mut Names,
+    sender: &LinkSender,
+) -> Result<(), String>
+where
+    T: Transport,
+    T::Error: From<ReadHciError<Infallible>> + std::fmt::Debug,
+{
+    let controller = ExternalController::<T, 10>::new(transport);
+    let mut resources = HostResources::<FramePool, CONTACTS_MAX, CONTACTS_MAX>::new();
+    let stack = trouble_host::new(controller, &mut resources)
+        .set_random_address(fresh_address())
+        .register_l2cap_spsm(PSM)
+        .build();
+    let mut runner = stack.runner();
+    let near = Near::new(identity);
+    let (ready, contacts) = mpsc::channel(CONTACTS_MAX);
+    let contacts = Mutex::new(contacts);
+    let slot = || carry(&stack, &contacts, &near, sender);
+    let running = runner.run_with_handler(&near);
+    tokio::pin!(running);
+    let ended = tokio::select! {
+        ended = &mut running => Err(format!("{:?}", ended.err())),
+        () = show(&stack, identity, &ready) => Err("it does not advertise".to_owned()),
+        () = find(&stack, &near, &ready) => Err("it does not scan".to_owned()),
+        _ = async { tokio::join!(slot(), slot(), slot(), slot()) } => Ok(()),
+        _ = names.changed() => Ok(()),
+    };
+    // The old name is not to be heard any more, however the controller takes the end of its host.
+    tokio::select! {
+        _ = &mut running => (),
+        _ = timeout(REST, hush(&stack)) => (),
+    }
+    ended
+}
+
+/// Nothing is shown, and nobody is listened for.
+async fn hush<C: Controller>(stack: &BleStack<'_, C>) {
+    let _ = stack.command(LeSetAdvEnable::new(false)).await;
+    let _ = stack.command(LeSetScanEnable::new(false, false)).await;
+    let _ = stack.command(Reset::new()).await;
+}
+
+/// A fresh random address: static for as long as the name.
+fn fresh_address() -> Address {
+    let mut bytes = OsRng.next_u64().to_be_bytes();
+    // The two highest bits say what kind of random address it is.
+    bytes[5] |= 0xc0;
+    let [a, b, c, d, e, f, ..] = bytes;
+    Address::random([a, b, c, d, e, f])
+}
+
+/// Shows itself, and takes those who connect.
+async fn show<'a, C: Controller>(
+    stack: &'a BleStack<'_, C>,
+    BleIdentity { name, net, .. }: BleIdentity,
+    ready: &mpsc::Sender<Contact<'a>>,
+) {
+    let mut peripheral = stack.peripheral();
+    let advert = Advert { net, name, psm: PSM }.encode();
+    loop {
+        let data =
+            Advertisement::ConnectableScannableUndirected { adv_data: &advert, scan_data: &[] };
+        let advertiser = peripheral.advertise(&AdvertisementParameters::default(), data).await;
+        let Ok(advertiser) = advertiser else {
+            sleep(REST).await;
+            continue;
+        };
+        let Ok(connection) = advertiser.accept().await else { continue };
+        let listener = L2capChannel::listen(stack, &connection);
+        let channel = timeout(REACH, listener.accept(&channel_config())).await;
+        drop(listener);
+        if let Ok(Ok(channel)) = channel
+            && ready.send(Contact { connection, channel, name: None }).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Finds others with a higher name, and connects to them.
+async fn find<'a, C>(stack: &'a BleStack<'_, C>, near: &Near, ready: &mpsc::Sender<Contact<'a>>)
+where
+    C: Controller + ControllerCmdSync<LeSetScanParams>,
+{
+    let mut central = stack.central();
+    loop {
+        let scan =
+            ScanConfig { active: false, interval: SCAN, window: SCAN, ..ScanConfig::default() };
+        let Ok(session) = Scanner::new(&mut central).scan(&scan).await else {
+            sleep(REST).await;
+            continue;
+        };
+        let (address, advert) = near.next().await;
+        session.stop().await;
+        let config = ConnectConfig {
+            scan_config: ScanConfig {
+                filter_accept_list: &[address],
+                interval: SCAN,
+                window: SCAN,
+                ..ScanConfig::default()
+            },
+            connect_params: RequestedConnParams::default(),
+        };
+        let reached = timeout(REACH, async {
+            let connection = central.connect(&config).await.ok()?;
+            let config = channel_config();
+            while connection.is_connected() {
+                match L2capChannel::create(stack, &connection, advert.psm, &config).await {
+                    Ok(channel) => {
+                        return Some(Contact { connection, channel, name: Some(advert.name) });
+                    }
+                    Err(_) => sleep(SOON).await,
+                }
+            }
+            None
+        });
+        match reached.await {
+            Ok(Some(contact)) => {
+                near.joined(advert.name);
+                if ready.send(contact).await.is_err() {
+                    return;
+                }
+            }
+            _ => sleep(REST).await,
+        }
+    }
+}
+
+fn channel_config() -> L2capChannelConfig {
+    L2capChannelConfig {
+        mtu: Some(STREAM_BYTES_MAX as u16),
+        mps: Some(PIECE_BYTES),
+        initial_credits: Some(CREDITS),
+        ..L2capChannelConfig::default()
+    }
+}
+
+/// Carries the frames of one contact after the other.
+async fn carry<'a, C: Controller>(
+    stack: &'a BleStack<'_, C>,
+    contacts: &Mutex<mpsc::Receiver<Contact<'a>>>,
+    near: &Near,
+    sender: &LinkSender,
+) {
+    loop {
+        let Some(Contact { connection, channel, name }) = contacts.lock().await.recv().await else {
+            return;
+        };
+        let address = connection.peer_address().addr.into_inner();
+        let (link, peer) = (sender.number(), FramePeer::Ble(address));
+        let words = format!("{RADIO}, one neighbour");
+        let (frames, outgoing) = StreamLink::new(LinkKind::StreamAlone, DELAY_US, words);
+        let up = MeshLinkEvent::Up { link, peer, frames: Box::new(frames) };
+        if sender.tell(up).await {
+            let (writer, reader) = channel.split();
+            tokio::select! {
+                () = write(stack, writer, outgoing) => (),
+                () = read(stack, reader, (link, peer), sender) => (),
+            }
+            sender.tell(MeshLinkEvent::Down { link }).await;
+        }
+        connection.disconnect();
+        if let Some(name) = name {
+            near.left(name);
+        }
+    }
+}
+
+async fn write<C: Controller>(
+    stack: &BleStack<'_, C>,
+    mut writer: L2capChannelWriter<'_, FramePool>,
+    mut outgoing: StreamFrames,
+) {
+    while let Some(frame) = outgoing.next().await {
+        // A peer of another make may take less; what is too large for it stays with others.
+        if frame.len() > usize::from(writer.peer_mtu()) {
+            outgoing.written();
+            continue;
+        }
+        match timeout(3 * REACH, writer.send(stack, &frame)).await {
+            Ok(Ok(())) => outgoing.written(),
+            _ => return,
+        }
+    }
+}
+
+async fn read<C: Controller>(
+    stack: &BleStack<'_, C>,
+    mut reader: L2capChannelReader<'_, FramePool>,
+    (link, from): (LinkNumber, FramePeer),
+    sender: &LinkSender,
+) {
+    let mut buffer = vec![0; STREAM_BYTES_MAX];
+    // Beacons come each few seconds.
+    while let Ok(Ok(size)) = timeout(3 * REACH, reader.receive(stack, &mut buffer)).await {
+        let bytes = buffer[..size].to_vec();
+        if size > 0 && !sender.tell(MeshLinkEvent::Frame { link, from, bytes }).await {
+            return;
+        }
+    }
+}
+
+/// Whom the radio hears, as far as this device is to connect to them.
+struct Near {
+    own: BleIdentity,
+    found: RefCell<Option<(Address, Advert)>>,
+    /// Names that are connected, or were tried a short while ago.
+    known: RefCell<BTreeMap<Name, Option<Instant>>>,
+    news: Notify,
+}
+
+/// Names that are remembered.
+const KNOWN_MAX: usize = 256;
+
+impl Near {
+    fn new(own: BleIdentity) -> Self {
+        Self { own, found: RefCell::default(), known: RefCell::default(), news: Notify::new() }
+    }
+
+    /// Whether the device behind an advertisement is to be connected now.
+    fn is_wanted(&self, advert: Advert) -> bool {
+        let known = self.known.borrow();
+        let connected = known.values().filter(|until| until.is_none()).count();
+        let rests = match known.get(&advert.name) {
+            None => false,
+            Some(None) => true,
+            Some(Some(until)) => *until > Instant::now(),
+        };
+        advert.net == self.own.net
+            && self.own.name < advert.name
+            && connected < CONTACTS_MAX
+            && !rests
+    }
+
+    /// The next device to connect to.
+    async fn next(&self) -> (Address, Advert) {
+        loop {
+            self.news.notified().await;
+            if let Some((address, advert)) = self.found.take() {
+                let mut known = self.known.borrow_mut();
+                let now = Instant::now();
+                known.retain(|_, until| until.is_none_or(|until| until > now));
+                if known.len() < KNOWN_MAX {
+                    known.insert(advert.name, Some(now + AGAIN));
+                    return (address, advert);
+                }
+            }
+        }
+    }
+
+    /// An advertisement came.
+    fn heard(&self, kind: AddrKind, addr: BdAddr, data: &[u8]) {
+        let wanted = Advert::decode(data).filter(|advert| self.is_wanted(*advert));
+        if let Some(advert) = wanted
+            && self.found.borrow().is_none()
+        {
+            *self.found.borrow_mut() = Some((Address { kind, addr }, advert));
+            self.news.notify_one();
+        }
+    }
+
+    fn joined(&self, name: Name) {
+        self.known.borrow_mut().insert(name, None);
+    }
+
+    fn left(&self, name: Name) {
+        self.known.borrow_mut().insert(name, Some(Instant::now() + AGAIN));
+    }
+}
+
+impl EventHandler for Near {
+    fn on_adv_reports(&self, reports: LeAdvReportsIter<'_>) {
+        for report in reports.filter_map(Result::ok) {
+            self.heard(report.addr_kind, report.addr, report.data);
+        }
+    }
+
+    // A controller that knows extended advertisements may report all of them so.
+    fn on_ext_adv_reports(&self, reports: LeExtAdvReportsIter<'_>) {
+        for report in reports.filter_map(Result::ok) {
+            self.heard(report.addr_kind, report.addr, report.data);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What people ask of a running mesh node, one JSON object a line.
+
+use std::path::PathBuf;
+
+use data_encoding::BASE64;
+use mezza_mesh::ClockMode;
+use mezza_mesh::node::{NeighbourStatus, NodeStatus};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::Home;
+
+/// How a node is started.
+pub const START: &str = "start `mezza mesh run`";
+
+/// A request.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
+pub enum MeshAsk {
+    /// Clock, neighbours, cells, bytes.
+    Status,
+    /// Grade of the own clock, and whom to trust.
+    Clock {
+        /// The grade that a person names.
+        grade: Option<String>,
+        /// The clocks around are right.
+        trust_neighbours: bool,
+    },
+    /// Carry an envelope; lines tell how far it is.
+    Send {
+        /// The number of its life on the wire.
+        life: u8,
+        /// When it was sealed.
+        tick: u32,
+        /// Base64.
+        envelope: String,
+    },
+    /// The clock, each live cell, and each that comes.
+    Listen,
+    /// All live cells as a bundle.
+    Export,
+    /// Cells of a bundle.
+    Import {
+        /// Base64 of each.
+        cells: Vec<String>,
+    },
+}
+
+/// The socket of the node of this home.
+pub fn socket(home: &Home) -> PathBuf {
+    home.run().join("mesh.sock")
+}
+
+/// The lock that there is one of it.
+pub fn lock(home: &Home) -> PathBuf {
+    home.run().join("mesh.lock")
+}
+
+/// Bytes of base64.
+///
+/// # Errors
+/// 65 if it is none.
+pub fn bytes(text: &str) -> Result<Vec<u8>, Fault> {
+    let wrong = |_| Fault::new(Exit::Malformed, "this is no base64", "use the `mezza` that runs");
+    BASE64.decode(text.as_bytes()).map_err(wrong)
+}
+
+/// Base64 of bytes.
+pub fn text(bytes: &[u8]) -> String {
+    BASE64.encode(bytes)
+}
+
+/// A status as one line.
+pub(crate) fn status(status: &NodeStatus, links: &[String]) -> Value {
+    let NodeStatus { counts, .. } = status;
+    json!({
+        "network": status.network, "closed": status.closed, "links": links,
+        "cur": status.cur, "anchor_tick": status.anchor_tick, "moved_ms": status.moved_ms,
+        "elsewhere_ms": status.elsewhere_ms, "state": status.state.word(),
+        "grade": status.grade.word(), "paper_mode": status.mode == ClockMode::Paper,
+        "live": status.live, "store_bytes": status.store_bytes,
+        "bytes_in": status.bytes.0, "bytes_out": status.bytes.1,
+        "name_age_s": status.name_age_s, "taken": counts.taken, "given": counts.given,
+        "unsolicited": counts.unsolicited, "refused": counts.refused,
+        "neighbours": status.neighbours.iter().map(neighbour).collect::<Vec<_>>(),
+    })
+}
+
+fn neighbour(n: &NeighbourStatus) -> Value {
+    json!({
+        "name": format!("{:012x}", n.name), "link": n.link, "silent_ms": n.silent_ms,
+        "gave": n.gave, "live": n.live, "differs_ms": n.differs_ms,
+    })
+}

@@ -1,0 +1,235 @@
+//! The links of a node: which are up, what they still take, and where a stream may go.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+
+use mezza_core::Time;
+use mezza_mesh::limits::{CAST_BYTES_MAX, STREAM_BYTES_MAX, STREAMS_MAX};
+use mezza_mesh::node::{Input, LinkKind, LinkNumber, Source};
+use tokio::task::JoinHandle;
+
+use super::ble::{Ble, BleIdentity};
+use super::link::{FrameLink, FramePeer, LinkSender, MeshLinkEvent};
+use super::tcp;
+use super::udp::{self, CastInterface, CastLink};
+
+/// Addresses of beacons that are remembered, and for how long a stream may come from there, ms.
+const HEARD_MAX: usize = 256;
+const HEARD_MS: u64 = 10_000;
+/// A radio, for people: what takes another address with each name.
+pub const RADIO: &str = "Bluetooth LE";
+/// Streams from one address.
+const STREAMS_OF_ONE: usize = 2;
+
+/// What links a node has.
+pub struct LinkChoice {
+    /// Names of interfaces; none: all that can multicast.
+    pub interfaces: Vec<String>,
+    /// The port of groups and of streams.
+    pub port: u16,
+    /// Whether it casts on interfaces at all.
+    pub casts: bool,
+}
+
+/// A link that is up.
+struct UpLink {
+    frames: Box<dyn FrameLink>,
+    peer: Option<FramePeer>,
+    /// Frames that it was given and that have not left.
+    waiting: usize,
+}
+
+/// All of them.
+pub(super) struct Links {
+    choice: LinkChoice,
+    sender: LinkSender,
+    up: BTreeMap<LinkNumber, UpLink>,
+    cast: BTreeMap<LinkNumber, CastInterface>,
+    hasher: RandomState,
+    heard: BTreeMap<Source, (SocketAddr, Time)>,
+    listening: Option<JoinHandle<()>>,
+    ble: Option<Ble>,
+}
+
+impl Links {
+    pub(super) fn new(choice: LinkChoice, sender: LinkSender, ble: Option<Ble>) -> Self {
+        let listening = choice.casts.then(|| tcp::listen(choice.port, sender.clone()));
+        let listening = listening.and_then(|listening| match listening {
+            Ok(task) => Some(task),
+            Err(error) => {
+                let port = choice.port;
+                tracing::warn!(target: "mezza", "no streams on port {port}: {error}");
+                None
+            }
+        });
+        Self {
+            choice,
+            sender,
+            up: BTreeMap::new(),
+            cast: BTreeMap::new(),
+            hasher: RandomState::new(),
+            heard: BTreeMap::new(),
+            listening,
+            ble,
+        }
+    }
+
+    /// Whether streams can come.
+    pub(super) fn takes_streams(&self) -> bool {
+        self.listening.is_some()
+    }
+
+    /// Whether any is up, or may come up by itself.
+    pub(super) fn has_any(&self) -> bool {
+        !self.up.is_empty() || self.ble.is_some()
+    }
+
+    /// The links, for people.
+    pub(super) fn words(&self) -> Vec<String> {
+        let radio = self.ble.iter().map(|_| RADIO.to_owned());
+        self.up.values().map(|link| link.frames.words()).chain(radio).collect()
+    }
+
+    /// Links of interfaces that came, and farewell to those that went.
+    pub(super) fn look(&mut self) -> Vec<Input> {
+        let casts = self.choice.casts.then(|| udp::interfaces(&self.choice.interfaces));
+        let found = casts.and_then(Result::ok).unwrap_or_default();
+        let is_gone = |(link, up): &(&LinkNumber, &UpLink)| {
+            let cast = self.cast.get(*link);
+            up.frames.is_over() || cast.is_some_and(|interface| !found.contains(interface))
+        };
+        let gone: Vec<_> = self.up.iter().filter(is_gone).map(|(link, _)| *link).collect();
+        let mut inputs: Vec<_> = gone.into_iter().filter_map(|link| self.close(link)).collect();
+        for interface in found {
+            if self.cast.values().all(|known| *known != interface) {
+                inputs.extend(self.cast_on(interface));
+            }
+        }
+        inputs
+    }
+
+    fn cast_on(&mut self, interface: CastInterface) -> Option<Input> {
+        let (link, words) = (self.sender.number(), interface.words());
+        match CastLink::open(interface.clone(), self.choice.port, link, self.sender.clone()) {
+            Ok(frames) => {
+                self.cast.insert(link, interface);
+                Some(self.bring_up(link, None, Box::new(frames)))
+            }
+            Err(error) => {
+                tracing::warn!(target: "mezza", "{words}: {error}");
+                None
+            }
+        }
+    }
+
+    fn bring_up(
+        &mut self,
+        link: LinkNumber,
+        peer: Option<FramePeer>,
+        frames: Box<dyn FrameLink>,
+    ) -> Input {
+        let (kind, delay_us, room) = (frames.kind(), frames.delay_us(), frames.room());
+        let casts = kind == LinkKind::Cast;
+        let frame_bytes_max = if casts { CAST_BYTES_MAX } else { STREAM_BYTES_MAX };
+        self.up.insert(link, UpLink { frames, peer, waiting: 0 });
+        Input::LinkUp { link, kind, frame_bytes_max, delay_us, room }
+    }
+
+    /// What happened on a link, as the node is told.
+    pub(super) fn hear(&mut self, event: MeshLinkEvent, now: Time) -> Option<Input> {
+        match event {
+            MeshLinkEvent::Frame { link, from, bytes } => {
+                let source = self.hasher.hash_one(from);
+                self.up.contains_key(&link).then_some(Input::Frame { link, source, bytes })
+            }
+            MeshLinkEvent::Up { link, peer, frames } => {
+                // Dropped here, the stream ends.
+                self.may_come(peer, now).then(|| self.bring_up(link, Some(peer), frames))
+            }
+            MeshLinkEvent::Down { link } => self.close(link),
+        }
+    }
+
+    /// A stream is taken from where a beacon came from, and not too many.
+    fn may_come(&self, peer: FramePeer, now: Time) -> bool {
+        let FramePeer::Ip(peer) = peer else { return true };
+        let streams = self.up.values().filter_map(|link| match link.peer {
+            Some(FramePeer::Ip(address)) => Some(address.ip().to_canonical()),
+            _ => None,
+        });
+        let streams: Vec<_> = streams.collect();
+        let ip = peer.ip().to_canonical();
+        let of_one = streams.iter().filter(|other| **other == ip).count();
+        let fresh = |at: &Time| now.since_ms(*at) <= HEARD_MS;
+        let heard = self.heard.values().any(|(address, at)| address.ip() == ip && fresh(at));
+        heard && of_one < STREAMS_OF_ONE && streams.len() < STREAMS_MAX
+    }
+
+    /// A frame that the node took came from there.
+    pub(super) fn heard(&mut self, source: Source, from: SocketAddr, now: Time) {
+        if self.heard.len() >= HEARD_MAX && !self.heard.contains_key(&source) {
+            self.heard.retain(|_, (_, at)| now.since_ms(*at) <= HEARD_MS);
+        }
+        if self.heard.len() < HEARD_MAX || self.heard.contains_key(&source) {
+            self.heard.insert(source, (from, now));
+        }
+    }
+
+    /// Opens a stream to where a beacon came from.
+    pub(super) fn dial(&self, source: Source) {
+        if let Some((address, _)) = self.heard.get(&source) {
+            tcp::dial(*address, self.sender.clone());
+        }
+    }
+
+    /// Closes a link.
+    pub(super) fn close(&mut self, link: LinkNumber) -> Option<Input> {
+        self.cast.remove(&link);
+        self.up.remove(&link).map(|_| Input::LinkDown { link })
+    }
+
+    /// The node has another name: streams end, and radios take other addresses.
+    pub(super) fn rename(&mut self, identity: BleIdentity) -> Vec<Input> {
+        if let Some(ble) = &self.ble {
+            ble.rename(identity);
+        }
+        let streams = self.up.iter().filter(|(_, link)| link.frames.kind() != LinkKind::Cast);
+        let streams: Vec<_> = streams.map(|(link, _)| *link).collect();
+        streams.into_iter().filter_map(|link| self.close(link)).collect()
+    }
+
+    /// Sends a frame.
+    pub(super) fn send(&mut self, link: LinkNumber, frame: Vec<u8>) {
+        if let Some(link) = self.up.get_mut(&link) {
+            link.frames.send(frame);
+            link.waiting += 1;
+        }
+    }
+
+    /// Frames that left: so many more are taken.
+    pub(super) fn left(&mut self) -> Vec<Input> {
+        let mut inputs = Vec::new();
+        for (number, link) in &mut self.up {
+            let frames = link.frames.left();
+            link.waiting = link.waiting.saturating_sub(frames);
+            if frames > 0 {
+                inputs.push(Input::Room { link: *number, frames });
+            }
+        }
+        inputs
+    }
+
+    /// Whether frames wait to leave.
+    pub(super) fn are_waiting(&self) -> bool {
+        self.up.values().any(|link| link.waiting > 0)
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        if let Some(task) = &self.listening {
+            task.abort();
+        }
+    }
+}

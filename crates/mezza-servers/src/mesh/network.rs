@@ -1,0 +1,156 @@
+//! The network that this home belongs to: a name, and the key of a closed one.
+//!
+//! `run/../mesh` of the home holds one line: the name of an open network, or the invitation of a closed
+//! one, `mezzavoce:n1/` and base32 of `key[32] | len u8 | name`.
+
+use std::path::PathBuf;
+
+use data_encoding::BASE32_NOPAD;
+use mezza_core::{Reader, Secret};
+use mezza_mesh::MeshNetwork;
+use mezza_mesh::network::NAME_BYTES_MAX;
+use zeroize::Zeroizing;
+
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::{Home, private};
+
+/// How an invitation begins.
+const PREFIX: &str = "mezzavoce:n1/";
+/// The open network that everybody is in who names none.
+const OPEN: &str = "open";
+/// Bytes of the file, at most.
+const FILE_BYTES_MAX: usize = 256;
+
+/// Which network, as it is stored.
+pub struct NetworkChoice {
+    name: String,
+    key: Option<Secret<32>>,
+}
+
+impl NetworkChoice {
+    /// An open network.
+    ///
+    /// # Errors
+    /// 2 if the name is empty or longer than 32 bytes.
+    pub fn open(name: &str) -> Result<Self, Fault> {
+        check(name)?;
+        Ok(Self { name: name.to_owned(), key: None })
+    }
+
+    /// A closed network with a new key.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn closed(name: &str, key: Secret<32>) -> Result<Self, Fault> {
+        Ok(Self { key: Some(key), ..Self::open(name)? })
+    }
+
+    /// The network of an invitation.
+    ///
+    /// # Errors
+    /// 65 if it is none.
+    pub fn of_invitation(text: &str) -> Result<Self, Fault> {
+        let wrong = || {
+            let text = "this is no invitation to a mesh network";
+            Fault::new(Exit::Malformed, text, "it begins with mezzavoce:n1/ and is pasted whole")
+        };
+        let code = text.trim().strip_prefix(PREFIX).ok_or_else(wrong)?;
+        let code = Zeroizing::new(code.to_uppercase());
+        let bytes = Zeroizing::new(BASE32_NOPAD.decode(code.as_bytes()).map_err(|_| wrong())?);
+        let mut reader = Reader::new(&bytes);
+        let key = Secret::read(&mut reader).map_err(|_| wrong())?;
+        let name = reader.var8().map_err(|_| wrong())?;
+        reader.end().map_err(|_| wrong())?;
+        Self::closed(std::str::from_utf8(name).map_err(|_| wrong())?, key)
+    }
+
+    /// What others need to be in it: the invitation of a closed network, the name of an open one.
+    pub fn invitation(&self) -> Zeroizing<String> {
+        let Some(key) = &self.key else { return Zeroizing::new(self.name.clone()) };
+        let bytes = [key.expose().as_slice(), &[self.name.len() as u8], self.name.as_bytes()];
+        let bytes = Zeroizing::new(bytes.concat());
+        Zeroizing::new(format!("{PREFIX}{}", BASE32_NOPAD.encode(&bytes).to_lowercase()))
+    }
+
+    /// The network of this home.
+    ///
+    /// # Errors
+    /// 65 or 77 if its file is damaged or not ours alone.
+    pub fn of_home(home: &Home) -> Result<Self, Fault> {
+        let path = path(home);
+        if path.symlink_metadata().is_err() {
+            return Self::open(OPEN);
+        }
+        let bytes = Zeroizing::new(private::read(&path, FILE_BYTES_MAX)?);
+        let text = std::str::from_utf8(&bytes).unwrap_or_default().trim();
+        if text.starts_with(PREFIX) { Self::of_invitation(text) } else { Self::open(text) }
+    }
+
+    /// Stores it; a node that is started later is in it.
+    ///
+    /// # Errors
+    /// 73 or 77 if the disk or the modes refuse.
+    pub fn keep(&self, home: &Home) -> Result<(), Fault> {
+        private::folder(home.root())?;
+        private::replace(&path(home), self.invitation().as_bytes())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is closed.
+    pub fn is_closed(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// What a node is made with.
+    pub fn into_network(self) -> MeshNetwork {
+        MeshNetwork::new(&self.name, self.key)
+    }
+}
+
+fn path(home: &Home) -> PathBuf {
+    home.mesh()
+}
+
+fn check(name: &str) -> Result<(), Fault> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        let text = format!("the name of a network has 1 to {NAME_BYTES_MAX} bytes");
+        return Err(Fault::new(Exit::Usage, text, "choose another"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invitation_comes_back_and_damage_is_refused() {
+        let made = NetworkChoice::closed("friends", Secret::copy_from(&[7; 32])).unwrap();
+        let text = made.invitation();
+        let read = NetworkChoice::of_invitation(&text).unwrap();
+        assert!(read.is_closed() && read.name() == "friends" && read.key == made.key);
+        for bad in
+            ["", "mezzavoce:n1/", "mezzavoce:n1/aaaa", &text[..text.len() - 2], "mezzavoce:c1/aa"]
+        {
+            let fault = NetworkChoice::of_invitation(bad).err().unwrap();
+            assert_eq!(fault.code, Exit::Malformed, "{bad}");
+        }
+        assert!(NetworkChoice::open("").is_err() && NetworkChoice::open(&"n".repeat(33)).is_err());
+    }
+
+    #[test]
+    fn a_home_remembers_its_network() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::find(Some(&folder.path().join("home"))).unwrap();
+        assert_eq!(NetworkChoice::of_home(&home).unwrap().name(), "open");
+        NetworkChoice::closed("friends", Secret::copy_from(&[9; 32])).unwrap().keep(&home).unwrap();
+        assert!(NetworkChoice::of_home(&home).unwrap().is_closed());
+        NetworkChoice::open("town").unwrap().keep(&home).unwrap();
+        let town = NetworkChoice::of_home(&home).unwrap();
+        assert!(!town.is_closed() && town.name() == "town");
+    }
+}

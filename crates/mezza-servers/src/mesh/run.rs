@@ -1,0 +1,129 @@
+//! `mezza mesh run`: one node until it is stopped.
+
+use std::time::Duration;
+
+use mezza_mesh::node::NodeSettings;
+use mezza_mesh::{Grade, MeshNetwork, Node};
+use tokio::sync::{mpsc, watch};
+
+use super::ble::{Ble, HciPlace};
+use super::control::{self, MeshAsk};
+use super::grade::BentClock;
+use super::link::LinkSender;
+use super::links::{LinkChoice, Links};
+use super::shell::{MeshEvent, MeshShell};
+use super::udp;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::clock::Clock;
+use mezza_host::process::control::ControlSocket;
+use mezza_host::process::drive;
+use mezza_host::process::home::{Home, private};
+use mezza_host::process::lock::Lock;
+
+/// Events that wait for the machine.
+const EVENTS_MAX: usize = 1_024;
+/// How often an interface is looked for at the start, and how long between.
+const LINK_TRIES: u32 = 20;
+const LINK_PAUSE: Duration = Duration::from_millis(250);
+/// The machine is woken at least so often.
+const NAP: Duration = Duration::from_secs(1);
+
+/// How a node is run.
+pub struct MeshOptions {
+    /// Whose node.
+    pub home: Home,
+    /// Which network.
+    pub network: MeshNetwork,
+    /// Which links.
+    pub links: LinkChoice,
+    /// A Bluetooth controller.
+    pub ble: Option<HciPlace>,
+    /// The grade of the clock, as a person names it.
+    pub grade: Option<Grade>,
+}
+
+/// A node that is about to run.
+pub struct Started {
+    shell: MeshShell,
+    events: mpsc::Receiver<MeshEvent>,
+    _socket: ControlSocket,
+    _lock: Lock,
+}
+
+impl Started {
+    /// Opens sockets and links. Inside a runtime.
+    ///
+    /// # Errors
+    /// 66 for an interface that is not there, 69 if none can multicast, 75 if a node of this home runs.
+    pub async fn open(options: MeshOptions) -> Result<Self, Fault> {
+        let MeshOptions { home, network, links, ble, grade } = options;
+        private::folder(home.root())?;
+        private::folder(&home.run())?;
+        let next = "stop that process, or name another home by --home";
+        let lock = Lock::take_of(&control::lock(&home), "the mesh of this home", next)?;
+        check(&links.interfaces)?;
+        let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let socket =
+            ControlSocket::serve::<MeshAsk, MeshEvent>(&control::socket(&home), sender.clone())?;
+        let clock = Clock::system();
+        let link_sender = LinkSender::new(sender);
+        let ble = match ble {
+            Some(place) => Some(Ble::open(place, link_sender.clone()).await?),
+            None => None,
+        };
+        let links = Links::new(links, link_sender, ble);
+        let node = Node::new(settings(links.takes_streams()), network, clock.boot());
+        let bent = (BentClock::of_environment(), grade);
+        let mut shell = MeshShell::new(node, clock, bent, links);
+        // An interface that has just come up has no address for a second or two.
+        for _ in 0..LINK_TRIES {
+            shell.look_for_links();
+            if shell.links().has_any() {
+                break;
+            }
+            tokio::time::sleep(LINK_PAUSE).await;
+        }
+        shell.look_around();
+        if !shell.links().has_any() {
+            let text = "no interface can multicast";
+            return Err(Fault::new(Exit::Unreachable, text, "connect to a LAN or use `--ble`"));
+        }
+        Ok(Self { shell, events, _socket: socket, _lock: lock })
+    }
+
+    /// Its links, for people.
+    pub fn links(&self) -> Vec<String> {
+        self.shell.links().words()
+    }
+
+    /// Runs until it is stopped.
+    ///
+    /// # Errors
+    /// None at present; the loop's.
+    pub async fn run(self, stop: watch::Receiver<bool>) -> Result<Exit, Fault> {
+        drive::run(self.shell, self.events, stop, NAP).await
+    }
+}
+
+/// How the node behaves. Tests shorten the life of its name by `MEZZA_TEST_MESH_NAME_S`, in seconds.
+fn settings(streams: bool) -> NodeSettings {
+    let mut settings = NodeSettings::default();
+    settings.engine.streams = streams;
+    let test = std::env::var("MEZZA_TEST_MESH_NAME_S").ok().and_then(|text| text.parse().ok());
+    if let Some(seconds) = test {
+        settings.name_life_s = (seconds, seconds);
+    }
+    settings
+}
+
+fn check(named: &[String]) -> Result<(), Fault> {
+    let there = udp::names();
+    match named.iter().find(|name| !there.contains(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let text = format!("there is no interface {name}");
+            let next = format!("these are there: {}", there.join(", "));
+            Err(Fault::new(Exit::NotFound, text, next))
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The machine's surroundings: frames to sockets, cells to whoever listens, the clock to the machine.
+
+use std::collections::BTreeMap;
+
+use mezza_core::{Machine as _, Time};
+use mezza_mesh::node::{Input, Output, Refusal, Ticket};
+use mezza_mesh::{Grade, Life, Node};
+use serde_json::{Value, json};
+
+use super::ble::BleIdentity;
+use super::control::{self, MeshAsk};
+use super::grade::{self, BentClock};
+use super::link::MeshLinkEvent;
+use super::links::Links;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::clock::Clock;
+use mezza_host::process::control::{ControlAnswer, ControlRequest};
+use mezza_host::process::drive::Shell;
+use mezza_host::process::rng::OsRng;
+
+/// How soon links are asked whether they take more, ms.
+const REFILL_MS: u64 = 10;
+/// How often the time of day is read, ms.
+const READ_MS: u64 = 60_000;
+/// How often interfaces are looked for, ms.
+const LOOK_MS: u64 = 3_000;
+/// Listeners at a time.
+const LISTENERS_MAX: usize = 16;
+/// Own cells whose senders wait at a time.
+const SENDERS_MAX: usize = 64;
+
+/// What happens around the machine.
+pub(super) enum MeshEvent {
+    /// On a link.
+    Link(MeshLinkEvent),
+    /// Somebody asks.
+    Control(ControlRequest<MeshAsk>),
+}
+
+impl From<ControlRequest<MeshAsk>> for MeshEvent {
+    fn from(request: ControlRequest<MeshAsk>) -> Self {
+        Self::Control(request)
+    }
+}
+
+/// Everything around the machine.
+pub(super) struct MeshShell {
+    node: Node,
+    clock: Clock,
+    bent: BentClock,
+    named_grade: Option<Grade>,
+    links: Links,
+    listeners: Vec<ControlAnswer>,
+    senders: BTreeMap<Ticket, ControlAnswer>,
+    next_ticket: Ticket,
+    shown_clock: Option<Value>,
+    /// By boot time.
+    read_at: Time,
+    look_at: Time,
+    refill_at: Option<Time>,
+    /// The time of day when it was read last, and the boot time then.
+    read: (Time, Time),
+}
+
+impl MeshShell {
+    pub(super) fn new(
+        node: Node,
+        clock: Clock,
+        (bent, named_grade): (BentClock, Option<Grade>),
+        links: Links,
+    ) -> Self {
+        let now = clock.read();
+        Self {
+            node,
+            clock,
+            bent,
+            named_grade,
+            links,
+            listeners: Vec::new(),
+            senders: BTreeMap::new(),
+            next_ticket: 1,
+            shown_clock: None,
+            read_at: now.boot,
+            look_at: now.boot,
+            refill_at: None,
+            read: (now.wall, now.boot),
+        }
+    }
+
+    /// Does what a clock or a cable brings. Called before the loop too, so that the first links are up.
+    pub(super) fn look_around(&mut self) {
+        let now = self.clock.read();
+        let drift =
+            now.wall.ms().abs_diff(self.read.0.plus_ms(now.boot.since_ms(self.read.1)).ms());
+        // A step of the system's clock is told at once.
+        if now.boot >= self.read_at || drift > Time::SECOND_MS {
+            self.read_clock();
+        }
+        if now.boot >= self.look_at {
+            self.look_at = now.boot.plus_ms(LOOK_MS);
+            self.look_for_links();
+        }
+        if self.refill_at.is_some_and(|at| now.boot >= at) {
+            self.refill();
+        }
+    }
+
+    fn read_clock(&mut self) {
+        let now = self.clock.read();
+        self.read = (now.wall, now.boot);
+        self.read_at = now.boot.plus_ms(READ_MS);
+        let time = self.bent.bend(now.wall);
+        let named = self.named_grade.or(self.bent.grade);
+        let _ = self.give(Input::Rtc { time, grade: grade::grade(named, time) });
+    }
+
+    /// Links of interfaces that came, and farewell to those that went.
+    pub(super) fn look_for_links(&mut self) {
+        let inputs = self.links.look();
+        self.give_all(inputs);
+    }
+
+    fn refill(&mut self) {
+        let inputs = self.links.left();
+        let waiting = self.links.are_waiting();
+        self.refill_at = waiting.then(|| self.clock.boot().plus_ms(REFILL_MS));
+        self.give_all(inputs);
+    }
+
+    /// The links.
+    pub(super) fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn give_all(&mut self, inputs: Vec<Input>) {
+        for input in inputs {
+            let _ = self.give(input);
+        }
+    }
+
+    fn give(&mut self, input: Input) -> Result<(), mezza_mesh::node::Error> {
+        self.node.handle(input, self.clock.boot(), &mut OsRng)
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.node.poll() {
+            match output {
+                Output::Send { link, frame } => {
+                    self.links.send(link, frame);
+                    let soon = self.clock.boot().plus_ms(REFILL_MS);
+                    self.refill_at.get_or_insert(soon);
+                }
+                Output::Dial { source } => self.links.dial(source),
+                Output::Close { link } => {
+                    if let Some(down) = self.links.close(link) {
+                        let _ = self.give(down);
+                    }
+                }
+                Output::NewName { name, silence_ms } => {
+                    let net = self.node.net();
+                    let inputs = self.links.rename(BleIdentity { name, net, silence_ms });
+                    self.give_all(inputs);
+                }
+                Output::Cell { payload, tick, life } => {
+                    let line = cell_line(&payload, tick, life);
+                    self.listeners.retain(|listener| listener.line(&line));
+                }
+                Output::Handed { ticket } => {
+                    self.tell(ticket, &json!({ "event": "handed", "names": 1 }));
+                }
+                Output::Carried { ticket, names } => {
+                    self.tell(ticket, &json!({ "event": "carried", "names": names }));
+                }
+                Output::Expired { ticket } => {
+                    self.tell(ticket, &json!({ "event": "expired" }));
+                    self.senders.remove(&ticket);
+                }
+                Output::Clock { cur, anchor_tick, state, grade } => {
+                    let line = json!({
+                        "event": "clock", "cur": cur, "anchor_tick": anchor_tick,
+                        "state": state.word(), "grade": grade.word(),
+                    });
+                    self.listeners.retain(|listener| listener.line(&line));
+                    self.shown_clock = Some(line);
+                }
+                Output::Neighbours(_) => (),
+            }
+        }
+    }
+
+    fn hear_link(&mut self, event: MeshLinkEvent) {
+        let (now, from) = (self.clock.boot(), event.ip());
+        let Some(input) = self.links.hear(event, now) else { return };
+        let source = match &input {
+            Input::Frame { source, .. } => Some(*source),
+            _ => None,
+        };
+        // What strangers send is refused all day long; `status` counts what matters.
+        if self.give(input).is_ok()
+            && let (Some(source), Some(from)) = (source, from)
+        {
+            self.links.heard(source, from, now);
+        }
+    }
+
+    fn tell(&mut self, ticket: Ticket, line: &Value) {
+        if self.senders.get(&ticket).is_some_and(|sender| !sender.line(line)) {
+            self.senders.remove(&ticket);
+        }
+    }
+
+    fn answer(&mut self, ControlRequest { asked, answer }: ControlRequest<MeshAsk>) {
+        let done = match asked {
+            MeshAsk::Status => {
+                let status = self.node.status(self.clock.boot());
+                let _ = answer.line(&control::status(&status, &self.links.words()));
+                Ok(())
+            }
+            MeshAsk::Clock { grade, trust_neighbours } => {
+                self.clock_asked(grade.as_deref(), trust_neighbours).map(|()| {
+                    let status = self.node.status(self.clock.boot());
+                    let _ = answer.line(&control::status(&status, &self.links.words()));
+                })
+            }
+            MeshAsk::Send { life, tick, envelope } => {
+                self.send_asked(life, tick, &envelope, &answer)
+            }
+            MeshAsk::Listen => self.listen_asked(&answer),
+            MeshAsk::Export => {
+                for cell in self.node.cells() {
+                    let _ = answer.line(&json!({ "cell": control::text(cell.bytes()) }));
+                }
+                Ok(())
+            }
+            MeshAsk::Import { cells } => self.import_asked(&cells, &answer),
+        };
+        if let Err(fault) = done {
+            answer.fault(&fault);
+        }
+    }
+
+    fn clock_asked(&mut self, word: Option<&str>, trust: bool) -> Result<(), Fault> {
+        if let Some(word) = word {
+            let wrong = || Fault::new(Exit::Usage, "no such grade", "good, fair or poor");
+            self.named_grade = Some(grade::of_word(word).ok_or_else(wrong)?);
+            self.read_clock();
+        }
+        if trust && self.give(Input::TrustNeighbours).is_err() {
+            let text = "the clocks around do not contradict this one";
+            return Err(Fault::new(Exit::No, text, "look at `mezza mesh clock`"));
+        }
+        Ok(())
+    }
+
+    fn send_asked(
+        &mut self,
+        life: u8,
+        tick: u32,
+        envelope: &str,
+        answer: &ControlAnswer,
+    ) -> Result<(), Fault> {
+        if self.senders.len() >= SENDERS_MAX {
+            let text = format!("{SENDERS_MAX} messages wait already");
+            return Err(Fault::new(Exit::Busy, text, "wait a minute"));
+        }
+        let life = Life::from_number(life).ok_or_else(|| Fault::bug("a life above 2"))?;
+        let (payload, ticket) = (control::bytes(envelope)?, self.next_ticket);
+        self.give(Input::Originate { ticket, life, tick, payload }).map_err(not_taken)?;
+        self.next_ticket += 1;
+        let around = self.node.status(self.clock.boot()).neighbours.len();
+        let _ = answer.line(&json!({ "event": "accepted", "neighbours": around }));
+        self.senders.insert(ticket, answer.clone());
+        Ok(())
+    }
+
+    fn listen_asked(&mut self, answer: &ControlAnswer) -> Result<(), Fault> {
+        self.listeners.retain(|listener| !listener.is_closed());
+        if self.listeners.len() >= LISTENERS_MAX {
+            let text = format!("{LISTENERS_MAX} programs listen already");
+            return Err(Fault::new(Exit::Busy, text, "end one of them"));
+        }
+        if let Some(line) = &self.shown_clock {
+            let _ = answer.line(line);
+        }
+        for cell in self.node.cells() {
+            let facts = cell.facts();
+            let _ = answer.line(&cell_line(cell.payload(), facts.tick, facts.life));
+        }
+        self.listeners.push(answer.clone());
+        Ok(())
+    }
+
+    fn import_asked(&mut self, cells: &[String], answer: &ControlAnswer) -> Result<(), Fault> {
+        let mut taken = 0;
+        for cell in cells {
+            let cell = control::bytes(cell)?;
+            taken += usize::from(self.give(Input::Import { cell }).is_ok());
+        }
+        let _ = answer.line(&json!({ "taken": taken, "of": cells.len() }));
+        Ok(())
+    }
+}
+
+impl Shell for MeshShell {
+    type Event = MeshEvent;
+
+    /// The loop counts in the time of day, the machine in boot time: what is told is how long to wait.
+    fn deadline(&self) -> Option<Time> {
+        let now = self.clock.read();
+        let own = [Some(self.read_at), Some(self.look_at), self.refill_at, self.node.deadline()];
+        let first = own.into_iter().flatten().min()?;
+        Some(mezza_host::clock::now().plus_ms(first.since_ms(now.boot)))
+    }
+
+    fn wake(&mut self, _: Time) {
+        self.look_around();
+        self.node.wake(self.clock.boot(), &mut OsRng);
+    }
+
+    fn hear(&mut self, event: MeshEvent) {
+        match event {
+            MeshEvent::Link(event) => self.hear_link(event),
+            MeshEvent::Control(request) => self.answer(request),
+        }
+    }
+
+    async fn settle(&mut self) -> Result<(), Fault> {
+        self.drain();
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        let _ = self.give(Input::Leave);
+    }
+}
+
+fn cell_line(payload: &[u8], tick: u32, life: Life) -> Value {
+    json!({
+        "event": "cell", "tick": tick, "life": life.number(), "envelope": control::text(payload),
+    })
+}
+
+fn not_taken(error: mezza_mesh::node::Error) -> Fault {
+    use mezza_mesh::node::Error;
+    match error {
+        Error::Refused(Refusal::Slow) => {
+            Fault::new(Exit::Busy, "too many messages at once", "wait a second")
+        }
+        Error::Refused(Refusal::Life) => Fault::new(
+            Exit::Config,
+            "this network carries keys of another life than those of the card",
+            "ask for a card whose keys live for a minute",
+        ),
+        Error::Refused(Refusal::Time) => {
+            Fault::new(Exit::No, "the tick of the envelope is past", "send it again")
+        }
+        Error::NoTime => Fault::new(
+            Exit::Config,
+            "this device does not know the time",
+            "set its clock, then `mezza mesh clock --grade fair`",
+        ),
+        other @ (Error::Malformed(_)
+        | Error::Cell(_)
+        | Error::OtherNetwork
+        | Error::Stranger
+        | Error::Own
+        | Error::Full
+        | Error::Unasked
+        | Error::Time
+        | Error::Share
+        | Error::Compared
+        | Error::NoLink
+        | Error::NothingToDecide
+        | Error::Refused(_)) => Fault::new(Exit::No, other.to_string(), "send it again"),
+    }
+}

@@ -1,0 +1,425 @@
+//! The role `bucket`: files that the last mix puts and the entry gets. A thread of its own owns the
+//! folder, because disks are waited for.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mezza_core::Time;
+use mezza_mixnet::RoundId;
+use mezza_mixnet::config::{Chain, ServicePolicy, SignedConfig};
+use mezza_mixnet::sign::VerifyKey;
+use mezza_mixnet::wire::{Frame, FrameBody};
+use tokio::sync::{mpsc, watch};
+
+use super::key::ServerKey;
+use super::network::{ConfigArchive, in_force};
+use super::server::{self, EVENTS_MAX, LEAVE, ServerHandle};
+use super::shelves::{BucketDir, Upload};
+use mezza_host::api::{Exit, Fault};
+use mezza_host::clock::now;
+use mezza_host::connection::link::{self, LinkChange, LinkEvent, LinkTable};
+use mezza_host::process::metrics::{self, Metric, Metrics};
+use mezza_host::tls::AllowedClientKeys;
+
+/// How far the clocks of servers may be apart (MIX-34).
+const CLOCKS_MS: u64 = 30_000;
+/// Buckets in a row that the entry asks for in vain. It asks for rounds that were stored alone.
+const ABSENT_MAX: u32 = 4_096;
+
+/// How to run a bucket store.
+#[derive(Debug)]
+pub struct BucketServerOptions {
+    /// The configs.
+    pub network: ConfigArchive,
+    /// The identity that the config names.
+    pub key: ServerKey,
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The folder of the buckets.
+    pub dir: PathBuf,
+    /// The port of the metrics; 0: none.
+    pub metrics: u16,
+}
+
+/// The peers of a bucket store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Peer {
+    /// The last mix, which puts.
+    Mix,
+    /// The entry, which gets.
+    Entry,
+}
+
+/// An event of the store's thread.
+enum Event {
+    Link(Peer, u64, LinkEvent),
+    Config(SignedConfig),
+    Stop,
+}
+
+/// Starts a bucket store. It runs until `stop` turns true.
+///
+/// # Errors
+/// A key that is not the config's, a folder or an address that cannot be had.
+pub async fn start(
+    options: BucketServerOptions,
+    stop: watch::Receiver<bool>,
+) -> Result<ServerHandle, Fault> {
+    let BucketServerOptions { network, key, listen, dir, metrics: port } = options;
+    let config = in_force(&network.chain).clone();
+    let public = key.public();
+    if config.bucket.key != public {
+        let text = "bucket: this key is not that of the config's bucket store";
+        return Err(Fault::new(Exit::Config, text, "use the key whose public half stands there"));
+    }
+    let shelves = BucketDir::open(&dir)?;
+    let (listener, address) = server::bind(listen).await?;
+    let counts = metrics::serve(port).await;
+
+    let entry = config.coordinator.key;
+    let last = config.mixes.last().map_or(entry, |mix| mix.server.key);
+    let identity = key.identity()?;
+    let peers = AllowedClientKeys::new(vec![entry, last]);
+    let tls = server::acceptor(&identity, &[link::STORE], Some(peers))?;
+    let who = move |key: &VerifyKey, _: &[u8]| match *key {
+        key if key == entry => Some(Peer::Entry),
+        key if key == last => Some(Peer::Mix),
+        _ => None,
+    };
+    let (events, queue) = mpsc::channel(EVENTS_MAX);
+    let listening = (listener, tls);
+    tokio::spawn(server::accept_links(
+        listening,
+        events.clone(),
+        Arc::clone(&counts),
+        who,
+        Event::Link,
+    ));
+    tracing::info!("bucket store runs");
+    let store = Store {
+        chain: network.chain,
+        shelves,
+        upload: None,
+        given: BTreeSet::new(),
+        absent: 0,
+        links: LinkTable::default(),
+        metrics: Arc::clone(&counts),
+    };
+    let learn = server::learn(&events, Event::Config);
+    let task = tokio::spawn(run(store, events, queue, stop));
+    Ok(ServerHandle { address, key: public, learn, metrics: counts, task })
+}
+
+async fn run(
+    store: Store,
+    events: mpsc::Sender<Event>,
+    queue: mpsc::Receiver<Event>,
+    mut stop: watch::Receiver<bool>,
+) -> Result<Exit, Fault> {
+    let mut thread = tokio::task::spawn_blocking(move || store.serve(queue));
+    let panicked = |_| Err(Fault::bug("the thread of a server panicked"));
+    tokio::select! {
+        _ = stop.wait_for(|stop| *stop) => {}
+        ended = &mut thread => return ended.unwrap_or_else(panicked),
+    }
+    let _ = events.send(Event::Stop).await;
+    let ended = thread.await.unwrap_or_else(panicked);
+    tokio::time::sleep(LEAVE).await;
+    ended
+}
+
+struct Store {
+    chain: Chain,
+    shelves: BucketDir,
+    /// The upload of the last mix.
+    upload: Option<Upload>,
+    /// Buckets that the entry got on this link, of rounds that may still be here.
+    given: BTreeSet<(RoundId, u32)>,
+    /// Buckets in a row that the entry asked for and that are not here.
+    absent: u32,
+    links: LinkTable<Peer>,
+    metrics: Arc<Metrics>,
+}
+
+impl Store {
+    fn serve(mut self, mut queue: mpsc::Receiver<Event>) -> Result<Exit, Fault> {
+        while let Some(event) = queue.blocking_recv() {
+            match event {
+                Event::Link(peer, link, news) => self.hear(peer, link, news)?,
+                Event::Config(config) => {
+                    if server::is_news(&config, &self.chain)
+                        && let Err(error) = self.chain.accept(&config, now())
+                    {
+                        tracing::warn!("mixnet: {error}");
+                    }
+                }
+                Event::Stop => break,
+            }
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Handles an event of a link.
+    fn hear(&mut self, peer: Peer, link: u64, news: LinkEvent) -> Result<(), Fault> {
+        let allowed = match (peer, self.links.hear(peer, link, news)) {
+            (_, LinkChange::None) => true,
+            (peer, LinkChange::Lost) => {
+                self.forget(peer);
+                true
+            }
+            (Peer::Mix, LinkChange::Frame(frame)) => self.put(frame)?,
+            (Peer::Entry, LinkChange::Frame(frame)) => self.hand_out(&frame)?,
+        };
+        if !allowed {
+            tracing::warn!(?peer, "a peer sent what does not belong here; hung up");
+            self.metrics.count(Metric::Refused);
+            self.links.drop_link(peer);
+            self.forget(peer);
+        }
+        self.metrics.set(Metric::Links, self.links.count());
+        Ok(())
+    }
+
+    /// Begins anew with a peer whose link is gone.
+    fn forget(&mut self, peer: Peer) {
+        match peer {
+            Peer::Mix => self.upload = None,
+            Peer::Entry => {
+                self.given.clear();
+                self.absent = 0;
+            }
+        }
+    }
+
+    /// Sends a frame; `false` if the link is lost. No event follows then.
+    fn send(&mut self, peer: Peer, frame: Frame) -> bool {
+        let sent = self.links.send(peer, frame);
+        if !sent {
+            self.forget(peer);
+        }
+        sent
+    }
+
+    /// PUT and CHUNK of the last mix; `false` if it is not what must come.
+    fn put(&mut self, frame: Frame) -> Result<bool, Fault> {
+        let Frame::Round(id, body) = frame else { return Ok(false) };
+        match body {
+            FrameBody::Put { manifest, signature } => {
+                let config = self.chain.of_round(id);
+                let sound = config.is_some_and(|config| {
+                    let last = config.mix_keys().last();
+                    let signed = |key| manifest.signed_by(key, &config.hash(), &signature);
+                    let due = config.policy(id.service).is_some_and(|(_, at)| is_due(at, id));
+                    due && last.is_some_and(signed) && config.allows(&manifest, config.users_max)
+                });
+                if !sound {
+                    return Ok(false);
+                }
+                // An unfinished one of the same round would take the new folder with it.
+                self.upload = None;
+                self.upload = Some(self.shelves.begin(manifest, signature)?);
+            }
+            FrameBody::Chunk { bucket, offset, bytes } => {
+                let Some(upload) = self.upload.as_mut().filter(|upload| upload.id() == id) else {
+                    return Ok(false);
+                };
+                if !upload.put(bucket, offset, &bytes)? {
+                    return Ok(false);
+                }
+                if upload.is_whole()
+                    && let Some(upload) = self.upload.take()
+                {
+                    self.shelves.keep(&upload, self.newest(id))?;
+                    self.given.retain(|(given, _)| BucketDir::may_hold(*given, id));
+                    self.metrics.count(Metric::Returned);
+                    self.send(Peer::Mix, Frame::Round(id, FrameBody::Stored));
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// GET of the entry: manifest and object, or that there is none.
+    fn hand_out(&mut self, frame: &Frame) -> Result<bool, Fault> {
+        let Frame::Round(id, FrameBody::Fetch { bucket }) = frame else { return Ok(false) };
+        if self.absent >= ABSENT_MAX || self.given.contains(&(*id, *bucket)) {
+            return Ok(false);
+        }
+        let answer = self.shelves.answer(*id, *bucket)?;
+        if answer == [FrameBody::Object(None)] {
+            self.absent += 1;
+        } else {
+            self.absent = 0;
+            self.given.insert((*id, *bucket));
+        }
+        for body in answer {
+            if !self.send(Peer::Entry, Frame::Round(*id, body)) {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The newest round of a service that can be here now, where `id` was stored just now.
+    fn newest(&self, id: RoundId) -> u64 {
+        let policy = self.chain.of_round(id).and_then(|config| config.policy(id.service));
+        let now = policy.and_then(|(_, policy)| policy.round_at(now().plus_ms(ahead_ms(policy))));
+        now.map_or(id.round, |now| now.max(id.round))
+    }
+}
+
+/// From a round's settings until it opens, by the clock of another server.
+fn ahead_ms(policy: &ServicePolicy) -> u64 {
+    u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + CLOCKS_MS
+}
+
+/// Whether a round may be over by now, and not for long: a mix that puts others would have the ones
+/// that are wanted removed for them.
+fn is_due(policy: &ServicePolicy, id: RoundId) -> bool {
+    let slack_ms = u64::from(policy.mix_limit_ms) + Time::SECOND_MS + CLOCKS_MS;
+    policy.opens_around(id.round, now(), slack_ms).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mixnet::demo::DemoFiles;
+    use mezza_host::connection::link::FrameBytes;
+    use mezza_mixnet::Service;
+    use mezza_mixnet::wire::Manifest;
+    use mezza_mixnet::wire::bucket::ObjectDigest;
+
+    const OBJECT: &[u8] = b"four and more";
+
+    /// The store of a demo network, and the key of its last mix.
+    fn store(folder: &std::path::Path) -> (Store, ServerKey) {
+        let files = DemoFiles::load_or_make(&folder.join("mixnet")).unwrap();
+        let network = ConfigArchive::load([files.config().as_path()]).unwrap();
+        let store = Store {
+            chain: network.chain,
+            shelves: BucketDir::open(&folder.join("buckets")).unwrap(),
+            upload: None,
+            given: BTreeSet::new(),
+            absent: 0,
+            links: LinkTable::default(),
+            metrics: Arc::default(),
+        };
+        (store, ServerKey::load(&files.key("mix2")).unwrap())
+    }
+
+    /// Puts the only bucket of a call round; whether the store takes it.
+    fn put(store: &mut Store, key: &ServerKey, round: u64) -> bool {
+        let id = RoundId { service: Service::Call, round };
+        let manifest = Manifest { id, entries: vec![ObjectDigest::of(OBJECT)] };
+        let signature = manifest.sign(&key.signer(), &store.chain.head_hash());
+        store.put(Frame::Round(id, FrameBody::Put { manifest, signature })).unwrap() && {
+            let bytes = OBJECT.to_vec();
+            store.put(Frame::Round(id, FrameBody::Chunk { bucket: 1, offset: 0, bytes })).unwrap()
+        }
+    }
+
+    /// A link of the entry for which so many frames may wait.
+    fn link_up(store: &mut Store, link: u64, frames: usize) -> mpsc::Receiver<FrameBytes> {
+        let (outbox, sent) = mpsc::channel(frames);
+        store.hear(Peer::Entry, link, LinkEvent::Up(outbox)).unwrap();
+        sent
+    }
+
+    /// Asks for the bucket of a round; how many frames came.
+    fn fetch(
+        store: &mut Store,
+        entry: &mut mpsc::Receiver<FrameBytes>,
+        (link, round): (u64, u64),
+    ) -> usize {
+        let id = RoundId { service: Service::Call, round };
+        let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
+        store.hear(Peer::Entry, link, LinkEvent::Frame(fetch)).unwrap();
+        std::iter::from_fn(|| entry.try_recv().ok()).count()
+    }
+
+    fn current(store: &Store) -> u64 {
+        let (_, policy) = store.chain.head().policy(Service::Call).unwrap();
+        policy.round_at(now()).unwrap()
+    }
+
+    #[test]
+    fn mix_62_rounds_that_are_not_due_are_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut store, key) = store(folder.path());
+        let now = current(&store);
+        // Rounds of 2 s; clocks may be 30 s apart.
+        for (round, taken) in [
+            (now, true),
+            (now + 10, true),
+            (now + 20, false),
+            (now + 1_000_000, false),
+            (now - 10, true),
+            (now - 25, false),
+            (1, false),
+        ] {
+            assert_eq!(put(&mut store, &key, round), taken, "{now} {round}");
+        }
+        // A clock that was wrong had some taken: they go before any that is due.
+        let shelf = folder.path().join("buckets");
+        (0..20).for_each(|far| {
+            std::fs::create_dir(shelf.join(format!("2-{}", now * 9 + far))).unwrap();
+        });
+        assert!(put(&mut store, &key, now + 1));
+        let left = std::fs::read_dir(&shelf).unwrap().count();
+        assert_eq!(left, 4, "those that were due");
+    }
+
+    #[test]
+    fn mix_63_the_entry_gets_each_bucket_once_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut store, key) = store(folder.path());
+        let round = current(&store);
+        assert!(put(&mut store, &key, round));
+        // Each time over a new link, whichever side closed the last one.
+        for link in [1, 2] {
+            let mut entry = link_up(&mut store, link, 2);
+            assert_eq!(fetch(&mut store, &mut entry, (link, round)), 2);
+            assert!(!entry.is_closed());
+            assert_eq!(fetch(&mut store, &mut entry, (link, round)), 0);
+            assert!(entry.is_closed(), "it had that");
+            store.hear(Peer::Entry, link, LinkEvent::Down).unwrap();
+        }
+        for link in [3, 4] {
+            let mut entry = link_up(&mut store, link, 2);
+            for _ in 0..ABSENT_MAX {
+                assert_eq!(fetch(&mut store, &mut entry, (link, round + 1)), 1);
+            }
+            assert!(!entry.is_closed());
+            assert_eq!(fetch(&mut store, &mut entry, (link, round + 1)), 0);
+            assert!(entry.is_closed(), "too often in vain");
+        }
+        // A link that is not read is closed as well: manifest and object are two frames.
+        let mut entry = link_up(&mut store, 5, 1);
+        assert_eq!(fetch(&mut store, &mut entry, (5, round)), 1);
+        assert!(entry.is_closed());
+        let mut entry = link_up(&mut store, 6, 2);
+        assert_eq!(fetch(&mut store, &mut entry, (6, round)), 2);
+    }
+
+    #[test]
+    fn mix_63_what_was_given_is_remembered_while_it_may_be_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut store, key) = store(folder.path());
+        let round = current(&store);
+        assert!(put(&mut store, &key, round));
+        let id = RoundId { service: Service::Call, round };
+        let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
+        let _entry = link_up(&mut store, 1, 2);
+        assert!(store.hand_out(&fetch).unwrap());
+        // Buckets that are removed from the folder are not remembered for ever.
+        (1..=10).for_each(|ahead| assert!(put(&mut store, &key, round + ahead)));
+        assert_eq!(store.given.len(), 1);
+        let gone = RoundId { service: Service::Call, round: round - 16 };
+        store.given.insert((gone, 1));
+        assert!(put(&mut store, &key, round));
+        assert_eq!(store.given.len(), 1);
+    }
+}

@@ -1,0 +1,112 @@
+//! How a client gets to the entry: first the configs over a connection with any key, verified up
+//! to the pin; then one with the key that they name (MIX-1).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mezza_mixnet::config::{Chain, SignedConfig};
+use mezza_mixnet::limits::CONFIGS_MAX;
+use mezza_mixnet::wire::{Frame, LinkDeframer};
+use rustls::ClientConfig;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
+
+use super::network::{in_force, refused};
+use mezza_host::api::network_uri::NetworkUri;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::clock::now;
+use mezza_host::connection::link::{self, DialError, dial, reach};
+use mezza_host::tls::{Pin, link_client_config};
+
+/// Time for the configs.
+const JOIN: Duration = Duration::from_secs(20);
+/// Bytes read at once.
+const READ_BYTES: usize = 4_096;
+
+/// Gets the configs of a network and checks them from the pin to the newest.
+///
+/// # Errors
+/// 69 if the entry cannot be reached, 1 if what it gives is not this network's, 78 if no config is
+/// in force.
+pub async fn join(uri: &NetworkUri) -> Result<Chain, Fault> {
+    let configs = timeout(JOIN, configs(&uri.address)).await;
+    let configs = configs.ok().and_then(Result::ok).ok_or_else(|| {
+        let text = format!("join: the entry at {} does not answer", uri.address);
+        Fault::new(Exit::Unreachable, text, "check the address, and that you are online")
+    })?;
+    let differs = || {
+        Fault::new(
+            Exit::No,
+            "join: config hash differs from the link you opened; the link or the server is wrong",
+            "get the link again from a person you trust",
+        )
+    };
+    let (genesis, later) = configs.split_first().ok_or_else(differs)?;
+    if genesis.config().hash() != uri.genesis {
+        return Err(differs());
+    }
+    let mut chain = Chain::begin(&uri.genesis, genesis).map_err(refused)?;
+    for config in later {
+        chain.accept(config, now()).map_err(refused)?;
+    }
+    if chain.current(now()).is_none() {
+        let text = "join: no config of this network is in force now";
+        return Err(Fault::new(Exit::Config, text, "set the clock, or ask the guardians for one"));
+    }
+    Ok(chain)
+}
+
+/// `GET_CONFIG` from genesis on, and all that comes. Nothing else is taken on this connection.
+async fn configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
+    let mut stream = dial(address, link::CLIENT, Pin::any(), None).await?;
+    let ask = Frame::FetchConfig { from: [0; 32] }.encode().map_err(|_| DialError::Refused)?;
+    stream.write_all(&ask).await?;
+    stream.flush().await?;
+    let (mut splitter, mut buffer) = (LinkDeframer::default(), vec![0; READ_BYTES]);
+    let mut configs = Vec::new();
+    loop {
+        let count = stream.read(&mut buffer).await?;
+        if count == 0 {
+            return Err(DialError::Refused);
+        }
+        let mut input = &buffer[..count];
+        while let Some(bytes) = splitter.next(&mut input).map_err(|_| DialError::Refused)? {
+            let Ok(Frame::Config { left, config }) = Frame::decode(&bytes) else {
+                return Err(DialError::Refused);
+            };
+            configs.push(SignedConfig::decode(&config).map_err(|_| DialError::Refused)?);
+            // One more than there may be: the chain refuses it by name.
+            if left == 0 || configs.len() > CONFIGS_MAX {
+                return Ok(configs);
+            }
+        }
+    }
+}
+
+/// The entry of the config in force, for any number of connections with the same settings.
+pub struct EntryClient {
+    address: String,
+    tls: Arc<ClientConfig>,
+}
+
+impl EntryClient {
+    /// Where it listens, and which key it must prove.
+    ///
+    /// # Errors
+    /// [`DialError::Tls`].
+    pub fn of(chain: &Chain) -> Result<Self, DialError> {
+        let entry = &in_force(chain).coordinator;
+        let tls = link_client_config(Pin::new(entry.key), link::CLIENT, None);
+        Ok(Self { address: entry.address.clone(), tls: tls.map_err(DialError::Tls)? })
+    }
+
+    /// A connection, on which it proved its key.
+    ///
+    /// # Errors
+    /// [`DialError`].
+    pub async fn connect(&self) -> Result<Box<TlsStream<TcpStream>>, DialError> {
+        reach(&self.address, link::CLIENT, Arc::clone(&self.tls)).await
+    }
+}

@@ -1,0 +1,276 @@
+//! A whole network in one process: three mixes, entry and bucket store on loopback, for the
+//! demonstration and for tests. Its noise is far below every floor.
+//!
+//! ```text
+//! DIR/guardian.key entry.key bucket.key mix0.key mix1.key mix2.key net.cfg buckets/
+//! ```
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use mezza_core::Time;
+use mezza_mixnet::Service;
+use mezza_mixnet::config::{
+    Config, MixServer, Mode, NetworkId, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+};
+use mezza_mixnet::mix::NoiseFloor;
+use mezza_mixnet::noise::Law;
+use rand_core::Rng as _;
+use tokio::sync::watch;
+
+use super::key::ServerKey;
+use super::network::{self, ConfigArchive};
+use super::server;
+use super::signed::Signed;
+use super::{bucket, entry, mix};
+use mezza_host::api::network_uri::NetworkUri;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::clock::now;
+use mezza_host::process::home::{Home, private};
+use mezza_host::process::rng::OsRng;
+
+/// Mixes of the network.
+pub const MIXES: usize = 3;
+/// Clients of the network.
+const USERS_MAX: u32 = 200;
+/// Noise for a demonstration: too little to protect a user.
+const NOISE: Law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
+/// Noise messages whose way back is checked.
+const TRAPS: Traps = Traps { singles: 8, pairs: 4 };
+/// Ports that are tried until enough are free.
+const TRIES: usize = 1_000;
+/// How long its config is good.
+const YEARS_MS: u64 = 3_650 * Time::DAY_MS;
+
+/// The files of a network in one folder.
+#[derive(Clone, Debug)]
+pub struct DemoFiles(PathBuf);
+
+/// A network that runs.
+#[derive(Debug)]
+pub struct DemoNetwork {
+    /// The link that clients join it with.
+    pub uri: NetworkUri,
+    servers: Vec<server::ServerHandle>,
+    stop: watch::Sender<bool>,
+}
+
+/// Interval, ask, lead, collect and `mix_limit` of a service, milliseconds.
+pub type Times = [u32; 5];
+
+const fn times(service: Service) -> Times {
+    match service {
+        Service::Conversation => [500, 100, 200, 250, 2_000],
+        Service::Call => [2_000, 200, 400, 500, 2_000],
+        Service::Invitation => [5_000, 200, 400, 500, 3_000],
+    }
+}
+
+/// A service with these times and this noise, without traps, that promises nothing, for ever: a budget
+/// would end it.
+pub fn policy(service: Service, times: Times, law: Law, base_time: Time) -> ServicePolicy {
+    let [interval_ms, ask_ms, lead_ms, collect_ms, mix_limit_ms] = times;
+    ServicePolicy {
+        service,
+        base_round: 1,
+        base_time,
+        interval_ms,
+        ask_ms,
+        lead_ms,
+        collect_ms,
+        mix_limit_ms,
+        slots: 1,
+        buckets: 1,
+        mode: law.mode,
+        mu: law.mu,
+        scale: law.scale,
+        epsilon_micro: u32::MAX,
+        delta_pico: 1_000_000_000_000,
+        rounds: u64::from(u32::MAX),
+        traps: Traps::NONE,
+    }
+}
+
+/// A service of the demonstration.
+fn shown(service: Service, valid_from: Time) -> ServicePolicy {
+    let traps = if service.has_replies() { TRAPS } else { Traps::NONE };
+    ServicePolicy { traps, ..policy(service, times(service), NOISE, valid_from) }
+}
+
+impl DemoFiles {
+    /// The files of the network in `dir`, made where there are none: keys, and a config with free
+    /// ports of loopback, signed.
+    ///
+    /// # Errors
+    /// A folder that cannot be written, or is open to others.
+    pub fn load_or_make(dir: &Path) -> Result<Self, Fault> {
+        private::folder(dir)?;
+        let files = Self(dir.into());
+        if !files.config().exists() {
+            files.make()?;
+        }
+        Ok(files)
+    }
+
+    fn make(&self) -> Result<(), Fault> {
+        let key = |name: &str| {
+            let path = self.key(name);
+            if path.exists() { ServerKey::load(&path) } else { ServerKey::make(&path, &mut OsRng) }
+        };
+        let mut ports = free_ports(MIXES + 2)?.into_iter();
+        let mut server = |name: &str| {
+            let port = ports.next().unwrap_or_default();
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
+            Ok::<_, Fault>(Server { key: key(name)?.public(), address })
+        };
+        let (coordinator, bucket) = (server("entry")?, server("bucket")?);
+        let mixes = (0..MIXES).map(|at| {
+            Ok(MixServer { server: server(&format!("mix{at}"))?, operator: "demo".into() })
+        });
+        let mixes = mixes.collect::<Result<_, Fault>>()?;
+        let guardian = key("guardian")?;
+        let mut network = [0; 16];
+        OsRng.fill_bytes(&mut network);
+        let valid_from = now().minus_ms(Time::HOUR_MS);
+        let mut signed = SignedConfig::new(Config {
+            network: NetworkId(network),
+            seq: 0,
+            prev: [0; 32],
+            valid_from,
+            valid_until: valid_from.plus_ms(YEARS_MS),
+            threshold: 1,
+            guardians: vec![guardian.public()],
+            coordinator,
+            bucket,
+            mixes,
+            users_max: USERS_MAX,
+            services: Service::ALL.map(|service| shown(service, valid_from)).to_vec(),
+        });
+        signed.sign(SignatureSet::Own, 0, &guardian.signer());
+        private::replace(&self.config(), &signed.encode())
+    }
+
+    /// The config.
+    pub fn config(&self) -> PathBuf {
+        self.0.join("net.cfg")
+    }
+
+    /// The key of `entry`, `bucket`, `mix0` ..
+    pub fn key(&self, name: &str) -> PathBuf {
+        self.0.join(format!("{name}.key"))
+    }
+
+    /// The folder of the buckets.
+    pub fn buckets(&self) -> PathBuf {
+        self.0.join("buckets")
+    }
+
+    /// The link to the network.
+    ///
+    /// # Errors
+    /// A config that cannot be read.
+    pub fn uri(&self) -> Result<NetworkUri, Fault> {
+        let config = network::read(&self.config())?;
+        let config = config.config();
+        Ok(NetworkUri { genesis: config.hash(), address: config.coordinator.address.clone() })
+    }
+
+    fn network(&self) -> Result<ConfigArchive, Fault> {
+        ConfigArchive::load([self.config().as_path()])
+    }
+}
+
+/// Free ports of loopback, below those that the system gives to outgoing connections:
+/// they are to be free at the next start, too.
+///
+/// # Errors
+/// If nearly all ports are taken.
+pub fn free_ports(count: usize) -> Result<Vec<u16>, Fault> {
+    let tries = std::iter::repeat_with(|| 20_000 + (OsRng.next_u32() % 10_000) as u16);
+    let listen = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|held| (port, held));
+    // All are held until the last is found, so that none comes twice.
+    let held = tries.take(TRIES).filter_map(|port| listen(port).ok()).take(count);
+    let held: Vec<(u16, TcpListener)> = held.collect();
+    if held.len() < count {
+        let text = "no ports of loopback are free";
+        return Err(Fault::new(Exit::Busy, text, "end other programs, then try again"));
+    }
+    Ok(held.into_iter().map(|(port, _)| port).collect())
+}
+
+fn listen(server: &Server) -> Result<SocketAddr, Fault> {
+    server.address.parse().map_err(|_| {
+        let text = "the demo network's config names no address of this machine";
+        Fault::new(Exit::Config, text, "remove its folder, and a new one is made")
+    })
+}
+
+/// Starts the demo network of a home: three mixes, entry and bucket store as tasks of this process.
+/// Its files are in the folder `mixnet` of the home.
+///
+/// # Errors
+/// Files that cannot be had, ports that others have by now.
+pub async fn start(home: &Home) -> Result<DemoNetwork, Fault> {
+    run(&DemoFiles::load_or_make(&home.mixnet())?).await
+}
+
+/// Starts the network of some files.
+///
+/// # Errors
+/// As [`start`].
+pub async fn run(files: &DemoFiles) -> Result<DemoNetwork, Fault> {
+    let signed = network::read(&files.config())?;
+    let config = signed.config();
+    let (stop, stopped) = watch::channel(false);
+    let mut servers = Vec::new();
+    servers.push(
+        bucket::start(
+            bucket::BucketServerOptions {
+                network: files.network()?,
+                key: ServerKey::load(&files.key("bucket"))?,
+                listen: listen(&config.bucket)?,
+                dir: files.buckets(),
+                metrics: 0,
+            },
+            stopped.clone(),
+        )
+        .await?,
+    );
+    for (mix, at) in config.mixes.iter().zip(0..) {
+        let path = files.key(&format!("mix{at}"));
+        let options = mix::MixServerOptions {
+            network: files.network()?,
+            key: ServerKey::load(&path)?,
+            listen: listen(&mix.server)?,
+            floor: NoiseFloor::None,
+            threads: 1,
+            signed: Signed::beside(&path)?,
+            metrics: Some(0),
+        };
+        servers.push(mix::start(options, stopped.clone()).await?);
+    }
+    let options = entry::EntryServerOptions {
+        network: files.network()?,
+        key: ServerKey::load(&files.key("entry"))?,
+        listen: listen(&config.coordinator)?,
+        per_prefix: 0,
+        once: false,
+        metrics: 0,
+    };
+    servers.push(entry::start(options, stopped).await?);
+    Ok(DemoNetwork { uri: files.uri()?, servers, stop })
+}
+
+impl DemoNetwork {
+    /// Ends all servers, their rounds wiped, and waits for them.
+    ///
+    /// # Errors
+    /// Why one of them could not go on, if one could not.
+    pub async fn stop(self) -> Result<(), Fault> {
+        let _ = self.stop.send(true);
+        for server in self.servers {
+            server.wait().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,279 @@
+//! One round of all users: what was sent, what came back, and whether it is right.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mezza_core::{Time, Wiping};
+use mezza_lanes::Kernel;
+use mezza_mixnet::RoundId;
+use mezza_mixnet::client::{Access, CheckedSettings, DropResult, Timing};
+use mezza_mixnet::config::ServicePolicy;
+use mezza_mixnet::keys::SecretVec;
+use mezza_mixnet::onion::{Multiply, Tables, open_reply, wrap};
+use mezza_mixnet::wire::MissedReason;
+use rayon::prelude::*;
+
+use super::user::{Pairs, cell};
+use mezza_host::backend::AwsLc;
+use mezza_host::process::busy::thread_cpu;
+use mezza_host::process::rng::OsRng;
+
+/// Users whose onions are made at once.
+const CHUNK: usize = 512;
+/// How long replies may come after the end of a round, milliseconds.
+const GRACE_MS: u64 = 2_000;
+
+/// The figures of a round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadReport {
+    /// Its number.
+    pub round: u64,
+    /// When it opened, ms since 1970.
+    pub open_ms: u64,
+    /// Users whose onions left.
+    pub sent: usize,
+    /// Users who got a reply.
+    pub returned: usize,
+    /// Replies that hold what they must; all of them if none was opened.
+    pub right: usize,
+    /// Replies that hold something else.
+    pub wrong: usize,
+    /// Users who were told that they missed it.
+    pub missed: usize,
+    /// From the close to the reply, milliseconds: in the middle, of 99 %, the longest.
+    pub latency_ms: [u64; 3],
+    /// Onions made.
+    pub onions: usize,
+    /// The CPU time of making them, of all threads together.
+    pub making: Duration,
+}
+
+/// The outcome of one user in a round. Large values are boxed: a tree that grows at its end leaves
+/// half of each node empty.
+enum UserOutcome {
+    /// The onion is ready.
+    Ready(Box<Access>, SecretVec),
+    /// It left.
+    Sent(Box<Access>, SecretVec),
+    /// A reply came: after so many ms, with this answer if it was opened.
+    Returned(u64, Option<Box<DropResult>>),
+    Missed,
+}
+
+impl UserOutcome {
+    const fn waits(&self) -> bool {
+        matches!(self, Self::Ready(..) | Self::Sent(..))
+    }
+}
+
+/// One round.
+pub(super) struct LoadRound {
+    id: RoundId,
+    open: Time,
+    policy: ServicePolicy,
+    outcomes: BTreeMap<u32, UserOutcome>,
+    /// Users who do not know yet what became of their onions.
+    waiting: usize,
+    is_prepared: bool,
+    onions: usize,
+    making: Duration,
+}
+
+/// The plaintexts of a round, to be wrapped.
+#[expect(clippy::vec_box, reason = "they move one by one to where they wait")]
+pub(super) struct Work {
+    id: RoundId,
+    checked: CheckedSettings,
+    users: Vec<u32>,
+    accesses: Vec<Box<Access>>,
+}
+
+/// The onions of a round.
+#[expect(clippy::vec_box, reason = "they move one by one to where they wait")]
+pub(super) struct Prepared {
+    pub id: RoundId,
+    users: Vec<u32>,
+    accesses: Vec<Box<Access>>,
+    onions: Vec<Vec<u8>>,
+    back: Vec<SecretVec>,
+    making: Duration,
+}
+
+impl Work {
+    /// Wraps all of them; `None` if the keys are no points, which a checked round's are.
+    pub(super) fn run(self, kernel: &'static dyn Kernel) -> Option<Prepared> {
+        let Self { id, checked, users, accesses } = self;
+        let begun = thread_cpu();
+        let layers = checked.layers();
+        let tables = Tables::new(kernel, &layers)?;
+        let size = id.service.innermost_bytes();
+        let before = thread_cpu().saturating_sub(begun);
+        let wrapped = accesses.par_chunks(CHUNK).map(|part| {
+            let begun = thread_cpu();
+            let inner: Vec<u8> = part.iter().flat_map(|access| *access.bytes()).collect();
+            let inner = Wiping::new(inner);
+            let made = wrap(kernel, Multiply::Tables(&tables), &layers, (&inner, size), &mut OsRng);
+            let each = made.onions.len() / part.len();
+            let onions: Vec<Vec<u8>> = made.onions.chunks_exact(each).map(<[u8]>::to_vec).collect();
+            let back = (0..part.len()).map(|at| {
+                let mut own = SecretVec::zeros(layers.len());
+                own.iter_mut().zip(&made.reply_keys).for_each(|(key, layer)| *key = layer[at]);
+                own
+            });
+            (onions, (back.collect::<Vec<_>>(), thread_cpu().saturating_sub(begun)))
+        });
+        let (onions, rest): (Vec<_>, Vec<_>) = wrapped.unzip();
+        let (back, spent): (Vec<_>, Vec<Duration>) = rest.into_iter().unzip();
+        let (onions, back) = (onions.into_iter().flatten().collect(), back.into_iter().flatten());
+        let making = before + spent.iter().sum::<Duration>();
+        Some(Prepared { id, users, accesses, onions, back: back.collect(), making })
+    }
+}
+
+impl LoadRound {
+    /// A round whose settings were checked.
+    pub(super) const fn new(id: RoundId, open: Time, policy: ServicePolicy) -> Self {
+        let outcomes = BTreeMap::new();
+        let making = Duration::ZERO;
+        Self { id, open, policy, outcomes, waiting: 0, is_prepared: false, onions: 0, making }
+    }
+
+    /// The cells of all users for this round.
+    pub(super) fn plan(
+        &self,
+        users: Vec<u32>,
+        checked: CheckedSettings,
+        pairs: &mut Pairs,
+    ) -> Work {
+        let access = |user: &u32| Box::new(pairs.access(*user, self.id.round, &mut OsRng));
+        let accesses = users.iter().map(access).collect();
+        Work { id: self.id, checked, users, accesses }
+    }
+
+    /// The onions are there: when each one leaves, uniformly over the window.
+    pub(super) fn take(&mut self, prepared: Prepared) -> Vec<(Time, u32, Vec<u8>)> {
+        let Prepared { users, accesses, onions, back, making, .. } = prepared;
+        (self.is_prepared, self.onions, self.making) = (true, onions.len(), making);
+        self.waiting = users.len();
+        let keys = users.iter().zip(accesses.into_iter().zip(back));
+        for (user, (access, back)) in keys {
+            self.outcomes.insert(*user, UserOutcome::Ready(access, back));
+        }
+        let send = |(user, onion)| {
+            let timing =
+                Timing::draw(&self.policy, self.open, mezza_host::clock::now(), &mut OsRng);
+            (timing.send, user, onion)
+        };
+        users.into_iter().zip(onions).map(send).collect()
+    }
+
+    /// The onion of a user left.
+    pub(super) fn sent(&mut self, user: u32) {
+        self.change(user, |outcome| match outcome {
+            UserOutcome::Ready(access, back) => UserOutcome::Sent(access, back),
+            other => other,
+        });
+    }
+
+    /// Moves a user's outcome on.
+    fn change(&mut self, user: u32, next: impl FnOnce(UserOutcome) -> UserOutcome) {
+        let Some(outcome) = self.outcomes.remove(&user) else { return };
+        let waited = outcome.waits();
+        let outcome = next(outcome);
+        self.waiting -= usize::from(waited && !outcome.waits());
+        self.outcomes.insert(user, outcome);
+    }
+
+    /// The onion of a user could not leave: the user is away.
+    pub(super) fn unsent(&mut self, user: u32) {
+        self.waiting -= usize::from(self.outcomes.remove(&user).is_some());
+    }
+
+    /// A reply came.
+    pub(super) fn returned(
+        &mut self,
+        user: u32,
+        reply: &[u8],
+        verify: Option<&dyn Kernel>,
+        now: Time,
+    ) {
+        let waited = now.since_ms(self.close());
+        self.change(user, |outcome| {
+            let UserOutcome::Sent(access, back) = outcome else { return outcome };
+            let answer = verify.map(|kernel| match open_reply(kernel, &back, reply.to_vec()) {
+                Some(cell) => access.answer::<AwsLc>(&cell),
+                None => DropResult::Garbage,
+            });
+            UserOutcome::Returned(waited, answer.map(Box::new))
+        });
+    }
+
+    /// The entry says that nothing of a user is in the round.
+    pub(super) fn missed(&mut self, user: u32, reason: MissedReason) {
+        tracing::debug!(?reason, round = self.id.round, "a user missed a round");
+        self.change(user, |_| UserOutcome::Missed);
+    }
+
+    fn close(&self) -> Time {
+        self.open.plus_ms(self.policy.collect_ms.into())
+    }
+
+    /// When nothing can come any more.
+    pub(super) fn end(&self) -> Time {
+        self.close().plus_ms(u64::from(self.policy.mix_limit_ms) + GRACE_MS)
+    }
+
+    /// Whether everybody knows what became of the onion, or never will.
+    pub(super) fn is_over(&self, now: Time) -> bool {
+        now >= self.end() || (self.is_prepared && now >= self.close() && self.waiting == 0)
+    }
+
+    /// Looks at all that came back.
+    pub(super) fn judge(&self, pairs: &Pairs) -> LoadReport {
+        let mut latencies = Vec::new();
+        let (mut wrong, mut missed, mut sent) = (0, 0, 0);
+        for (user, outcome) in &self.outcomes {
+            match outcome {
+                UserOutcome::Ready(..) => continue,
+                UserOutcome::Sent(..) => {}
+                UserOutcome::Missed => missed += 1,
+                UserOutcome::Returned(waited, answer) => {
+                    latencies.push(*waited);
+                    let right = answer.as_ref().is_none_or(|a| self.is_right(*user, a, pairs));
+                    wrong += usize::from(!right);
+                }
+            }
+            sent += 1;
+        }
+        latencies.sort_unstable();
+        let at = |hundredths: usize| {
+            latencies.get((latencies.len() * hundredths / 100).min(latencies.len().max(1) - 1))
+        };
+        LoadReport {
+            round: self.id.round,
+            open_ms: self.open.ms(),
+            sent,
+            returned: latencies.len(),
+            right: latencies.len() - wrong,
+            wrong,
+            missed,
+            latency_ms: [50, 99, 100].map(|part| at(part).copied().unwrap_or_default()),
+            onions: self.onions,
+            making: self.making,
+        }
+    }
+
+    /// Whether a reply holds what it must: the partner's cell if the partner was there, else our own.
+    fn is_right(&self, user: u32, answer: &DropResult, pairs: &Pairs) -> bool {
+        let partner = pairs.partner(user);
+        let theirs = partner.map(|partner| DropResult::Met(Ok(cell(partner, self.id.round))));
+        match partner.and_then(|partner| self.outcomes.get(&partner)) {
+            Some(UserOutcome::Returned(..)) => Some(answer) == theirs.as_ref(),
+            // The partner's onion left, but it is unknown whether it arrived.
+            Some(UserOutcome::Sent(..)) => {
+                *answer == DropResult::Absent || Some(answer) == theirs.as_ref()
+            }
+            _ => *answer == DropResult::Absent,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The configs of a network as files: the canonical bytes with their signatures. A file holds one, or
+//! several one behind the other, oldest first.
+
+use std::fs;
+use std::path::Path;
+
+use mezza_core::{Reader, Time};
+use mezza_mixnet::config::{Chain, ChainError, Config, SignatureSet, SignedConfig};
+
+use mezza_host::api::{Exit, Fault};
+use mezza_host::clock::now;
+use mezza_host::process::home::private;
+
+/// Most bytes of a config file; a config has 1 to 7 KB.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Reads one signed config.
+///
+/// # Errors
+/// No such file (66), or one that holds no config, or more than one (65).
+pub fn read(path: &Path) -> Result<SignedConfig, Fault> {
+    let mut all = read_all(path)?;
+    if all.len() > 1 {
+        let text = format!("{} holds {} configs, and one is wanted", path.display(), all.len());
+        return Err(Fault::new(Exit::Malformed, text, "name the file of the one you mean"));
+    }
+    all.pop().ok_or_else(|| no_config(path))
+}
+
+/// Reads signed configs that stand one behind the other.
+fn read_all(path: &Path) -> Result<Vec<SignedConfig>, Fault> {
+    let about = fs::metadata(path).map_err(|error| private::cannot_read(path, &error))?;
+    if about.len() > BYTES_MAX {
+        return Err(no_config(path));
+    }
+    let bytes = fs::read(path).map_err(|error| private::cannot_read(path, &error))?;
+    let mut reader = Reader::new(&bytes);
+    let mut all = Vec::new();
+    while !reader.is_empty() {
+        all.push(SignedConfig::read(&mut reader).map_err(|_| no_config(path))?);
+    }
+    if all.is_empty() { Err(no_config(path)) } else { Ok(all) }
+}
+
+fn no_config(path: &Path) -> Fault {
+    Fault::new(
+        Exit::Malformed,
+        format!("{} is no config of a mixnet", path.display()),
+        "make one with `mezza mixnet config new net.toml`, or get it again",
+    )
+}
+
+/// A network's configs from the first to the newest, checked.
+#[derive(Debug)]
+pub struct ConfigArchive {
+    /// The checked chain.
+    pub chain: Chain,
+    /// The configs as they were signed, for clients.
+    pub archive: Vec<SignedConfig>,
+}
+
+impl ConfigArchive {
+    /// Reads and checks the configs of a network, oldest first. The first one is trusted, because
+    /// the operator named it: its hash becomes the pin.
+    ///
+    /// # Errors
+    /// As [`read`]; 1 if one of them is refused.
+    pub fn load<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Self, Fault> {
+        let files = paths.into_iter().map(read_all).collect::<Result<Vec<_>, _>>()?;
+        let archive = files.concat();
+        let now = mezza_host::clock::now();
+        Self::check(archive, now)
+    }
+
+    /// Checks configs, oldest first.
+    ///
+    /// # Errors
+    /// 1 if one of them is refused, 2 if there is none.
+    pub fn check(archive: Vec<SignedConfig>, now: Time) -> Result<Self, Fault> {
+        let Some((genesis, later)) = archive.split_first() else {
+            return Err(Fault::new(Exit::Usage, "no config was named", "name one with `--config`"));
+        };
+        let mut chain = Chain::begin(&genesis.config().hash(), genesis).map_err(refused)?;
+        for config in later {
+            chain.accept(config, now).map_err(refused)?;
+        }
+        Ok(Self { chain, archive })
+    }
+}
+
+/// Why a config is not taken, for a person.
+pub(crate) fn refused(error: ChainError) -> Fault {
+    let next = match error {
+        ChainError::Unsigned { valid, needed } => {
+            let verb = if valid == 1 { "is" } else { "are" };
+            let signatures = if needed == 1 { "signature" } else { "signatures" };
+            return Fault::new(
+                Exit::No,
+                format!("config: {valid} of {needed} needed guardian {signatures} {verb} valid"),
+                "ask another guardian to run `mezza mixnet config sign net.cfg`",
+            );
+        }
+        ChainError::NotPinned => "get the link or the first config again from a person you trust",
+        ChainError::Gap => "name every config from the first one on, oldest first",
+        ChainError::Rollback => "ask the guardians which of the two is right",
+        ChainError::Full => "begin a new network, and give its link to the members of this one",
+        ChainError::Rounds => {
+            "give each service a base_round above the last round of the config before"
+        }
+        ChainError::Foreign | ChainError::TooMany => {
+            "look whether all files are of one network, oldest first"
+        }
+    };
+    Fault::new(Exit::No, format!("config: {error}"), next)
+}
+
+/// Adds a guardian's signature: as one of the config's own guardians, and of those of `before`.
+/// Gives how many signatures that made.
+pub fn sign(
+    config: &mut SignedConfig,
+    before: Option<&SignedConfig>,
+    key: &super::key::ServerKey,
+) -> usize {
+    let (signer, public) = (key.signer(), key.public());
+    let own = config.config().guardians.iter().position(|guardian| *guardian == public);
+    let old = before.and_then(|before| {
+        before.config().guardians.iter().position(|guardian| *guardian == public)
+    });
+    for (set, at) in [(SignatureSet::Own, own), (SignatureSet::Predecessor, old)] {
+        if let Some(at) = at {
+            config.sign(set, at as u8, &signer);
+        }
+    }
+    usize::from(own.is_some()) + usize::from(old.is_some())
+}
+
+/// The config in force, or the newest one where none is.
+pub fn in_force(chain: &Chain) -> &Config {
+    chain.current(now()).unwrap_or(chain.head())
+}

@@ -1,0 +1,173 @@
+//! Where heavy work runs: threads that know nothing of sockets and timers.
+//!
+//! ```text
+//! machine -- Job --> two bounded queues --> threads --> report(Done | Lost)
+//!                    a round waits | ahead of time
+//! ```
+//!
+//! A thread takes what a round waits for before what is done ahead of time: rayon itself knows no
+//! priorities. A job that panics takes its round with it and nothing else.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mezza_lanes::Kernel;
+use mezza_mixnet::RoundId;
+use mezza_mixnet::job::{Job, JobOutput, Urgency};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use mezza_host::api::Fault;
+use mezza_host::process::busy::Phase;
+use mezza_host::process::metrics::Metrics;
+
+/// Jobs that may wait at a time: four million onions in the smallest of them.
+const JOBS_MAX: usize = 65_536;
+
+/// How a job ended.
+#[derive(Debug)]
+pub(crate) enum JobEnd {
+    /// With a result.
+    Done(Job, JobOutput),
+    /// Without one; a job of this round.
+    Lost(RoundId),
+}
+
+/// Reports the end of a job.
+type Report = Box<dyn Fn(JobEnd) + Send + Sync>;
+
+/// Threads and the jobs that wait for them. Waiting jobs are wiped when the pool is dropped.
+pub(crate) struct WorkerPool {
+    threads: ThreadPool,
+    queue: Arc<JobQueue>,
+}
+
+struct JobQueue {
+    kernel: &'static dyn Kernel,
+    metrics: Arc<Metrics>,
+    waiting: Mutex<Waiting>,
+    report: Report,
+}
+
+#[derive(Default)]
+struct Waiting {
+    round: VecDeque<Job>,
+    background: VecDeque<Job>,
+}
+
+impl WorkerPool {
+    /// Starts the threads. `report` is called on them and may wait; `metrics` learn what jobs cost.
+    ///
+    /// # Errors
+    /// If the system refuses a thread.
+    pub(crate) fn start(
+        threads: usize,
+        kernel: &'static dyn Kernel,
+        metrics: Arc<Metrics>,
+        report: impl Fn(JobEnd) + Send + Sync + 'static,
+    ) -> Result<Self, Fault> {
+        let threads = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|n| format!("mix-{n}"))
+            .start_handler(move |n| stay(n, threads))
+            // Without it a panic would end the process, and every other round with it.
+            .panic_handler(|_| tracing::error!("a job panicked; its round is lost"))
+            .build()
+            .map_err(|_| Fault::bug("the system refuses threads"))?;
+        let queue =
+            JobQueue { kernel, metrics, waiting: Mutex::default(), report: Box::new(report) };
+        Ok(Self { threads, queue: Arc::new(queue) })
+    }
+
+    /// Puts a job behind the others of its urgency; `false` if too many wait.
+    pub(crate) fn submit(&self, job: Job) -> bool {
+        let mut waiting = self.queue.waiting();
+        if waiting.round.len() + waiting.background.len() >= JOBS_MAX {
+            return false;
+        }
+        match job.urgency() {
+            Urgency::Round => waiting.round.push_back(job),
+            Urgency::Background => waiting.background.push_back(job),
+        }
+        drop(waiting);
+        let queue = Arc::clone(&self.queue);
+        self.threads.spawn(move || queue.work());
+        true
+    }
+
+    /// Drops, and so wipes, the waiting jobs that are not wanted any more (MIX-14).
+    pub(crate) fn retain(&self, wanted: impl Fn(&Job) -> bool) {
+        let mut waiting = self.queue.waiting();
+        waiting.round.retain(&wanted);
+        waiting.background.retain(&wanted);
+    }
+}
+
+/// Keeps thread `n` on a core of its own where there is one for each: two that are woken from one core
+/// may share it for milliseconds while another one has nothing to do. A job that a thread does not
+/// take in time is taken by another one.
+#[cfg(target_os = "linux")]
+fn stay(n: usize, threads: usize) {
+    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use nix::unistd::Pid;
+    let this = Pid::from_raw(0);
+    let Ok(all) = sched_getaffinity(this) else { return };
+    let mut cores = (0..CpuSet::count()).filter(|core| all.is_set(*core) == Ok(true));
+    if cores.clone().count() != threads {
+        return;
+    }
+    let mut own = CpuSet::new();
+    if cores.nth(n).is_some_and(|core| own.set(core).is_ok()) {
+        // A system that refuses has its reasons; it is the same work on any core.
+        let _ = sched_setaffinity(this, &own);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stay(_: usize, _: usize) {}
+
+impl Drop for WorkerPool {
+    fn drop(&mut self) {
+        self.retain(|_| false);
+    }
+}
+
+impl JobQueue {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the most urgent job, which need not be the one that called for this thread.
+    fn work(&self) {
+        let mut waiting = self.waiting();
+        let next = waiting.round.pop_front().or_else(|| waiting.background.pop_front());
+        drop(waiting);
+        let Some(job) = next else { return };
+        let guard = Guard { queue: self, id: Some(job.id()) };
+        let done = self.metrics.busy.run(Phase::of(&job), || job.run(self.kernel));
+        guard.end(JobEnd::Done(job, done));
+    }
+}
+
+/// Reports a loss unless the job came to its end.
+struct Guard<'a> {
+    queue: &'a JobQueue,
+    id: Option<RoundId>,
+}
+
+impl Guard<'_> {
+    fn end(mut self, outcome: JobEnd) {
+        self.id = None;
+        (self.queue.report)(outcome);
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            (self.queue.report)(JobEnd::Lost(id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

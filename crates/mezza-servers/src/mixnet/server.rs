@@ -1,0 +1,273 @@
+//! The parts that all three roles share: a listener for links of other servers, TLS, the task's
+//! end.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mezza_mixnet::RoundId;
+use mezza_mixnet::config::{Chain, SignedConfig};
+use mezza_mixnet::sign::VerifyKey;
+use mezza_mixnet::wire::AbortReason;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use mezza_host::api::{Exit, Fault};
+use mezza_host::connection::link::{self, LinkEvent};
+use mezza_host::process::drive::{self, Shell};
+use mezza_host::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPermit};
+use mezza_host::process::metrics::{Metric, Metrics};
+use mezza_host::tls::{AllowedClientKeys, TlsIdentity, link_server_config, peer_key};
+
+/// Events that may wait for a machine; a sender with one more waits. Frames of batches are long.
+pub(crate) const EVENTS_MAX: usize = 256;
+/// Time for TLS to be set up.
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Handshakes of clients at a time.
+pub(crate) const HANDSHAKES_MAX: usize = 256;
+/// Connections that come from other servers, of whom there are three at most, and from strangers, who
+/// get no further than the handshake.
+/// A site has no number of its own: the entry may be a neighbour of strangers.
+const BOUNDS: Bounds = Bounds { connections: 128, handshakes: 64, per_address: 16, per_site: 128 };
+/// Links that one server of the config has at a time. Only the newest one counts; others are about to
+/// end. Strangers have none of these places.
+const LINKS_MAX: usize = 4;
+/// The longest that a machine is not woken: a clock that jumped is noticed after this time.
+const NAP_MAX: Duration = Duration::from_secs(1);
+/// How long a server that ends waits for its last frames to leave.
+pub(crate) const LEAVE: Duration = Duration::from_millis(300);
+
+/// Tells a machine of a config that may be new to it.
+pub type Learn = Box<dyn Fn(SignedConfig) + Send + Sync>;
+
+/// A server that runs.
+pub struct ServerHandle {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its public key.
+    pub key: VerifyKey,
+    /// Tells it of a later config; links stay those of the config that it began with.
+    pub learn: Learn,
+    /// Its counters.
+    pub metrics: Arc<Metrics>,
+    /// The task that owns its machine.
+    pub task: JoinHandle<Result<Exit, Fault>>,
+}
+
+impl fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerHandle({})", self.address)
+    }
+}
+
+impl ServerHandle {
+    /// Waits for its end: once it was told to stop, or what it cannot go on without.
+    ///
+    /// # Errors
+    /// Why it cannot go on.
+    pub async fn wait(self) -> Result<Exit, Fault> {
+        end(self.task.await)
+    }
+}
+
+/// How the task of a server ended.
+///
+/// # Errors
+/// Why it could not go on.
+pub fn end(task: Result<Result<Exit, Fault>, JoinError>) -> Result<Exit, Fault> {
+    task.unwrap_or_else(|_| Err(Fault::bug("the task of a server panicked")))
+}
+
+/// A function that gives configs to the task behind `events`. If the task is busy, the config is
+/// dropped and read again at the next SIGHUP.
+pub(crate) fn learn<E: Send + 'static>(
+    events: &mpsc::Sender<E>,
+    event: impl Fn(SignedConfig) -> E + Send + Sync + 'static,
+) -> Learn {
+    let events = events.clone();
+    Box::new(move |config| {
+        if events.try_send(event(config)).is_err() {
+            tracing::warn!("a config could not be taken now; send SIGHUP again");
+        }
+    })
+}
+
+/// Whether a chain has to look at a config: those before its head it has seen, and forgotten.
+pub(crate) fn is_news(config: &SignedConfig, chain: &Chain) -> bool {
+    config.config().seq >= chain.head().seq
+}
+
+/// Listens on an address; gives the address with the port that was free, too.
+///
+/// # Errors
+/// 78 if it cannot be had.
+pub(crate) async fn bind(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
+    let listener = TcpListener::bind(wanted).await.map_err(|error| {
+        let text = format!("cannot listen on {wanted}: {error}");
+        Fault::new(Exit::Config, text, "choose another address with `--listen`")
+    })?;
+    let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
+    Ok((listener, address))
+}
+
+/// The server's side of TLS, for these protocols; with `peers` only for clients with their keys.
+pub(crate) fn acceptor(
+    identity: &TlsIdentity,
+    protocols: &[&[u8]],
+    peers: Option<Arc<AllowedClientKeys>>,
+) -> Result<TlsAcceptor, Fault> {
+    let config = link_server_config(identity, protocols, peers);
+    config.map(TlsAcceptor::from).map_err(|_| Fault::bug("TLS refuses our settings"))
+}
+
+/// How many links each server of the config has here.
+struct Held<P>(Mutex<BTreeMap<P, usize>>);
+
+impl<P: Ord + Copy> Held<P> {
+    /// Whether `peer` may have one more, which then counts.
+    fn take(&self, peer: P) -> bool {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = held.entry(peer).or_default();
+        let fits = *count < LINKS_MAX;
+        *count += usize::from(fits);
+        fits
+    }
+
+    fn give_back(&self, peer: P) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = held.get_mut(&peer) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+/// The state that connections of servers share. `W` finds the peer of a key and a protocol, `V`
+/// makes an event of a link's event.
+struct Gate<P, E, W, V> {
+    tls: TlsAcceptor,
+    held: Held<P>,
+    events: mpsc::Sender<E>,
+    metrics: Arc<Metrics>,
+    who: W,
+    event: V,
+}
+
+/// Takes in links of other servers until the machine is gone. `who` says whom a key and a protocol
+/// make; anybody else is closed before a frame is read (MIX-1).
+pub(crate) async fn accept_links<P, E>(
+    (listener, tls): (TcpListener, TlsAcceptor),
+    events: mpsc::Sender<E>,
+    metrics: Arc<Metrics>,
+    who: impl Fn(&VerifyKey, &[u8]) -> Option<P> + Send + Sync + 'static,
+    event: impl Fn(P, u64, LinkEvent) -> E + Send + Sync + 'static,
+) where
+    P: Copy + Ord + fmt::Debug + Send + Sync + 'static,
+    E: Send + 'static,
+{
+    let limiter = ConnectionLimiter::new(BOUNDS);
+    let held = Held(Mutex::default());
+    let gate = Arc::new(Gate { tls, held, events, metrics, who, event });
+    loop {
+        let (socket, _, permit) = tokio::select! {
+            () = gate.events.closed() => return,
+            accepted = limiter.accept(&listener) => accepted,
+        };
+        let Some(permit) = permit else {
+            gate.metrics.count(Metric::TurnedAway);
+            continue;
+        };
+        let gate = Arc::clone(&gate);
+        tokio::spawn(async move {
+            // A handshake that had to make room was a stranger's, or comes again.
+            let Some(Some((stream, protocol, peer))) = permit.hold(gate.meet(socket)).await else {
+                return;
+            };
+            if gate.held.take(peer) {
+                gate.link(stream, &protocol, (peer, permit)).await;
+                gate.held.give_back(peer);
+            }
+        });
+    }
+}
+
+impl<P, E, W, V> Gate<P, E, W, V>
+where
+    P: Copy + Ord + fmt::Debug + Send + Sync,
+    E: Send,
+    W: Fn(&VerifyKey, &[u8]) -> Option<P> + Send + Sync,
+    V: Fn(P, u64, LinkEvent) -> E + Send + Sync,
+{
+    /// TLS, and who it is that speaks which protocol.
+    async fn meet(&self, socket: TcpStream) -> Option<(Box<TlsStream<TcpStream>>, Vec<u8>, P)> {
+        let Some(stream) = limiter::secure(&self.tls, socket, HANDSHAKE).await else {
+            tracing::debug!("a stranger got no further than TLS");
+            return None;
+        };
+        let connection = stream.get_ref().1;
+        let protocol = connection.alpn_protocol().unwrap_or_default().to_vec();
+        let Some(peer) = peer_key(connection).and_then(|key| (self.who)(&key, &protocol)) else {
+            tracing::warn!("a server asked for a link that is not its own");
+            return None;
+        };
+        Some((stream, protocol, peer))
+    }
+
+    /// A link with a server of the config, until it ends. From now on it has a place that no stranger
+    /// can have: its permit is given back.
+    async fn link(
+        &self,
+        stream: Box<TlsStream<TcpStream>>,
+        protocol: &[u8],
+        (peer, permit): (P, ConnectionPermit),
+    ) {
+        drop(permit);
+        let (name, event) = (format!("{peer:?}"), |link, news| (self.event)(peer, link, news));
+        // If the machine's task has ended, the listener ends as well.
+        let _ = link::between(stream, protocol, &name, &self.events, &self.metrics, event).await;
+    }
+}
+
+/// Drives the machine of a server to its end. Links write what they have until it is over.
+///
+/// # Errors
+/// What it cannot go on without.
+pub(crate) async fn run<S: Shell>(
+    shell: S,
+    events: mpsc::Receiver<S::Event>,
+    stop: watch::Receiver<bool>,
+) -> Result<Exit, Fault> {
+    let end = drive::run(shell, events, stop, NAP_MAX).await;
+    sleep(LEAVE).await;
+    end
+}
+
+/// Says in the log that a round ended before its time; one that a server took along when it was
+/// stopped is no trouble.
+pub(crate) fn ended_early(id: Option<RoundId>, reason: AbortReason) {
+    let (service, round) = (id.map(|id| id.service.number()), id.map(|id| id.round));
+    if reason == AbortReason::Shutdown {
+        tracing::info!(service, round, ?reason, "a round ended early");
+    } else {
+        tracing::warn!(service, round, ?reason, "a round ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mix_61_each_server_of_the_config_has_links_of_its_own() {
+        let held = Held(Mutex::default());
+        assert!((0..LINKS_MAX).all(|_| held.take('a')));
+        assert!(!held.take('a') && held.take('b'));
+        held.give_back('a');
+        assert!(held.take('a') && !held.take('a'));
+    }
+}

@@ -1,0 +1,129 @@
+//! The relay: mailboxes of sealed mail on a server that its users need not trust.
+//!
+//! ```text
+//!  client ==TLS==> connection task ---Job---> writer thread ---one transaction---> SQLite | PostgreSQL
+//!  client <==TLS== connection task <--Event-- (group commit, at most 100 jobs)
+//! ```
+//!
+//! One writer thread owns the store, the quotas and the list of watchers, so that a fetch and a
+//! push cannot race. Inside a transaction it inserts the mail,
+//! hands it to an online watcher, commits, and only then answers the sender with DONE 0.
+//!
+//! Kept per mail: box, hour of expiry, envelope. Neither the store nor the log names its sender.
+
+mod connection;
+pub(crate) mod date;
+mod error;
+mod limits;
+pub mod puts;
+mod server;
+pub mod store;
+mod usage;
+pub(crate) mod writer;
+
+pub(crate) use date::ClockRecord;
+pub use error::RelayError;
+pub use limits::Limits;
+pub use server::{RelayConfig, RelayHandle, serve};
+pub use store::{StoreSpec, Totals};
+
+use mezza_messenger::card::RelayKey;
+use std::fs::{OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use mezza_host::process::home::private;
+use mezza_host::process::lock::Lock;
+use mezza_host::tls::{IdentityError, TlsIdentity};
+
+/// The file in a relay's folder that says where it listens; it holds while the lock is held.
+const ADDRESS: &str = "address";
+/// The file that a process holds while it serves the folder.
+const LOCK: &str = "lock";
+
+/// The contents of a relay's folder and store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The relay's public key, as cards carry it.
+    pub key: RelayKey,
+    /// Counts of what is stored.
+    pub totals: Totals,
+    /// The date it went by last; `None`: it has not run yet.
+    pub clock: Option<ClockRecord>,
+}
+
+/// Makes folder, key and an empty store where they are missing; gives the relay's public key.
+///
+/// # Errors
+/// [`RelayError`] says what is in the way and what to do; [`RelayError::InUse`] while it runs.
+pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<RelayKey, RelayError> {
+    let identity = TlsIdentity::load_or_make(dir)?;
+    let _lock = lock(dir)?;
+    store::open(spec, dir).await?.close().await?;
+    Ok(RelayKey(*identity.public()))
+}
+
+/// The public key of the relay in `dir`, whatever its store.
+///
+/// # Errors
+/// [`RelayError`] if there is no relay in `dir`.
+pub fn key(dir: &Path) -> Result<RelayKey, RelayError> {
+    Ok(RelayKey(*identity(dir)?.public()))
+}
+
+/// The key pair of a relay that was made before.
+fn identity(dir: &Path) -> Result<TlsIdentity, RelayError> {
+    TlsIdentity::load(dir).map_err(|error| match error {
+        IdentityError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
+            RelayError::Missing { dir: dir.to_owned() }
+        }
+        error @ (IdentityError::Io { .. }
+        | IdentityError::Modes { .. }
+        | IdentityError::NotAKey { .. }) => error.into(),
+    })
+}
+
+/// Where the relay in `dir` listens, if it runs.
+pub fn address(dir: &Path) -> Option<SocketAddr> {
+    let text = std::fs::read_to_string(dir.join(ADDRESS)).ok()?;
+    Lock::is_held(&dir.join(LOCK)).then(|| text.parse().ok()).flatten()
+}
+
+/// Held while a relay serves the folder.
+fn lock(dir: &Path) -> Result<Lock, RelayError> {
+    let io = |source| RelayError::Io { what: "its lock file", source };
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(dir.join(LOCK));
+    Lock::on(file.map_err(io)?).map_err(|error| match error {
+        TryLockError::WouldBlock => RelayError::InUse { dir: dir.to_owned() },
+        TryLockError::Error(source) => io(source),
+    })
+}
+
+/// Writes down where the relay in `dir` listens. Mail is served without that file too.
+fn tell_address(dir: &Path, address: SocketAddr) {
+    if let Err(fault) = private::replace(&dir.join(ADDRESS), address.to_string().as_bytes()) {
+        tracing::warn!(%fault, "programs on this machine are not told where the relay listens");
+    }
+}
+
+/// Counts what the relay in `dir` holds, also while it runs.
+///
+/// # Errors
+/// [`RelayError`] if there is no relay in `dir` or its store cannot be read.
+pub async fn status(dir: &Path, spec: &StoreSpec) -> Result<Status, RelayError> {
+    let identity = identity(dir)?;
+    let totals = store::totals(spec, dir).await?;
+    Ok(Status { key: RelayKey(*identity.public()), totals, clock: ClockRecord::read(dir) })
+}
+
+/// The operator says that the clock of this machine is right, also while the relay runs.
+///
+/// # Errors
+/// [`RelayError`] if there is no relay in `dir`, or its folder cannot be written to.
+pub fn trust_clock(dir: &Path) -> Result<(), RelayError> {
+    identity(dir)?;
+    ClockRecord::agreed(mezza_host::clock::now()).write(dir).map_err(RelayError::Date)
+}

@@ -1,0 +1,427 @@
+//! One client's connection: frames in become jobs, events out become frames.
+//!
+//! ```text
+//!  TLS accepted --HELLO--> reading and writing --malformed, silence, stop, client gone--> ended
+//! ```
+//!
+//! One task reads and writes, so a client that does not read its answers is not read from either.
+
+mod requests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mezza_core::{FrameTooLong, Time};
+use mezza_messenger::relay_wire::{
+    ALPN, ENVELOPE_BYTES_MAX, RelayDeframer, RelayFrame, VERSION, encode_mail,
+};
+use mezza_messenger::relay_wire::{DoneCode, MailboxAddress};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::limits::Limits;
+use super::server::stopped;
+use super::usage::{Account, Usage};
+use super::writer::{ConnectionQueue, Jobs, Lane, MailId, WatchId, WriterEvent, WriterJob};
+use mezza_host::clock::Clock;
+use mezza_host::connection::tap::{Direction, Side, Tap, TapPoint, Tapped};
+use mezza_host::process::limiter::{ConnectionPermit, secure};
+use mezza_host::process::rate::TokenBucket;
+
+/// Bytes read at once; also what an idle connection keeps for reading.
+const READ_BYTES: usize = 4_096;
+/// Bytes gathered before they are written.
+const WRITE_BYTES: usize = 32 << 10;
+/// How long a connection that ends waits for its answers, and then for the client to hang up.
+const LEAVE: Duration = Duration::from_millis(700);
+/// The wait in the refusal of a client over the limit of connections, s.
+const RETRY_CONNECT_S: u16 = 60;
+/// Bytes of a frame that make as much work as one more frame.
+const WORK_BYTES: usize = 4_096;
+
+/// The parts that all connections of one relay share.
+pub(super) struct Shared {
+    pub(super) limits: Limits,
+    pub(super) clock: Clock,
+    pub(super) usage: Usage,
+    pub(super) jobs: Jobs,
+    pub(super) tls: TlsAcceptor,
+    pub(super) tap: Option<Arc<dyn Tap>>,
+}
+
+/// Why a connection ends. None of these is anybody's name or address.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("the client is gone")]
+    Gone,
+    #[error("the client sent what is no frame")]
+    Malformed,
+    #[error("a transaction failed of which the client saw mail")]
+    Failed,
+    #[error("the client did not read in time")]
+    Stuck,
+    #[error("the writer is gone")]
+    Stopped,
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<FrameTooLong> for End {
+    fn from(_: FrameTooLong) -> Self {
+        Self::Failed
+    }
+}
+
+/// A box that this connection watches.
+struct Watched {
+    address: MailboxAddress,
+    watch: WatchId,
+}
+
+struct Connection {
+    shared: Arc<Shared>,
+    account: Account,
+    stream: Box<TlsStream<Tapped<TcpStream>>>,
+    point: TapPoint,
+    splitter: RelayDeframer,
+    lane: Lane,
+    outlet: ConnectionQueue,
+    events: mpsc::Receiver<WriterEvent>,
+    watches: BTreeMap<u16, Watched>,
+    /// Mail numbers of this connection, not yet taken.
+    in_flight: BTreeMap<u32, (WatchId, MailId)>,
+    last_nr: u32,
+    puts: TokenBucket,
+    bundle_gets: TokenBucket,
+    /// Work of all kinds, by the time since the connection began.
+    work: TokenBucket,
+    began: Instant,
+    /// Requests at the writer that wait for their answer.
+    pending: usize,
+    out: Vec<u8>,
+}
+
+/// Serves one client until it leaves or `stop` turns true.
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    socket: TcpStream,
+    (account, permit): (Account, &ConnectionPermit),
+    mut stop: watch::Receiver<bool>,
+) {
+    let accepting = Connection::accept(shared, socket, account, &mut stop);
+    let Some(Some(mut connection)) = permit.hold(accepting).await else { return };
+    permit.settle();
+    let served = async {
+        let end = connection.run(stop).await;
+        connection.end(end).await;
+    };
+    if permit.hold(served).await.is_none() {
+        connection.unwatch().await;
+    }
+}
+
+/// Tells a client over the limit of connections to come back later.
+pub(super) async fn refuse(
+    shared: Arc<Shared>,
+    socket: TcpStream,
+    account: Account,
+    mut stop: watch::Receiver<bool>,
+) {
+    let connection = Connection::accept(shared, socket, account, &mut stop).await;
+    let Some(mut connection) = connection else { return };
+    let end = connection.decline().await;
+    connection.end(end).await;
+}
+
+impl Connection {
+    /// TLS within its time, and our protocol.
+    async fn accept(
+        shared: Arc<Shared>,
+        socket: TcpStream,
+        account: Account,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Option<Self> {
+        let point = TapPoint::new(shared.tap.clone());
+        let tapped = Tapped::new(socket, point.clone(), Direction::ToRelay);
+        let patience = Duration::from_millis(shared.limits.handshake_ms);
+        let accepted = tokio::select! {
+            accepted = secure(&shared.tls, tapped, patience) => accepted,
+            () = stopped(stop) => return None,
+        };
+        let Some(stream) = accepted else {
+            tracing::debug!("a client got no further than TLS");
+            return None;
+        };
+        if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
+            tracing::debug!("a client spoke another protocol");
+            return None;
+        }
+        Some(Self::new(shared, account, stream, point))
+    }
+
+    fn new(
+        shared: Arc<Shared>,
+        account: Account,
+        stream: Box<TlsStream<Tapped<TcpStream>>>,
+        point: TapPoint,
+    ) -> Self {
+        let (outlet, events) = ConnectionQueue::new(shared.limits.pending_max);
+        let lane = shared.jobs.lane(shared.limits.queued_work_max);
+        Self {
+            shared,
+            account,
+            stream,
+            point,
+            splitter: RelayDeframer::default(),
+            lane,
+            outlet,
+            events,
+            watches: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            last_nr: 0,
+            puts: TokenBucket::default(),
+            bundle_gets: TokenBucket::default(),
+            work: TokenBucket::default(),
+            began: Instant::now(),
+            pending: 0,
+            out: Vec::new(),
+        }
+    }
+
+    async fn decline(&mut self) -> Result<(), End> {
+        self.hello().await?;
+        self.say(&done(0, DoneCode::SlowDown, RETRY_CONNECT_S))?;
+        self.write().await
+    }
+
+    async fn end(&mut self, end: Result<(), End>) {
+        self.leave().await;
+        if !matches!(end, Err(End::Gone | End::Stuck)) {
+            self.linger().await;
+        }
+        tracing::debug!(end = end.err().map(tracing::field::display), "a connection ended");
+    }
+
+    async fn run(&mut self, mut stop: watch::Receiver<bool>) -> Result<(), End> {
+        self.hello().await?;
+        let idle = Duration::from_millis(self.shared.limits.idle_ms);
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let reading = self.pending < self.shared.limits.pending_max;
+            tokio::select! {
+                () = stopped(&mut stop) => return Ok(()),
+                event = self.events.recv() => self.deliver(event.ok_or(End::Stopped)?).await?,
+                read = self.stream.read(&mut buffer), if reading => match read? {
+                    0 => return Err(End::Gone),
+                    count => self.feed(&buffer[..count]).await?,
+                },
+                () = sleep(idle), if reading => return Err(End::Gone),
+            }
+        }
+    }
+
+    async fn hello(&mut self) -> Result<(), End> {
+        self.say(&RelayFrame::Hello {
+            version: VERSION,
+            now_ms: self.shared.clock.wall().ms(),
+            envelope_bytes_max: ENVELOPE_BYTES_MAX as u32,
+            ttl_h_max: self.shared.limits.ttl_h_max,
+        })?;
+        self.write().await
+    }
+
+    /// Bytes from the client.
+    async fn feed(&mut self, mut bytes: &[u8]) -> Result<(), End> {
+        while !bytes.is_empty() {
+            let handled = match self.splitter.next(&mut bytes) {
+                Ok(None) => break,
+                Ok(Some(frame)) => self.handle(&frame).await,
+                Err(_) => Err(End::Malformed),
+            };
+            if matches!(handled, Err(End::Malformed)) {
+                self.say(&done(0, DoneCode::Refused, 0))?;
+                self.write().await?;
+            }
+            handled?;
+        }
+        self.write().await?;
+        // Events may have been delivered while a frame waited for work.
+        self.look_up().await
+    }
+
+    /// An event from the writer, and those right behind it.
+    async fn deliver(&mut self, first: WriterEvent) -> Result<(), End> {
+        let mut next = Some(first);
+        while let Some(event) = next {
+            self.event(event)?;
+            next = if self.out.len() < WRITE_BYTES { self.events.try_recv().ok() } else { None };
+        }
+        self.write().await?;
+        self.look_up().await
+    }
+
+    /// Looks for signals that the full queue could not hold: that this connection has to end, or
+    /// that mail waits for room which there is now.
+    async fn look_up(&mut self) -> Result<(), End> {
+        if self.outlet.is_ended() {
+            return Err(End::Failed);
+        }
+        if self.events.is_empty() && self.outlet.was_stalled() {
+            let watches = self.watches.values().map(|w| (w.address, w.watch)).collect();
+            self.job(WriterJob::Resume(watches)).await?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: WriterEvent) -> Result<(), End> {
+        match event {
+            WriterEvent::Answer(frame) => {
+                self.pending = self.pending.saturating_sub(1);
+                self.say(&frame)
+            }
+            WriterEvent::Unasked(frame) => self.say(&frame),
+            WriterEvent::Mail { number, watch, id, envelope } => {
+                self.outlet.mail_sent(envelope.len());
+                let (work, now) = (work_of(envelope.len()), self.age());
+                self.work.spend(self.shared.limits.work, work, now);
+                // A watch that this connection has replaced meanwhile gets nothing any more.
+                if self.watches.get(&number).is_none_or(|watched| watched.watch != watch) {
+                    return Ok(());
+                }
+                self.last_nr = self.last_nr.wrapping_add(1);
+                self.in_flight.insert(self.last_nr, (watch, id));
+                debug_assert!(self.numbers_are_of_watches(), "numbers outlive their watch");
+                self.push_out(encode_mail(number, self.last_nr, &envelope)?);
+                Ok(())
+            }
+            WriterEvent::End => Err(End::Failed),
+        }
+    }
+
+    /// Whether each number in flight is of a watch that stands: whoever watches a box again and again
+    /// costs no memory.
+    fn numbers_are_of_watches(&self) -> bool {
+        let watches: BTreeSet<_> = self.watches.values().map(|watched| watched.watch).collect();
+        self.in_flight.values().all(|(of, _)| watches.contains(of))
+    }
+
+    /// Puts a frame behind what is to be written.
+    fn say(&mut self, frame: &RelayFrame) -> Result<(), End> {
+        self.push_out(frame.encode()?);
+        Ok(())
+    }
+
+    fn push_out(&mut self, frame: Vec<u8>) {
+        self.point.record(Side::Frame, Direction::ToClient, &frame);
+        if self.out.is_empty() {
+            self.out = frame;
+        } else {
+            self.out.extend_from_slice(&frame);
+        }
+    }
+
+    /// Writes what was gathered, and keeps no buffer for the time in between.
+    async fn write(&mut self) -> Result<(), End> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let out = std::mem::take(&mut self.out);
+        let patience = Duration::from_millis(self.shared.limits.write_ms);
+        let writing = async {
+            self.stream.write_all(&out).await?;
+            self.stream.flush().await
+        };
+        timeout(patience, writing).await.map_err(|_| End::Stuck)?.map_err(End::from)
+    }
+
+    /// Gives the writer something to do, waiting for a place in its queue.
+    async fn job(&mut self, job: WriterJob) -> Result<(), End> {
+        self.pace(job.work().into()).await?;
+        if self.lane.send(job).await { Ok(()) } else { Err(End::Stopped) }
+    }
+
+    /// Waits until this connection may have so much done, and delivers events meanwhile.
+    async fn pace(&mut self, work: u64) -> Result<(), End> {
+        let rate = self.shared.limits.work;
+        loop {
+            let now = self.age();
+            let wait_ms = self.work.wait_ms(rate, work, now);
+            if wait_ms == 0 {
+                self.work.spend(rate, work, now);
+                return Ok(());
+            }
+            self.write().await?;
+            tokio::select! {
+                () = sleep(Duration::from_millis(wait_ms)) => {}
+                event = self.events.recv() => self.event(event.ok_or(End::Stopped)?)?,
+            }
+        }
+    }
+
+    /// The time since the connection began. No clock that is set decides how fast a client is.
+    fn age(&self) -> Time {
+        Time::from_ms(self.began.elapsed().as_millis() as u64)
+    }
+
+    /// Sends the answers that are still pending, then ends the watches.
+    async fn leave(&mut self) {
+        let answers = async {
+            while self.pending > 0 {
+                let Some(event) = self.events.recv().await else { break };
+                if self.event(event).is_err() || self.write().await.is_err() {
+                    break;
+                }
+            }
+            drop(self.stream.shutdown().await);
+        };
+        drop(timeout(LEAVE, answers).await);
+        self.unwatch().await;
+    }
+
+    /// Nothing comes for this connection any more.
+    async fn unwatch(&mut self) {
+        let watches: Vec<_> = self.watches.values().map(|w| (w.address, w.watch)).collect();
+        if !watches.is_empty() {
+            self.lane.send(WriterJob::Gone(watches)).await;
+        }
+    }
+
+    /// Reads what the client still sends, and throws it away: closing over unread bytes would make
+    /// TCP take back the answer that says why.
+    async fn linger(&mut self) {
+        let socket = self.stream.get_mut().0;
+        let mut buffer = vec![0; READ_BYTES];
+        let unread = async { while matches!(socket.read(&mut buffer).await, Ok(1..)) {} };
+        drop(timeout(LEAVE, unread).await);
+    }
+}
+
+/// A DONE frame.
+fn done(req: u16, code: DoneCode, retry_s: u16) -> RelayFrame {
+    RelayFrame::Done { req, code, retry_s }
+}
+
+/// The work that a frame of so many bytes makes.
+fn work_of(bytes: usize) -> u64 {
+    1 + (bytes / WORK_BYTES) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn msg_72_the_smallest_frame_makes_work_and_a_long_one_more() {
+        assert_eq!([0, 1, 4_095, 4_096, 8_191, 8_192].map(work_of), [1, 1, 1, 2, 2, 3]);
+    }
+}

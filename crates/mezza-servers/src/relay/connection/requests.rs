@@ -1,0 +1,131 @@
+//! The frames of a client, translated into jobs of the writer after the limits of this connection.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mezza_core::Secret;
+use mezza_messenger::relay_wire::{
+    ClientFrame, DoneCode, MailboxAddress, RelayFrame, is_envelope_size,
+};
+
+use super::{Connection, End, Watched, done, work_of};
+use crate::relay::writer::{BundleSet, MailId, Put, ReplyTo, WatchId, WriterJob};
+use mezza_host::connection::tap::Direction;
+
+/// The wait in the refusal of a client with too many mailboxes, s: it must disconnect anyway.
+const RETRY_BOXES_S: u16 = 3_600;
+
+impl Connection {
+    /// One whole frame.
+    pub(super) async fn handle(&mut self, frame: &[u8]) -> Result<(), End> {
+        self.point.record_body(Direction::ToRelay, frame);
+        self.pace(work_of(frame.len())).await?;
+        let frame = ClientFrame::decode(frame).map_err(|_| End::Malformed)?;
+        match frame {
+            ClientFrame::Ping => self.say(&RelayFrame::Ping),
+            ClientFrame::Taken { number, mails } => self.taken(number, &mails).await,
+            ClientFrame::Put { req, address, ttl_h, envelope } => {
+                let (refusal, site) = (self.refuse_put(envelope.len()), self.account.site());
+                self.ask(req, refusal, |answer| {
+                    WriterJob::Put(Put::new(address, ttl_h, envelope, answer).of_site(site))
+                })
+                .await
+            }
+            ClientFrame::Open { req, token, kind } => {
+                let slow = self.account.open(&self.shared.limits, self.shared.clock.boot());
+                let refusal = slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s));
+                let (address, site) = (MailboxAddress::of(&token), self.account.site());
+                self.ask(req, refusal, |answer| WriterJob::Open { address, kind, site, answer })
+                    .await
+            }
+            ClientFrame::Close { req, token } => {
+                let address = MailboxAddress::of(&token);
+                self.ask(req, None, |answer| WriterJob::Close { address, answer }).await
+            }
+            ClientFrame::Watch { req, number, token } => self.watch(req, number, &token).await,
+            ClientFrame::BundleSet { req, token, fresh, bundle, keys } => {
+                let address = MailboxAddress::of(&token);
+                let many = keys.len() > self.shared.limits.set_keys_max;
+                self.ask(req, many.then_some((DoneCode::Refused, 0)), |answer| {
+                    WriterJob::BundleSet(BundleSet { address, fresh, bundle, keys, answer })
+                })
+                .await
+            }
+            ClientFrame::BundleGet { req, address } => {
+                let rate = self.shared.limits.bundle_gets;
+                let slow = self.bundle_gets.take(rate, self.shared.clock.boot());
+                let refusal = slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s));
+                self.ask(req, refusal, |answer| WriterJob::BundleGet { address, answer }).await
+            }
+        }
+    }
+
+    /// Refuses at once, or asks the writer.
+    async fn ask(
+        &mut self,
+        req: u16,
+        refusal: Option<(DoneCode, u16)>,
+        job: impl FnOnce(ReplyTo) -> WriterJob,
+    ) -> Result<(), End> {
+        if let Some((code, retry_s)) = refusal {
+            return self.say(&done(req, code, retry_s));
+        }
+        // One read may hold more requests than may be open: then some are answered first.
+        while self.pending >= self.shared.limits.pending_max {
+            let event = self.events.recv().await.ok_or(End::Stopped)?;
+            self.event(event)?;
+            self.write().await?;
+        }
+        self.pending += 1;
+        let answer = ReplyTo { outlet: self.outlet.clone(), req };
+        self.job(job(answer)).await
+    }
+
+    /// Size, speed of this connection, bytes of this address and day.
+    fn refuse_put(&mut self, bytes: usize) -> Option<(DoneCode, u16)> {
+        if !is_envelope_size(bytes) {
+            return Some((DoneCode::Size, 0));
+        }
+        let (limits, now) = (&self.shared.limits, self.shared.clock.boot());
+        let slow =
+            self.puts.take(limits.puts, now).and_then(|()| self.account.put(bytes, limits, now));
+        slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s))
+    }
+
+    async fn watch(&mut self, req: u16, number: u16, token: &Secret<32>) -> Result<(), End> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let full = !self.watches.contains_key(&number)
+            && self.watches.len() >= self.shared.limits.boxes_per_connection_max;
+        if full {
+            return self.say(&done(req, DoneCode::SlowDown, RETRY_BOXES_S));
+        }
+        let (address, watch) = (MailboxAddress::of(token), NEXT.fetch_add(1, Ordering::Relaxed));
+        if let Some(old) = self.watches.insert(number, Watched { address, watch }) {
+            self.in_flight.retain(|_, (of, _)| *of != old.watch);
+            self.job(WriterJob::Gone(vec![(old.address, old.watch)])).await?;
+        }
+        self.ask(req, None, |answer| WriterJob::Watch { address, watch, number, answer }).await
+    }
+
+    /// Only numbers that this connection was given, in the box they were given for, count.
+    async fn taken(&mut self, number: u16, mails: &[u32]) -> Result<(), End> {
+        let Some(watched) = self.watches.get(&number) else { return Ok(()) };
+        let (address, watch) = (watched.address, watched.watch);
+        let mails: Vec<_> = mails.iter().filter_map(|nr| self.forget_mail(*nr, watch)).collect();
+        if mails.is_empty() {
+            return Ok(());
+        }
+        self.job(WriterJob::Take { address, watch, mails }).await
+    }
+
+    /// A mail in flight, which then is no longer.
+    fn forget_mail(&mut self, nr: u32, watch: WatchId) -> Option<MailId> {
+        match self.in_flight.get(&nr) {
+            Some((of, id)) if *of == watch => {
+                let id = *id;
+                self.in_flight.remove(&nr);
+                Some(id)
+            }
+            _ => None,
+        }
+    }
+}

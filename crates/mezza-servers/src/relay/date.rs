@@ -1,0 +1,193 @@
+//! The date that a relay goes by, and the file that keeps it for the next start and for the operator.
+//!
+//! ```text
+//! believed HOUR          the newest hour since 1970 that the relay went by
+//! doubted HOUR           what its clock says instead, if it does
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use mezza_core::Time;
+
+use mezza_host::api::Fault;
+use mezza_host::clock::{Calendar, Doubt, Moment};
+use mezza_host::process::home::private;
+
+/// The file in a relay's folder.
+const FILE: &str = "clock";
+/// Bytes of it that are read.
+const BYTES_MAX: usize = 128;
+
+/// Hours since 1970, as the file has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockRecord {
+    /// The newest hour that the relay went by.
+    pub believed_h: u32,
+    /// What its clock says instead; `None`: they agree.
+    pub doubted_h: Option<u32>,
+}
+
+impl ClockRecord {
+    /// What the relay in `dir` wrote down; `None` where it wrote nothing that can be read.
+    pub(crate) fn read(dir: &Path) -> Option<Self> {
+        let bytes = private::read(&dir.join(FILE), BYTES_MAX).ok()?;
+        let text = std::str::from_utf8(&bytes).ok()?;
+        let hour = |word: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(word));
+            line.and_then(|hour| hour.trim().parse().ok())
+        };
+        Some(Self { believed_h: hour("believed ")?, doubted_h: hour("doubted ") })
+    }
+
+    /// Writes it down, durably.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub(crate) fn write(self, dir: &Path) -> Result<(), Fault> {
+        let doubted = self.doubted_h.map(|hour| format!("doubted {hour}\n"));
+        let text = format!("believed {}\n{}", self.believed_h, doubted.unwrap_or_default());
+        private::replace(&dir.join(FILE), text.as_bytes())
+    }
+
+    /// The operator says that this hour is right.
+    pub(crate) fn agreed(now: Time) -> Self {
+        Self { believed_h: now.hours(), doubted_h: None }
+    }
+}
+
+/// The date that a running relay goes by.
+pub(crate) struct RelayDate {
+    calendar: Calendar,
+    dir: PathBuf,
+    written: Option<ClockRecord>,
+}
+
+impl RelayDate {
+    /// Goes on where the last run of the relay in `dir` ended.
+    pub(crate) fn open(dir: &Path, at: Moment) -> Self {
+        let written = ClockRecord::read(dir);
+        let newest = written.map(|written| hour(written.believed_h));
+        Self { calendar: Calendar::since(newest, at), dir: dir.to_owned(), written }
+    }
+
+    /// The date by which mail is hidden and erased.
+    pub(crate) fn believed(&self, at: Moment) -> Time {
+        self.calendar.believed(at)
+    }
+
+    /// The date from which mail and mailboxes live their time.
+    pub(crate) fn latest(&self, at: Moment) -> Time {
+        self.calendar.latest(at)
+    }
+
+    /// Looks at the clocks, and keeps what comes of it; `true`: the date may erase something.
+    pub(crate) fn look(&mut self, at: Moment) -> bool {
+        let mut seen = self.calendar.look(at);
+        if seen.is_err() && self.is_agreed(at) {
+            self.calendar.agree(at);
+            seen = Ok(());
+        }
+        match seen {
+            Ok(()) => self.keep(ClockRecord::agreed(at.wall)),
+            Err(doubt) => self.doubt(doubt),
+        }
+        seen.is_ok()
+    }
+
+    /// Whether the operator wrote meanwhile that this is the date.
+    fn is_agreed(&self, at: Moment) -> bool {
+        let found = ClockRecord::read(&self.dir);
+        found.is_some_and(|found| {
+            found.doubted_h.is_none() && found.believed_h.abs_diff(at.wall.hours()) <= 1
+        })
+    }
+
+    fn doubt(&mut self, doubt: Doubt) {
+        if self.written.is_none_or(|written| written.doubted_h.is_none()) {
+            tracing::warn!(
+                clock_h = doubt.wall.hours(),
+                expected_h = doubt.expected.hours(),
+                left_h = doubt.left_ms.div_ceil(Time::HOUR_MS),
+                "the clock of this machine has jumped by more than a day: no mail expires until it has \
+                 stood for a day; if it is right, say `mezza relay trust-clock`"
+            );
+        }
+        self.keep(ClockRecord {
+            believed_h: doubt.expected.hours(),
+            doubted_h: Some(doubt.wall.hours()),
+        });
+    }
+
+    fn keep(&mut self, record: ClockRecord) {
+        if self.written == Some(record) {
+            return;
+        }
+        match record.write(&self.dir) {
+            Ok(()) => self.written = Some(record),
+            Err(fault) => tracing::warn!(%fault, "the relay's date is not kept for the next start"),
+        }
+    }
+}
+
+fn hour(hours: u32) -> Time {
+    Time::from_ms(u64::from(hours) * Time::HOUR_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    fn at(day: u64, boot_h: u64) -> Moment {
+        let boot = Time::from_ms(boot_h * Time::HOUR_MS);
+        Moment { wall: Time::from_ms(day * Time::DAY_MS).plus_ms(boot.ms()), boot }
+    }
+
+    fn folder() -> TempDir {
+        let folder = TempDir::new().unwrap();
+        private::folder(&folder.path().join("relay")).unwrap();
+        folder
+    }
+
+    #[test]
+    fn msg_88_a_date_is_kept_for_the_next_start() {
+        let folder = folder();
+        let dir = folder.path().join("relay");
+        let mut date = RelayDate::open(&dir, at(1_000, 0));
+        assert!(date.look(at(1_000, 0)));
+        assert_eq!(
+            ClockRecord::read(&dir),
+            Some(ClockRecord { believed_h: 24_000, doubted_h: None })
+        );
+        // Boot time begins anew with the system, 60 days later by the clock on the wall.
+        let mut again = RelayDate::open(&dir, at(1_060, 1));
+        assert!(!again.look(at(1_060, 1)));
+        let doubted = ClockRecord { believed_h: 24_000, doubted_h: Some(24 * 1_060 + 1) };
+        assert_eq!(ClockRecord::read(&dir), Some(doubted));
+        assert_eq!(again.believed(at(1_060, 1)), hour(24_000));
+        assert!(again.look(at(1_060, 25)), "it has stood for a day");
+        assert_eq!(ClockRecord::read(&dir).unwrap().doubted_h, None);
+    }
+
+    #[test]
+    fn msg_88_an_operator_agrees_while_the_relay_runs() {
+        let folder = folder();
+        let dir = folder.path().join("relay");
+        assert!(RelayDate::open(&dir, at(1_000, 0)).look(at(1_000, 0)));
+        let mut date = RelayDate::open(&dir, at(1_060, 0));
+        assert!(!date.look(at(1_060, 0)) && !date.look(at(1_060, 2)));
+        ClockRecord::agreed(at(1_060, 2).wall).write(&dir).unwrap();
+        assert!(date.look(at(1_060, 2)));
+    }
+
+    #[test]
+    fn what_is_no_record_is_no_date() {
+        let folder = folder();
+        let dir = folder.path().join("relay");
+        assert_eq!(ClockRecord::read(&dir), None);
+        for text in ["", "believed", "believed x\n", "doubted 9\n"] {
+            private::replace(&dir.join(FILE), text.as_bytes()).unwrap();
+            assert_eq!(ClockRecord::read(&dir), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The relay's listener: accepts, counts, stops.
+
+use mezza_messenger::card::RelayKey;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::connection::{self, Shared};
+use super::date::RelayDate;
+use super::error::RelayError;
+use super::limits::Limits;
+use super::store::{self, StoreSpec};
+use super::usage::Usage;
+use super::writer::{self, Ended};
+use mezza_host::clock::Clock;
+use mezza_host::connection::tap::Tap;
+use mezza_host::process::limiter::{ClientSource, ConnectionLimiter, ConnectionPermit};
+use mezza_host::process::lock::Lock;
+use mezza_host::tls::{self, TlsIdentity, fingerprint};
+
+/// Connections beyond the limits that are told so at the same time; more are closed unheard, or
+/// a flood would cost a handshake each.
+const REFUSALS_MAX: usize = 16;
+/// How long a stopping relay waits for its connections.
+const STOP: Duration = Duration::from_millis(1_500);
+
+/// How to run a relay.
+#[derive(Clone)]
+pub struct RelayConfig {
+    /// Holds key, lock and SQLite file; made (0700) at the first start.
+    pub dir: PathBuf,
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where mail is kept.
+    pub store: StoreSpec,
+    /// Limits for clients.
+    pub limits: Limits,
+    /// The clock.
+    pub clock: Clock,
+    /// A tap for the observer.
+    pub tap: Option<Arc<dyn Tap>>,
+}
+
+impl RelayConfig {
+    /// A relay in `dir` with SQLite and the protocol's limits.
+    pub fn new(dir: impl Into<PathBuf>, listen: SocketAddr) -> Self {
+        Self {
+            dir: dir.into(),
+            listen,
+            store: StoreSpec::default(),
+            limits: Limits::default(),
+            clock: Clock::default(),
+            tap: None,
+        }
+    }
+}
+
+impl fmt::Debug for RelayConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RelayConfig({})", self.dir.display())
+    }
+}
+
+/// A running relay.
+#[derive(Debug)]
+pub struct RelayHandle {
+    address: SocketAddr,
+    key: RelayKey,
+    task: JoinHandle<Result<(), RelayError>>,
+}
+
+impl RelayHandle {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its public key, as cards carry it.
+    pub fn key(&self) -> &RelayKey {
+        &self.key
+    }
+
+    /// Waits until the relay has stopped, with everything it answered durable.
+    pub async fn wait(self) -> Result<(), RelayError> {
+        self.task.await.unwrap_or(Err(RelayError::WriterGone))
+    }
+}
+
+/// Starts a relay. It runs until `stop` turns true or its sender is dropped, and then ends within
+/// two seconds with every accepted mail committed.
+///
+/// # Errors
+/// [`RelayError`] if key, store or port cannot be had.
+pub async fn serve(
+    config: RelayConfig,
+    stop: watch::Receiver<bool>,
+) -> Result<RelayHandle, RelayError> {
+    let identity = TlsIdentity::load_or_make(&config.dir)?;
+    let lock = super::lock(&config.dir)?;
+    let tls = TlsAcceptor::from(tls::server_config(&identity)?);
+    let store = store::open(&config.store, &config.dir).await?;
+    let listen = |source| RelayError::Listen { address: config.listen, source };
+    let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    super::tell_address(&config.dir, address);
+    let date = RelayDate::open(&config.dir, config.clock.read());
+    let (jobs, ended) = writer::spawn(store, config.limits.clone(), (config.clock.clone(), date))
+        .map_err(|source| RelayError::Io { what: "a thread", source })?;
+    let shared = Arc::new(Shared {
+        limits: config.limits,
+        clock: config.clock,
+        usage: Usage::default(),
+        jobs,
+        tls,
+        tap: config.tap,
+    });
+    let key = RelayKey(*identity.public());
+    tracing::info!(key = %fingerprint(&key.0), port = address.port(), "relay listens");
+    let limiter = ConnectionLimiter::new(shared.limits.connection_bounds());
+    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let relay = Relay { listener, limiter, refusals, shared, stop, _lock: lock };
+    Ok(RelayHandle { address, key, task: tokio::spawn(relay.run(ended)) })
+}
+
+struct Relay {
+    listener: TcpListener,
+    limiter: Arc<ConnectionLimiter>,
+    refusals: Arc<Semaphore>,
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
+    _lock: Lock,
+}
+
+impl Relay {
+    async fn run(self, mut ended: Ended) -> Result<(), RelayError> {
+        let mut stop = self.stop.clone();
+        let mut connections = JoinSet::new();
+        // The future is kept while other branches end: a connection may wait inside for its place.
+        let accepting = self.limiter.accept(&self.listener);
+        tokio::pin!(accepting);
+        let early = loop {
+            tokio::select! {
+                () = stopped(&mut stop) => break false,
+                _ = &mut ended => break true,
+                Some(_) = connections.join_next() => (),
+                (socket, peer, permit) = &mut accepting => {
+                    accepting.set(self.limiter.accept(&self.listener));
+                    match permit {
+                        Some(permit) => self.welcome(&mut connections, socket, permit),
+                        None => self.refuse(&mut connections, socket, peer),
+                    }
+                }
+            }
+        };
+        if early {
+            return Err(RelayError::WriterGone);
+        }
+        let all = async { while connections.join_next().await.is_some() {} };
+        if timeout(STOP, all).await.is_err() {
+            connections.shutdown().await;
+        }
+        // The last sender of jobs goes with `shared`; the writer empties its queue and closes.
+        drop(self.shared);
+        let result = ended.await.map_err(|_| RelayError::WriterGone)?;
+        tracing::info!("relay stopped");
+        Ok(result?)
+    }
+
+    fn welcome(&self, connections: &mut JoinSet<()>, socket: TcpStream, permit: ConnectionPermit) {
+        let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        connections.spawn(async move {
+            let account = shared.usage.account(permit.source());
+            connection::serve(shared, socket, (account, &permit), stop).await;
+        });
+    }
+
+    /// Somebody from where too many came already is told so.
+    fn refuse(&self, connections: &mut JoinSet<()>, socket: TcpStream, peer: IpAddr) {
+        let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
+        let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        connections.spawn(async move {
+            let _permit = permit;
+            let account = shared.usage.account(ClientSource::of(peer));
+            connection::refuse(shared, socket, account, stop).await;
+        });
+    }
+}
+
+/// Waits until `stop` turns true or its sender is dropped.
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    drop(stop.wait_for(|stop| *stop).await);
+}

@@ -1,0 +1,369 @@
+//! The one writer: group commit, quotas and watchers.
+//!
+//! ```text
+//!  puts --> shown to watchers
+//!   |
+//!  jobs (at most 100) --begin--> apply --commit--> answers --> refill watchers
+//!                           any error --rollback--> "slow down" to all, watchers end
+//! ```
+//!
+//! The queue is short, and a connection has a bounded part of it: it waits for a place, behind all
+//! that came before, with one job at a time. So connections take turns, and one commit holds little
+//! of each, however much one of them asks for (MSG-73).
+//!
+//! Everything queued is taken as soon as the last commit ended. A TAKEN, for which no client waits,
+//! may wait 20 ms for other jobs. A put is shown to its watcher when it is queued, if the watcher
+//! has been shown all before it; else the writer sends it. A client may send TAKEN before the mail
+//! is committed.
+//! The writer handles it after that put, so nothing is lost.
+
+mod apply;
+mod bundles;
+mod job;
+mod ledger;
+mod owners;
+mod shares;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use job::{
+    BundleSet, ConnectionQueue, MailId, Put, ReplyTo, WatchId, WriterEvent, WriterJob,
+};
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mezza_core::Time;
+use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, RelayFrame};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
+
+use super::date::RelayDate;
+use super::limits::Limits;
+use super::store::{MailStore, RelayStore, StoreError};
+use ledger::QuotaCache;
+use mezza_host::clock::Clock;
+use mezza_host::process::rate::TokenBucket;
+use owners::Watchers;
+use shares::Shares;
+
+/// Jobs that wait for the writer, enough for two commits; beyond, connections wait in turn.
+const QUEUE_JOBS: usize = 256;
+/// Rows removed in one transaction of the tidying.
+const TIDY_ROWS: u32 = 1_000;
+/// How long jobs that no client waits for may wait for a transaction that others need.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// The wait in the refusals after a failed transaction, s.
+const RETRY_AFTER_FAILURE_S: u16 = 30;
+
+/// The writer's end, told once.
+pub(crate) type Ended = oneshot::Receiver<Result<(), StoreError>>;
+
+/// Starts the writer on a thread of its own; it ends when all senders are gone.
+pub(crate) fn spawn(
+    store: RelayStore,
+    limits: Limits,
+    time: (Clock, RelayDate),
+) -> io::Result<(Jobs, Ended)> {
+    let (jobs, queue) = mpsc::channel(QUEUE_JOBS);
+    let (end, ended) = oneshot::channel();
+    let runtime = Handle::current();
+    let owners = Arc::new(Watchers::new(limits.in_flight_max));
+    let jobs = Jobs { queue: jobs, owners: Arc::clone(&owners) };
+    std::thread::Builder::new().name("relay-writer".to_owned()).spawn(move || {
+        let result = match store {
+            RelayStore::Sqlite(store) => {
+                runtime.block_on(Writer::new(store, limits, time, owners).run(queue))
+            }
+            RelayStore::Postgres(store) => {
+                runtime.block_on(Writer::new(store, limits, time, owners).run(queue))
+            }
+        };
+        // The receiver may be gone: the runtime is being torn down.
+        drop(end.send(result));
+    })?;
+    Ok((jobs, ended))
+}
+
+/// The way to the writer.
+#[derive(Clone)]
+pub(crate) struct Jobs {
+    queue: mpsc::Sender<Queued>,
+    owners: Arc<Watchers>,
+}
+
+/// A job in the writer's queue, with the part of the queue that its connection has for it.
+struct Queued {
+    job: WriterJob,
+    part: Option<OwnedSemaphorePermit>,
+}
+
+/// One connection's way to the writer.
+pub(crate) struct Lane {
+    jobs: Jobs,
+    /// Units of work that may still be queued.
+    room: Arc<Semaphore>,
+    most: u32,
+}
+
+impl Jobs {
+    /// A way with room for so much work at a time.
+    pub(crate) fn lane(&self, most: u32) -> Lane {
+        Lane { jobs: self.clone(), room: Arc::new(Semaphore::new(most as usize)), most }
+    }
+
+    /// Gives the writer something to do, waiting for a place in its queue; `false`: it is gone.
+    pub(crate) async fn send(&self, job: WriterJob) -> bool {
+        self.queue_up(job, None).await
+    }
+
+    async fn queue_up(&self, job: WriterJob, part: Option<OwnedSemaphorePermit>) -> bool {
+        let Ok(place) = self.queue.reserve().await else { return false };
+        match job {
+            WriterJob::Put(put) => self.owners.hand_over(put, |put| {
+                place.send(Queued { job: WriterJob::Put(put), part });
+            }),
+            job => place.send(Queued { job, part }),
+        }
+        true
+    }
+}
+
+impl Lane {
+    /// Gives the writer something to do once what is queued leaves room for it; `false`: it is gone.
+    pub(crate) async fn send(&self, job: WriterJob) -> bool {
+        let work = job.work().min(self.most);
+        match Arc::clone(&self.room).acquire_many_owned(work).await {
+            Ok(part) => self.jobs.queue_up(job, Some(part)).await,
+            Err(_) => false,
+        }
+    }
+}
+
+struct Writer<S> {
+    store: S,
+    limits: Limits,
+    clock: Clock,
+    date: RelayDate,
+    ledger: QuotaCache,
+    owners: Arc<Watchers>,
+    intro_rates: HashMap<MailboxAddress, TokenBucket>,
+    key_rates: HashMap<MailboxAddress, TokenBucket>,
+    shares: Shares,
+    /// Hour and day of the last tidying.
+    tidied: (u32, u32),
+    batch: Batch,
+}
+
+/// The effects of a transaction: to carry out when it is durable, to take back when it fails.
+#[derive(Default)]
+struct Batch {
+    /// Sent after the commit, in this order; a STOCK behind its WATCH and before a later PUBLISH,
+    /// which it knows nothing of.
+    answers: Vec<(ConnectionQueue, RelayFrame)>,
+    /// Boxes whose one-time keys run low, and how many are left.
+    low: Vec<(MailboxAddress, u32)>,
+    /// The requests of this transaction that wait for an answer.
+    asked: Vec<ReplyTo>,
+    /// Connections that saw something of this transaction before its commit.
+    touched: Vec<(MailboxAddress, ConnectionQueue)>,
+    /// Watchers that may be brought more mail.
+    refill: BTreeSet<MailboxAddress>,
+}
+
+impl<S: MailStore> Writer<S> {
+    fn new(
+        store: S,
+        limits: Limits,
+        (clock, date): (Clock, RelayDate),
+        owners: Arc<Watchers>,
+    ) -> Self {
+        Self {
+            store,
+            limits,
+            clock,
+            date,
+            ledger: QuotaCache::default(),
+            owners,
+            intro_rates: HashMap::new(),
+            key_rates: HashMap::new(),
+            shares: Shares::default(),
+            tidied: (0, 0),
+            batch: Batch::default(),
+        }
+    }
+
+    async fn run(mut self, mut queue: mpsc::Receiver<Queued>) -> Result<(), StoreError> {
+        let mut tick = interval(Duration::from_millis(self.limits.maintenance_ms.max(1)));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut queued = Vec::with_capacity(self.limits.batch_max);
+        loop {
+            tokio::select! {
+                count = queue.recv_many(&mut queued, self.limits.batch_max) => {
+                    if count == 0 {
+                        break;
+                    }
+                    self.gather(&mut queue, &mut queued).await;
+                    let both = queued.drain(..).map(|queued| (queued.job, queued.part));
+                    let (mut jobs, parts): (Vec<WriterJob>, Vec<_>) = both.unzip();
+                    self.commit_all(&mut jobs).await;
+                    // Now connections have their parts of the queue again.
+                    drop(parts);
+                    self.store.prefetch();
+                }
+                _ = tick.tick() => match self.tidy().await {
+                    Ok(true) => tick.reset_immediately(),
+                    Ok(false) => (),
+                    Err(error) => self.undo(&error).await,
+                },
+            }
+        }
+        self.store.close().await
+    }
+
+    /// While all that is to do can wait, waits a moment for more: what a reader has taken need not
+    /// hold up the mail behind it for the time of a commit.
+    async fn gather(&self, queue: &mut mpsc::Receiver<Queued>, jobs: &mut Vec<Queued>) {
+        let end = Instant::now() + PATIENCE;
+        while jobs.len() < self.limits.batch_max
+            && jobs.iter().all(|queued| queued.job.is_patient())
+        {
+            let room = self.limits.batch_max - jobs.len();
+            match timeout_at(end, queue.recv_many(jobs, room)).await {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
+    }
+
+    /// One transaction for all `jobs`.
+    async fn commit_all(&mut self, jobs: &mut Vec<WriterJob>) {
+        let mut last = 0;
+        for job in &*jobs {
+            self.batch.asked.extend(job.answer().cloned());
+            if let WriterJob::Put(Put { address, id, shown, .. }) = job {
+                last = *id;
+                let shown = shown.iter().map(|(_, outlet)| (*address, outlet.clone()));
+                self.batch.touched.extend(shown);
+            }
+        }
+        let result = self.transact(jobs).await;
+        self.owners.done(last);
+        match result {
+            Ok(()) => self.settle().await,
+            Err(error) => self.undo(&error).await,
+        }
+        jobs.clear();
+    }
+
+    async fn transact(&mut self, jobs: &mut Vec<WriterJob>) -> Result<(), StoreError> {
+        self.store.begin().await?;
+        let mut jobs = jobs.drain(..).peekable();
+        while let Some(job) = jobs.next() {
+            match job {
+                WriterJob::Put(first) => {
+                    let mut puts = vec![first];
+                    while let Some(WriterJob::Put(put)) =
+                        jobs.next_if(|job| matches!(job, WriterJob::Put(_)))
+                    {
+                        puts.push(put);
+                    }
+                    self.put_run(puts).await?;
+                }
+                other => self.apply(other).await?,
+            }
+        }
+        self.store.commit().await
+    }
+
+    /// After the commit: now the answers are true.
+    async fn settle(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        for (outlet, frame) in batch.answers {
+            match frame {
+                RelayFrame::Stock { .. } => outlet.stock(frame),
+                _ => outlet.answer(frame),
+            }
+        }
+        for (address, left) in batch.low {
+            self.owners.stock(&address, left);
+        }
+        self.refill_all(batch.refill).await;
+    }
+
+    async fn refill_all(&mut self, addresses: BTreeSet<MailboxAddress>) {
+        for address in addresses {
+            if let Err(error) = self.refill(&address).await {
+                tracing::warn!(%error, "the relay could not read mail");
+                if let Some(outlet) = self.owners.remove(&address) {
+                    outlet.end();
+                }
+            }
+        }
+    }
+
+    /// After a failure nothing of the transaction exists. Its counts are forgotten, and its clients
+    /// try again later. A connection that was shown a mail of it must forget that mail's number, so
+    /// it ends; a watcher that was shown none stays. Watchers that lack mail of earlier
+    /// transactions get it (MSG-64).
+    async fn undo(&mut self, error: &StoreError) {
+        tracing::warn!(%error, "the relay's store refused a transaction");
+        self.store.rollback().await;
+        self.ledger.forget();
+        let batch = std::mem::take(&mut self.batch);
+        for (address, outlet) in batch.touched {
+            self.owners.leave_with(&address, &outlet);
+            outlet.end();
+        }
+        for answer in batch.asked {
+            answer.outlet.answer(RelayFrame::Done {
+                req: answer.req,
+                code: DoneCode::SlowDown,
+                retry_s: RETRY_AFTER_FAILURE_S,
+            });
+        }
+        self.refill_all(batch.refill).await;
+    }
+
+    /// Removes what is due; `true` if there is more of it.
+    async fn tidy(&mut self) -> Result<bool, StoreError> {
+        let at = self.clock.read();
+        self.intro_rates.retain(|_, bucket| !bucket.is_idle(at.boot));
+        self.key_rates.retain(|_, bucket| !bucket.is_idle(at.boot));
+        self.shares.tidy(at.boot);
+        if !self.date.look(at) {
+            return Ok(false);
+        }
+        let now = at.wall;
+        if self.tidied.0 != now.hours() {
+            self.store.begin().await?;
+            let removed = self.store.expire(now.hours(), TIDY_ROWS).await?;
+            self.store.commit().await?;
+            self.ledger.forget();
+            if removed.mails == TIDY_ROWS {
+                return Ok(true);
+            }
+            self.tidied.0 = now.hours();
+        }
+        if self.tidied.1 == now.days() { Ok(false) } else { self.tidy_boxes(now).await }
+    }
+
+    async fn tidy_boxes(&mut self, now: Time) -> Result<bool, StoreError> {
+        self.store.begin().await?;
+        for id in self.owners.boxes() {
+            self.store.seen(id, now.days()).await?;
+        }
+        let day = now.days().saturating_sub(self.limits.idle_box_days);
+        let dropped = self.store.drop_idle(day, TIDY_ROWS).await?;
+        self.store.commit().await?;
+        self.ledger.forget();
+        if dropped == TIDY_ROWS {
+            return Ok(true);
+        }
+        self.tidied.1 = now.days();
+        Ok(false)
+    }
+}

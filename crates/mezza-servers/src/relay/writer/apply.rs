@@ -1,0 +1,217 @@
+//! The effects of each job on the store, inside the writer's transaction.
+
+use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, MailboxKind, RelayFrame};
+
+use super::Writer;
+use super::job::{MailId, Put, ReplyTo, WatchId, WriterJob};
+use super::owners::{RefillRequest, Watcher, stock_frame};
+use crate::relay::store::{MailStore, MailboxRow, NewMail, StoreError};
+
+/// The wait in the refusal for a full mailbox, whose owner is away, s.
+const RETRY_BOX_FULL_S: u16 = 300;
+/// The wait in the refusal of a full relay, s.
+pub(super) const RETRY_RELAY_FULL_S: u16 = 3_600;
+/// Mails read from the store at once for one watcher: at most 256 KiB.
+const REFILL_MAILS: u32 = 16;
+
+/// A refusal: code and seconds to wait.
+pub(super) type Refusal = (DoneCode, u16);
+
+impl<S: MailStore> Writer<S> {
+    pub(super) async fn apply(&mut self, job: WriterJob) -> Result<(), StoreError> {
+        match job {
+            WriterJob::Put(put) => self.put_run(vec![put]).await,
+            WriterJob::Open { address, kind, site, answer } => {
+                let result = self.open(&address, kind, site).await?;
+                self.done(answer, result);
+                Ok(())
+            }
+            WriterJob::Close { address, answer } => {
+                let result = self.close(&address).await?;
+                self.done(answer, result);
+                Ok(())
+            }
+            WriterJob::Watch { address, watch, number, answer } => {
+                self.watch(address, watch, number, answer).await
+            }
+            WriterJob::Take { address, watch, mails } => self.take(&address, watch, &mails).await,
+            WriterJob::BundleSet(set) => self.bundle_set(set).await,
+            WriterJob::BundleGet { address, answer } => self.bundle_get(&address, answer).await,
+            WriterJob::Resume(watches) => {
+                for (address, watch) in watches {
+                    if self.owners.is_behind(&address, watch) {
+                        self.batch.refill.insert(address);
+                    }
+                }
+                Ok(())
+            }
+            WriterJob::Gone(watches) => {
+                for (address, watch) in watches {
+                    self.owners.leave(&address, watch);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Answers after the commit.
+    pub(super) fn done(&mut self, answer: ReplyTo, result: Result<(), Refusal>) {
+        let (code, retry_s) = result.err().unwrap_or((DoneCode::Done, 0));
+        let frame = RelayFrame::Done { req: answer.req, code, retry_s };
+        self.batch.answers.push((answer.outlet, frame));
+    }
+
+    async fn open(
+        &mut self,
+        address: &MailboxAddress,
+        kind: MailboxKind,
+        site: [u8; 8],
+    ) -> Result<Result<(), Refusal>, StoreError> {
+        if let Some(row) = self.ledger.find(&mut self.store, address).await? {
+            return Ok(if row.kind == kind { Ok(()) } else { Err((DoneCode::Refused, 0)) });
+        }
+        let totals = self.ledger.totals(&mut self.store).await?;
+        if totals.boxes >= self.limits.boxes_max || totals.bytes >= self.limits.store_bytes_max {
+            return Ok(Err((DoneCode::Full, RETRY_RELAY_FULL_S)));
+        }
+        let at = self.clock.read();
+        if let Err(retry_s) = self.shares.open(site, &self.limits, at.boot) {
+            return Ok(Err((DoneCode::SlowDown, retry_s)));
+        }
+        let id = self.store.open_box(address, kind, self.date.latest(at).days()).await?;
+        self.ledger.opened(address, id, kind);
+        Ok(Ok(()))
+    }
+
+    async fn close(&mut self, address: &MailboxAddress) -> Result<Result<(), Refusal>, StoreError> {
+        let Some(row) = self.ledger.find(&mut self.store, address).await? else {
+            return Ok(Err((DoneCode::NoBox, 0)));
+        };
+        let stock = self.ledger.stock(&mut self.store, address, row.id).await?;
+        self.store.close_box(row.id).await?;
+        self.ledger.closed(address, row, stock);
+        if let Some(outlet) = self.owners.remove(address) {
+            self.batch.touched.push((*address, outlet));
+        }
+        Ok(Ok(()))
+    }
+
+    /// Stores mail; watchers who have not been shown it get it before the commit.
+    pub(super) async fn put_run(&mut self, puts: Vec<Put>) -> Result<(), StoreError> {
+        let now_h = self.date.latest(self.clock.read()).hours();
+        let mut admitted = Vec::with_capacity(puts.len());
+        for put in puts {
+            match self.admit(&put).await? {
+                Ok(row) => admitted.push((put, row.id)),
+                Err(refusal) => self.done(put.answer, Err(refusal)),
+            }
+        }
+        if admitted.is_empty() {
+            return Ok(());
+        }
+        let ttl_h_max = self.limits.ttl_h_max;
+        let mails: Vec<_> = admitted
+            .iter()
+            .map(|(put, box_id)| NewMail {
+                box_id: *box_id,
+                due_h: now_h.saturating_add(u32::from(put.ttl_h.min(ttl_h_max))),
+                body: &put.envelope,
+            })
+            .collect();
+        let seqs = self.store.put_batch(&mails).await?;
+        for ((mut put, _), seq) in admitted.into_iter().zip(seqs) {
+            if let Some(outlet) = self.owners.stored(&mut put, seq) {
+                self.batch.touched.push((put.address, outlet));
+            }
+            self.done(put.answer, Ok(()));
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for this mail; if so, it is counted.
+    async fn admit(&mut self, put: &Put) -> Result<Result<MailboxRow, Refusal>, StoreError> {
+        let Some(row) = self.ledger.find(&mut self.store, &put.address).await? else {
+            return Ok(Err((DoneCode::NoBox, 0)));
+        };
+        let bytes = put.envelope.len() as u64;
+        let mails_max = match row.kind {
+            MailboxKind::Conversation => self.limits.box_mails_max,
+            MailboxKind::Intro => self.limits.intro_mails_max,
+        };
+        if row.mails >= mails_max || row.bytes.saturating_add(bytes) > self.limits.box_bytes_max {
+            return Ok(Err((DoneCode::Full, RETRY_BOX_FULL_S)));
+        }
+        let totals = self.ledger.totals(&mut self.store).await?;
+        if totals.bytes.saturating_add(bytes) > self.limits.store_bytes_max {
+            return Ok(Err((DoneCode::Full, RETRY_RELAY_FULL_S)));
+        }
+        let now = self.clock.boot();
+        if row.kind == MailboxKind::Intro {
+            let bucket = self.intro_rates.entry(put.address).or_default();
+            if let Err(retry_s) = bucket.take(self.limits.intro_puts, now) {
+                return Ok(Err((DoneCode::SlowDown, retry_s)));
+            }
+        }
+        let tight = totals.bytes >= self.limits.store_bytes_max / 2;
+        if let Err(retry_s) = self.shares.put(put.site, (bytes, tight), &self.limits, now) {
+            return Ok(Err((DoneCode::SlowDown, retry_s)));
+        }
+        self.ledger.put(&put.address, put.envelope.len());
+        Ok(Ok(row))
+    }
+
+    async fn watch(
+        &mut self,
+        address: MailboxAddress,
+        watch: WatchId,
+        number: u16,
+        answer: ReplyTo,
+    ) -> Result<(), StoreError> {
+        let Some(row) = self.ledger.find(&mut self.store, &address).await? else {
+            self.done(answer, Err((DoneCode::NoBox, 0)));
+            return Ok(());
+        };
+        self.store.seen(row.id, self.date.latest(self.clock.read()).days()).await?;
+        let outlet = answer.outlet.clone();
+        self.batch.touched.push((address, outlet.clone()));
+        self.owners.insert(address, Watcher::new(watch, number, &row, outlet.clone()));
+        self.batch.refill.insert(address);
+        self.done(answer, Ok(()));
+        if row.kind == MailboxKind::Intro {
+            let stock = self.ledger.stock(&mut self.store, &address, row.id).await?;
+            self.batch.answers.push((outlet, stock_frame(number, stock.left)));
+        }
+        Ok(())
+    }
+
+    /// Removes mail that its watcher has stored, and nothing that was not in flight there.
+    async fn take(
+        &mut self,
+        address: &MailboxAddress,
+        watch: WatchId,
+        mails: &[MailId],
+    ) -> Result<(), StoreError> {
+        let Some((box_id, outlet, seqs)) = self.owners.take(address, watch, mails) else {
+            return Ok(());
+        };
+        self.batch.touched.push((*address, outlet));
+        if self.owners.is_behind(address, watch) {
+            self.batch.refill.insert(*address);
+        }
+        let removed = self.store.take(box_id, &seqs).await?;
+        self.ledger.took(address, removed);
+        Ok(())
+    }
+
+    /// Brings a watcher what the store has for it, as far as there is room.
+    pub(super) async fn refill(&mut self, address: &MailboxAddress) -> Result<(), StoreError> {
+        let now_h = self.date.believed(self.clock.read()).hours();
+        while let Some(RefillRequest { box_id, last, room }) = self.owners.lack(address) {
+            let wanted = REFILL_MAILS.min(room as u32);
+            let mails = self.store.fetch(box_id, last, now_h, wanted).await?;
+            let more = mails.len() as u32 == wanted;
+            self.owners.refill(address, mails, more);
+        }
+        Ok(())
+    }
+}

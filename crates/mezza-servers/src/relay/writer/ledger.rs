@@ -1,0 +1,161 @@
+//! The writer's cache of mailbox rows, so that a quota costs no query for each mail.
+
+use std::collections::HashMap;
+
+use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind};
+
+use crate::relay::store::{MailStore, MailboxRow, MailboxRowId, Removed, StoreError, Totals};
+
+/// Boxes remembered at once, some 10 MB.
+const ROWS_MAX: usize = 100_000;
+
+/// Bytes that a one-time key is counted as.
+pub(super) const KEY_BYTES: u64 = 64;
+
+/// A box's bundle and one-time keys, which are counted once and followed from then on: a request
+/// costs what it asks for, not what lies there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stock {
+    /// Rows of one-time keys, those given out included.
+    pub(super) rows: u32,
+    /// Rows that are not given out.
+    pub(super) left: u32,
+    /// Bytes of the bundle.
+    pub(super) bundle_bytes: u64,
+}
+
+impl Stock {
+    /// Bytes that bundle and keys are counted as.
+    fn bytes(self) -> u64 {
+        self.bundle_bytes + KEY_BYTES * u64::from(self.rows)
+    }
+}
+
+/// A copy of the store's counts, right as long as this writer is the only one.
+#[derive(Default)]
+pub(super) struct QuotaCache {
+    rows: HashMap<MailboxAddress, Known>,
+    totals: Option<Totals>,
+}
+
+/// A cached mailbox.
+#[derive(Clone, Copy)]
+struct Known {
+    row: MailboxRow,
+    stock: Option<Stock>,
+}
+
+impl QuotaCache {
+    /// The box of an address.
+    pub(super) async fn find(
+        &mut self,
+        store: &mut impl MailStore,
+        address: &MailboxAddress,
+    ) -> Result<Option<MailboxRow>, StoreError> {
+        if let Some(known) = self.rows.get(address) {
+            return Ok(Some(known.row));
+        }
+        let found = store.find_box(address).await?;
+        if let Some(row) = found {
+            self.remember(address, row);
+        }
+        Ok(found)
+    }
+
+    /// Bundle and keys of the box `id` at an address.
+    pub(super) async fn stock(
+        &mut self,
+        store: &mut impl MailStore,
+        address: &MailboxAddress,
+        id: MailboxRowId,
+    ) -> Result<Stock, StoreError> {
+        if let Some(stock) = self.rows.get(address).and_then(|known| known.stock) {
+            return Ok(stock);
+        }
+        let (rows, left) = store.keys_count(id).await?;
+        let bundle_bytes = store.bundle(id).await?.map_or(0, |bundle| bundle.len() as u64);
+        let stock = Stock { rows, left, bundle_bytes };
+        if let Some(known) = self.rows.get_mut(address) {
+            known.stock = Some(stock);
+        }
+        Ok(stock)
+    }
+
+    /// Counts over the whole store.
+    pub(super) async fn totals(
+        &mut self,
+        store: &mut impl MailStore,
+    ) -> Result<Totals, StoreError> {
+        match self.totals {
+            Some(totals) => Ok(totals),
+            None => Ok(*self.totals.insert(store.totals().await?)),
+        }
+    }
+
+    pub(super) fn opened(&mut self, address: &MailboxAddress, id: MailboxRowId, kind: MailboxKind) {
+        self.remember(address, MailboxRow { id, kind, mails: 0, bytes: 0 });
+        self.change(|totals| totals.boxes += 1);
+    }
+
+    pub(super) fn closed(&mut self, address: &MailboxAddress, row: MailboxRow, stock: Stock) {
+        self.rows.remove(address);
+        self.change(|totals| {
+            totals.boxes = totals.boxes.saturating_sub(1);
+            totals.mails = totals.mails.saturating_sub(u64::from(row.mails));
+            totals.bytes = totals.bytes.saturating_sub(row.bytes + stock.bytes());
+        });
+    }
+
+    pub(super) fn put(&mut self, address: &MailboxAddress, bytes: usize) {
+        if let Some(Known { row, .. }) = self.rows.get_mut(address) {
+            row.mails += 1;
+            row.bytes += bytes as u64;
+        }
+        self.change(|totals| {
+            totals.mails += 1;
+            totals.bytes += bytes as u64;
+        });
+    }
+
+    pub(super) fn took(&mut self, address: &MailboxAddress, removed: Removed) {
+        if let Some(Known { row, .. }) = self.rows.get_mut(address) {
+            row.mails = row.mails.saturating_sub(removed.mails);
+            row.bytes = row.bytes.saturating_sub(removed.bytes);
+        }
+        self.change(|totals| {
+            totals.mails = totals.mails.saturating_sub(u64::from(removed.mails));
+            totals.bytes = totals.bytes.saturating_sub(removed.bytes);
+        });
+    }
+
+    /// Bundle and keys of a box were `before` and are `after`.
+    pub(super) fn restocked(&mut self, address: &MailboxAddress, before: Stock, after: Stock) {
+        if let Some(known) = self.rows.get_mut(address) {
+            known.stock = Some(after);
+        }
+        self.change(|totals| {
+            totals.bytes = (totals.bytes + after.bytes()).saturating_sub(before.bytes());
+        });
+    }
+
+    /// Forgets everything: the store knows better.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    fn remember(&mut self, address: &MailboxAddress, row: MailboxRow) {
+        if self.rows.len() >= ROWS_MAX {
+            self.rows.clear();
+        }
+        self.rows.insert(*address, Known { row, stock: None });
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Totals)) {
+        if let Some(totals) = &mut self.totals {
+            change(totals);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,399 @@
+//! The watchers of mailboxes: the newest WATCH owns a mailbox.
+//!
+//! The writer and the connections share this. A connection that takes a put in hands it to the
+//! box's watcher at once, under the lock under which it also gives it to the writer: puts are shown
+//! and queued in one order. While a put that was not shown still waits for the writer, every put
+//! behind it waits as well.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind, RelayFrame};
+
+use super::job::{ConnectionQueue, MailId, Put, WatchId};
+use crate::relay::store::{Mail, MailboxRow, MailboxRowId, Seq};
+
+/// Connections that wait until another one leaves their box, at most; more are forgotten.
+const DISPLACED_MAX: usize = 4;
+
+/// The connection that gets a box's mail.
+pub(super) struct Watcher {
+    watch: WatchId,
+    number: u16,
+    box_id: MailboxRowId,
+    kind: MailboxKind,
+    outlet: ConnectionQueue,
+    /// Sent and not yet taken; without a seq, the writer has not stored it (yet).
+    in_flight: Vec<(MailId, Option<Seq>)>,
+    /// The newest seq that was sent.
+    last: Seq,
+    /// Whether the store may hold mail behind `last`; then new mail waits its turn there.
+    has_backlog: bool,
+    /// The newest put that may lie in the writer's queue without having been shown.
+    newest_unshown: MailId,
+}
+
+impl Watcher {
+    /// A watch that has seen nothing yet.
+    pub(super) fn new(
+        watch: WatchId,
+        number: u16,
+        row: &MailboxRow,
+        outlet: ConnectionQueue,
+    ) -> Self {
+        let (in_flight, last, has_backlog, newest_unshown) = (Vec::new(), 0, true, 0);
+        let (box_id, kind) = (row.id, row.kind);
+        Self { watch, number, box_id, kind, outlet, in_flight, last, has_backlog, newest_unshown }
+    }
+
+    /// Sends the next mail; `false`: it did not go out, and none behind it may.
+    fn send(&mut self, id: MailId, seq: Option<Seq>, envelope: Vec<u8>, max: usize) -> bool {
+        let fits = !self.has_backlog && self.in_flight.len() < max && self.outlet.has_room();
+        let sent = fits && self.outlet.mail(self.number, self.watch, id, envelope);
+        if sent {
+            self.in_flight.push((id, seq));
+            self.last = seq.map_or(self.last, |seq| self.last.max(seq));
+        }
+        self.has_backlog |= !sent;
+        sent
+    }
+}
+
+/// The mail to fetch for a watcher: its mailbox, the newest seq that it was sent, and its room.
+pub(super) struct RefillRequest {
+    pub(super) box_id: MailboxRowId,
+    pub(super) last: Seq,
+    pub(super) room: usize,
+}
+
+/// All owners.
+pub(super) struct Watchers {
+    in_flight_max: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    owners: HashMap<MailboxAddress, Watcher>,
+    /// Connections whose watch another one took over, the last one at the end.
+    displaced: HashMap<MailboxAddress, Vec<Watcher>>,
+    /// The last number that a mail was given.
+    last: MailId,
+    /// The last put that the writer was given.
+    queued: MailId,
+    /// The last put that the writer is through with.
+    done: MailId,
+}
+
+impl Inner {
+    fn next(&mut self) -> MailId {
+        self.last += 1;
+        self.last
+    }
+
+    /// Nobody owns the box any more: who was displaced last is told.
+    fn leave(&mut self, address: &MailboxAddress) -> Option<ConnectionQueue> {
+        let gone = self.owners.remove(address)?;
+        let waiting = self.displaced.get_mut(address).and_then(Vec::pop);
+        if let Some(waiting) = waiting {
+            waiting.outlet.displaced(waiting.number, true);
+        }
+        if self.displaced.get(address).is_some_and(Vec::is_empty) {
+            self.displaced.remove(address);
+        }
+        Some(gone.outlet)
+    }
+
+    /// The owner, if it is still this watch.
+    fn of_watch(&mut self, address: &MailboxAddress, watch: WatchId) -> Option<&mut Watcher> {
+        self.owners.get_mut(address).filter(|owner| owner.watch == watch)
+    }
+}
+
+impl Watchers {
+    /// None; at most `in_flight_max` mails not yet taken at each.
+    pub(super) fn new(in_flight_max: usize) -> Self {
+        Self { in_flight_max, inner: Mutex::default() }
+    }
+
+    /// Numbers a put, shows it where that is right, and gives it to `queue`.
+    ///
+    /// Strangers write to intro boxes, at a rate that only the writer knows: they wait for it.
+    pub(super) fn hand_over(&self, mut put: Put, queue: impl FnOnce(Put)) {
+        let mut inner = self.inner();
+        put.id = inner.next();
+        inner.queued = put.id;
+        let (done, max) = (inner.done, self.in_flight_max);
+        if let Some(owner) = inner.owners.get_mut(&put.address) {
+            let in_turn = owner.kind == MailboxKind::Conversation && owner.newest_unshown <= done;
+            if in_turn && owner.send(put.id, None, put.envelope.clone(), max) {
+                put.shown = Some((owner.watch, owner.outlet.clone()));
+            } else {
+                owner.newest_unshown = put.id;
+            }
+        }
+        queue(put);
+    }
+
+    /// A put was stored as `seq`: its watcher gets it now, if it has not been shown to this one
+    /// and this one has seen all before it. The queue of the watcher that is shown it by this call.
+    pub(super) fn stored(&self, put: &mut Put, seq: Seq) -> Option<ConnectionQueue> {
+        let mut inner = self.inner();
+        let owner = inner.owners.get_mut(&put.address)?;
+        if put.shown.as_ref().is_some_and(|(watch, _)| *watch == owner.watch) {
+            // Taken before it was stored it cannot be: TAKEN stands behind the put in the queue.
+            for (_, unknown) in owner.in_flight.iter_mut().filter(|(id, _)| *id == put.id) {
+                *unknown = Some(seq);
+            }
+            owner.last = owner.last.max(seq);
+            return None;
+        }
+        let envelope = std::mem::take(&mut put.envelope);
+        let sent = owner.send(put.id, Some(seq), envelope, self.in_flight_max);
+        sent.then(|| owner.outlet.clone())
+    }
+
+    /// The writer is through with all puts up to this one.
+    pub(super) fn done(&self, id: MailId) {
+        let mut inner = self.inner();
+        inner.done = inner.done.max(id);
+    }
+
+    /// The mail to fetch for a watcher, if it has room.
+    pub(super) fn lack(&self, address: &MailboxAddress) -> Option<RefillRequest> {
+        let inner = self.inner();
+        let owner = inner.owners.get(address)?;
+        let room = self.in_flight_max.saturating_sub(owner.in_flight.len());
+        let lacks = owner.has_backlog && room > 0 && owner.outlet.has_room();
+        lacks.then_some(RefillRequest { box_id: owner.box_id, last: owner.last, room })
+    }
+
+    /// Sends what the store had for a watcher; `more`: there is more behind it.
+    pub(super) fn refill(&self, address: &MailboxAddress, mails: Vec<Mail>, more: bool) {
+        let mut inner = self.inner();
+        // Puts queued while the store was asked were not shown, and are not among `mails`.
+        let queued = inner.queued;
+        let ids: Vec<MailId> = mails.iter().map(|_| inner.next()).collect();
+        let Some(owner) = inner.owners.get_mut(address) else { return };
+        (owner.has_backlog, owner.newest_unshown) = (false, queued);
+        for (id, mail) in ids.into_iter().zip(mails) {
+            owner.send(id, Some(mail.seq), mail.body, self.in_flight_max);
+        }
+        owner.has_backlog |= more;
+    }
+
+    /// The newest WATCH takes the box over; who had it is told, and waits for the end of that.
+    pub(super) fn insert(&self, address: MailboxAddress, owner: Watcher) {
+        let mut inner = self.inner();
+        let outlet = owner.outlet.clone();
+        let old = inner.owners.insert(address, owner);
+        let displaced = inner.displaced.entry(address).or_default();
+        displaced.retain(|waiting| !waiting.outlet.is(&outlet));
+        if let Some(old) = old.filter(|old| !old.outlet.is(&outlet)) {
+            if displaced.len() >= DISPLACED_MAX {
+                displaced.remove(0);
+            }
+            old.outlet.displaced(old.number, false);
+            displaced.push(old);
+        }
+        if displaced.is_empty() {
+            inner.displaced.remove(&address);
+        }
+    }
+
+    /// The owner takes mail that it was sent: its box, its outlet and which rows that is.
+    pub(super) fn take(
+        &self,
+        address: &MailboxAddress,
+        watch: WatchId,
+        ids: &[MailId],
+    ) -> Option<(MailboxRowId, ConnectionQueue, Vec<Seq>)> {
+        let mut inner = self.inner();
+        let owner = inner.of_watch(address, watch)?;
+        let is_taken = |id: &MailId| ids.contains(id);
+        let taken = owner.in_flight.extract_if(.., |(id, _)| is_taken(id));
+        let seqs = taken.filter_map(|(_, seq)| seq).collect();
+        Some((owner.box_id, owner.outlet.clone(), seqs))
+    }
+
+    /// Whether this watch is the owner and waits for mail from the store.
+    pub(super) fn is_behind(&self, address: &MailboxAddress, watch: WatchId) -> bool {
+        self.inner().of_watch(address, watch).is_some_and(|owner| owner.has_backlog)
+    }
+
+    /// Ends the watch of a mailbox; the queue of its watcher.
+    pub(super) fn remove(&self, address: &MailboxAddress) -> Option<ConnectionQueue> {
+        self.inner().leave(address)
+    }
+
+    /// The same if it is still this watch.
+    pub(super) fn leave(&self, address: &MailboxAddress, watch: WatchId) {
+        let mut inner = self.inner();
+        if inner.of_watch(address, watch).is_some() {
+            inner.leave(address);
+        } else if let Some(displaced) = inner.displaced.get_mut(address) {
+            displaced.retain(|waiting| waiting.watch != watch);
+        }
+    }
+
+    /// The same if it is still a watch of this connection.
+    pub(super) fn leave_with(&self, address: &MailboxAddress, outlet: &ConnectionQueue) {
+        let mut inner = self.inner();
+        if inner.owners.get(address).is_some_and(|owner| owner.outlet.is(outlet)) {
+            inner.leave(address);
+        }
+    }
+
+    /// Tells the owner how many one-time keys are left.
+    pub(super) fn stock(&self, address: &MailboxAddress, left: u32) {
+        if let Some(owner) = self.inner().owners.get(address) {
+            owner.outlet.stock(stock_frame(owner.number, left));
+        }
+    }
+
+    /// The boxes that are watched.
+    pub(super) fn boxes(&self) -> Vec<MailboxRowId> {
+        self.inner().owners.values().map(|owner| owner.box_id).collect()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A STOCK, cut to what its field holds.
+pub(super) fn stock_frame(number: u16, left: u32) -> RelayFrame {
+    RelayFrame::Stock { number, left: u16::try_from(left).unwrap_or(u16::MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::job::{ReplyTo, WriterEvent};
+    use super::*;
+    use tokio::sync::mpsc::Receiver;
+
+    const BOX: MailboxAddress = MailboxAddress([7; 16]);
+    const WATCH: WatchId = 1;
+
+    fn watched(kind: MailboxKind) -> (Watchers, Receiver<WriterEvent>) {
+        let (outlet, events) = ConnectionQueue::new(4);
+        let owners = Watchers::new(8);
+        let row = MailboxRow { id: 3, kind, mails: 0, bytes: 0 };
+        owners.insert(BOX, Watcher::new(WATCH, 9, &row, outlet));
+        (owners, events)
+    }
+
+    fn put(owners: &Watchers, nr: u8) -> Put {
+        let (outlet, _) = ConnectionQueue::new(4);
+        let mut queued = None;
+        let put = Put::new(BOX, 9, vec![nr], ReplyTo { outlet, req: 1 });
+        owners.hand_over(put, |put| queued = Some(put));
+        queued.unwrap()
+    }
+
+    /// The mails that went out since the last look.
+    fn shown(events: &mut Receiver<WriterEvent>) -> Vec<u8> {
+        let mails = std::iter::from_fn(|| events.try_recv().ok());
+        mails
+            .map(|event| match event {
+                WriterEvent::Mail { number: 9, watch: WATCH, envelope, .. } => envelope[0],
+                _ => panic!("no mail"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_put_is_shown_at_once_and_its_row_is_taken() {
+        let (owners, mut events) = watched(MailboxKind::Conversation);
+        owners.refill(&BOX, Vec::new(), false);
+        let mut one = put(&owners, 1);
+        assert_eq!(shown(&mut events), [1]);
+        assert!(owners.stored(&mut one, 70).is_none());
+        assert_eq!(owners.take(&BOX, WATCH, &[one.id]).unwrap().2, [70]);
+        assert!(owners.take(&BOX, WATCH, &[one.id]).unwrap().2.is_empty());
+        // A put that was refused after it was shown has no row.
+        let two = put(&owners, 2);
+        assert!(owners.take(&BOX, WATCH + 1, &[two.id]).is_none());
+        assert!(owners.take(&BOX, WATCH, &[two.id]).unwrap().2.is_empty());
+        assert_eq!(shown(&mut events), [2]);
+    }
+
+    #[test]
+    fn nothing_overtakes_a_put_that_waits_for_the_writer() {
+        let (owners, mut events) = watched(MailboxKind::Conversation);
+        // The store was asked before these two reached it.
+        let (mut one, mut two) = (put(&owners, 1), put(&owners, 2));
+        owners.refill(&BOX, vec![Mail { seq: 60, body: vec![0] }], false);
+        let mut three = put(&owners, 3);
+        assert_eq!(shown(&mut events), [0]);
+        for (put, seq) in [(&mut one, 61), (&mut two, 62)] {
+            assert!(owners.stored(put, seq).is_some());
+        }
+        owners.done(two.id);
+        let mut four = put(&owners, 4);
+        assert_eq!(shown(&mut events), [1, 2]);
+        for (put, seq) in [(&mut three, 63), (&mut four, 64)] {
+            assert!(owners.stored(put, seq).is_some());
+        }
+        owners.done(four.id);
+        put(&owners, 5);
+        assert_eq!(shown(&mut events), [3, 4, 5]);
+    }
+
+    #[test]
+    fn without_room_mail_waits_in_the_store() {
+        let (owners, mut events) = watched(MailboxKind::Conversation);
+        owners.refill(&BOX, Vec::new(), false);
+        let mut puts: Vec<_> = (0..9).map(|nr| put(&owners, nr)).collect();
+        assert_eq!(shown(&mut events).len(), 8);
+        for (seq, put) in (1..).zip(&mut puts) {
+            assert!(owners.stored(put, seq).is_none());
+        }
+        owners.done(puts[8].id);
+        assert!(owners.lack(&BOX).is_none());
+        assert_eq!(owners.take(&BOX, WATCH, &[puts[0].id]).unwrap().2, [1]);
+        let RefillRequest { box_id, last, room } = owners.lack(&BOX).unwrap();
+        assert_eq!((box_id, last, room), (3, 8, 1));
+        owners.refill(&BOX, vec![Mail { seq: 9, body: vec![8] }], false);
+        assert_eq!(shown(&mut events), [8]);
+    }
+
+    #[test]
+    fn msg_90_a_watcher_that_is_displaced_is_told_and_told_again_when_that_is_over() {
+        let (owners, mut first) = watched(MailboxKind::Conversation);
+        let row = MailboxRow { id: 3, kind: MailboxKind::Conversation, mails: 0, bytes: 0 };
+        let (outlet, mut second) = ConnectionQueue::new(4);
+        owners.insert(BOX, Watcher::new(2, 5, &row, outlet.clone()));
+        let told = |events: &mut Receiver<WriterEvent>| match events.try_recv() {
+            Ok(WriterEvent::Unasked(RelayFrame::Displaced { number, over })) => {
+                Some((number, over))
+            }
+            _ => None,
+        };
+        assert_eq!((told(&mut first), told(&mut second)), (Some((9, false)), None));
+        // The same connection watches again: nobody is displaced.
+        owners.insert(BOX, Watcher::new(3, 5, &row, outlet));
+        assert_eq!((told(&mut first), told(&mut second)), (None, None));
+        owners.leave(&BOX, 3);
+        assert_eq!((told(&mut first), told(&mut second)), (Some((9, true)), None));
+        // Who went away meanwhile is told nothing.
+        let (outlet, mut third) = ConnectionQueue::new(4);
+        owners.insert(BOX, Watcher::new(4, 6, &row, outlet));
+        let (outlet, _fourth) = ConnectionQueue::new(4);
+        owners.insert(BOX, Watcher::new(5, 6, &row, outlet));
+        assert_eq!(told(&mut third), Some((6, false)));
+        owners.leave(&BOX, 4);
+        owners.leave(&BOX, 5);
+        assert_eq!(told(&mut third), None);
+    }
+
+    #[test]
+    fn a_strangers_mail_waits_for_the_writer() {
+        let (owners, mut events) = watched(MailboxKind::Intro);
+        owners.refill(&BOX, Vec::new(), false);
+        let mut one = put(&owners, 1);
+        assert!(shown(&mut events).is_empty());
+        assert!(owners.stored(&mut one, 70).is_some());
+        assert_eq!(shown(&mut events), [1]);
+    }
+}

@@ -1,0 +1,83 @@
+//! The daemon of links: SEKA peers as machines, TAP devices and carriers around them.
+//!
+//! ```text
+//! TAP --transmit thread--> carrier --> peer's carrier --receive thread--> TAP
+//!             |  sessions, published         |
+//!             +---------- control -----------+   machines, control socket, store thread
+//! ```
+//!
+//! Exchanges and the disk never hold up a data thread: it reads the session to send under and the table
+//! of open sessions, each of which is replaced as a whole (SEKA-71).
+
+pub(crate) mod address;
+pub(crate) mod carrier;
+pub mod config;
+pub mod control;
+pub mod daemon;
+pub(crate) mod link;
+pub mod metrics;
+pub(crate) mod netlink;
+pub(crate) mod pair;
+pub(crate) mod shared;
+pub mod store;
+pub(crate) mod tap;
+
+mod receive;
+mod transmit;
+
+use mezza_seka::suite::default::DefaultSuite;
+
+use address::Endpoint;
+use control::LinkAsk;
+use mezza_host::backend::AwsLc;
+use mezza_host::process::control::ControlRequest;
+
+/// The suite of every pairing that this program makes.
+pub(crate) type Suite = DefaultSuite<AwsLc>;
+
+/// What the control task hears.
+#[derive(Debug)]
+pub enum TunnelEvent {
+    /// A frame of pairing or exchange arrived.
+    Frame {
+        /// The interface of the carrier.
+        interface: u32,
+        /// Its source.
+        from: Endpoint,
+        /// Its bytes.
+        frame: Vec<u8>,
+    },
+    /// The first frame of a session opened.
+    Fresh {
+        /// The link.
+        link: u16,
+        /// The session.
+        attempt: u32,
+    },
+    /// Frames of a link wait for a session.
+    Wanted(u16),
+    /// The peer of a link is somewhere else.
+    Moved {
+        /// The link.
+        link: u16,
+        /// Where it is.
+        to: Endpoint,
+    },
+    /// A write is durable, or failed.
+    Stored {
+        /// The link.
+        link: u16,
+        /// Its number.
+        seq: u64,
+        /// Whether it is durable.
+        ok: bool,
+    },
+    /// Somebody asks over the control socket.
+    Asked(ControlRequest<LinkAsk>),
+}
+
+impl From<ControlRequest<LinkAsk>> for TunnelEvent {
+    fn from(request: ControlRequest<LinkAsk>) -> Self {
+        Self::Asked(request)
+    }
+}

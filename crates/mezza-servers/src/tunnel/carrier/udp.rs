@@ -1,0 +1,137 @@
+//! One frame a datagram, many datagrams a call: segmentation offload of UDP in both directions.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd;
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::sockopt::{RcvBufForce, SndBufForce, UdpGroSegment};
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn6, recvmsg, sendmsg, setsockopt,
+};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::{Batch, READ_FRAMES, no_interface, refused};
+use crate::tunnel::address::Endpoint;
+use mezza_host::api::Fault;
+
+/// All nodes of a link (RFC 4291, section 2.7.1).
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// Room for frames while a thread is not scheduled, bytes.
+const BUFFER_BYTES: usize = 4 * 1024 * 1024;
+/// Frames of one call, at most (`UDP_MAX_SEGMENTS` of Linux).
+const SEGMENTS_MAX: usize = 64;
+/// Bytes of one call, at most.
+const ROW_BYTES_MAX: usize = 65_000;
+
+/// A UDP socket that is bound to one interface.
+#[derive(Debug)]
+pub(crate) struct UdpCarrier {
+    socket: UdpSocket,
+    interface: u32,
+    port: u16,
+}
+
+impl UdpCarrier {
+    /// A socket on `port` of `interface`, for IPv6 and IPv4.
+    ///
+    /// # Errors
+    /// 77 without the right to bind to an interface, 75 for a port that is taken, 78 for an interface
+    /// that is not there.
+    pub(crate) fn open(interface: &str, port: u16) -> Result<Self, Fault> {
+        let number = if_nametoindex(interface).map_err(|_| no_interface(interface))?;
+        let what = format!("no UDP socket on {interface}, port {port}");
+        Self::bind(interface, number, port).map_err(|error| refused(&what, &error))
+    }
+
+    fn bind(interface: &str, number: u32, port: u16) -> io::Result<Self> {
+        let socket = Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP))?;
+        socket.set_only_v6(false)?;
+        socket.bind_device(Some(interface.as_bytes()))?;
+        socket.set_multicast_if_v6(number)?;
+        socket.set_multicast_loop_v6(false)?;
+        socket.set_multicast_hops_v6(1)?;
+        socket.bind(&SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0).into())?;
+        // Smaller buffers lose frames under load, which is no error; nor is a kernel without offload.
+        let _ = setsockopt(&socket, RcvBufForce, &BUFFER_BYTES);
+        let _ = setsockopt(&socket, SndBufForce, &BUFFER_BYTES);
+        let _ = setsockopt(&socket, UdpGroSegment, &true);
+        Ok(Self { socket: socket.into(), interface: number, port })
+    }
+
+    pub(super) fn interface(&self) -> u32 {
+        self.interface
+    }
+
+    pub(super) fn everybody(&self) -> Endpoint {
+        Endpoint::Udp(SocketAddrV6::new(ALL_NODES, self.port, 0, self.interface))
+    }
+
+    pub(super) fn read(&self, buffer: &mut [u8], batch: &mut Batch) -> io::Result<()> {
+        batch.frames.clear();
+        let mut space = cmsg_space!(i32);
+        let mut slices = [IoSliceMut::new(buffer)];
+        let flags = MsgFlags::empty();
+        let fd = self.socket.as_raw_fd();
+        let read = recvmsg::<SockaddrIn6>(fd, &mut slices, Some(&mut space), flags)?;
+        let row = read.cmsgs()?.find_map(|message| match message {
+            ControlMessageOwned::UdpGroSegments(bytes) => usize::try_from(bytes).ok(),
+            _ => None,
+        });
+        let frame_bytes = row.unwrap_or(read.bytes).max(1);
+        let starts = (0..read.bytes).step_by(frame_bytes).take(READ_FRAMES);
+        batch.frames.extend(starts.map(|at| at..(at + frame_bytes).min(read.bytes)));
+        batch.from = read
+            .address
+            .map(|address| Endpoint::of((address.ip(), address.port()).into(), self.interface));
+        Ok(())
+    }
+
+    pub(super) fn send(&self, to: &Endpoint, frame: &[u8]) -> io::Result<()> {
+        self.call(to, frame, &[])
+    }
+
+    pub(super) fn send_row(&self, to: &Endpoint, row: &[u8], frame_bytes: usize) -> io::Result<()> {
+        let Ok(segment) = u16::try_from(frame_bytes) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        // Calls of equal length, so that none of them is nearly empty.
+        let frames = row.len().div_ceil(frame_bytes);
+        let most = Self::row_frames_max(frame_bytes);
+        let each = frames.div_ceil(frames.div_ceil(most));
+        for part in row.chunks(each * frame_bytes) {
+            if part.len() <= frame_bytes {
+                self.send(to, part)?;
+                continue;
+            }
+            match self.call(to, part, &[ControlMessage::UdpGsoSegments(&segment)]) {
+                Err(error) if lacks_offload(&error) => {
+                    part.chunks(frame_bytes).try_for_each(|frame| self.send(to, frame))?;
+                }
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Frames of so many bytes that one call takes.
+    pub(super) fn row_frames_max(frame_bytes: usize) -> usize {
+        SEGMENTS_MAX.min(ROW_BYTES_MAX / frame_bytes.max(1)).max(1)
+    }
+
+    fn call(&self, to: &Endpoint, bytes: &[u8], messages: &[ControlMessage<'_>]) -> io::Result<()> {
+        let Some(to) = to.socket_address() else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let slices = [IoSlice::new(bytes)];
+        let fd = self.socket.as_raw_fd();
+        sendmsg(fd, &slices, messages, MsgFlags::empty(), Some(&to))?;
+        Ok(())
+    }
+}
+
+/// Whether an interface cannot cut datagrams for us.
+fn lacks_offload(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(Errno::from_raw);
+    matches!(code, Some(Errno::EIO | Errno::EINVAL | Errno::ENOPROTOOPT))
+}

@@ -1,0 +1,192 @@
+//! What may be asked over the control socket, and what `show` answers.
+
+use mezza_core::Time;
+use mezza_seka::peer::PeerStatus;
+use mezza_seka::{LinkRole, PeerRecord};
+use serde::{Deserialize, Serialize};
+
+use super::config::CarrierKind;
+use super::link::Link;
+use super::shared::Drop;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "lowercase", deny_unknown_fields)]
+pub enum LinkAsk {
+    /// The links, or one; with `follow` again and again.
+    Show {
+        /// Which one.
+        name: Option<String>,
+        /// Until the asker goes.
+        follow: bool,
+    },
+    /// New keys now.
+    Rekey {
+        /// Whose.
+        name: String,
+    },
+    /// The pairing ends.
+    Forget {
+        /// Which one.
+        name: String,
+    },
+    /// A window for pairing; the answer is a line for each thing that happens.
+    Pair(PairAsk),
+    /// The user of a pairing with digits says whether they are equal.
+    Confirm {
+        /// Whether they are.
+        equal: bool,
+    },
+}
+
+/// What a person asked for when they pressed the button.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PairAsk {
+    /// The interface.
+    pub on: String,
+    /// The name.
+    pub name: String,
+    /// Seconds.
+    pub window_s: u64,
+    /// With six digits.
+    pub sas: bool,
+    /// Only in this role.
+    pub role: Option<RoleName>,
+    /// Only with this device.
+    pub peer: Option<String>,
+    /// Ask there, not everybody on the link.
+    pub to: Option<String>,
+    /// What carries it.
+    pub carrier: CarrierKind,
+    /// A pairing of this name is replaced.
+    pub replace: bool,
+}
+
+/// A role in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum RoleName {
+    /// Begins every exchange.
+    Initiator,
+    /// Answers.
+    Responder,
+}
+
+impl From<RoleName> for LinkRole {
+    fn from(name: RoleName) -> Self {
+        match name {
+            RoleName::Initiator => Self::Initiator,
+            RoleName::Responder => Self::Responder,
+        }
+    }
+}
+
+/// A link in `show --json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkJson {
+    /// Its name, and that of its interface.
+    pub name: String,
+    /// The peer's name on links.
+    pub peer: String,
+    /// Ours.
+    pub own: String,
+    /// Our role.
+    pub role: RoleName,
+    /// Whether a session is open.
+    pub up: bool,
+    /// How the pairing was made: `digits` or `unverified`.
+    pub pairing: String,
+    /// What carries it.
+    pub carrier: CarrierKind,
+    /// The interface below.
+    pub on: String,
+    /// Where the peer was heard last.
+    pub endpoint: Option<String>,
+    /// Bytes of a frame without Ethernet header.
+    pub mtu: u16,
+    /// How long the daemon has run it, ms.
+    pub running_ms: u64,
+    /// Age of the present session, ms.
+    pub key_age_ms: Option<u64>,
+    /// Until the next exchange, if frames flow, ms.
+    pub rekey_in_ms: Option<u64>,
+    /// Exchanges accepted since the pairing.
+    pub rekeys: u64,
+    /// The last exchange, ms.
+    pub exchange_ms: Option<u64>,
+    /// When the pairing was made, ms since 1970.
+    pub paired_ms: u64,
+    /// When the peer was recognised last, ms since 1970.
+    pub accepted_ms: u64,
+    /// The suite.
+    pub suite: String,
+    /// Frames and bytes of the interface, by direction.
+    pub traffic: TrafficJson,
+    /// Frames dropped, by reason.
+    pub dropped: std::collections::BTreeMap<String, u64>,
+    /// Exchange frames of the peer's name that were refused.
+    pub refused: u64,
+    /// `none`, `not recognised` or `no answer`.
+    pub trouble: String,
+}
+
+/// Frames and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrafficJson {
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+}
+
+/// What `show` says of a link: what was proven, not what was asked for.
+pub(super) fn show(link: &Link, now: Time) -> LinkJson {
+    let record: &PeerRecord = link.peer.record();
+    let status = link.peer.status();
+    let age = |since: Time| now.since_ms(since);
+    let [tx_frames, rx_frames, tx_bytes, rx_bytes] = link.shared.counters.totals();
+    let drops =
+        Drop::ALL.iter().map(|(why, word)| ((*word).to_owned(), link.shared.counters.drops(*why)));
+    LinkJson {
+        name: link.plan.name.clone(),
+        peer: record.peer.to_string(),
+        own: record.own.to_string(),
+        role: match record.role {
+            LinkRole::Initiator => RoleName::Initiator,
+            LinkRole::Responder => RoleName::Responder,
+        },
+        up: status.session.is_some(),
+        pairing: if record.compared { "digits" } else { "unverified" }.to_owned(),
+        carrier: link.plan.carrier,
+        on: link.plan.on.clone(),
+        endpoint: link.shared.endpoint.load().as_deref().map(ToString::to_string),
+        mtu: link.shared.tap.mtu(),
+        running_ms: age(link.since),
+        key_age_ms: status.session.map(|(_, since)| age(since)),
+        rekey_in_ms: status.rekey.map(|at| at.since_ms(now)),
+        rekeys: record.rekeys,
+        exchange_ms: link.exchange_ms,
+        paired_ms: record.created_ms,
+        accepted_ms: record.accepted_ms,
+        suite: "default".to_owned(),
+        traffic: TrafficJson { tx_frames, rx_frames, tx_bytes, rx_bytes },
+        dropped: drops.collect(),
+        refused: status.refused,
+        trouble: trouble(&status).to_owned(),
+    }
+}
+
+fn trouble(status: &PeerStatus) -> &'static str {
+    if status.alarm {
+        "not recognised"
+    } else if status.unanswered >= mezza_seka::limits::MISFITS_MAX {
+        "no answer"
+    } else {
+        "none"
+    }
+}

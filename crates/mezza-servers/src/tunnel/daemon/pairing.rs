@@ -1,0 +1,166 @@
+//! Pairings of a daemon: who may pair, and what follows.
+
+use std::net::SocketAddr;
+
+use mezza_core::{Machine, Time};
+use mezza_seka::{LinkId, PairingSettings, PeerInput};
+use serde_json::json;
+
+use super::super::address::Endpoint;
+use super::super::config::PairNote;
+use super::super::control::PairAsk;
+use super::super::netlink;
+use super::super::pair::PairingRun;
+use super::Daemon;
+use mezza_host::api::{Exit, Fault};
+use mezza_host::clock::Moment;
+use mezza_host::process::control::ControlAnswer;
+use mezza_host::process::rng::OsRng;
+
+impl Daemon {
+    pub(super) fn pair(&mut self, ask: PairAsk, answer: &ControlAnswer) -> Result<(), Fault> {
+        if self.pairing.is_some() {
+            return Err(Fault::new(Exit::Busy, "a pairing is under way", "wait for its end"));
+        }
+        let known = self.known();
+        let same = known.iter().find(|(_, (name, _))| *name == ask.name);
+        if same.is_some() && !ask.replace {
+            let text = format!("there is a link {} already", ask.name);
+            return Err(Fault::new(Exit::No, text, "choose another --name, or add --replace"));
+        }
+        let replaced = same.map(|(number, (_, id))| (*number, *id));
+        let free = (0..=u16::MAX).find(|number| !known.contains_key(number)).unwrap_or(u16::MAX);
+        // A number of its own: the link that is replaced runs on until the new pairing stands.
+        let link = free;
+        let own = self.folder.id();
+        let mut settings = PairingSettings::new(own, &ask.name, link);
+        settings.sas = ask.sas;
+        settings.role = ask.role.map(Into::into);
+        settings.window_ms = ask.window_s * 1_000;
+        settings.peer = ask.peer.as_deref().map(peer_id).transpose()?;
+        settings.known = known
+            .values()
+            .map(|(_, id)| *id)
+            .filter(|id| replaced.is_none_or(|(_, gone)| gone != *id))
+            .collect();
+        let plan = self.options.settings.plan(&PairNote::new(&ask.name, &ask.on, ask.carrier))?;
+        settings.peer_settings = plan.peer;
+        let carrier = self.carrier(&ask.on, ask.carrier, plan.listen)?.carrier;
+        let to = target(&ask, carrier.interface(), plan.listen)?;
+        let Moment { wall, boot } = self.moment();
+        let begin = (ask, carrier, answer.clone());
+        let keys = (self.folder.key(), to);
+        self.pairing = Some(PairingRun::begin(begin, settings, keys, (boot, wall)));
+        self.publish();
+        Ok(())
+    }
+
+    /// What follows from a pairing: it failed, it stands, or it needs a file to be written into.
+    pub(super) fn settle_pairing(&mut self, now: Time) -> Result<(), Fault> {
+        let known = self.known();
+        let Some(run) = &mut self.pairing else { return Ok(()) };
+        let before = run.found;
+        let name = |id: &LinkId| {
+            let same = known.values().find(|(_, known)| known == id);
+            same.map_or_else(|| "another link".to_owned(), |(name, _)| name.clone())
+        };
+        let failed = run.settle(&self.store, &name, now);
+        if let (None, Some(found)) = (before, run.found) {
+            // The old record of a pairing that is replaced stays until the new one stands.
+            self.store.open(run.link, self.folder.fresh(found));
+        }
+        if let Some(fault) = failed {
+            run.tell(&fault);
+            if let Some(found) = run.found {
+                self.store.close(run.link);
+                self.folder.discard(found);
+            }
+            self.pairing = None;
+            self.publish();
+            return if self.options.serve { Ok(()) } else { Err(fault) };
+        }
+        if run.is_over(now)
+            && let Some(run) = self.pairing.take()
+        {
+            self.keep(run, now)?;
+        }
+        Ok(())
+    }
+
+    /// A pairing stands: its note is written, an old one of its name goes, and the link comes up.
+    fn keep(&mut self, run: PairingRun, now: Time) -> Result<(), Fault> {
+        let (ask, link) = (run.ask.clone(), run.link);
+        let (mut peer, endpoint, answer) =
+            run.finish().ok_or_else(|| Fault::bug("a pairing that stands has no peer"))?;
+        let id = peer.record().peer;
+        let mut note = PairNote::new(&ask.name, &ask.on, ask.carrier);
+        note.listen = self.options.settings.plan(&note)?.listen;
+        if let Some(path) = self.folder.notes(id) {
+            note.keep(&path)?;
+        }
+        self.end_replaced(&ask.name, link, id)?;
+        self.folder.stands(id)?;
+        let _ = peer.handle(PeerInput::Heard(endpoint.stored()), now, &mut OsRng);
+        let value = json!({
+            "event": "paired", "name": ask.name, "peer": id.to_string(),
+            "pairing": if ask.sas { "digits" } else { "unverified" }, "on": ask.on,
+        });
+        if self.options.serve {
+            let plan = self.options.settings.plan(&note)?;
+            self.bring_up(*peer, plan, now)?;
+        } else {
+            self.idle.insert(link, (ask.name.clone(), id));
+        }
+        self.paired = true;
+        self.publish();
+        answer.line(&value);
+        Ok(())
+    }
+
+    /// The link of this name that a new pairing replaces goes, with its record unless the new one is of
+    /// the same device and takes its place.
+    fn end_replaced(&mut self, name: &str, link: u16, id: LinkId) -> Result<(), Fault> {
+        let known = self.known();
+        let old = known.iter().find(|(number, (known, _))| **number != link && known == name);
+        let Some((number, (_, old))) = old else { return Ok(()) };
+        if let Some(running) = self.links.remove(number) {
+            running.shared.send_under(None);
+            netlink::delete(running.shared.tap.name())?;
+        }
+        self.idle.remove(number);
+        self.store.close(*number);
+        if *old == id {
+            return Ok(());
+        }
+        self.folder.forget(*old)
+    }
+}
+
+fn peer_id(text: &str) -> Result<LinkId, Fault> {
+    let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.replace(':', "").as_bytes()).ok();
+    let id = bytes.and_then(|bytes| LinkId::from_bytes(bytes.try_into().ok()?));
+    id.ok_or_else(|| {
+        let text = format!("{text} is no name of a device");
+        Fault::new(Exit::Usage, text, "write it like 3a:91:07:c2:5e:10")
+    })
+}
+
+/// Where B1 goes instead of to everybody (SEKA-36).
+fn target(ask: &PairAsk, interface: u32, port: u16) -> Result<Option<Endpoint>, Fault> {
+    let Some(text) = &ask.to else { return Ok(None) };
+    let plain = text.split('%').next().unwrap_or_default();
+    let address: Option<SocketAddr> = text
+        .parse()
+        .ok()
+        .or_else(|| plain.parse::<std::net::IpAddr>().ok().map(|ip| (ip, port).into()));
+    let Some(address) = address else {
+        let text = format!("{text} is no address");
+        return Err(Fault::new(Exit::Usage, text, "write ADDRESS or ADDRESS:PORT"));
+    };
+    let endpoint = Endpoint::of(address, interface);
+    if !ask.sas && !endpoint.is_on_link() {
+        let text = format!("{} is not on this link", address.ip());
+        return Err(Fault::new(Exit::Usage, text, "pairing across a network needs --sas"));
+    }
+    Ok(Some(endpoint))
+}

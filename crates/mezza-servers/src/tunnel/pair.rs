@@ -1,0 +1,243 @@
+//! A pairing under way, by the daemon or by `mezza link pair` alone.
+
+use std::sync::Arc;
+
+use mezza_core::{EphemeralKey, Machine, Time};
+use mezza_seka::session::index_of;
+use mezza_seka::suite::LinkSuite;
+use mezza_seka::{
+    LinkId, LinkSession, Opener, Pairing, PairingFailure, PairingInput, PairingOutput,
+    PairingSettings, Peer, PeerInput, PeerOutput, StoreKey,
+};
+use serde_json::json;
+
+use super::Suite;
+use super::address::Endpoint;
+use super::carrier::Carrier;
+use super::control::PairAsk;
+use super::link::empty_frame;
+use super::store::{RecordWrite, StoreThread};
+use mezza_host::api::{Exit, Fault};
+use mezza_host::backend::AwsLc;
+use mezza_host::process::control::ControlAnswer;
+use mezza_host::process::rng::OsRng;
+
+/// How long the frames of the first exchange are still answered after it was accepted, ms.
+const LINGER_MS: u64 = 2_000;
+
+/// A window that is open.
+pub(crate) struct PairingRun {
+    machine: Pairing<Suite>,
+    /// What was asked for.
+    pub ask: PairAsk,
+    /// The interface's carrier.
+    pub carrier: Arc<Carrier>,
+    /// The number of the link to be.
+    pub link: u16,
+    to: Option<Endpoint>,
+    answer: ControlAnswer,
+    /// The device that was found.
+    pub found: Option<LinkId>,
+    /// Sessions of the first exchange.
+    sessions: Vec<(LinkSession, Opener<<Suite as LinkSuite>::Frames>)>,
+    /// When it was accepted.
+    done: Option<Time>,
+    /// Whether the peer was heard under the first session.
+    confirmed: bool,
+}
+
+impl PairingRun {
+    pub(super) fn begin(
+        (ask, carrier, answer): (PairAsk, Arc<Carrier>, ControlAnswer),
+        settings: PairingSettings,
+        (key, to): (StoreKey, Option<Endpoint>),
+        (now, wall): (Time, Time),
+    ) -> Self {
+        let link = settings.link;
+        let machine = Pairing::begin(settings, key, (now, wall.ms()), &mut OsRng);
+        Self {
+            machine,
+            ask,
+            carrier,
+            link,
+            to,
+            answer,
+            found: None,
+            sessions: Vec::new(),
+            done: None,
+            confirmed: false,
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let end = self.done.map(|at| at.plus_ms(LINGER_MS));
+        [self.machine.deadline(), end].into_iter().flatten().min()
+    }
+
+    pub(super) fn wake(&mut self, now: Time) {
+        if self.answer.is_closed() && self.done.is_none() {
+            self.input(PairingInput::Cancel, now);
+        }
+        self.machine.wake(now, &mut OsRng);
+    }
+
+    pub(super) fn input(&mut self, input: PairingInput, now: Time) {
+        let _ = self.machine.handle(input, now, &mut OsRng);
+    }
+
+    /// A frame of the carrier: of pairing, of the exchange, or the first one of its session.
+    pub(super) fn frame(&mut self, mut frame: Vec<u8>, from: Endpoint, now: Time) {
+        let Some(index) = index_of(&frame) else {
+            let input =
+                PairingInput::Datagram { frame, from: from.stored(), on_link: from.is_on_link() };
+            return self.input(input, now);
+        };
+        let of = self.sessions.iter_mut().find(|(session, _)| session.own_index() == index);
+        let Some((session, opener)) = of else { return };
+        if opener.open(session, &mut frame).is_ok() {
+            self.confirmed = true;
+            let attempt = session.attempt();
+            self.input(PairingInput::Peer(PeerInput::Fresh(attempt)), now);
+        }
+    }
+
+    pub(super) fn stored(&mut self, seq: u64, ok: bool, now: Time) {
+        let input = if ok { PeerInput::Stored(seq) } else { PeerInput::StoreFailed(seq) };
+        self.input(PairingInput::Peer(input), now);
+    }
+
+    /// Carries out what the machine wants; with an answer the window is closed. `known` names the
+    /// links that devices are paired as.
+    pub(super) fn settle(
+        &mut self,
+        store: &StoreThread,
+        known: &dyn Fn(&LinkId) -> String,
+        now: Time,
+    ) -> Option<Fault> {
+        while let Some(output) = self.machine.poll() {
+            match output {
+                PairingOutput::Want => self.give(now),
+                PairingOutput::Send { to, frame } => {
+                    let interface = self.carrier.interface();
+                    let to = to.and_then(|to| Endpoint::restore(&to, interface)).or(self.to);
+                    let _ =
+                        self.carrier.send(&to.unwrap_or_else(|| self.carrier.everybody()), &frame);
+                }
+                PairingOutput::Found(id) => {
+                    self.found = Some(id);
+                    self.answer.line(&json!({ "event": "found", "peer": id.to_string() }));
+                }
+                PairingOutput::Digits(digits) => {
+                    let digits = digits.to_string();
+                    self.answer.line(&json!({ "event": "digits", "digits": digits }));
+                }
+                PairingOutput::Peer(output) => self.carry(output, store, now),
+                PairingOutput::Done => self.done = Some(now),
+                PairingOutput::Failed(failure) => {
+                    return Some(fault(failure, &self.ask, self.found.as_ref(), known));
+                }
+            }
+        }
+        None
+    }
+
+    fn give(&mut self, now: Time) {
+        let ephemeral = EphemeralKey::random::<AwsLc>(&mut OsRng);
+        self.input(PairingInput::Give(ephemeral), now);
+    }
+
+    fn carry(&mut self, output: PeerOutput, store: &StoreThread, now: Time) {
+        match output {
+            PeerOutput::Want => self.give(now),
+            PeerOutput::Store { seq, sealed } => {
+                store.write(RecordWrite { link: self.link, seq, sealed });
+            }
+            PeerOutput::Install(session) => self.sessions.push((*session, Opener::default())),
+            PeerOutput::KeepAlive(attempt) => self.keep_alive(attempt),
+            _ => {}
+        }
+    }
+
+    fn keep_alive(&self, attempt: u32) {
+        let session = self.sessions.iter().find(|(session, _)| session.attempt() == attempt);
+        let frame = session.and_then(|(session, _)| empty_frame(session));
+        if let (Some(frame), Some(to)) = (frame, self.address()) {
+            let _ = self.carrier.send(&to, &frame);
+        }
+    }
+
+    /// Where the peer of the pairing is.
+    fn address(&self) -> Option<Endpoint> {
+        let stored = self.machine.peer_address()?;
+        Endpoint::restore(&stored, self.carrier.interface())
+    }
+
+    /// Whether the pairing stands, and its first exchange needs no more answers.
+    pub(super) fn is_over(&self, now: Time) -> bool {
+        let initiator_knows = self.confirmed && self.machine.is_initiator();
+        self.done.is_some_and(|at| initiator_knows || now.since_ms(at) >= LINGER_MS)
+    }
+
+    /// The peer of a pairing that is over.
+    pub(super) fn finish(self) -> Option<(Box<Peer<Suite>>, Endpoint, ControlAnswer)> {
+        let interface = self.carrier.interface();
+        let (peer, address) = self.machine.into_peer()?;
+        let endpoint = Endpoint::restore(&address, interface)?;
+        Some((Box::new(peer), endpoint, self.answer))
+    }
+
+    /// The fault as the last line of the answer.
+    pub(super) fn tell(&self, fault: &Fault) {
+        self.answer.fault(fault);
+    }
+}
+
+/// Why nothing was paired, in words.
+fn fault(
+    failure: PairingFailure,
+    ask: &PairAsk,
+    found: Option<&LinkId>,
+    known: &dyn Fn(&LinkId) -> String,
+) -> Fault {
+    let on = &ask.on;
+    let first = found.map_or_else(|| "somebody".to_owned(), ToString::to_string);
+    let again = "run `mezza link pair` again";
+    match failure {
+        PairingFailure::Conflict => Fault::new(
+            Exit::No,
+            format!("two devices answered on {on} ({first} and another one); nothing was paired"),
+            format!("switch one off, or name the right one with --peer {first}, and {again}"),
+        ),
+        PairingFailure::OwnName => Fault::new(
+            Exit::No,
+            format!("a frame on {on} has our own name; nothing was paired"),
+            "look for a loop or a device with a copy of this state folder",
+        ),
+        PairingFailure::Known(id) => Fault::new(
+            Exit::No,
+            format!("{id} is already paired as {}", known(&id)),
+            "add --replace, with its name, to forget that pairing",
+        ),
+        PairingFailure::LowOrder | PairingFailure::Commitment => Fault::new(
+            Exit::No,
+            format!("{first} does not keep to the protocol: {failure}; nothing was paired"),
+            "try in another place",
+        ),
+        PairingFailure::Digits => Fault::new(
+            Exit::No,
+            "the digits differ: somebody is in between. Nothing was kept",
+            "try in another place",
+        ),
+        PairingFailure::Store => Fault::new(
+            Exit::CannotWrite,
+            "the pairing cannot be written; nothing was kept",
+            "free some space, or name another --state",
+        ),
+        PairingFailure::Cancelled => Fault::new(Exit::No, "given up; nothing was kept", again),
+        PairingFailure::Timeout => Fault::new(
+            Exit::Busy,
+            format!("nobody answered on {on} within {} s", ask.window_s),
+            "run `mezza link pair` on the other device at the same time",
+        ),
+    }
+}

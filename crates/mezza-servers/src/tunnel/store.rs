@@ -1,0 +1,445 @@
+//! The state folder: one file of two slots for each pairing, and the thread that writes them.
+//!
+//! ```text
+//! STATE/           0700
+//!   lock                one daemon, or one `pair`, at a time (SEKA-51)
+//!   store.key    0600   32 bytes: opens the records
+//!   id           0600   6 bytes: our name on links
+//!   peers/ID.st  0600   two slots, at 0 and 4,096: 256 sealed bytes each
+//!   peers/ID.next       the same of a pairing that replaces it, until that one stands
+//!   peers/ID.toml       interface and carrier of the pairing, for people
+//! ```
+//!
+//! With `state = "ram"` there is no folder: key, name and pairings end with the process, and what would
+//! be written counts as written.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use data_encoding::HEXLOWER;
+use mezza_core::{CryptoRng, Secret};
+use mezza_seka::record::SEALED_BYTES;
+use mezza_seka::{LinkId, PeerRecord, StoreKey};
+
+use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::private;
+use mezza_host::process::lock::Lock;
+
+/// Where the second slot begins.
+const SLOT_BYTES: u64 = 4_096;
+const FILE_BYTES: usize = 2 * SLOT_BYTES as usize;
+/// Writes that wait for the thread.
+const WRITES_MAX: usize = 256;
+
+/// The folder, locked, or none.
+#[derive(Debug)]
+pub struct StateFolder {
+    /// `None`: in memory.
+    root: Option<PathBuf>,
+    key: StoreKey,
+    id: LinkId,
+    _lock: Option<Lock>,
+}
+
+/// A pairing that was read, or why it was not: it is set aside, and the others go on.
+pub(crate) enum StoredPeer {
+    /// It opens.
+    Sound(Box<(u64, PeerRecord)>, PeerFile),
+    /// It does not.
+    Damaged(DamagedPeer),
+}
+
+/// A pairing that does not open.
+#[derive(Clone, Debug)]
+pub struct DamagedPeer {
+    /// The name of its file.
+    pub file: String,
+    /// The device, by the name of the file.
+    pub peer: Option<LinkId>,
+}
+
+impl StateFolder {
+    /// Opens the folder, and makes what is missing.
+    ///
+    /// # Errors
+    /// 75 if another process has it, 77 for wrong modes, 73 if it cannot be written.
+    pub(crate) fn open(root: &Path, rng: &mut dyn CryptoRng) -> Result<Self, Fault> {
+        let root = Self::make(root)?;
+        private::folder(&root.join("peers"))?;
+        let next = "stop that process, or name another --state";
+        let lock = Lock::take_of(&root.join("lock"), "the state folder", next)?;
+        let key = StoreKey::new(load_or_draw(&root.join("store.key"), rng)?);
+        let id = load_id(&root.join("id"), rng)?;
+        Ok(Self { root: Some(root), key, id, _lock: Some(lock) })
+    }
+
+    /// Makes the folder where it is missing; its path without links.
+    ///
+    /// # Errors
+    /// 77 for wrong modes, 73 if it cannot be made.
+    pub fn make(root: &Path) -> Result<PathBuf, Fault> {
+        if let Some(above) = root.parent().filter(|above| !above.exists()) {
+            fs::create_dir_all(above).map_err(|error| private::cannot_write(above, &error))?;
+        }
+        // The service manager may have made it a link to a folder of its own.
+        let root = fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
+        private::folder(&root)?;
+        Ok(root)
+    }
+
+    /// A key and a name that end with this value.
+    pub(crate) fn in_memory(rng: &mut dyn CryptoRng) -> Self {
+        let (key, id) = (StoreKey::new(Secret::random(rng)), LinkId::random(rng));
+        Self { root: None, key, id, _lock: None }
+    }
+
+    /// The key of the records.
+    pub(crate) fn key(&self) -> StoreKey {
+        self.key.duplicate()
+    }
+
+    /// Our name on links.
+    pub(crate) fn id(&self) -> LinkId {
+        self.id
+    }
+
+    /// All pairings.
+    ///
+    /// # Errors
+    /// If the folder cannot be read, or a pairing that was replaced cannot be put in its place.
+    pub(crate) fn peers(&self) -> Result<Vec<StoredPeer>, Fault> {
+        for path in self.files("next")? {
+            let sealed = private::read(&path, FILE_BYTES).unwrap_or_default();
+            let stands =
+                self.newest(&path, &sealed).is_some_and(|((_, record), _)| record.accepted);
+            // A crash came before the place was taken, or the pairing never stood.
+            let done = if stands { put_in_place(&path) } else { fs::remove_file(&path) };
+            done.map_err(|error| private::cannot_write(&path, &error))?;
+        }
+        Ok(self.files("st")?.iter().map(|path| self.peer(path)).collect())
+    }
+
+    /// The files with this ending, in order.
+    fn files(&self, ending: &str) -> Result<Vec<PathBuf>, Fault> {
+        let Some(root) = &self.root else { return Ok(Vec::new()) };
+        let folder = root.join("peers");
+        let entries =
+            fs::read_dir(&folder).map_err(|error| private::cannot_read(&folder, &error))?;
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|found| found == ending));
+        paths.sort();
+        Ok(paths)
+    }
+
+    fn peer(&self, path: &Path) -> StoredPeer {
+        match private::read(path, FILE_BYTES).ok().and_then(|bytes| self.newest(path, &bytes)) {
+            Some((stored, file)) => StoredPeer::Sound(Box::new(stored), file),
+            None => StoredPeer::Damaged(DamagedPeer {
+                file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+                peer: peer_of(path),
+            }),
+        }
+    }
+
+    fn newest(&self, path: &Path, bytes: &[u8]) -> Option<((u64, PeerRecord), PeerFile)> {
+        let slot = |at: usize| bytes.get(at..at + SEALED_BYTES).unwrap_or_default();
+        let slots = [slot(0), slot(SLOT_BYTES as usize)];
+        let (seq, place, record) = PeerRecord::newest(&self.key, slots).ok()?;
+        let file = OpenOptions::new().write(true).open(path).ok()?;
+        let file = PeerFile { file: Some(file), path: Some(path.to_path_buf()), newest: place };
+        Some(((seq, record), file))
+    }
+
+    /// The file of a pairing under way. Where there is one of this device already, that one stays as it
+    /// is until [`StateFolder::stands`] says that the new pairing does (SEKA-31).
+    pub(crate) fn fresh(&self, peer: LinkId) -> PeerFile {
+        let next = || self.path(peer, "next");
+        let path = self.path(peer, "st");
+        let path = path.and_then(|path| if path.exists() { next() } else { Some(path) });
+        PeerFile { file: None, path, newest: 1 }
+    }
+
+    /// The new pairing with this device stands: its file takes the place of an older one.
+    ///
+    /// # Errors
+    /// 73 if it cannot be written.
+    pub(crate) fn stands(&self, peer: LinkId) -> Result<(), Fault> {
+        let Some(path) = self.path(peer, "next").filter(|path| path.exists()) else {
+            return Ok(());
+        };
+        put_in_place(&path).map_err(|error| private::cannot_write(&path, &error))
+    }
+
+    /// A pairing with this device came to nothing: nothing of it is kept.
+    pub(crate) fn discard(&self, peer: LinkId) {
+        let (Some(next), Some(path)) = (self.path(peer, "next"), self.path(peer, "st")) else {
+            return;
+        };
+        if next.exists() {
+            let _ = fs::remove_file(&next);
+        } else if let StoredPeer::Sound(stored, _) = self.peer(&path)
+            && !stored.1.accepted
+        {
+            let _ = fs::remove_file(&path);
+        }
+    }
+
+    /// What a person reads of a pairing beside its record: the file, where there are files.
+    pub(crate) fn notes(&self, peer: LinkId) -> Option<PathBuf> {
+        self.path(peer, "toml")
+    }
+
+    fn path(&self, peer: LinkId, ending: &str) -> Option<PathBuf> {
+        let name = HEXLOWER.encode(peer.as_bytes());
+        Some(self.root.as_ref()?.join("peers").join(format!("{name}.{ending}")))
+    }
+
+    /// Forgets a pairing: both slots are overwritten before the file goes (SEKA-53).
+    ///
+    /// # Errors
+    /// 73 if it cannot be written.
+    pub(crate) fn forget(&self, peer: LinkId) -> Result<(), Fault> {
+        let Some(path) = self.path(peer, "st") else { return Ok(()) };
+        let wiped = OpenOptions::new().write(true).open(&path).and_then(|file| {
+            file.write_all_at(&[0; FILE_BYTES], 0)?;
+            file.sync_all()?;
+            fs::remove_file(&path)?;
+            sync_folder(&path)
+        });
+        wiped.map_err(|error| private::cannot_write(&path, &error))?;
+        let _ = fs::remove_file(path.with_extension("toml"));
+        Ok(())
+    }
+}
+
+/// The device that a file is named by.
+fn peer_of(path: &Path) -> Option<LinkId> {
+    let name = HEXLOWER.decode(path.file_stem()?.as_encoded_bytes()).ok()?;
+    LinkId::from_bytes(name.try_into().ok()?)
+}
+
+fn load_or_draw(path: &Path, rng: &mut dyn CryptoRng) -> Result<Secret<32>, Fault> {
+    if !path.exists() {
+        let key = Secret::<32>::random(rng);
+        private::replace(path, key.expose())?;
+        return Ok(key);
+    }
+    let bytes = mezza_core::Wiping::new(private::read(path, 33)?);
+    <&[u8; 32]>::try_from(bytes.as_slice()).map(Secret::copy_from).map_err(|_| damaged(path))
+}
+
+fn load_id(path: &Path, rng: &mut dyn CryptoRng) -> Result<LinkId, Fault> {
+    if !path.exists() {
+        let id = LinkId::random(rng);
+        private::replace(path, id.as_bytes())?;
+        return Ok(id);
+    }
+    let bytes = private::read(path, 7)?;
+    let id = <[u8; 6]>::try_from(bytes).ok().and_then(LinkId::from_bytes);
+    id.ok_or_else(|| damaged(path))
+}
+
+fn damaged(path: &Path) -> Fault {
+    let text = format!("{} is damaged", path.display());
+    Fault::new(Exit::Malformed, text, "restore it, or move the whole folder away and pair again")
+}
+
+/// Overwrites the record that is replaced, and renames the new one to its name.
+fn put_in_place(next: &Path) -> io::Result<()> {
+    let path = next.with_extension("st");
+    if let Ok(old) = OpenOptions::new().write(true).open(&path) {
+        old.write_all_at(&[0; FILE_BYTES], 0)?;
+        old.sync_all()?;
+    }
+    fs::rename(next, &path)?;
+    sync_folder(&path)
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+/// The two slots of a pairing.
+#[derive(Debug)]
+pub(crate) struct PeerFile {
+    /// `None` until the first write.
+    file: Option<File>,
+    /// `None`: in memory, where nothing is written.
+    path: Option<PathBuf>,
+    /// The slot with the newest record.
+    newest: usize,
+}
+
+impl PeerFile {
+    /// Writes a record into the older slot, durably. After a failure the next write goes to the same
+    /// slot (SEKA-24).
+    fn write(&mut self, sealed: &[u8; SEALED_BYTES]) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let slot = 1 - self.newest;
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => make_slots(path)?,
+        };
+        let written =
+            file.write_all_at(sealed, slot as u64 * SLOT_BYTES).and_then(|()| file.sync_data());
+        self.file = Some(file);
+        written?;
+        self.newest = slot;
+        Ok(())
+    }
+}
+
+/// A file of zeros with its name on the disk.
+fn make_slots(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(&[0; FILE_BYTES])?;
+    file.sync_all()?;
+    sync_folder(path)?;
+    Ok(file)
+}
+
+/// A write for the thread.
+pub(crate) struct RecordWrite {
+    /// Whose it is.
+    pub link: u16,
+    /// Its number.
+    pub seq: u64,
+    /// The bytes.
+    pub sealed: Box<[u8; SEALED_BYTES]>,
+}
+
+/// An order to the thread that writes.
+enum Order {
+    /// A pairing from now on.
+    Open(u16, PeerFile),
+    Write(RecordWrite),
+    /// It is forgotten: its file is closed, and whoever waits is told.
+    Close(u16, mpsc::SyncSender<()>),
+}
+
+/// The one thread that waits for the disk.
+#[derive(Clone)]
+pub(crate) struct StoreThread(mpsc::SyncSender<Order>);
+
+impl StoreThread {
+    /// Starts it; `done` hears of each write, in their order.
+    pub(crate) fn start(done: impl Fn(u16, u64, bool) + Send + 'static) -> io::Result<Self> {
+        let (sender, orders) = mpsc::sync_channel(WRITES_MAX);
+        std::thread::Builder::new().name("link store".into()).spawn(move || {
+            let mut files = std::collections::BTreeMap::<u16, PeerFile>::new();
+            for order in orders {
+                match order {
+                    Order::Open(link, file) => {
+                        files.insert(link, file);
+                    }
+                    Order::Write(RecordWrite { link, seq, sealed }) => {
+                        let written = files.get_mut(&link).map(|file| file.write(&sealed));
+                        let ok = matches!(written, Some(Ok(())));
+                        if let Some(Err(error)) = written {
+                            tracing::error!(%error, "a record of a link cannot be written");
+                        }
+                        done(link, seq, ok);
+                    }
+                    Order::Close(link, told) => {
+                        files.remove(&link);
+                        let _ = told.send(());
+                    }
+                }
+            }
+        })?;
+        Ok(Self(sender))
+    }
+
+    /// A pairing whose records will be written.
+    pub(crate) fn open(&self, link: u16, file: PeerFile) {
+        let _ = self.0.send(Order::Open(link, file));
+    }
+
+    /// A write. It waits only if 256 others wait, which one write for each link never brings about.
+    pub(crate) fn write(&self, write: RecordWrite) {
+        let _ = self.0.send(Order::Write(write));
+    }
+
+    /// Closes the file of a pairing; all its writes are done then.
+    pub(crate) fn close(&self, link: u16) {
+        let (told, closed) = mpsc::sync_channel(1);
+        if self.0.send(Order::Close(link, told)).is_ok() {
+            let _ = closed.recv();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mezza_host::process::rng::OsRng;
+    use std::io::Read;
+
+    #[test]
+    fn seka_53_a_record_that_is_forgotten_is_overwritten_before_its_file_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = StateFolder::open(&folder.path().join("link"), &mut OsRng).expect("open");
+        let peer = LinkId::random(&mut OsRng);
+        let mut file = state.fresh(peer);
+        for byte in [1, 2, 3] {
+            file.write(&[byte; SEALED_BYTES]).expect("written");
+        }
+        let path = state.path(peer, "st").expect("a file");
+        let mut held = File::open(&path).expect("there");
+        let mut before = Vec::new();
+        held.read_to_end(&mut before).expect("read");
+        assert!(before.contains(&3) && before.contains(&2) && !before.contains(&1));
+        state.forget(peer).expect("forgotten");
+        assert!(!path.exists());
+        let mut after = vec![9; FILE_BYTES];
+        held.read_exact_at(&mut after, 0).expect("the content is still held");
+        assert!(after.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_pairing_that_is_replaced_stays_until_the_new_one_stands() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = StateFolder::open(&folder.path().join("link"), &mut OsRng).expect("open");
+        let peer = LinkId::random(&mut OsRng);
+        let path = state.path(peer, "st").expect("a file");
+        let slot = || fs::read(&path).expect("there")[..SEALED_BYTES].to_vec();
+        state.fresh(peer).write(&[1; SEALED_BYTES]).expect("written");
+        state.fresh(peer).write(&[2; SEALED_BYTES]).expect("written");
+        assert_eq!(slot(), [1; SEALED_BYTES]);
+        state.stands(peer).expect("in its place");
+        assert_eq!(slot(), [2; SEALED_BYTES]);
+        // One that never stood goes at the next start; what is there stays.
+        state.fresh(peer).write(&[3; SEALED_BYTES]).expect("written");
+        assert_eq!(state.peers().expect("read").len(), 1);
+        assert!(!state.path(peer, "next").expect("a file").exists());
+        assert_eq!(slot(), [2; SEALED_BYTES]);
+    }
+
+    #[test]
+    fn in_memory_nothing_is_written_and_everything_counts_as_written() {
+        let state = StateFolder::in_memory(&mut OsRng);
+        let peer = LinkId::random(&mut OsRng);
+        state.fresh(peer).write(&[1; SEALED_BYTES]).expect("as if written");
+        assert!(state.notes(peer).is_none() && state.peers().expect("none").is_empty());
+        state.stands(peer).expect("as if in its place");
+        state.discard(peer);
+        state.forget(peer).expect("as if forgotten");
+    }
+
+    #[test]
+    fn a_folder_is_opened_by_one_process_and_keeps_key_and_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("link");
+        let state = StateFolder::open(&path, &mut OsRng).expect("open");
+        let (id, key) = (state.id(), fs::read(path.join("store.key")).expect("a key"));
+        let refused = StateFolder::open(&path, &mut OsRng).expect_err("locked");
+        assert_eq!(refused.code, Exit::Busy);
+        drop(state);
+        let again = StateFolder::open(&path, &mut OsRng).expect("open");
+        assert_eq!((again.id(), fs::read(path.join("store.key")).expect("a key")), (id, key));
+    }
+}
