@@ -13,4 +13,5 @@ pub mod metrics;
 pub mod privileges;
 pub mod rate;
 pub mod rng;
+pub(crate) mod socket;
 pub mod stop;
