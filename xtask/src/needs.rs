@@ -32,7 +32,7 @@ pub struct Package {
     pub purpose: &'static str,
 }
 
-const PACKAGES: [Package; 6] = [
+const PACKAGES: [Package; 8] = [
     Package { name: "chromium", present: || chromium().is_some(), purpose: "browser test" },
     Package { name: "clang", present: || has("clang"), purpose: "floors 0-2 for wasm: blst is C" },
     Package { name: "postgresql", present: has_postgres, purpose: "the relay's second store" },
@@ -42,6 +42,8 @@ const PACKAGES: [Package; 6] = [
         present: || has("gnutls-cli"),
         purpose: "TLS by another library",
     },
+    Package { name: "iproute2", present: || has("ip"), purpose: "links and meshes in namespaces" },
+    Package { name: "iputils-ping", present: || has("ping"), purpose: "the guide to links" },
     Package { name: "libfaketime", present: has_faketime, purpose: "a clock that jumps" },
 ];
 
