@@ -1,10 +1,10 @@
 //! What the vault reads from the disk.
 
+use mezza_core::Secret;
 use mezza_host::store::bucket::RetentionCode;
 use mezza_host::store::head::{MasterKey, VaultHeader};
 use mezza_host::store::keyring::Keyring;
 use mezza_host::store::record::{self, RecordHeader};
-use mezza_core::Secret;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use std::path::PathBuf;
