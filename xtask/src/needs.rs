@@ -17,7 +17,8 @@ pub struct TestTools {
     pub wasm: bool,
     /// The oldest compiler that the workspace promises to build with, if rustup has it.
     pub msrv: Option<String>,
-    pub cargo_deny: Option<PathBuf>,
+    /// Whether tools may be installed.
+    pub may_install: bool,
 }
 
 /// The version whose rules `deny.toml` is written for.
@@ -31,7 +32,7 @@ pub struct Package {
     pub purpose: &'static str,
 }
 
-const PACKAGES: [Package; 6] = [
+const PACKAGES: [Package; 8] = [
     Package { name: "chromium", present: || chromium().is_some(), purpose: "browser test" },
     Package { name: "clang", present: || has("clang"), purpose: "floors 0-2 for wasm: blst is C" },
     Package { name: "postgresql", present: has_postgres, purpose: "the relay's second store" },
@@ -41,6 +42,8 @@ const PACKAGES: [Package; 6] = [
         present: || has("gnutls-cli"),
         purpose: "TLS by another library",
     },
+    Package { name: "iproute2", present: || has("ip"), purpose: "links and meshes in namespaces" },
+    Package { name: "iputils-ping", present: || has("ping"), purpose: "the guide to links" },
     Package { name: "libfaketime", present: has_faketime, purpose: "a clock that jumps" },
 ];
 
@@ -72,14 +75,20 @@ pub fn find_tools(
             install_quietly("rustup", &args, logs)?;
         }
     }
-    if install && machine::is_root() && !has("cargo-deny") {
+    let python = python(target, &[IMPORTS, CONTROLLERS]).or_else(|| python(target, &[IMPORTS]));
+    let msrv = promised_compiler(root).filter(|version| has_toolchain(version));
+    let may_install = install && machine::is_root();
+    Ok(TestTools { chromium: chromium(), python, wasm: has_wasm(), msrv, may_install })
+}
+
+/// Returns the path of cargo-deny. It compiles for minutes, so the step that needs it installs it, beside
+/// other steps.
+pub fn cargo_deny(logs: &Logs, may_install: bool) -> Result<Option<PathBuf>, String> {
+    if may_install && !has("cargo-deny") {
         let args = ["install", "--locked", "cargo-deny", "--version", CARGO_DENY];
         install_quietly("cargo", &args, logs)?;
     }
-    let python = python(target, &[IMPORTS, CONTROLLERS]).or_else(|| python(target, &[IMPORTS]));
-    let msrv = promised_compiler(root).filter(|version| has_toolchain(version));
-    let cargo_deny = find(&["cargo-deny"]);
-    Ok(TestTools { chromium: chromium(), python, wasm: has_wasm(), msrv, cargo_deny })
+    Ok(find(&["cargo-deny"]))
 }
 
 /// Runs a program that installs something and prints its command. A failure is not an error here: the

@@ -5,17 +5,15 @@
 //! |---|---|
 //! | [`mix`], [`entry`], [`bucket`] | the three roles: one task owns one machine |
 //! | [`server`] | what they share: listener, waiting, the end |
-//! | [`link`] | frames over TLS with raw public keys; who dials whom |
-//! | [`kernel`](mod@kernel), [`pool`] | whose arithmetic; where heavy work runs |
-//! | [`client`], [`uri`] | how a client gets to an entry; the link to a network |
+//! | [`pool`] | threads that run heavy work |
+//! | [`client`] | how a client gets to an entry |
 //! | [`load`] | simulated users |
 //! | [`demo`] | a whole network in one process |
 //! | [`key`], [`signed`] | the key file of a server; the highest round that a mix signed |
 //! | [`shelves`] | buckets as files |
 //! | [`network`], [`written`] | the config of a network as a file, and as people write it |
-//! | [`figures`] | what a config costs its clients and promises them |
-//! | [`metrics`], [`process`] | counts for operators; what a server asks of the system |
-//! | [`busy`] | CPU time by phase, for who measures |
+//!
+//! `mezza-host` has the links between servers, the kernel of this CPU and the figures of a config.
 
 pub mod bucket;
 pub mod client;

@@ -4,7 +4,7 @@ use super::binaries::{self, TestBinary};
 use super::schedule::{Lane, Step};
 use super::{Context, Tier, Verdict, peers};
 use crate::run::{Ended, find, run, run_tests};
-use crate::{interop, machine, page, tidy};
+use crate::{interop, machine, needs, page, tidy};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -262,11 +262,12 @@ fn publish(context: &Context) -> Result<Verdict, String> {
 
 /// Licences, banned crates and sources of the dependencies (`deny.toml`).
 fn deny(context: &Context) -> Result<Verdict, String> {
-    let Some(program) = &context.tools.cargo_deny else {
+    let found = needs::cargo_deny(&context.logs, context.tools.may_install)?;
+    let Some(program) = found else {
         let text = "deny: no cargo-deny; cargo install --locked cargo-deny";
         return Ok(Verdict::Skipped(text.to_owned()));
     };
-    let mut command = machine::calling_cargo(program);
+    let mut command = machine::calling_cargo(&program);
     // The list of advisories is fetched from a server that a closed network does not reach.
     command.current_dir(context.root).args(["check", "bans", "licenses", "sources"]);
     quietly(context, "deny", &mut [command])

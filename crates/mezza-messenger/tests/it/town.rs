@@ -271,7 +271,7 @@ impl Town {
             Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Frame(scheduled))) => {
                 let when = match scheduled.when {
                     SendTime::At(at) => SendTime::At(self.by_town(who, at)),
-                    after => after,
+                    after @ SendTime::AfterReturn(_) => after,
                 };
                 let now = self.now();
                 let line = &mut self.members[who].line;
@@ -351,7 +351,9 @@ impl Town {
                 let frames = told.into_iter().chain(self.city.all[heard..].iter().cloned());
                 let frames = member.entry.tells(frames.collect());
                 let now = self.city.net.now;
-                frames.iter().for_each(|frame| member.line.on_read(frame, now));
+                for frame in &frames {
+                    member.line.on_read(frame, now);
+                }
                 let frames =
                     frames.into_iter().map(|frame| MixnetInput::Frame { frame, age_ms: 0 });
                 self.queue.extend(frames.map(|input| (who, input.into())));

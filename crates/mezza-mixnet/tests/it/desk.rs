@@ -253,7 +253,9 @@ fn mix_76_round_numbers_only_grow() {
     desk.until(desk.now.plus_ms(61_000));
     desk.input(Input::Down).expect("it was up");
     desk.connect(true);
-    let without = successor(&first, |config| drop(config.services.remove(1)));
+    let without = successor(&first, |config| {
+        config.services.remove(1);
+    });
     desk.welcome(without.config().hash());
     let refused = Err(ClientError::Config(ChainError::Rounds));
     assert_eq!(desk.config(1, &without), refused, "calls could come back from round 1 on");

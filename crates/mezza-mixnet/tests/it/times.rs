@@ -101,12 +101,15 @@ fn watched(sync_ms: u64, rounds: u64) -> Town<Toy> {
     town
 }
 
+/// The times of one kind of frame, by the place of a person.
+type TimesOf<'a> = &'a dyn Fn(usize) -> Vec<f64>;
+
 fn talking_and_idling_look_alike(sync_ms: u64) {
     let town = watched(sync_ms, 1_000);
     let pooled = |of: &dyn Fn(usize) -> Vec<f64>, who: [usize; 2]| {
         who.iter().flat_map(|at| of(*at)).collect::<Vec<_>>()
     };
-    let kinds: [(&str, &dyn Fn(usize) -> Vec<f64>); 5] = [
+    let kinds: [(&str, TimesOf<'_>); 5] = [
         ("SUBMIT of conversations", &|at| submits(&town, at, Service::Conversation)),
         ("SUBMIT of calls", &|at| submits(&town, at, Service::Call)),
         ("GET", &|at| town.people[at].times.gets.clone()),
@@ -116,12 +119,7 @@ fn talking_and_idling_look_alike(sync_ms: u64) {
     for (what, of) in kinds {
         let (busy, idle) = (pooled(of, [0, 1]), pooled(of, [2, 3]));
         assert!(busy.len() >= 60 && idle.len() >= 60, "{what}: {} and {}", busy.len(), idle.len());
-        let p = same_law(busy.clone(), idle.clone());
-        println!(
-            "{what}, {sync_ms} ms a sync: {} and {} times, p = {p:.3}",
-            busy.len(),
-            idle.len()
-        );
+        let p = same_law(busy, idle);
         assert!(p > 0.01, "{what} with {sync_ms} ms a sync: p = {p:e}");
     }
     // A round that is missed tells as much as one that is late. Connections end every 20 rounds, and each

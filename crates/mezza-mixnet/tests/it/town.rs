@@ -217,7 +217,7 @@ impl<B: Backend> Town<B> {
             Output::Frame(ScheduledFrame { when, frame }) => {
                 let when = match when {
                     SendTime::At(due) => SendTime::At(self.by_town(at, due)),
-                    after => after,
+                    after @ SendTime::AfterReturn(_) => after,
                 };
                 self.people[at].line.push(ScheduledFrame { when, frame }, now);
                 self.flush(at);

@@ -119,7 +119,7 @@ impl<B: Backend> Town<B> {
             for output in outputs {
                 match output {
                     Output::Store { seq, first, record } => {
-                        self.people[at].put(Write::Row { seq, first, record: record.to_vec() })
+                        self.people[at].put(Write::Row { seq, first, record: record.to_vec() });
                     }
                     Output::Received { seq, contact, number, bytes } => {
                         let bytes = bytes.to_vec();

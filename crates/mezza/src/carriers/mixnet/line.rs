@@ -30,6 +30,16 @@ struct LineState {
     closed: bool,
 }
 
+/// The next event of a line whose due frames have left.
+enum Next {
+    /// A frame is due after this time.
+    Pause(Duration),
+    /// Nothing waits: the schedule has to change first.
+    Change,
+    /// The line or its connection ends.
+    End,
+}
+
 impl Line {
     pub(super) fn new() -> Self {
         let state = Mutex::default();
@@ -62,26 +72,34 @@ impl Line {
     /// Sends frames until the line is closed or the connection ends. A full `outbox` belongs to a server
     /// that does not read.
     pub(super) async fn send(&self, outbox: FrameSender) {
-        while let Some(pause) = self.send_due(&outbox) {
+        loop {
             let changed = self.changed.notified();
-            match pause {
-                Some(pause) => tokio::select! { () = changed => {} () = sleep(pause) => {} },
-                None => changed.await,
+            match self.send_due(&outbox) {
+                Next::Pause(pause) => tokio::select! { () = changed => {} () = sleep(pause) => {} },
+                Next::Change => changed.await,
+                Next::End => return,
             }
         }
     }
 
-    /// Sends what is due; returns how long nothing else is, or `None` at the end of the line.
-    fn send_due(&self, outbox: &FrameSender) -> Option<Option<Duration>> {
+    /// Sends the frames that are due and returns the next event.
+    fn send_due(&self, outbox: &FrameSender) -> Next {
         let mut state = self.state();
         let now = self.now();
         while let Some(frame) = state.schedule.pop_due(now) {
-            outbox.try_send(link::parcel(frame)?).ok()?;
+            let sent = link::parcel(frame).is_some_and(|parcel| outbox.try_send(parcel).is_ok());
+            if !sent {
+                // The server does not read, or the connection is gone.
+                return Next::End;
+            }
         }
         if state.closed {
-            return None;
+            return Next::End;
         }
-        Some(state.schedule.deadline().map(|due| Duration::from_millis(due.since_ms(now))))
+        match state.schedule.deadline() {
+            Some(due) => Next::Pause(Duration::from_millis(due.since_ms(now))),
+            None => Next::Change,
+        }
     }
 
     fn now(&self) -> Time {
