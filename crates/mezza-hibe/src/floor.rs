@@ -37,6 +37,16 @@ impl ClockTrust {
     /// A clock nobody vouches for.
     pub const POOR: Self = Self { slack_ms: 600_000, uncertainty_ticks: 20 };
 
+    /// A clock that may be off by so much, in milliseconds: keys outlive their epoch by no less, and a clock
+    /// that is not settled counts as late by it.
+    #[must_use]
+    pub fn within(within_ms: u64) -> Self {
+        let slack_ms = within_ms.clamp(Self::GOOD.slack_ms, Self::POOR.slack_ms);
+        let ticks = u32::try_from(within_ms.div_ceil(30_000)).unwrap_or(u32::MAX);
+        let (least, most) = (Self::GOOD.uncertainty_ticks, Self::POOR.uncertainty_ticks);
+        Self { slack_ms, uncertainty_ticks: ticks.clamp(least, most) }
+    }
+
     /// The earliest tick that it may be if the clock shows `now`: until it is settled it may be ahead.
     #[must_use]
     pub const fn earliest(self, now: Tick, settled: bool) -> Tick {
@@ -76,6 +86,11 @@ impl FloorRule {
         let (epoch_ms, slack_ms) = (profile.epoch_ms(), trust.slack_ms);
         let started = (floor, boot_ms);
         Self { epoch_ms, slack_ms, base: started, started, floor, standing: None }
+    }
+
+    /// The clock is trusted this much from now on: another slack. What was erased stays so.
+    pub fn trust(&mut self, trust: ClockTrust) {
+        self.slack_ms = trust.slack_ms;
     }
 
     /// The floor at a boot time, given the epoch of [`ClockTrust::earliest`]; no clock gives `None`. It

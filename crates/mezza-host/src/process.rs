@@ -13,5 +13,6 @@ pub mod metrics;
 pub mod privileges;
 pub mod rate;
 pub mod rng;
+pub mod slots;
 pub(crate) mod socket;
 pub mod stop;

@@ -4,9 +4,10 @@
 pub mod ble;
 pub mod control;
 pub mod crowd;
-pub(crate) mod grade;
+pub mod grade;
 mod link;
 pub mod links;
+mod listeners;
 pub mod network;
 pub mod run;
 mod shell;

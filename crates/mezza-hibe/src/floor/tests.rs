@@ -74,3 +74,25 @@ fn a_clock_that_is_not_settled_may_be_ahead() {
     assert_eq!(ClockTrust::POOR.earliest(Tick(100), true), Tick(100));
     assert_eq!(ClockTrust::FAIR.earliest(Tick(3), false), Tick(0));
 }
+
+#[test]
+fn a_bound_that_is_known_gives_slack_and_uncertainty_between_those_of_the_grades() {
+    assert_eq!(ClockTrust::within(2_500), ClockTrust::GOOD);
+    assert_eq!(ClockTrust::within(11_140), ClockTrust::GOOD);
+    assert_eq!(ClockTrust::within(150_000), ClockTrust::FAIR);
+    assert_eq!(ClockTrust::within(600_000), ClockTrust::POOR);
+    assert_eq!(ClockTrust::within(u64::MAX), ClockTrust::POOR);
+    let week = ClockTrust::within(62_980);
+    assert_eq!((week.slack_ms, week.uncertainty_ticks), (62_980, 3));
+}
+
+/// A listener knows how good the clock is only when the node says so.
+#[test]
+fn hibe_74_a_slack_that_becomes_known_counts_from_the_start() {
+    let mut rule = FloorRule::new(TreeProfile::Minute, START, ClockTrust::POOR, 0);
+    assert_eq!(rule.floor(None, 5 * MINUTE_MS), (START, None));
+    rule.trust(ClockTrust::GOOD);
+    assert_eq!(rule.floor(None, 5 * MINUTE_MS), (START.plus(8), None));
+    rule.trust(ClockTrust::POOR);
+    assert_eq!(rule.floor(None, 6 * MINUTE_MS), (START.plus(8), None), "it never goes back");
+}

@@ -106,6 +106,18 @@ impl KeyTree {
         }
     }
 
+    /// Names of records that were there when this tree was loaded and that no entry opens: what failed steps
+    /// left. The host deletes them at once, without a step that could fail again; they are not named a
+    /// second time.
+    pub fn take_orphans(&mut self) -> Vec<RecordName> {
+        if self.storage.confirmed != self.storage.generation {
+            // Something was handed out since, and its delta names them.
+            return Vec::new();
+        }
+        self.storage.changed = false;
+        core::mem::take(&mut self.storage.dropped)
+    }
+
     fn sealed(&self, entry: &Entry) -> Option<Vec<u8>> {
         let (shape, name) = (self.shape(), entry.name()?);
         let (depth, points) = (entry.depth(shape) as u8, entry.points.as_slice());

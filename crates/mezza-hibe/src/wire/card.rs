@@ -140,6 +140,16 @@ impl CardBlock {
         if epoch < self.shape.epochs() { Ok(Epoch(epoch)) } else { Err(TreeError::Over) }
     }
 
+    /// The epoch of a tick, as a floor follows it: `None` before the life of this card; after it two beyond
+    /// the last one, so that the last one is over, too.
+    pub fn epoch_at(&self, tick: Tick) -> Option<Epoch> {
+        match self.epoch_of(tick) {
+            Ok(epoch) => Some(epoch),
+            Err(TreeError::Over) => Some(Epoch(self.shape.epochs()).plus(1)),
+            Err(_) => None,
+        }
+    }
+
     /// The first tick of an epoch of this card.
     pub fn first_tick(&self, epoch: Epoch) -> Tick {
         Tick(self.origin.0 + epoch.0 * self.profile.epoch_ticks())

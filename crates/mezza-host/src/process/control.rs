@@ -9,6 +9,7 @@
 //! the line `{"error":..,"next":..,"exit":N}`. The kernel says who asks: only root and the user of the
 //! server are heard.
 
+use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as BlockingStream;
@@ -22,6 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader as AsyncBufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
@@ -30,8 +32,9 @@ use crate::api::{Exit, Fault};
 
 /// Bytes of a line, at most.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
-/// Who may ask at once.
-const ASKERS_MAX: usize = 32;
+/// Connections at once: more than all that a server lets wait for lines together, so that those who wait
+/// never keep others from an answer.
+const ASKERS_MAX: usize = 128;
 /// Lines of an answer that wait for a slow reader.
 const LINES_MAX: usize = 256;
 /// How long a request may take to arrive.
@@ -48,28 +51,68 @@ pub struct ControlRequest<R> {
     pub answer: ControlAnswer,
 }
 
+/// Lines that are made one by one, as the reader takes them.
+type LineSource = Box<dyn Iterator<Item = Value> + Send>;
+
+/// A part of an answer.
+enum AnswerPart {
+    Line(Value),
+    /// Any number of lines: a reader that is slow is waited for, and none is lost.
+    All(LineSource),
+}
+
+/// What became of a line that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineOffer {
+    /// It will be read.
+    Taken,
+    /// The reader is too slow; the line may be offered again.
+    Full,
+    /// Nobody reads any more.
+    Closed,
+}
+
 /// The lines of an answer; it ends when the last of them is dropped.
-#[derive(Clone, Debug)]
-pub struct ControlAnswer(mpsc::Sender<Value>);
+#[derive(Clone)]
+pub struct ControlAnswer(mpsc::Sender<AnswerPart>);
+
+impl fmt::Debug for ControlAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ControlAnswer")
+    }
+}
 
 impl ControlAnswer {
     /// An answer for somebody in this process, who reads its lines there.
-    pub fn within() -> (Self, mpsc::Receiver<Value>) {
-        let (sender, lines) = mpsc::channel(LINES_MAX);
-        (Self(sender), lines)
+    pub fn within() -> (Self, LinesWithin) {
+        let (sender, parts) = mpsc::channel(LINES_MAX);
+        (Self(sender), LinesWithin { parts, source: None })
     }
 
     /// One line; false if nobody reads any more, or too slowly.
     pub fn line(&self, value: &impl Serialize) -> bool {
-        serde_json::to_value(value).is_ok_and(|value| self.0.try_send(value).is_ok())
+        let value = serde_json::to_value(value);
+        value.is_ok_and(|value| self.offer(value) == LineOffer::Taken)
+    }
+
+    /// One line, if there is room for it.
+    pub fn offer(&self, value: Value) -> LineOffer {
+        match self.0.try_send(AnswerPart::Line(value)) {
+            Ok(()) => LineOffer::Taken,
+            Err(TrySendError::Full(_)) => LineOffer::Full,
+            Err(TrySendError::Closed(_)) => LineOffer::Closed,
+        }
+    }
+
+    /// Many lines, made while the reader takes them; false if nobody reads any more.
+    pub fn all(&self, lines: impl Iterator<Item = Value> + Send + 'static) -> bool {
+        self.0.try_send(AnswerPart::All(Box::new(lines))).is_ok()
     }
 
     /// The fault as the last line.
     pub fn fault(&self, fault: &Fault) {
-        let line = json!({
-            "error": fault.text, "next": fault.next, "exit": fault.code.number(),
-        });
-        let _ = self.0.try_send(line);
+        let line = fault_line(fault);
+        let _ = self.offer(line);
     }
 
     /// The fault as the whole answer: whoever asked waits for nothing more.
@@ -80,6 +123,27 @@ impl ControlAnswer {
     /// Whether nobody reads any more.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
+    }
+}
+
+/// The lines of an answer, for a reader in this process.
+pub struct LinesWithin {
+    parts: mpsc::Receiver<AnswerPart>,
+    source: Option<LineSource>,
+}
+
+impl LinesWithin {
+    /// The next line; `None` when the answer is over.
+    pub async fn recv(&mut self) -> Option<Value> {
+        loop {
+            if let Some(line) = self.source.as_mut().and_then(Iterator::next) {
+                return Some(line);
+            }
+            match self.parts.recv().await? {
+                AnswerPart::Line(line) => return Some(line),
+                AnswerPart::All(source) => self.source = Some(source),
+            }
+        }
     }
 }
 
@@ -132,10 +196,15 @@ where
 {
     let places = Arc::new(Semaphore::new(ASKERS_MAX));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((mut stream, _)) = listener.accept().await else {
             // No descriptor is left for the moment.
             tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            // An answer now is better than one that waits for others to end.
+            let busy = Fault::new(Exit::Busy, "too many commands wait here", "end some of them");
+            let _ = stream.write_all(format!("{}\n", fault_line(&busy)).as_bytes()).await;
             continue;
         };
         let requests = requests.clone();
@@ -154,8 +223,7 @@ where
 {
     let known = stream.peer_cred().is_ok_and(|peer| is_known(peer.uid()));
     let (reader, mut writer) = stream.into_split();
-    let (sender, mut lines) = mpsc::channel(LINES_MAX);
-    let answer = ControlAnswer(sender);
+    let (answer, mut lines) = ControlAnswer::within();
     let mut line = String::new();
     let mut reader = AsyncBufReader::new(reader.take(LINE_BYTES_MAX));
     let read = timeout(REQUEST_WAIT, reader.read_line(&mut line)).await;
@@ -188,6 +256,11 @@ where
             read = reader.read(&mut rest) => if !matches!(read, Ok(1..)) { return },
         }
     }
+}
+
+/// The line of a fault.
+fn fault_line(fault: &Fault) -> Value {
+    json!({ "error": fault.text, "next": fault.next, "exit": fault.code.number() })
 }
 
 fn is_known(uid: u32) -> bool {

@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use mezza_core::Time;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
@@ -44,6 +45,11 @@ pub trait Shell: Send {
     fn stop(&mut self);
 }
 
+/// Wakes in a row that found the machine due again, after which it is let wait.
+const SPINS_MAX: u32 = 256;
+/// For how long.
+const SPIN_PAUSE: Duration = Duration::from_millis(5);
+
 /// Drives a machine until `stop` turns true, all senders of events are gone, or its shell ends it.
 /// It is woken after `nap` at the latest, however many events come: a clock that was put back moves
 /// its deadline far away (MIX-49).
@@ -57,11 +63,13 @@ pub async fn run<S: Shell>(
     nap: Duration,
 ) -> Result<Exit, Fault> {
     let mut woken = Instant::now();
+    let mut spins = 0;
     loop {
         let due = shell.deadline().map(|due| Duration::from_millis(due.since_ms(shell.now())));
         let longest = nap.saturating_sub(woken.elapsed());
         let pause = due.map_or(longest, |due| due.min(longest));
-        // Due work goes before new events.
+        // Due work goes before new events, but a machine that is due for ever must not keep events and the
+        // end of the program waiting: they take turns, and after a while it is let wait.
         if pause.is_zero() {
             if *stop.borrow() {
                 break;
@@ -69,7 +77,22 @@ pub async fn run<S: Shell>(
             woken = Instant::now();
             let now = shell.now();
             shell.wake(now);
+            spins += 1;
+            if spins > 1 {
+                match events.try_recv() {
+                    Ok(event) => shell.hear(event),
+                    Err(TryRecvError::Disconnected) => break,
+                    Err(TryRecvError::Empty) => tokio::task::yield_now().await,
+                }
+            }
+            if spins % SPINS_MAX == 0 {
+                if spins == SPINS_MAX {
+                    tracing::warn!(target: "mezza", "a machine is due again and again: this is a bug");
+                }
+                sleep(SPIN_PAUSE).await;
+            }
         } else {
+            spins = 0;
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => break,
                 event = events.recv() => match event {
@@ -129,6 +152,54 @@ mod tests {
         fn stop(&mut self) {
             panic!("nobody stopped it");
         }
+    }
+
+    /// Is due at every moment, and counts what it hears.
+    struct Restless {
+        heard: u32,
+    }
+
+    impl Shell for Restless {
+        type Event = ();
+
+        fn deadline(&self) -> Option<Time> {
+            Some(Time::from_ms(0))
+        }
+
+        fn wake(&mut self, _now: Time) {}
+
+        fn hear(&mut self, (): ()) {
+            self.heard += 1;
+        }
+
+        async fn settle(&mut self) -> Result<(), Fault> {
+            Ok(())
+        }
+
+        fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
+            (self.heard == 3).then_some(Ok(Exit::No))
+        }
+
+        fn stop(&mut self) {}
+    }
+
+    #[tokio::test]
+    async fn node_18_a_machine_that_is_due_for_ever_starves_no_event_and_no_stop() {
+        let (busy, events) = mpsc::channel(4);
+        for () in [(); 3] {
+            busy.send(()).await.unwrap();
+        }
+        let (_stop, stopped) = watch::channel(false);
+        let shell = Restless { heard: 0 };
+        assert_eq!(run(shell, events, stopped, NAP).await, Ok(Exit::No), "all three were heard");
+        let (stop, stopped) = watch::channel(false);
+        let (_busy, events) = mpsc::channel(1);
+        let running = run(Restless { heard: 10 }, events, stopped, NAP);
+        let stops = async move {
+            tokio::task::yield_now().await;
+            stop.send(true).unwrap();
+        };
+        assert_eq!(tokio::join!(running, stops).0, Ok(Exit::Done));
     }
 
     #[tokio::test]

@@ -3,22 +3,25 @@
 //!
 //! ```text
 //! DIR/         0700
-//!   index      0600   replaced as a whole; its name is the caller's
+//!   index      0600   overwritten in place (module `slots`); its name is the caller's
 //!   rec/       0700   a file a record
 //!   lock       0600   held by the one process that has the folder
 //! ```
 //!
 //! A step is carried out in this order: new records, durable; the index, durable; then old records
 //! are deleted. A crash between any two file operations leaves the old or the new state, and records
-//! that no index names, which the next step deletes. A record is never replaced by other bytes.
+//! that no index names: whoever opens the folder deletes them, however many they are (HIBE-76).
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use mezza_core::Wiping;
+use nix::sys::statvfs::statvfs;
+
 use super::home::private;
 use super::lock::Lock;
+use super::slots::SlotFile;
 use crate::api::{Exit, Fault};
 
 const RECORDS: &str = "rec";
@@ -27,8 +30,6 @@ const LOCK: &str = "lock";
 /// The sizes that a folder may have at most; what is larger is not read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FolderLimits {
-    /// Records that lie there, those that a crash left included.
-    pub records: usize,
     /// Bytes of a record.
     pub record_bytes: usize,
     /// Bytes of the index.
@@ -51,6 +52,8 @@ pub(crate) struct FolderStep<'a> {
 pub(crate) struct Folder {
     root: PathBuf,
     index: PathBuf,
+    /// The index, once it was made or read.
+    slots: Option<SlotFile>,
     limits: FolderLimits,
     _lock: Lock,
 }
@@ -77,7 +80,8 @@ impl Folder {
         let lock = Lock::take_of(&root.join(LOCK), &what, "wait until that ends, or stop it")?;
         let index = root.join(index);
         private::sweep(&index)?;
-        Ok(Self { root: root.to_owned(), index, limits, _lock: lock })
+        let slots = open_slots(&index, limits.index_bytes)?;
+        Ok(Self { root: root.to_owned(), index, slots, limits, _lock: lock })
     }
 
     /// The path of a file beside the index.
@@ -88,32 +92,54 @@ impl Folder {
     /// The bytes of the index.
     ///
     /// # Errors
-    /// 66 if there is none, 65 if it is longer than the limit.
-    pub(crate) fn index(&self) -> Result<Vec<u8>, Fault> {
-        bounded(&self.index, self.limits.index_bytes)
+    /// 66 if there is none, 65 if it is damaged or longer than the limit.
+    pub(crate) fn index(&self) -> Result<Wiping<Vec<u8>>, Fault> {
+        match &self.slots {
+            Some(slots) => slots.read(),
+            None => bounded(&self.index, self.limits.index_bytes).map(Wiping::new),
+        }
     }
 
-    /// All records by name. Files whose writing a crash interrupted are deleted.
+    /// The names of all records, however many a crash left. Files whose writing was interrupted are deleted.
     ///
     /// # Errors
-    /// 65 for more or longer ones than the limits, 66 or 77 if one cannot be read.
-    pub(crate) fn records(&self) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
+    /// 66 or 77 if the folder cannot be read.
+    pub(crate) fn names(&self) -> Result<Vec<String>, Fault> {
         let folder = self.root.join(RECORDS);
         let cannot_read = |error| private::cannot_read(&folder, &error);
-        let mut records = BTreeMap::new();
+        let mut names = Vec::new();
         for entry in fs::read_dir(&folder).map_err(cannot_read)? {
             let path = entry.map_err(cannot_read)?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if private::is_fresh(name) {
                 remove(&path)?;
-                continue;
+            } else {
+                names.push(name.to_owned());
             }
-            if records.len() == self.limits.records {
-                return Err(too_large(&folder));
-            }
-            records.insert(name.to_owned(), bounded(&path, self.limits.record_bytes)?);
         }
-        Ok(records)
+        Ok(names)
+    }
+
+    /// The bytes of one record.
+    ///
+    /// # Errors
+    /// 65 if it is longer than the limit, 66 or 77 if it cannot be read.
+    pub(crate) fn record(&self, name: &str) -> Result<Vec<u8>, Fault> {
+        bounded(&self.root.join(RECORDS).join(name), self.limits.record_bytes)
+    }
+
+    /// Whether the disk has so many bytes free for this user.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        statvfs(&self.root)
+            .is_ok_and(|disk| disk.blocks_available().saturating_mul(disk.fragment_size()) >= bytes)
+    }
+
+    /// Deletes records that no index names. What the disk does not let go now goes at another time: they
+    /// are noise without the keys of an index.
+    pub(crate) fn forget(&self, names: &[String]) {
+        for name in names {
+            let _ = remove(&self.root.join(RECORDS).join(name));
+        }
     }
 
     /// Carries a step out. After a failure the disk has the old or the new index; the same step, or
@@ -121,7 +147,7 @@ impl Folder {
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub(crate) fn step(&self, step: &FolderStep<'_>) -> Result<(), Fault> {
+    pub(crate) fn step(&mut self, step: &FolderStep<'_>) -> Result<(), Fault> {
         let folder = self.root.join(RECORDS);
         for (name, bytes) in step.put {
             private::put(&folder.join(name), bytes)?;
@@ -129,7 +155,14 @@ impl Folder {
         if !step.put.is_empty() {
             private::sync_folder(&folder)?;
         }
-        private::replace(&self.index, step.index)?;
+        match &self.slots {
+            Some(slots) => slots.write(step.index)?,
+            // The first step of a folder; its slots have their blocks from now on.
+            None => {
+                let made = SlotFile::create(&self.index, self.limits.index_bytes, step.index)?;
+                self.slots = Some(made);
+            }
+        }
         step.drop.iter().try_for_each(|name| remove(&folder.join(name)))
     }
 
@@ -137,7 +170,8 @@ impl Folder {
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub(crate) fn clear(&self) -> Result<(), Fault> {
+    pub(crate) fn clear(&mut self) -> Result<(), Fault> {
+        self.slots = None;
         remove(&self.index)?;
         let folder = self.root.join(RECORDS);
         let entries =
@@ -150,10 +184,9 @@ impl Folder {
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub(crate) fn wipe(self, others: &[&str]) -> Result<(), Fault> {
-        if let Ok(found) = self.index.metadata() {
-            let bytes = usize::try_from(found.len()).unwrap_or(0).min(self.limits.index_bytes);
-            overwrite(&self.index, bytes)?;
+    pub(crate) fn wipe(mut self, others: &[&str]) -> Result<(), Fault> {
+        if let Some(slots) = &self.slots {
+            slots.wipe()?;
         }
         self.clear()?;
         others.iter().try_for_each(|name| remove(&self.root.join(name)))?;
@@ -164,12 +197,24 @@ impl Folder {
     }
 }
 
-/// Writes zeros over a file where it lies.
-fn overwrite(path: &Path, bytes: usize) -> Result<(), Fault> {
-    use std::io::Write as _;
-    let mut file = private::open(path)?;
-    let done = file.write_all(&vec![0; bytes]).and_then(|()| file.sync_all());
-    done.map_err(|error| private::cannot_write(path, &error))
+/// Opens the index, if there is one, and finishes what a crash interrupted. An index of the first version
+/// is one block of bytes: it becomes one of two slots, and its old blocks are overwritten.
+fn open_slots(index: &Path, bytes_max: usize) -> Result<Option<SlotFile>, Fault> {
+    let Ok(found) = index.symlink_metadata() else { return Ok(None) };
+    if SlotFile::fits(found.len(), bytes_max) {
+        let slots = SlotFile::open(index, bytes_max)?;
+        // A damaged index is told of by whoever reads it; `wipe` has to work all the same.
+        return match slots.settle() {
+            Err(fault) if fault.code != Exit::Malformed => Err(fault),
+            _ => Ok(Some(slots)),
+        };
+    }
+    let old = private::open(index)?;
+    let bytes = bounded(index, bytes_max)?;
+    let slots = SlotFile::create(index, bytes_max, &bytes)?;
+    let zeros = vec![0; bytes.len()];
+    private::write_at(&old, &zeros, 0).map_err(|error| private::cannot_write(index, &error))?;
+    Ok(Some(slots))
 }
 
 /// Deletes a file that may be gone already.

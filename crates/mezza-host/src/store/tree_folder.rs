@@ -3,7 +3,8 @@
 //! ```text
 //! DIR/         0700
 //!   head       0600   the master key under the passphrase, as a vault's       (module `head`)
-//!   keyring    0600   generation u64 | nonce[24] | XChaCha20-Poly1305(ring key, keyring of hibe)
+//!   keyring    0600   two slots (module `slots`) of
+//!                     generation u64 | nonce[24] | XChaCha20-Poly1305(ring key, keyring of hibe)
 //!   rec/       0700   a record an entry of the stack: GENERATION-START-KIND
 //!   card       0600   the card block, public
 //!   lock       0600
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use mezza_core::{CryptoRng, Secret};
 use mezza_hibe::wire::card::CARD_BLOCK_BYTES;
-use mezza_hibe::wire::ring::{ENTRIES_MAX, RING_BYTES};
+use mezza_hibe::wire::ring::RING_BYTES;
 use mezza_hibe::{
     BlockPolicy, CardBlock, Delta, EntryKind, Epoch, ImportError, KeyTree, RecordName, Shape,
     System, Tick, TreeError, TreeProfile,
@@ -33,6 +34,7 @@ use super::head::{self, MasterKey, VaultHeader};
 use crate::api::{Exit, Fault};
 use crate::process::folder::{Folder, FolderLimits, FolderStep};
 use crate::process::home::private;
+use crate::process::slots::Overwriting;
 
 const HEAD: &str = "head";
 const RING: &str = "keyring";
@@ -41,21 +43,21 @@ const CARD: &str = "card";
 const STATE: &str = "hibe";
 /// The purpose for which the ring key is derived, and the label of the additional data.
 const PURPOSE: &str = "mezza/hibe/ring";
+/// Free bytes with which a disk has room for the records of an expansion.
+const ROOM_BYTES: u64 = 1 << 20;
 /// Bytes of a generation.
 const GENERATION_BYTES: usize = 8;
 
-/// A crash leaves the records of at most one step beside those that count.
-const LIMITS: FolderLimits = FolderLimits {
-    records: 4 * ENTRIES_MAX,
-    record_bytes: 4_096,
-    index_bytes: GENERATION_BYTES + SEAL_BYTES + RING_BYTES,
-};
+const LIMITS: FolderLimits =
+    FolderLimits { record_bytes: 4_096, index_bytes: GENERATION_BYTES + SEAL_BYTES + RING_BYTES };
 
 /// A tree with the folder that it is stored in.
 pub struct TreeFolder {
     folder: Folder,
     ring_key: Secret<32>,
     witness: PathBuf,
+    /// The last generation that was stored, until it is remembered.
+    unremembered: Option<u64>,
     tree: KeyTree,
 }
 
@@ -107,7 +109,7 @@ impl TreeFolder {
         new: NewTree,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Fault> {
-        let folder = Folder::make(dir, RING, LIMITS)?;
+        let mut folder = Folder::make(dir, RING, LIMITS)?;
         if Self::exists(dir) {
             return Err(Self::occupied(dir));
         }
@@ -119,7 +121,7 @@ impl TreeFolder {
         folder.clear()?;
         let witness = witness(state, tree.card());
         let ring_key = master.derive(PURPOSE);
-        let mut made = Self { folder, ring_key, witness, tree };
+        let mut made = Self { folder, ring_key, witness, unremembered: None, tree };
         private::replace(&made.folder.beside(CARD), made.tree.card().as_bytes())?;
         made.store(rng)?;
         private::replace(&made.folder.beside(HEAD), &head.encode()).inspect_err(|_| {
@@ -149,15 +151,19 @@ impl TreeFolder {
         let witness = witness(state, &card);
         let ring = folder.index()?;
         let ring = ring.split_first_chunk::<GENERATION_BYTES>();
-        let ring =
-            ring.and_then(|(generation, sealed)| aead::open(&ring_key, &aad(*generation), sealed));
-        let ring = ring.ok_or_else(|| damaged("its keyring is damaged"))?;
-        let records = folder.records()?.into_iter();
-        let records: BTreeMap<RecordName, Vec<u8>> =
-            records.filter_map(|(name, bytes)| Some((parsed(&name)?, bytes))).collect();
+        let ring = ring.and_then(|(generation, sealed)| {
+            let opened = aead::open(&ring_key, &aad(*generation), sealed)?;
+            Some((u64::from_be_bytes(*generation), opened))
+        });
+        let (generation, ring) = ring.ok_or_else(|| damaged("its keyring is damaged"))?;
+        let records = records_of(&folder, generation)?;
         let last = remembered(&witness)?;
-        let tree = KeyTree::import(&card, &ring, &records, last).map_err(import_fault)?;
-        Ok(Self { folder, ring_key, witness, tree })
+        let mut tree = KeyTree::import(&card, &ring, &records, last).map_err(import_fault)?;
+        // The keyring is the truth: what it does not name is waste of a step that failed, and goes now,
+        // however often steps fail (HIBE-76).
+        let orphans: Vec<String> = tree.take_orphans().iter().map(file_name).collect();
+        folder.forget(&orphans);
+        Ok(Self { folder, ring_key, witness, unremembered: None, tree })
     }
 
     /// The tree.
@@ -177,6 +183,7 @@ impl TreeFolder {
     /// 73 if the disk refuses.
     pub fn store(&mut self, rng: &mut dyn CryptoRng) -> Result<(), Fault> {
         let Some(Delta { generation, put, keyring, drop }) = self.tree.pending() else {
+            self.remember();
             return Ok(());
         };
         let mut nonce = [0; NONCE_BYTES];
@@ -188,10 +195,33 @@ impl TreeFolder {
         let drop: Vec<_> = drop.iter().map(file_name).collect();
         self.folder.step(&FolderStep { put: &put, index: &index, drop: &drop })?;
         self.tree.confirm(generation);
-        // Remembered behind the disk: what is not there is never asked for.
+        self.unremembered = Some(generation);
+        self.remember();
+        Ok(())
+    }
+
+    /// Remembers the generation behind the disk: what is not there is never asked for. The step is done
+    /// without it, so a disk that refuses this is asked again at the next step.
+    fn remember(&mut self) {
+        let Some(generation) = self.unremembered else { return };
         let folder = self.witness.parent().unwrap_or(Path::new("."));
-        private::folder(folder)?;
-        private::replace(&self.witness, &number)
+        let number = generation.to_be_bytes();
+        let done = private::folder(folder).and_then(|()| private::replace(&self.witness, &number));
+        match done {
+            Ok(()) => self.unremembered = None,
+            Err(fault) => tracing::warn!(target: "mezza", "the last generation of a tree: {fault}"),
+        }
+    }
+
+    /// Whether the disk has room for some more records. Early expansion waits while it has none: its records
+    /// would hold up the step that erases.
+    pub fn has_room(&self) -> bool {
+        self.folder.has_room(ROOM_BYTES)
+    }
+
+    /// How the file system under a folder treats a keyring that is written over another one.
+    pub fn overwriting(dir: &Path) -> Overwriting {
+        Overwriting::of(dir)
     }
 
     /// Overwrites the keyring and deletes the folder.
@@ -219,6 +249,18 @@ fn remembered(witness: &Path) -> Result<u64, Fault> {
     let bytes = private::read(witness, GENERATION_BYTES + 1)?;
     let number = bytes.try_into().map_err(|_| damaged("what is remembered of it is damaged"))?;
     Ok(u64::from_be_bytes(number))
+}
+
+/// The records that a keyring of this generation may name, with their bytes; of later ones, which a failed
+/// step left, the names alone.
+fn records_of(folder: &Folder, generation: u64) -> Result<BTreeMap<RecordName, Vec<u8>>, Fault> {
+    let mut records = BTreeMap::new();
+    for name in folder.names()? {
+        let Some(parsed) = parsed(&name) else { continue };
+        let is_named = parsed.generation <= generation;
+        records.insert(parsed, if is_named { folder.record(&name)? } else { Vec::new() });
+    }
+    Ok(records)
 }
 
 fn aad(generation: [u8; GENERATION_BYTES]) -> Vec<u8> {

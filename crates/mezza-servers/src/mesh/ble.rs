@@ -15,12 +15,32 @@ mod hci;
 mod pool;
 mod radio;
 
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use mezza_mesh::frame::Name;
 use tokio::sync::watch;
 
 use super::link::LinkSender;
+use super::links::RADIO;
 pub use hci::HciPlace;
 use mezza_host::api::Fault;
+
+/// Runs the radio. A panic in the host of another crate ends one run of it, and not the radio for as long as
+/// the node lives.
+fn supervise(
+    place: &HciPlace,
+    names: &watch::Receiver<Option<BleIdentity>>,
+    sender: &LinkSender,
+    state: &RadioState,
+) {
+    let run = || radio::run(place, names.clone(), sender, state);
+    while std::panic::catch_unwind(AssertUnwindSafe(run)).is_err() {
+        state.is_down("the radio's thread panicked");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
 
 /// What a device shows under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +53,32 @@ pub(super) struct BleIdentity {
     pub silence_ms: u64,
 }
 
+/// Whether the controller answers, and why not.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RadioState(Arc<Mutex<Option<String>>>);
+
+impl RadioState {
+    /// The controller does not answer. True if that is news.
+    fn is_down(&self, why: &str) -> bool {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = held.is_none();
+        *held = Some(why.to_owned());
+        news
+    }
+
+    fn is_up(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn why_down(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// A controller and the host on it, until this is dropped.
 pub(super) struct Ble {
     identity: watch::Sender<Option<BleIdentity>>,
+    state: RadioState,
 }
 
 impl Ble {
@@ -46,10 +89,22 @@ impl Ble {
     pub(super) async fn open(place: HciPlace, sender: LinkSender) -> Result<Self, Fault> {
         hci::probe(&place).await?;
         let (identity, names) = watch::channel(None);
-        let run = move || radio::run(&place, names, &sender);
+        let state = RadioState::default();
+        let shown = state.clone();
+        let run = move || supervise(&place, &names, &sender, &shown);
         let thread = std::thread::Builder::new().name("ble".to_owned()).spawn(run);
         thread.map_err(|error| Fault::bug(format!("no thread: {error}")))?;
-        Ok(Self { identity })
+        Ok(Self { identity, state })
+    }
+
+    /// The radio, for people: what it does now, not that it was asked for.
+    pub(super) fn words(&self) -> String {
+        match self.state.why_down() {
+            None => RADIO.to_owned(),
+            Some(why) => {
+                format!("{RADIO}: the controller does not answer ({why}); it is tried again")
+            }
+        }
     }
 
     /// Takes another name, and another address with it.
@@ -59,5 +114,31 @@ impl Ble {
             *held = Some(identity);
             other
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc;
+
+    /// A controller that reads one command and goes away, three times: it is opened a fourth time.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn mesh_68_a_controller_that_goes_away_is_opened_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let place: HciPlace = format!("tcp:{}", listener.local_addr().unwrap()).parse().unwrap();
+        let (events, _kept) = mpsc::channel(8);
+        let opened = Ble::open(place, LinkSender::new(events));
+        let (ble, probed) = tokio::join!(opened, listener.accept());
+        let (ble, _) = (ble.unwrap(), probed.unwrap());
+        ble.rename(BleIdentity { name: 7, net: [0; 4], silence_ms: 0 });
+        for _ in 0..3 {
+            let (mut controller, _) = listener.accept().await.unwrap();
+            let _ = controller.read(&mut [0; 64]).await;
+        }
+        listener.accept().await.unwrap();
+        assert!(ble.words().contains("does not answer"), "{}", ble.words());
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn of_word(word: &str) -> Option<Grade> {
 }
 
 /// The grade of this system's clock, unless a person or a test named one.
-pub(crate) fn grade(named: Option<Grade>, wall: Time) -> Grade {
+pub fn grade(named: Option<Grade>, wall: Time) -> Grade {
     if wall < EARLIEST {
         return Grade::None;
     }

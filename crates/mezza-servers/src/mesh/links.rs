@@ -87,14 +87,19 @@ impl Links {
 
     /// The links, for people.
     pub(super) fn words(&self) -> Vec<String> {
-        let radio = self.ble.iter().map(|_| RADIO.to_owned());
+        let radio = self.ble.iter().map(Ble::words);
         self.up.values().map(|link| link.frames.words()).chain(radio).collect()
     }
 
     /// Links of interfaces that came, and farewell to those that went.
     pub(super) fn look(&mut self) -> Vec<Input> {
-        let casts = self.choice.casts.then(|| udp::interfaces(&self.choice.interfaces));
-        let found = casts.and_then(Result::ok).unwrap_or_default();
+        let found = if self.choice.casts {
+            // No descriptor is free for a moment: that is no farewell of all interfaces.
+            let known = |_| self.cast.values().cloned().collect();
+            udp::interfaces(&self.choice.interfaces).unwrap_or_else(known)
+        } else {
+            Vec::new()
+        };
         let is_gone = |(link, up): &(&LinkNumber, &UpLink)| {
             let cast = self.cast.get(*link);
             up.frames.is_over() || cast.is_some_and(|interface| !found.contains(interface))
@@ -111,7 +116,7 @@ impl Links {
 
     fn cast_on(&mut self, interface: CastInterface) -> Option<Input> {
         let (link, words) = (self.sender.number(), interface.words());
-        match CastLink::open(interface.clone(), self.choice.port, link, self.sender.clone()) {
+        match CastLink::open(interface.clone(), self.choice.port, link, &self.sender) {
             Ok(frames) => {
                 self.cast.insert(link, interface);
                 Some(self.bring_up(link, None, Box::new(frames)))
@@ -140,7 +145,7 @@ impl Links {
     pub(super) fn hear(&mut self, event: MeshLinkEvent, now: Time) -> Option<Input> {
         match event {
             MeshLinkEvent::Frame { link, from, bytes } => {
-                let source = self.hasher.hash_one(from);
+                let source = self.source(from);
                 self.up.contains_key(&link).then_some(Input::Frame { link, source, bytes })
             }
             MeshLinkEvent::Up { link, peer, frames } => {
@@ -148,6 +153,14 @@ impl Links {
                 self.may_come(peer, now).then(|| self.bring_up(link, Some(peer), frames))
             }
             MeshLinkEvent::Down { link } => self.close(link),
+        }
+    }
+
+    /// A number for each address, without its port: a device that opens many ports is one (MESH-60).
+    fn source(&self, from: FramePeer) -> Source {
+        match from {
+            FramePeer::Ip(address) => self.hasher.hash_one(address.ip().to_canonical()),
+            FramePeer::Ble(address) => self.hasher.hash_one(address),
         }
     }
 
@@ -162,8 +175,10 @@ impl Links {
         let ip = peer.ip().to_canonical();
         let of_one = streams.iter().filter(|other| **other == ip).count();
         let fresh = |at: &Time| now.since_ms(*at) <= HEARD_MS;
-        let heard = self.heard.values().any(|(address, at)| address.ip() == ip && fresh(at));
-        heard && of_one < STREAMS_OF_ONE && streams.len() < STREAMS_MAX
+        let same = |address: &SocketAddr| address.ip().to_canonical() == ip;
+        let heard = self.heard.values().any(|(address, at)| same(address) && fresh(at));
+        // The socket listens on all interfaces: a peer beyond the chosen ones is nobody's neighbour.
+        heard && self.is_neighbour(peer) && of_one < STREAMS_OF_ONE && streams.len() < STREAMS_MAX
     }
 
     /// A frame that the node took came from there.
@@ -178,9 +193,18 @@ impl Links {
 
     /// Opens a stream to where a beacon came from.
     pub(super) fn dial(&self, source: Source) {
-        if let Some((address, _)) = self.heard.get(&source) {
-            tcp::dial(*address, self.sender.clone());
+        let Some((address, _)) = self.heard.get(&source) else { return };
+        // A beacon's source proves nothing, so it chooses no host beyond the link, and no port (MESH-67).
+        if self.is_neighbour(*address) {
+            let mut to = *address;
+            to.set_port(self.choice.port);
+            tcp::dial(to, self.sender.clone());
         }
+    }
+
+    /// Whether an address can only be that of a device on one of the cast links.
+    fn is_neighbour(&self, address: SocketAddr) -> bool {
+        self.cast.values().any(|interface| interface.has_neighbour(address))
     }
 
     /// Closes a link.

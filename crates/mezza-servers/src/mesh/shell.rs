@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mezza_core::{Machine as _, Time};
 use mezza_mesh::node::{Input, Output, Refusal, Ticket};
-use mezza_mesh::{Grade, Life, Node};
+use mezza_mesh::{Grade, Life, MeshCell, Node};
 use serde_json::{Value, json};
 
 use super::ble::BleIdentity;
@@ -12,6 +12,7 @@ use super::control::{self, MeshAsk};
 use super::grade::{self, BentClock};
 use super::link::MeshLinkEvent;
 use super::links::Links;
+use super::listeners::{LISTENERS_MAX, Listeners};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::clock::Clock;
 use mezza_host::process::control::{ControlAnswer, ControlRequest};
@@ -24,8 +25,6 @@ const REFILL_MS: u64 = 10;
 const READ_MS: u64 = 60_000;
 /// How often interfaces are looked for, ms.
 const LOOK_MS: u64 = 3_000;
-/// Listeners at a time.
-const LISTENERS_MAX: usize = 16;
 /// Own cells whose senders wait at a time.
 const SENDERS_MAX: usize = 64;
 
@@ -50,7 +49,7 @@ pub(super) struct MeshShell {
     bent: BentClock,
     named_grade: Option<Grade>,
     links: Links,
-    listeners: Vec<ControlAnswer>,
+    listeners: Listeners,
     senders: BTreeMap<Ticket, ControlAnswer>,
     next_ticket: Ticket,
     shown_clock: Option<Value>,
@@ -76,7 +75,7 @@ impl MeshShell {
             bent,
             named_grade,
             links,
-            listeners: Vec::new(),
+            listeners: Listeners::default(),
             senders: BTreeMap::new(),
             next_ticket: 1,
             shown_clock: None,
@@ -162,8 +161,7 @@ impl MeshShell {
                     self.give_all(inputs);
                 }
                 Output::Cell { payload, tick, life } => {
-                    let line = cell_line(&payload, tick, life);
-                    self.listeners.retain(|listener| listener.line(&line));
+                    self.listeners.tell_cell(&cell_line(&payload, tick, life));
                 }
                 Output::Handed { ticket } => {
                     self.tell(ticket, &json!({ "event": "handed", "names": 1 }));
@@ -180,12 +178,13 @@ impl MeshShell {
                         "event": "clock", "cur": cur, "anchor_tick": anchor_tick,
                         "state": state.word(), "grade": grade.word(),
                     });
-                    self.listeners.retain(|listener| listener.line(&line));
+                    self.listeners.tell_clock(&line);
                     self.shown_clock = Some(line);
                 }
                 Output::Neighbours(_) => (),
             }
         }
+        self.listeners.flush();
     }
 
     fn hear_link(&mut self, event: MeshLinkEvent) {
@@ -227,9 +226,7 @@ impl MeshShell {
             }
             MeshAsk::Listen => self.listen_asked(&answer),
             MeshAsk::Export => {
-                for cell in self.node.cells() {
-                    let _ = answer.line(&json!({ "cell": control::text(cell.bytes()) }));
-                }
+                self.export_asked(&answer);
                 Ok(())
             }
             MeshAsk::Import { cells } => self.import_asked(&cells, &answer),
@@ -267,27 +264,32 @@ impl MeshShell {
         let (payload, ticket) = (control::bytes(envelope)?, self.next_ticket);
         self.give(Input::Originate { ticket, life, tick, payload }).map_err(not_taken)?;
         self.next_ticket += 1;
-        let around = self.node.status(self.clock.boot()).neighbours.len();
+        let around = self.node.around(self.clock.boot());
         let _ = answer.line(&json!({ "event": "accepted", "neighbours": around }));
         self.senders.insert(ticket, answer.clone());
         Ok(())
     }
 
     fn listen_asked(&mut self, answer: &ControlAnswer) -> Result<(), Fault> {
-        self.listeners.retain(|listener| !listener.is_closed());
-        if self.listeners.len() >= LISTENERS_MAX {
+        if !self.listeners.have_room() {
             let text = format!("{LISTENERS_MAX} programs listen already");
             return Err(Fault::new(Exit::Busy, text, "end one of them"));
         }
-        if let Some(line) = &self.shown_clock {
-            let _ = answer.line(line);
-        }
-        for cell in self.node.cells() {
+        let cells: Vec<MeshCell> = self.node.cells().into_iter().cloned().collect();
+        let lines = cells.into_iter().map(|cell| {
             let facts = cell.facts();
-            let _ = answer.line(&cell_line(cell.payload(), facts.tick, facts.life));
-        }
-        self.listeners.push(answer.clone());
+            cell_line(cell.payload(), facts.tick, facts.life)
+        });
+        self.listeners.add(answer, self.shown_clock.clone(), lines);
         Ok(())
+    }
+
+    /// All live cells and then their number, so that a file that lacks some is not taken for complete.
+    fn export_asked(&self, answer: &ControlAnswer) {
+        let cells: Vec<MeshCell> = self.node.cells().into_iter().cloned().collect();
+        let end = json!({ "event": "end", "cells": cells.len() });
+        let lines = cells.into_iter().map(|cell| json!({ "cell": control::text(cell.bytes()) }));
+        answer.all(lines.chain([end]));
     }
 
     fn import_asked(&mut self, cells: &[String], answer: &ControlAnswer) -> Result<(), Fault> {

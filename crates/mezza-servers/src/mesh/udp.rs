@@ -1,18 +1,24 @@
-//! One cast link: UDP multicast on one interface, IPv6 link-local or, where there is none, IPv4.
+//! One cast link: UDP multicast on one interface, over IPv6 link-local and IPv4, whichever it has.
 //!
-//! The socket is bound to the group's address, so that it hears this group on this interface alone.
-//! Frames leave with hop limit 1 and are not looped back.
+//! Each socket is bound to its group's address. A group of IPv6 has a scope, so that it is received on its
+//! interface alone; for IPv4 the system is told so (`IP_MULTICAST_ALL`). Frames leave with hop limit 1 and
+//! are not looped back. They leave over IPv6, and over IPv4 as well while a device was heard there.
+//!
+//! The source of a datagram is not proved. A datagram is dropped unread unless it comes from an address of
+//! this link and from the port of the mesh: nobody far away can be named by it (MESH-67).
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use mezza_mesh::limits::CAST_BYTES_MAX;
 use mezza_mesh::node::{LinkKind, LinkNumber};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
+use nix::sys::socket::{SockaddrIn, SockaddrStorage};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
@@ -28,6 +34,8 @@ const GROUP4: Ipv4Addr = Ipv4Addr::new(239, 77, 90, 1);
 const BUFFER_BYTES: usize = 1 << 20;
 /// Frames that a link takes at once; so many again as soon as it is asked.
 const ROOM: usize = 128;
+/// How long frames go out over IPv4 beside IPv6 after a device was heard there, ms.
+const V4_MS: u64 = 60_000;
 /// How old a frame usually is when it arrives on a LAN, µs.
 const DELAY_US: u64 = 1_000;
 
@@ -37,8 +45,24 @@ pub(crate) struct CastInterface {
     /// Its name.
     pub name: String,
     index: NonZeroU32,
-    /// Its address, if it has no link-local one of IPv6.
-    v4: Option<Ipv4Addr>,
+    /// Whether it has a link-local address of IPv6.
+    v6: bool,
+    /// Its first address of IPv4.
+    v4: Option<Subnet>,
+}
+
+/// An address of IPv4 and the bits of its subnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Subnet {
+    address: Ipv4Addr,
+    mask: Ipv4Addr,
+}
+
+impl Subnet {
+    fn contains(self, other: Ipv4Addr) -> bool {
+        let mask = self.mask.to_bits();
+        mask != 0 && other.to_bits() & mask == self.address.to_bits() & mask
+    }
 }
 
 /// The interfaces that are up and can multicast, loopback aside; of these, those that are named.
@@ -57,16 +81,20 @@ pub(crate) fn interfaces(named: &[String]) -> io::Result<Vec<CastInterface>> {
         }
         let Some(storage) = address.address else { continue };
         let v6 = storage.as_sockaddr_in6().is_some_and(|v6| v6.ip().is_unicast_link_local());
-        let v4 = storage.as_sockaddr_in().map(nix::sys::socket::SockaddrIn::ip);
+        let mask = address.netmask.as_ref().and_then(SockaddrStorage::as_sockaddr_in);
+        let mask = mask.map_or(Ipv4Addr::BROADCAST, SockaddrIn::ip);
+        let v4 = storage.as_sockaddr_in().map(|v4| Subnet { address: v4.ip(), mask });
         if !v6 && v4.is_none() {
             continue;
         }
         let index = NonZeroU32::new(if_nametoindex(name.as_str())?);
         let Some(index) = index else { continue };
         match found.iter_mut().find(|other| other.name == name) {
-            Some(other) if v6 => other.v4 = None,
-            Some(_) => (),
-            None => found.push(CastInterface { name, index, v4: v4.filter(|_| !v6) }),
+            Some(other) => {
+                other.v6 |= v6;
+                other.v4 = other.v4.or(v4);
+            }
+            None => found.push(CastInterface { name, index, v6, v4 }),
         }
     }
     found.sort();
@@ -83,23 +111,20 @@ pub(crate) fn names() -> Vec<String> {
 }
 
 impl CastInterface {
-    /// The socket of the group on this interface, and the group's address.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub(crate) fn open(&self, port: u16) -> io::Result<(UdpSocket, SocketAddr)> {
+    /// The socket of one group on this interface, and the group's address.
+    fn open(&self, family: CastFamily, port: u16) -> io::Result<CastSocket> {
         let index = self.index.get();
-        let (domain, group): (Domain, SocketAddr) = match self.v4 {
-            None => (Domain::IPV6, SocketAddrV6::new(GROUP6, port, 0, index).into()),
-            Some(_) => (Domain::IPV4, SocketAddrV4::new(GROUP4, port).into()),
+        let (domain, group): (Domain, SocketAddr) = match family {
+            CastFamily::V6 => (Domain::IPV6, SocketAddrV6::new(GROUP6, port, 0, index).into()),
+            CastFamily::V4(_) => (Domain::IPV4, SocketAddrV4::new(GROUP4, port).into()),
         };
         let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_reuse_address(true)?;
         socket.set_nonblocking(true)?;
         // Smaller than wished is no reason to fail.
         let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
-        match self.v4 {
-            None => {
+        match family {
+            CastFamily::V6 => {
                 socket.set_only_v6(true)?;
                 socket.bind(&group.into())?;
                 socket.join_multicast_v6(&GROUP6, index)?;
@@ -107,63 +132,157 @@ impl CastInterface {
                 socket.set_multicast_hops_v6(1)?;
                 socket.set_multicast_loop_v6(false)?;
             }
-            Some(own) => {
+            CastFamily::V4(own) => {
                 socket.bind(&group.into())?;
+                // Without this a socket gets what any other one of this machine joined, on any interface.
+                #[cfg(target_os = "linux")]
+                socket.set_multicast_all_v4(false)?;
                 socket.join_multicast_v4_n(&GROUP4, &InterfaceIndexOrAddress::Index(index))?;
                 socket.set_multicast_if_v4(&own)?;
                 socket.set_multicast_ttl_v4(1)?;
                 socket.set_multicast_loop_v4(false)?;
             }
         }
-        Ok((UdpSocket::from_std(socket.into())?, group))
+        Ok(CastSocket { socket: Arc::new(UdpSocket::from_std(socket.into())?), group })
     }
 
-    /// `eth0 (IPv6)`
+    /// The families that it has.
+    fn families(&self) -> impl Iterator<Item = CastFamily> + use<> {
+        let v4 = self.v4.map(|subnet| CastFamily::V4(subnet.address));
+        self.v6.then_some(CastFamily::V6).into_iter().chain(v4)
+    }
+
+    /// Whether an address can only be that of a device on this link.
+    pub(crate) fn has_neighbour(&self, address: SocketAddr) -> bool {
+        match address {
+            SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
+                Some(v4) => self.v4.is_some_and(|subnet| subnet.contains(v4)),
+                None => v6.ip().is_unicast_link_local() && v6.scope_id() == self.index.get(),
+            },
+            SocketAddr::V4(v4) => self.v4.is_some_and(|subnet| subnet.contains(*v4.ip())),
+        }
+    }
+
+    /// `eth0 (IPv6, IPv4)`
     pub(crate) fn words(&self) -> String {
-        let family = if self.v4.is_some() { "IPv4" } else { "IPv6" };
-        format!("{} ({family})", self.name)
+        let families = match (self.v6, self.v4.is_some()) {
+            (true, true) => "IPv6, IPv4",
+            (true, false) => "IPv6",
+            _ => "IPv4",
+        };
+        format!("{} ({families})", self.name)
     }
 }
 
-/// A group that is heard on an interface.
-pub(super) struct CastLink {
-    pub interface: CastInterface,
+/// One of the two families of addresses; of IPv4 with the interface's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CastFamily {
+    V6,
+    V4(Ipv4Addr),
+}
+
+/// A group of one family.
+#[derive(Clone)]
+struct CastSocket {
     socket: Arc<UdpSocket>,
     group: SocketAddr,
-    task: JoinHandle<()>,
+}
+
+/// When a frame came over IPv4 last.
+#[derive(Clone)]
+struct HeardV4 {
+    opened: Instant,
+    /// Milliseconds since then; 0 for never.
+    at_ms: Arc<AtomicU64>,
+}
+
+impl HeardV4 {
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
+    }
+
+    fn note(&self) {
+        self.at_ms.store(self.now_ms(), Ordering::Relaxed);
+    }
+
+    fn is_recent(&self) -> bool {
+        let at_ms = self.at_ms.load(Ordering::Relaxed);
+        at_ms > 0 && self.now_ms().saturating_sub(at_ms) < V4_MS
+    }
+}
+
+/// The groups of an interface.
+pub(super) struct CastLink {
+    pub interface: CastInterface,
+    /// That of IPv6 first, if the interface has it.
+    sockets: Vec<CastSocket>,
+    heard_v4: HeardV4,
+    tasks: Vec<JoinHandle<()>>,
     spent: usize,
 }
 
 impl CastLink {
-    /// Opens the group on an interface; what comes is told under this number.
+    /// Opens the groups on an interface; what comes is told under this number.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the system refuses all of them.
     pub(super) fn open(
         interface: CastInterface,
         port: u16,
         link: LinkNumber,
-        sender: LinkSender,
+        sender: &LinkSender,
     ) -> io::Result<Self> {
-        let (socket, group) = interface.open(port)?;
-        let socket = Arc::new(socket);
-        let task = tokio::spawn(hear(Arc::clone(&socket), link, sender));
-        Ok(Self { interface, socket, group, task, spent: 0 })
+        let (mut sockets, mut refused) = (Vec::new(), None);
+        for family in interface.families() {
+            match interface.open(family, port) {
+                Ok(socket) => sockets.push(socket),
+                // One family that the system refuses leaves the other one.
+                Err(error) => refused = Some(error),
+            }
+        }
+        if let (true, Some(error)) = (sockets.is_empty(), refused) {
+            return Err(error);
+        }
+        let heard_v4 = HeardV4 { opened: Instant::now(), at_ms: Arc::new(AtomicU64::new(0)) };
+        let listen = |socket: &CastSocket| {
+            let (socket, interface) = (socket.clone(), interface.clone());
+            let ears = CastEars { socket, interface, port, heard_v4: heard_v4.clone() };
+            tokio::spawn(ears.listen(link, sender.clone()))
+        };
+        let tasks = sockets.iter().map(listen).collect();
+        Ok(Self { interface, sockets, heard_v4, tasks, spent: 0 })
     }
 }
 
-/// Tells each datagram; one that is longer than a frame is cut, and then it is none.
-async fn hear(socket: Arc<UdpSocket>, link: LinkNumber, sender: LinkSender) {
-    let mut buffer = vec![0; CAST_BYTES_MAX + 1];
-    loop {
-        match socket.recv_from(&mut buffer).await {
-            Ok((size, from)) => {
-                let (from, bytes) = (FramePeer::Ip(from), buffer[..size].to_vec());
-                if !sender.tell(MeshLinkEvent::Frame { link, from, bytes }).await {
-                    return;
+/// The receiving side of one group.
+struct CastEars {
+    socket: CastSocket,
+    interface: CastInterface,
+    port: u16,
+    heard_v4: HeardV4,
+}
+
+impl CastEars {
+    /// Tells each datagram; one that is longer than a frame is cut, and then it is none.
+    async fn listen(self, link: LinkNumber, sender: LinkSender) {
+        let mut buffer = vec![0; CAST_BYTES_MAX + 1];
+        loop {
+            match self.socket.socket.recv_from(&mut buffer).await {
+                // Honest devices send from the port of the mesh: a device has no more addresses than it
+                // has, however many ports it opens.
+                Ok((_, from))
+                    if from.port() != self.port || !self.interface.has_neighbour(from) => {}
+                Ok((size, from)) => {
+                    if from.is_ipv4() {
+                        self.heard_v4.note();
+                    }
+                    let (from, bytes) = (FramePeer::Ip(from), buffer[..size].to_vec());
+                    if !sender.tell(MeshLinkEvent::Frame { link, from, bytes }).await {
+                        return;
+                    }
                 }
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }
@@ -182,8 +301,15 @@ impl FrameLink for CastLink {
     }
 
     fn send(&mut self, frame: Vec<u8>) {
-        // What the system does not take now is lost, as on the air.
-        let _ = self.socket.try_send_to(&frame, self.group);
+        // A device without IPv6 is heard over IPv4, and is answered there. While there is none, the air
+        // does not carry each frame twice.
+        let on_both = self.heard_v4.is_recent();
+        for (at, CastSocket { socket, group }) in self.sockets.iter().enumerate() {
+            if at == 0 || on_both {
+                // What the system does not take now is lost, as on the air.
+                let _ = socket.try_send_to(&frame, *group);
+            }
+        }
         self.spent += 1;
     }
 
@@ -192,7 +318,7 @@ impl FrameLink for CastLink {
     }
 
     fn is_over(&self) -> bool {
-        self.task.is_finished()
+        self.tasks.iter().all(JoinHandle::is_finished)
     }
 
     fn words(&self) -> String {
@@ -202,6 +328,45 @@ impl FrameLink for CastLink {
 
 impl Drop for CastLink {
     fn drop(&mut self) {
-        self.task.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface() -> CastInterface {
+        let v4 =
+            Subnet { address: Ipv4Addr::new(10, 1, 2, 3), mask: Ipv4Addr::new(255, 255, 255, 0) };
+        let index = NonZeroU32::new(7).unwrap();
+        CastInterface { name: "eth0".into(), index, v6: true, v4: Some(v4) }
+    }
+
+    #[test]
+    fn mesh_67_only_addresses_of_the_link_are_neighbours() {
+        let is_neighbour = |address: &str, scope: u32| {
+            let mut address: SocketAddr = format!("{address}:7106").parse().unwrap();
+            if let SocketAddr::V6(v6) = &mut address {
+                v6.set_scope_id(scope);
+            }
+            interface().has_neighbour(address)
+        };
+        assert!(is_neighbour("[fe80::1]", 7) && is_neighbour("10.1.2.200", 0));
+        assert!(is_neighbour("[::ffff:10.1.2.9]", 0));
+        for (address, scope) in [
+            ("[fe80::1]", 8),
+            ("[2001:db8::9]", 0),
+            ("[2001:db8::9]", 7),
+            ("[::1]", 0),
+            ("10.1.3.1", 0),
+            ("127.0.0.1", 0),
+            ("[::ffff:192.0.2.1]", 0),
+        ] {
+            assert!(!is_neighbour(address, scope), "{address}");
+        }
+        let alone = CastInterface { v4: None, v6: false, ..interface() };
+        assert!(!alone.has_neighbour("0.0.0.0:7106".parse().unwrap()));
+        assert_eq!(interface().words(), "eth0 (IPv6, IPv4)");
     }
 }

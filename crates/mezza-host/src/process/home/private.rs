@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt as _, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
@@ -115,6 +115,19 @@ fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Fault> {
         .and_then(|()| rename(&fresh, path))
         .and_then(|()| sync_parent(path))
         .map_err(|error| cannot_write(path, &error))
+}
+
+/// Writes bytes over others where they lie, and syncs them.
+pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    #[cfg(any(test, feature = "failing-writes"))]
+    failing::at(WriteStep::Write).inspect_err(|_| {
+        // A torn write: half of it is on the disk.
+        drop(file.write_all_at(&bytes[..bytes.len() / 2], offset));
+    })?;
+    file.write_all_at(bytes, offset)?;
+    #[cfg(any(test, feature = "failing-writes"))]
+    failing::at(WriteStep::Sync)?;
+    file.sync_data()
 }
 
 /// The first three steps of [`replace`]: durable once [`sync_folder`] of its folder returns.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{CONFIG, ECHO, Home, MESH, MIXNET, RELAY, RUN, STATE, VAULT, private};
 use crate::api::Fault;
@@ -33,9 +33,8 @@ impl Home {
     pub fn remove_demonstration(&self) -> Result<bool, Fault> {
         let owns_relay = self.echo().root().join(RELAY_IS_OURS).exists();
         let relay = owns_relay.then_some(RELAY);
-        for name in [VAULT, MIXNET].into_iter().chain(relay).chain([RUN, ECHO]) {
-            remove_folder(&self.root().join(name))?;
-        }
+        let names = [VAULT, MIXNET].into_iter().chain(relay).chain([MESH, RUN, ECHO]);
+        remove_all(names.map(|name| self.root().join(name)))?;
         // Nothing but the demonstration was in it, or it stays.
         let _ = fs::remove_dir(self.root());
         Ok(!owns_relay && self.relay().exists())
@@ -58,10 +57,8 @@ impl Home {
     /// # Errors
     /// 73 if something cannot be removed.
     pub fn purge(&self) -> Result<(), Fault> {
-        for name in [VAULT, RELAY, MESH, STATE, RUN] {
-            remove_folder(&self.root().join(name))?;
-        }
-        remove_file(&self.config())?;
+        let parts = [VAULT, RELAY, MESH, STATE, RUN].map(|name| self.root().join(name));
+        remove_all(parts.into_iter().chain([self.config()]))?;
         // What somebody else keeps in this folder stays, and the folder with it.
         let _ = fs::remove_dir(self.root());
         Ok(())
@@ -78,7 +75,7 @@ impl Home {
             entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
         match &files[..] {
             [only] if ours => {
-                remove_file(only)?;
+                remove_path(only)?;
                 let _ = fs::remove_dir(self.state());
                 Ok(0)
             }
@@ -95,20 +92,69 @@ fn is_filled(path: &Path) -> bool {
     }
 }
 
-fn remove_file(file: &Path) -> Result<(), Fault> {
-    match fs::remove_file(file) {
+/// Removes files and folders. Each is tried, even if another one cannot be removed: a person in danger is
+/// helped by what goes (NODE-19).
+fn remove_all(paths: impl Iterator<Item = PathBuf>) -> Result<(), Fault> {
+    let faults: Vec<Fault> = paths.filter_map(|path| remove_path(&path).err()).collect();
+    let Some(first) = faults.first() else { return Ok(()) };
+    let texts: Vec<&str> = faults.iter().map(|fault| fault.text.as_str()).collect();
+    Err(Fault::new(first.code, texts.join("; "), first.next.clone()))
+}
+
+/// Removes what lies at a path, a file or a folder with all that is in it. Links are not followed.
+fn remove_path(path: &Path) -> Result<(), Fault> {
+    let done = match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match done {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(private::cannot_write(file, &error))
+            Err(private::cannot_write(path, &error))
         }
         _ => Ok(()),
     }
 }
 
-fn remove_folder(folder: &Path) -> Result<(), Fault> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(private::cannot_write(folder, &error))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn home_with_all(root: &Path) -> Home {
+        let home = Home::among(Some(root), |_| None).unwrap();
+        home.make().unwrap();
+        for folder in [VAULT, RELAY, STATE, RUN] {
+            private::folder(&root.join(folder)).unwrap();
+            private::replace(&root.join(folder).join("file"), b"x").unwrap();
         }
-        _ => Ok(()),
+        // The network of the mesh is a file, and holds its key.
+        private::replace(&root.join(MESH), b"mezzavoce:n1/qhhx").unwrap();
+        private::replace(&home.config(), b"").unwrap();
+        home
+    }
+
+    #[test]
+    fn node_19_purge_removes_files_and_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("home");
+        home_with_all(&root).purge().unwrap();
+        assert!(!root.exists());
+    }
+
+    #[test]
+    fn node_19_one_part_that_stays_keeps_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("home");
+        let home = home_with_all(&root);
+        // Whoever is root removes it all the same; then there is nothing to be told.
+        let locked = root.join(VAULT);
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0o500)).unwrap();
+        let done = home.purge();
+        assert!(!root.join(MESH).exists() && !home.config().exists() && !root.join(STATE).exists());
+        assert_eq!(done.is_err(), locked.exists());
+        if locked.exists() {
+            fs::set_permissions(&locked, fs::Permissions::from_mode(0o700)).unwrap();
+        }
     }
 }

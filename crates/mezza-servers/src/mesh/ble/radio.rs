@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use bt_hci::cmd::controller_baseband::Reset;
+use bt_hci::cmd::info::ReadBdAddr;
 use bt_hci::cmd::le::{LeSetAdvEnable, LeSetScanEnable, LeSetScanParams};
 use bt_hci::controller::{ControllerCmdSync, ExternalController};
 use bt_hci::param::{AddrKind, BdAddr, LeAdvReportsIter, LeExtAdvReportsIter};
@@ -25,10 +26,10 @@ use trouble_host::prelude::EventHandler;
 use trouble_host::scan::Scanner;
 use trouble_host::{Address, Controller, HostResources, Stack};
 
-use super::BleIdentity;
 use super::advert::{Advert, PSM};
 use super::hci::{self, HciPlace};
 use super::pool::FramePool;
+use super::{BleIdentity, RadioState};
 use crate::mesh::link::{FramePeer, LinkSender, MeshLinkEvent, StreamFrames, StreamLink};
 use crate::mesh::links::RADIO;
 use mezza_host::process::rng::OsRng;
@@ -63,23 +64,33 @@ struct Contact<'a> {
     name: Option<Name>,
 }
 
-/// Runs until the node drops its end.
-pub(super) fn run(place: &HciPlace, mut names: Names, sender: &LinkSender) {
+/// Runs until the node drops its end. A controller that goes away is opened again, as often as it goes
+/// (MESH-68).
+pub(super) fn run(place: &HciPlace, mut names: Names, sender: &LinkSender, state: &RadioState) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        state.is_down("no runtime");
         return;
     };
     runtime.block_on(async {
+        let mut silent_before = None;
         while names.has_changed().is_ok() {
-            let identity = *names.borrow_and_update();
-            let silence = identity.map(|identity| Duration::from_millis(identity.silence_ms));
-            tokio::select! {
-                () = sleep(silence.unwrap_or(Duration::MAX)) => (),
-                _ = names.changed() => continue,
+            let Some(identity) = *names.borrow_and_update() else {
+                // Before the first name there is nothing to show.
+                let _ = names.changed().await;
+                continue;
+            };
+            // The silence belongs to the change of the name, not to each opening of the controller.
+            if silent_before != Some(identity) {
+                tokio::select! {
+                    () = sleep(Duration::from_millis(identity.silence_ms)) => (),
+                    _ = names.changed() => continue,
+                }
+                silent_before = Some(identity);
             }
-            if let Some(identity) = identity
-                && let Err(why) = live(place, identity, &mut names, sender).await
-            {
-                tracing::warn!(target: "mezza", "the Bluetooth controller: {why}; it is opened again");
+            if let Err(why) = live(place, identity, &mut names, sender, state).await {
+                if state.is_down(&why) {
+                    tracing::warn!(target: "mezza", "the Bluetooth controller: {why}; it is opened again");
+                }
                 sleep(REST).await;
             }
         }
@@ -92,20 +103,21 @@ async fn live(
     identity: BleIdentity,
     names: &mut Names,
     sender: &LinkSender,
+    state: &RadioState,
 ) -> Result<(), String> {
     let said = |error: std::io::Error| error.to_string();
     match place {
         HciPlace::User(number) => {
             let transport = bt_hci_linux::Transport::new(*number).map_err(said)?;
-            Box::pin(host(transport, identity, names, sender)).await
+            Box::pin(host(transport, identity, names, sender, state)).await
         }
         HciPlace::Tcp(address) => {
             let transport = hci::tcp(address).await.map_err(said)?;
-            Box::pin(host(transport, identity, names, sender)).await
+            Box::pin(host(transport, identity, names, sender, state)).await
         }
         HciPlace::Unix(path) => {
             let transport = hci::unix(path).await.map_err(said)?;
-            Box::pin(host(transport, identity, names, sender)).await
+            Box::pin(host(transport, identity, names, sender, state)).await
         }
     }
 }
@@ -116,6 +128,7 @@ async fn host<T>(
     identity: BleIdentity,
     names: &mut Names,
     sender: &LinkSender,
+    state: &RadioState,
 ) -> Result<(), String>
 where
     T: Transport,
@@ -134,17 +147,31 @@ where
     let slot = || carry(&stack, &contacts, &near, sender);
     let running = runner.run_with_handler(&near);
     tokio::pin!(running);
+    let mut is_over = false;
+    let is_up = async {
+        if stack.command(ReadBdAddr::new()).await.is_ok() {
+            state.is_up();
+        }
+        std::future::pending::<()>().await;
+    };
     let ended = tokio::select! {
-        ended = &mut running => Err(format!("{:?}", ended.err())),
+        ended = &mut running => {
+            is_over = true;
+            Err(format!("{:?}", ended.err()))
+        }
+        () = is_up => Ok(()),
         () = show(&stack, identity, &ready) => Err("it does not advertise".to_owned()),
         () = find(&stack, &near, &ready) => Err("it does not scan".to_owned()),
         _ = async { tokio::join!(slot(), slot(), slot(), slot()) } => Ok(()),
         _ = names.changed() => Ok(()),
     };
-    // The old name is not to be heard any more, however the controller takes the end of its host.
-    tokio::select! {
-        _ = &mut running => (),
-        _ = timeout(REST, hush(&stack)) => (),
+    // The old name is not to be heard any more, however the controller takes the end of its host. A runner
+    // that has ended is not run again: its controller is gone.
+    if !is_over {
+        tokio::select! {
+            _ = &mut running => (),
+            _ = timeout(REST, hush(&stack)) => (),
+        }
     }
     ended
 }

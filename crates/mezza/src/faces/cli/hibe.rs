@@ -12,6 +12,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use mezza_hibe::Tick;
+use mezza_hibe::floor::ClockTrust;
+use mezza_mesh::Grade;
 
 use super::args::{AtArgs, HibeCommand, TreeArgs};
 use super::{CliContext, mesh, show};
@@ -19,6 +21,7 @@ use crate::faces::passphrase;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::clock;
 use mezza_host::store::tree_folder::TreeFolder;
+use mezza_servers::mesh::grade;
 
 /// Bytes of the largest envelope, and one more, by which a longer file is told apart.
 const ENVELOPE_READ_BYTES: u64 = 4_091;
@@ -52,6 +55,18 @@ fn tick_or_now(named: Option<Tick>, context: &CliContext) -> Tick {
         let tick = Tick::at(clock::now());
         context.out.aside(&format!("it is {}, says the clock of this system", minute(tick)));
         tick
+    })
+}
+
+/// The earliest tick that it may be now: a card that is made on a fast clock must not be deaf at first. The
+/// tick that was named, else by the clock of the mesh node of this home, else by this system's clock and how
+/// good that is.
+fn earliest_tick(named: Option<Tick>, context: &CliContext) -> Tick {
+    named.or_else(|| mesh::earliest_tick(context)).unwrap_or_else(|| {
+        let now = clock::now();
+        let settled = grade::grade(None, now) == Grade::Good;
+        let trust = if settled { ClockTrust::GOOD } else { ClockTrust::POOR };
+        trust.earliest(Tick::at(now), settled)
     })
 }
 

@@ -96,6 +96,14 @@ pub(super) fn network_tick(context: &CliContext) -> Option<Tick> {
     status["cur"].as_u64().and_then(|cur| u32::try_from(cur).ok()).map(Tick)
 }
 
+/// The earliest tick that it may be, if a node of this home runs: what neighbours moved its clock by counts
+/// for nothing, and an unsettled clock counts as late by its uncertainty.
+pub(super) fn earliest_tick(context: &CliContext) -> Option<Tick> {
+    let status = ask(context, &MeshAsk::Status).ok()?;
+    status["cur"].as_u64()?;
+    Some(listen::NodeClock::of_line(&status).erasing())
+}
+
 /// All lines that the node of this home answers.
 fn lines(context: &CliContext, asked: &MeshAsk) -> Result<control::ControlLines, Fault> {
     control::ask(&socket(&context.home), asked, START).map_err(|fault| {

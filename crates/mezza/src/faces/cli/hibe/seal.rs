@@ -28,8 +28,9 @@ pub(super) fn seal(context: &CliContext, asked: &SealArgs) -> Result<Exit, Fault
         return Err(Fault::new(Exit::Usage, text, "write it into a file with `--out FILE`"));
     }
     let card = card::read(&asked.card)?;
-    let tick = asked.at.tick(context);
+    // Whoever types the text may need minutes: the time is taken afterwards.
     let payload = payload()?;
+    let tick = asked.at.tick(context);
     let envelope = envelope(&card, tick, &payload, asked.bucket)?;
     match &asked.out {
         Some(path) => card::write(path, envelope.as_bytes())?,

@@ -5,10 +5,9 @@ use std::path::Path;
 use data_encoding::HEXLOWER;
 use mezza_hibe::floor::JUMP_MS_MAX;
 use mezza_hibe::{CardBlock, Epoch, KeyTree, Tick, TreeError};
-use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use serde_json::json;
 
-use super::{day, minute, open_tree, tick_or_now};
+use super::{day, earliest_tick, minute, open_tree, tick_or_now};
 use crate::faces::cli::args::{AdvanceArgs, KeygenArgs, TreeArgs};
 use crate::faces::cli::show::Out;
 use crate::faces::cli::{CliContext, show};
@@ -16,6 +15,7 @@ use crate::faces::passphrase;
 use mezza_host::api::words::grouped;
 use mezza_host::api::{Exit, Fault, words};
 use mezza_host::process::rng::OsRng;
+use mezza_host::process::slots::Overwriting;
 use mezza_host::store::Argon2Params;
 use mezza_host::store::tree_folder::{NewTree, TreeFolder, tree_fault};
 
@@ -28,10 +28,14 @@ pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, F
     if TreeFolder::exists(dir) {
         return Err(TreeFolder::occupied(dir));
     }
-    let now = asked.tree.at.tick(context);
+    let parent = dir.ancestors().find(|path| path.exists()).unwrap_or(dir);
+    if TreeFolder::overwriting(parent) == Overwriting::Elsewhere {
+        // Said before anything is made: another folder costs nothing now.
+        out.aside(erasure(parent).1);
+    }
     let pass = passphrase::ask_new(asked.tree.key.passphrase_file.as_deref())?;
-    let new =
-        NewTree { profile: asked.profile.into(), earliest: now, cost: Argon2Params::measured()? };
+    let earliest = earliest_tick(asked.tree.at.at, context);
+    let new = NewTree { profile: asked.profile.into(), earliest, cost: Argon2Params::measured()? };
     let folder = TreeFolder::create(dir, &context.home.state(), &pass, new, &mut OsRng)?;
     let card = folder.tree().card();
     let (hash, last) = (HEXLOWER.encode(&card.hash().0), Tick(card.end().0 - 1));
@@ -50,13 +54,22 @@ pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, F
 
 /// How well erased keys are gone, which depends on the medium.
 fn erasure(dir: &Path) -> (&'static str, &'static str) {
-    if statfs(dir).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC) {
-        return (
+    match TreeFolder::overwriting(dir) {
+        Overwriting::Memory => (
             "E2",
             "this folder lies in memory; after a restart of the machine a new card is needed",
-        );
+        ),
+        Overwriting::InPlace => (
+            "E0",
+            "the keyring is overwritten where it lies; a laboratory with the passphrase may find old copies \
+             of it in flash or in a journal",
+        ),
+        Overwriting::Elsewhere => (
+            "E0-",
+            "this file system never writes in place, or nobody knows: whoever has the passphrase and the \
+             disk may read old copies of the keyring. A folder on ext4, XFS or in memory is better",
+        ),
     }
-    ("E0", "the keyring is overwritten; a laboratory with the passphrase may find old copies of it")
 }
 
 /// `mezza hibe advance`

@@ -8,7 +8,7 @@ use super::super::serve::{block_on, two_threads};
 use super::super::show::Out;
 use super::{Found, agreed, ask, has_folder};
 use mezza_host::api::{Exit, Fault};
-use mezza_host::process::control::{ControlAnswer, ControlRequest, told};
+use mezza_host::process::control::{ControlAnswer, ControlRequest, LinesWithin, told};
 use mezza_servers::tunnel::TunnelEvent;
 use mezza_servers::tunnel::control::{LinkAsk, PairAsk};
 use mezza_servers::tunnel::daemon::{FrameThreads, Started};
@@ -94,7 +94,7 @@ fn alone(out: Out, place: &LinkPlace, pair: &PairAsk) -> Result<Exit, Fault> {
 async fn read(
     out: Out,
     pair: &PairAsk,
-    mut lines: mpsc::Receiver<Value>,
+    mut lines: LinesWithin,
     asks: mpsc::Sender<TunnelEvent>,
 ) -> Result<Option<Result<Exit, Fault>>, Fault> {
     let mut end = None;

@@ -1,36 +1,43 @@
 //! `mezza mesh listen`: trial opening beside the node, with keys that are erased in time.
 //!
 //! The node forwards cells whether or not anybody here can open them; this process tries them, so what
-//! it learns changes no frame (MESH-33). One thread reads lines, this one opens in batches.
+//! it learns changes no frame (MESH-33). One thread reads lines and asks again when the node is gone, this
+//! one opens in batches, and erases each half minute whether a line came or not.
 
-use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver, sync_channel};
+mod keys;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use data_encoding::{BASE64, HEXLOWER};
-use mezza_hibe::floor::{ClockTrust, FloorHeld, FloorRule};
-use mezza_hibe::{
-    Epoch, HeldKeys, OpenedEnvelope, System, Tick, TreeError, Trial, trial_open_batch,
-};
+use mezza_hibe::{OpenedEnvelope, Trial, trial_open_batch};
 use serde_json::{Value, json};
 
 use super::super::{CliContext, hibe, show};
-use super::{gone, lines};
+use super::{START, gone, lines};
 use crate::faces::cli::args::ListenArgs;
+use keys::Keys;
+pub(super) use keys::NodeClock;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::clock::Clock;
+use mezza_host::process::control::ControlLines;
 use mezza_host::process::home::private;
-use mezza_host::process::rng::OsRng;
-use mezza_host::store::tree_folder::{TreeFolder, tree_fault};
 use mezza_servers::mesh::control::{self, MeshAsk};
 
 /// Cells that are tried together.
 const BATCH: usize = 64;
-/// Lines that wait: more are held back in the socket, and then lost and counted by the node.
+/// Lines that wait: more are held back in the socket, and then dropped and counted by the node.
 const LINES_MAX: usize = 4_096;
-/// Epochs ahead of the present one that are made ready.
-const AHEAD: u32 = 2;
 /// Ids of opened envelopes that are remembered, so that nothing is printed twice.
 const SEEN_MAX: usize = 4_096;
+/// How often keys are erased on the word of this machine's boot time alone, ms.
+const ERASE_MS: u64 = 30_000;
+/// A node that says nothing for so long is told of, ms: it tells each new tick.
+const SILENT_MS: u64 = 75_000;
+/// How long between two attempts to reach a node that is gone.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// `mezza mesh listen`
 pub(super) fn listen(context: &CliContext, asked: &ListenArgs) -> Result<Exit, Fault> {
@@ -40,17 +47,12 @@ pub(super) fn listen(context: &CliContext, asked: &ListenArgs) -> Result<Exit, F
     }
     let answer = lines(context, &MeshAsk::Listen)?;
     let (sender, waiting) = sync_channel(LINES_MAX);
-    std::thread::spawn(move || {
-        for line in answer {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    let mut listener = Listener::new(folder);
+    let socket = control::socket(&context.home);
+    std::thread::spawn(move || read_lines(answer, &socket, &sender));
+    let mut listener = Listener::new(Keys::new(folder, Clock::system().boot().ms()));
     loop {
         for opened in listener.step(context, &waiting)? {
-            give(context, asked, &opened)?;
+            listener.give(context, asked, &opened);
             // Whoever reads no more is given no message that would be lost.
             if asked.once || show::is_over() {
                 return Ok(Exit::Done);
@@ -59,157 +61,193 @@ pub(super) fn listen(context: &CliContext, asked: &ListenArgs) -> Result<Exit, F
     }
 }
 
-/// The tree, its keys of now, and cells that are not tried yet.
+/// Something that the reading thread found.
+enum NodeNews {
+    Line(Value),
+    /// The node of this home is gone, and why.
+    Gone(Fault),
+}
+
+/// Reads lines of the node, and asks again while there is none: keys are erased meanwhile.
+fn read_lines(mut answer: ControlLines, socket: &Path, sender: &SyncSender<NodeNews>) {
+    loop {
+        let mut why = gone();
+        for line in answer {
+            let sent = match line {
+                Ok(line) => sender.send(NodeNews::Line(line)),
+                Err(fault) => {
+                    why = fault;
+                    break;
+                }
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+        if sender.send(NodeNews::Gone(why)).is_err() {
+            return;
+        }
+        answer = loop {
+            std::thread::sleep(AGAIN);
+            if let Ok(answer) = mezza_host::process::control::ask(socket, &MeshAsk::Listen, START) {
+                break answer;
+            }
+        };
+    }
+}
+
+/// The keys of now, cells that are not tried yet, and messages that are not kept yet.
 struct Listener {
-    folder: TreeFolder,
-    system: System,
-    held: HeldKeys,
+    keys: Keys,
     clock: Clock,
-    rule: Option<FloorRule>,
-    told: Option<FloorHeld>,
     cells: Vec<Vec<u8>>,
     seen: BTreeSet<[u8; 16]>,
+    /// The same in the order in which they came: what is forgotten first.
+    seen_order: VecDeque<[u8; 16]>,
+    /// By boot time: when keys are erased next, and when the node spoke last.
+    erase_at_ms: u64,
+    spoke_ms: u64,
+    is_silent: bool,
 }
 
 impl Listener {
-    fn new(folder: TreeFolder) -> Self {
+    fn new(keys: Keys) -> Self {
+        let clock = Clock::system();
+        let now_ms = clock.boot().ms();
         Self {
-            folder,
-            system: System::new(),
-            held: HeldKeys::new(),
-            clock: Clock::system(),
-            rule: None,
-            told: None,
+            keys,
+            clock,
             cells: Vec::new(),
             seen: BTreeSet::new(),
+            seen_order: VecDeque::new(),
+            erase_at_ms: now_ms + ERASE_MS,
+            spoke_ms: now_ms,
+            is_silent: false,
         }
     }
 
-    /// Waits for a line, takes what else is there, and tries the cells among them.
+    /// Waits for a line or for the time to erase, takes what else is there, and tries the cells among it.
     fn step(
         &mut self,
         context: &CliContext,
-        waiting: &Receiver<Result<Value, Fault>>,
+        waiting: &Receiver<NodeNews>,
     ) -> Result<Vec<OpenedEnvelope>, Fault> {
-        let first = waiting.recv().map_err(|_| gone())??;
-        self.line(context, &first)?;
-        while self.cells.len() < BATCH
-            && let Ok(line) = waiting.try_recv()
-        {
-            self.line(context, &line?)?;
+        let pause = Duration::from_millis(self.erase_at_ms.saturating_sub(self.clock.boot().ms()));
+        match waiting.recv_timeout(pause) {
+            Ok(news) => self.take(context, news)?,
+            Err(RecvTimeoutError::Timeout) => (),
+            Err(RecvTimeoutError::Disconnected) => return Err(gone()),
         }
+        while self.cells.len() < BATCH
+            && let Ok(news) = waiting.try_recv()
+        {
+            self.take(context, news)?;
+        }
+        self.erase_in_time(context)?;
+        Ok(self.open_cells())
+    }
+
+    /// Erases each half minute by boot time, however busy or silent the node is.
+    fn erase_in_time(&mut self, context: &CliContext) -> Result<(), Fault> {
+        let now_ms = self.clock.boot().ms();
+        if now_ms < self.erase_at_ms {
+            return Ok(());
+        }
+        self.erase_at_ms = now_ms + ERASE_MS;
+        if now_ms > self.spoke_ms + SILENT_MS && !self.is_silent {
+            self.is_silent = true;
+            context.out.aside(
+                "the mesh node tells no time any more; keys are erased by the clock of this machine. \
+                 Look at `mezza mesh status`",
+            );
+        }
+        self.keys.on_time(now_ms, context.out)
+    }
+
+    fn take(&mut self, context: &CliContext, news: NodeNews) -> Result<(), Fault> {
+        let out = context.out;
+        let line = match news {
+            NodeNews::Line(line) => line,
+            NodeNews::Gone(why) => {
+                out.aside(&format!("{why}; until it is back, keys are erased by the clock here"));
+                self.is_silent = true;
+                return Ok(());
+            }
+        };
+        match line["event"].as_str() {
+            Some("clock") => {
+                self.spoke_ms = self.clock.boot().ms();
+                if std::mem::take(&mut self.is_silent) {
+                    out.aside("the mesh node tells the time again");
+                }
+                self.keys.on_clock(NodeClock::of_line(&line), self.spoke_ms, out)?;
+            }
+            Some("cell") => {
+                let envelope = line["envelope"].as_str().unwrap_or_default();
+                self.cells.push(control::bytes(envelope)?);
+            }
+            Some("lost") => {
+                let lost = line["cells"].as_u64().unwrap_or(0);
+                out.aside(&format!(
+                    "{lost} cells were not tried: this program is too slow for them"
+                ));
+            }
+            // A later version may say more.
+            _ => (),
+        }
+        Ok(())
+    }
+
+    fn open_cells(&mut self) -> Vec<OpenedEnvelope> {
         let cells = std::mem::take(&mut self.cells);
         let envelopes: Vec<&[u8]> = cells.iter().map(Vec::as_slice).collect();
-        let trials = trial_open_batch(&self.system, &self.held, &envelopes);
+        let trials = trial_open_batch(self.keys.system(), self.keys.held(), &envelopes);
         let mut opened = Vec::new();
         for trial in trials {
             if let Trial::Opened(envelope) = trial
                 && self.seen.insert(envelope.id.0)
             {
+                self.seen_order.push_back(envelope.id.0);
                 opened.push(envelope);
             }
         }
-        while self.seen.len() > SEEN_MAX {
-            self.seen.pop_first();
-        }
-        Ok(opened)
-    }
-
-    fn line(&mut self, context: &CliContext, line: &Value) -> Result<(), Fault> {
-        match line["event"].as_str() {
-            Some("clock") => self.follow(context, line),
-            Some("cell") => {
-                let envelope = line["envelope"].as_str().unwrap_or_default();
-                self.cells.push(control::bytes(envelope)?);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The clock moved: keys that are over are erased, then those of now are opened.
-    fn follow(&mut self, context: &CliContext, line: &Value) -> Result<(), Fault> {
-        let number = |key: &str| u32::try_from(line[key].as_u64().unwrap_or(0)).unwrap_or(0);
-        let (cur, boot_ms) = (number("cur"), self.clock.boot().ms());
-        let trust = trust(line["grade"].as_str());
-        let card = self.folder.tree().card();
-        let (floor, profile) = (self.folder.tree().floor(), card.profile());
-        let rule = self.rule.get_or_insert_with(|| FloorRule::new(profile, floor, trust, boot_ms));
-        let settled = line["grade"] == "good" || line["state"] == "agreed";
-        let earliest = card.epoch_of(trust.earliest(Tick(cur), settled)).ok();
-        let (floor, held) = rule.floor(earliest, boot_ms);
-        if held != self.told && held == Some(FloorHeld::Confirm) {
-            context.out.aside(
-                "the clock is more than a day ahead of the keys: none is erased on its word; if the date \
-                 is right, stop `listen` and run `mezza hibe advance --yes`",
-            );
-        }
-        self.told = held;
-        let Ok(current) = card.epoch_of(Tick(cur)) else { return Ok(()) };
-        self.erase(floor, current)?;
-        self.hold(current)
-    }
-
-    fn erase(&mut self, floor: Epoch, current: Epoch) -> Result<(), Fault> {
-        let tree = self.folder.tree_mut();
-        if floor > tree.floor() {
-            tree.erase_below(floor, &mut OsRng).map_err(tree_fault)?;
-        }
-        tree.prepare(current.plus(AHEAD), u32::MAX, &mut OsRng).map_err(tree_fault)?;
-        self.held.drop_below(floor);
-        self.folder.store(&mut OsRng)
-    }
-
-    /// The keys of the epoch before, of this one and of the next.
-    fn hold(&mut self, current: Epoch) -> Result<(), Fault> {
-        self.held.drop_below(current.minus(1));
-        for epoch in current.minus(1).0..=current.plus(1).0 {
-            if self.held.holds(Epoch(epoch)) {
-                continue;
-            }
-            match self.folder.tree().open_key(&self.system, Epoch(epoch), &mut OsRng) {
-                Ok(key) => self.held.insert(key),
-                Err(TreeError::Erased | TreeError::Over) => {}
-                Err(error) => return Err(tree_fault(error)),
+        while self.seen_order.len() > SEEN_MAX {
+            if let Some(oldest) = self.seen_order.pop_front() {
+                self.seen.remove(&oldest);
             }
         }
-        Ok(())
+        opened
     }
-}
 
-/// How much a clock of this grade is trusted.
-fn trust(grade: Option<&str>) -> ClockTrust {
-    match grade {
-        Some("good") => ClockTrust::GOOD,
-        Some("fair") => ClockTrust::FAIR,
-        _ => ClockTrust::POOR,
-    }
-}
-
-/// Prints a message, or keeps it in a file of the folder that was named.
-fn give(context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelope) -> Result<(), Fault> {
-    let (out, payload) = (context.out, opened.payload.as_slice());
-    let (id, minute) = (HEXLOWER.encode(&opened.id.0), show::time(opened.tick.time().ms()));
-    let kept = asked.out.as_ref().map(|dir| dir.join(&id));
-    if let Some(path) = &kept {
-        private::replace(path, payload)?;
-    }
-    if out.json {
-        out.value(&json!({
-            "event": "message", "id": id, "tick": opened.tick.0, "minute": minute,
-            "payload": kept.is_none().then(|| BASE64.encode(payload)), "file": kept.as_deref().map(show::path),
-        }));
-        return Ok(());
-    }
-    out.line(format!("{minute}  somebody who holds your card wrote:"));
-    match &kept {
-        Some(path) => out.line(format!("{} bytes, in {}", payload.len(), path.display())),
-        // What a stranger wrote moves no cursor and rings no bell.
-        None => {
-            for line in String::from_utf8_lossy(payload).lines() {
-                out.line(show::clean(line));
+    /// Prints a message, or keeps it in a file of the folder that was named. A message that the disk does
+    /// not take is printed: its cell will be over when there is room again.
+    fn give(&self, context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelope) {
+        let (out, payload) = (context.out, opened.payload.as_slice());
+        let (id, minute) = (HEXLOWER.encode(&opened.id.0), show::time(opened.tick.time().ms()));
+        let path = asked.out.as_ref().map(|dir| dir.join(&id));
+        let kept = path.filter(|path| match private::replace(path, payload) {
+            Ok(()) => true,
+            Err(fault) => {
+                out.aside(&format!("{fault}; the message is printed instead"));
+                false
+            }
+        });
+        if out.json {
+            out.value(&json!({
+                "event": "message", "id": id, "tick": opened.tick.0, "minute": minute,
+                "payload": kept.is_none().then(|| BASE64.encode(payload)), "file": kept.as_deref().map(show::path),
+            }));
+            return;
+        }
+        out.line(format!("{minute}  somebody who holds your card wrote:"));
+        match &kept {
+            Some(path) => out.line(format!("{} bytes, in {}", payload.len(), path.display())),
+            // What a stranger wrote moves no cursor and rings no bell.
+            None => {
+                for line in String::from_utf8_lossy(payload).lines() {
+                    out.line(show::clean(line));
+                }
             }
         }
     }
-    Ok(())
 }

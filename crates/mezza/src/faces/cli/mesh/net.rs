@@ -1,5 +1,7 @@
 //! `mezza mesh net|bundle`: the network of a home, and cells in a file.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use mezza_core::Secret;
@@ -17,7 +19,7 @@ use mezza_servers::mesh::control::{self, MeshAsk};
 use mezza_servers::mesh::network::NetworkChoice;
 
 /// Bytes of the largest bundle.
-const BUNDLE_BYTES_MAX: usize = 16 << 20;
+const BUNDLE_BYTES_MAX: u64 = 16 << 20;
 /// Cells that are handed over in one request: a line has 64 KiB.
 const AT_ONCE: usize = 8;
 
@@ -72,11 +74,21 @@ fn kept(context: &CliContext, choice: NetworkChoice) -> Result<NetworkChoice, Fa
 
 /// `mezza mesh bundle export`
 pub(super) fn export(context: &CliContext, file: &Path) -> Result<Exit, Fault> {
-    let mut cells = Vec::new();
+    let (mut cells, mut end) = (Vec::new(), None);
     for line in lines(context, &MeshAsk::Export)? {
         let line = line?;
+        if let Some(count) = line["cells"].as_u64() {
+            end = Some(count);
+            continue;
+        }
         let bytes = control::bytes(line["cell"].as_str().unwrap_or_default())?;
         cells.extend(MeshCell::decode(&bytes).ok());
+    }
+    // A node that ended on the way has told a part.
+    if end != Some(cells.len() as u64) {
+        let text =
+            format!("the node told {} of its cells and ended; nothing is written", cells.len());
+        return Err(Fault::new(Exit::No, text, "run it again"));
     }
     private::replace_shared(file, &bundle::encode(&cells))?;
     let value = json!({ "cells": cells.len(), "file": show::path(file) });
@@ -90,11 +102,13 @@ pub(super) fn import(context: &CliContext, file: &Path) -> Result<Exit, Fault> {
         let text = format!("{} cannot be read: {error}", file.display());
         Fault::new(Exit::NotFound, text, "name the file that `bundle export` made")
     };
-    let length = file.metadata().map_err(absent)?.len();
-    if length > BUNDLE_BYTES_MAX as u64 {
+    // A pipe has no length, so it is read up to the bound.
+    let mut bytes = Vec::new();
+    let opened = File::open(file).map_err(absent)?;
+    opened.take(BUNDLE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(absent)?;
+    if bytes.len() as u64 > BUNDLE_BYTES_MAX {
         return Err(Fault::new(Exit::Malformed, "a bundle has at most 16 MiB", "make a new one"));
     }
-    let bytes = std::fs::read(file).map_err(absent)?;
     let cells = bundle::decode(&bytes).map_err(|_| {
         let text = "this is no bundle of cells";
         Fault::new(Exit::Malformed, text, "export one with `mezza mesh bundle export FILE`")

@@ -1,6 +1,6 @@
 //! `mezza mesh send`: an envelope for whoever made a card, and how far it is.
 
-use mezza_hibe::{Tick, TreeProfile};
+use mezza_hibe::{CardBlock, Tick, TreeProfile};
 use serde_json::{Value, json};
 
 use super::super::{CliContext, hibe};
@@ -11,6 +11,23 @@ use mezza_servers::mesh::control::{self, MeshAsk};
 
 /// `mezza mesh send`
 pub(super) fn send(context: &CliContext, asked: &MeshSendArgs) -> Result<Exit, Fault> {
+    let card = hibe::card::read(&asked.card)?;
+    // Whoever types the text may need minutes: the time is asked for afterwards.
+    let payload = hibe::seal::payload()?;
+    match send_payload(context, asked, &card, &payload) {
+        // The tick passed between the question and the answer. The text is still here.
+        Err(fault) if fault.code == Exit::No => send_payload(context, asked, &card, &payload),
+        done => done,
+    }
+}
+
+/// Seals the text for the tick of now, and tells how far it is.
+fn send_payload(
+    context: &CliContext,
+    asked: &MeshSendArgs,
+    card: &CardBlock,
+    payload: &[u8],
+) -> Result<Exit, Fault> {
     let out = context.out;
     let status = ask(context, &MeshAsk::Status)?;
     let tick = Tick(u32::try_from(status["cur"].as_u64().unwrap_or(0)).unwrap_or(u32::MAX));
@@ -19,14 +36,12 @@ pub(super) fn send(context: &CliContext, asked: &MeshSendArgs) -> Result<Exit, F
             "your clock may be off by more than a minute; the receiver may have no key for it",
         );
     }
-    let card = hibe::card::read(&asked.card)?;
     let life = match card.profile() {
         TreeProfile::Minute => 0,
         TreeProfile::FiveMinutes => 1,
         TreeProfile::Hour => 2,
     };
-    let payload = hibe::seal::payload()?;
-    let envelope = hibe::seal::envelope(&card, tick, &payload, asked.bucket)?;
+    let envelope = hibe::seal::envelope(card, tick, payload, asked.bucket)?;
     let envelope = control::text(envelope.as_bytes());
     let mut reached = None;
     for line in lines(context, &MeshAsk::Send { life, tick: tick.0, envelope })? {
@@ -36,7 +51,11 @@ pub(super) fn send(context: &CliContext, asked: &MeshSendArgs) -> Result<Exit, F
         match event {
             "accepted" => {
                 let around = line["neighbours"].as_u64().unwrap_or(0);
-                out.line(format!("accepted; {around} neighbours are heard"));
+                out.line(match around {
+                    0 => "accepted; nobody is heard: the message waits for its minute".to_owned(),
+                    1 => "accepted; 1 neighbour is heard".to_owned(),
+                    _ => format!("accepted; {around} neighbours are heard"),
+                });
                 reached = Some(CarriedWait::Accepted);
             }
             "handed" | "carried" => {

@@ -4,9 +4,12 @@ use serde_json::Value;
 
 use super::super::{CliContext, show};
 use super::ask;
-use mezza_host::api::{Exit, Fault};
+use mezza_host::api::{Exit, Fault, words};
 use mezza_servers::mesh::control::MeshAsk;
 use mezza_servers::mesh::links::RADIO;
+
+/// A neighbour that was not heard for so long is not around, ms.
+const SILENT_MS: i64 = 10_000;
 
 /// `mezza mesh status`
 pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
@@ -23,8 +26,8 @@ pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
     if status["paper_mode"] == true {
         out.line("mode     paper: a few liars can take this clock");
     }
-    let around = status["neighbours"].as_array().map_or(0, Vec::len);
-    out.line(format!("heard    {around} neighbours; own name {} s old", n("name_age_s")));
+    let around = words::counted(n("around").unsigned_abs(), "neighbour", "neighbours");
+    out.line(format!("heard    {around}; own name {} s old", n("name_age_s")));
     out.line(format!("cells    {} live, {} bytes", n("live"), n("store_bytes")));
     out.line(format!("bytes    {} in, {} out", n("bytes_in"), n("bytes_out")));
     warn(context, &status)
@@ -41,8 +44,9 @@ pub(super) fn peers(context: &CliContext) -> Result<Exit, Fault> {
     }
     for peer in peers {
         let n = |key: &str| number(peer, key);
+        let silent = if n("silent_ms") > SILENT_MS { "silent: " } else { "" };
         out.line(format!(
-            "{}   heard {:.1} s ago   {} cells, gave {}   clock {:+.1} s",
+            "{}   {silent}heard {:.1} s ago   {} cells, gave {}   clock {:+.1} s",
             word(peer, "name"),
             seconds(n("silent_ms")),
             n("live"),
@@ -63,10 +67,10 @@ pub(super) fn clock(context: &CliContext, status: &Value) -> Result<Exit, Fault>
 /// A clock that the clocks around contradict ends the command with 78.
 fn warn(context: &CliContext, status: &Value) -> Result<Exit, Fault> {
     let Some(elsewhere) = status["elsewhere_ms"].as_i64() else { return Ok(Exit::Done) };
-    let around = status["neighbours"].as_array().map_or(0, Vec::len);
+    let around = words::counted(number(status, "around").unsigned_abs(), "neighbour", "neighbours");
     let side = if elsewhere > 0 { "behind" } else { "ahead of" };
     let text = format!(
-        "your clock is {:.0} s {side} the clocks of your {around} neighbours",
+        "your clock is {:.0} s {side} the clocks of your {around}",
         seconds(elsewhere.abs())
     );
     let _ = context;
@@ -75,11 +79,15 @@ fn warn(context: &CliContext, status: &Value) -> Result<Exit, Fault> {
 
 fn clock_line(status: &Value) -> String {
     let cur = number(status, "cur");
+    let trusted = status["trusted_ms"].as_i64().map_or_else(String::new, |ms| {
+        format!("; you trusted your neighbours: {:+.1} s, until your clock is set", seconds(ms))
+    });
     format!(
-        "clock    {} by the mesh, {}, own clock {}, moved by {:+.1} s",
+        "clock    {} by the mesh, {}, own clock {} (within {:.1} s), moved by {:+.1} s{trusted}",
         show::time(cur.unsigned_abs() * 30_000),
         word(status, "state"),
         word(status, "grade"),
+        seconds(number(status, "within_ms")),
         seconds(number(status, "moved_ms")),
     )
 }

@@ -1,0 +1,232 @@
+//! A small secret file that is overwritten where it lies: two slots of fixed size.
+//!
+//! ```text
+//! slot    number u64 | length u32 | check[16] | bytes | zeros      a whole number of blocks
+//! file    slot 0 | slot 1
+//! ```
+//!
+//! A file that is replaced by another one leaves its old bytes in free blocks of the disk. Here the
+//! older slot is overwritten and synced, then the other one with the same bytes: afterwards no block
+//! of this file holds what it held before. A crash at any point leaves one whole slot, and
+//! [`SlotFile::open`] then finishes the step. Both slots get their blocks when the file is made, so
+//! that overwriting needs no room on a full disk.
+//!
+//! A file system that never writes in place, and flash below it, keep old copies all the same:
+//! [`Overwriting::of`] says what is known.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use mezza_core::{Wiping, labelled_hash};
+use nix::sys::statfs::{
+    EXT4_SUPER_MAGIC, FsType, MSDOS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC, statfs,
+};
+
+use super::home::private;
+use crate::api::{Exit, Fault};
+
+/// Slots begin at multiples of this: no block of the disk belongs to two of them.
+const BLOCK_BYTES: usize = 4_096;
+/// Bytes before the content of a slot.
+const HEAD_BYTES: usize = 8 + 4 + CHECK_BYTES;
+const CHECK_BYTES: usize = 16;
+const LABEL: &str = "mezza/slot";
+
+/// How a file system treats bytes that are written over others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwriting {
+    /// It lies in memory.
+    Memory,
+    /// New bytes take the place of the old ones; the medium below may still keep copies.
+    InPlace,
+    /// It writes elsewhere, or nobody here knows: old bytes stay until their blocks are used again.
+    Elsewhere,
+}
+
+impl Overwriting {
+    /// Asks the file system of a path.
+    pub fn of(path: &Path) -> Self {
+        statfs(path).map_or(Self::Elsewhere, |found| Self::of_type(found.filesystem_type()))
+    }
+
+    /// By the number of the type in `linux/magic.h`. A type that is not listed counts as one that
+    /// writes elsewhere: the weaker promise is the one that holds.
+    fn of_type(kind: FsType) -> Self {
+        match kind {
+            TMPFS_MAGIC => Self::Memory,
+            // One number for the second, third and fourth ext; the last one is FAT.
+            EXT4_SUPER_MAGIC | XFS_SUPER_MAGIC | MSDOS_SUPER_MAGIC => Self::InPlace,
+            _ => Self::Elsewhere,
+        }
+    }
+}
+
+/// The content of a slot that is whole.
+struct Slot {
+    number: u64,
+    bytes: Wiping<Vec<u8>>,
+}
+
+/// A file of two slots.
+#[derive(Debug)]
+pub struct SlotFile {
+    path: PathBuf,
+    file: File,
+    bytes_max: usize,
+}
+
+impl SlotFile {
+    /// Makes a file that holds `bytes`, or replaces the one that is there. Contents have at most
+    /// `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// 73 if the disk refuses.
+    pub fn create(path: &Path, bytes_max: usize, bytes: &[u8]) -> Result<Self, Fault> {
+        let slot = encode(1, bytes, slot_bytes(bytes_max))?;
+        let both = Wiping::new([slot.as_slice(), slot.as_slice()].concat());
+        private::replace(path, &both)?;
+        Self::open(path, bytes_max)
+    }
+
+    /// Opens a file, and finishes what a crash interrupted.
+    ///
+    /// # Errors
+    /// 66 if there is none, 65 if no slot is whole, 73 if the disk refuses, 77 for a wrong owner or
+    /// mode.
+    pub fn open(path: &Path, bytes_max: usize) -> Result<Self, Fault> {
+        private::check_file(path)?;
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.map_err(|error| private::cannot_write(path, &error))?;
+        Ok(Self { path: path.to_owned(), file, bytes_max })
+    }
+
+    /// Returns true if a file of this length is one of two slots.
+    pub fn fits(length: u64, bytes_max: usize) -> bool {
+        length == 2 * slot_bytes(bytes_max) as u64
+    }
+
+    /// Returns the content.
+    ///
+    /// # Errors
+    /// 65 if no slot is whole.
+    pub fn read(&self) -> Result<Wiping<Vec<u8>>, Fault> {
+        let [one, other] = self.slots()?;
+        let newest = match (one, other) {
+            (Some(one), Some(other)) if other.number > one.number => Some(other),
+            (one, other) => one.or(other),
+        };
+        newest.map(|slot| slot.bytes).ok_or_else(|| {
+            let text =
+                format!("{} is damaged: none of its two copies is whole", self.path.display());
+            Fault::new(Exit::Malformed, text, "restore nothing from backups; make it anew")
+        })
+    }
+
+    /// Overwrites both slots with `bytes`, the older one first, each durably.
+    ///
+    /// After a failure the file holds the old or the new content; the same call again makes up for it.
+    ///
+    /// # Errors
+    /// 73 if the disk refuses.
+    pub fn write(&self, bytes: &[u8]) -> Result<(), Fault> {
+        let slots = self.slots()?;
+        let numbers = slots.each_ref().map(|slot| slot.as_ref().map_or(0, |slot| slot.number));
+        let number = numbers[0].max(numbers[1]).saturating_add(1);
+        let size = slot_bytes(self.bytes_max);
+        let slot = encode(number, bytes, size)?;
+        let refused = |error| private::cannot_write(&self.path, &error);
+        let newest = usize::from(numbers[1] > numbers[0]);
+        if let (true, Some(last)) = (numbers[0] != numbers[1], &slots[newest]) {
+            // An earlier step failed. After a failed sync the system shows bytes that the disk may not
+            // have, so the newest slot is made durable before the other one is given up.
+            let same = encode(last.number, &last.bytes, size)?;
+            self.overwrite(newest, &same).map_err(refused)?;
+        }
+        // The newest whole slot stays until the other one is durable.
+        let older = usize::from(numbers[0] > numbers[1]);
+        for at in [older, 1 - older] {
+            self.overwrite(at, &slot).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// Finishes a step that a crash interrupted: both slots hold the newest content.
+    ///
+    /// # Errors
+    /// 65 if no slot is whole, 73 if the disk refuses.
+    pub fn settle(&self) -> Result<(), Fault> {
+        let [one, other] = self.slots()?.map(|slot| slot.map(|slot| slot.number));
+        // Two equal whole slots need nothing; a damaged one would lose the content with the other.
+        if one.is_some() && one == other { Ok(()) } else { self.write(&self.read()?) }
+    }
+
+    /// Overwrites everything with zeros, durably.
+    ///
+    /// # Errors
+    /// 73 if the disk refuses.
+    pub fn wipe(&self) -> Result<(), Fault> {
+        let zeros = vec![0; slot_bytes(self.bytes_max)];
+        let done = (0..2).try_for_each(|at| self.overwrite(at, &zeros));
+        done.map_err(|error| private::cannot_write(&self.path, &error))
+    }
+
+    fn overwrite(&self, at: usize, slot: &[u8]) -> io::Result<()> {
+        let offset = (at * slot_bytes(self.bytes_max)) as u64;
+        private::write_at(&self.file, slot, offset)
+    }
+
+    /// Both slots; `None` for one that is not whole.
+    fn slots(&self) -> Result<[Option<Slot>; 2], Fault> {
+        let size = slot_bytes(self.bytes_max);
+        let read = |at: usize| {
+            let mut bytes = Wiping::new(vec![0; size]);
+            match self.file.read_exact_at(&mut bytes, (at * size) as u64) {
+                Ok(()) => Ok(decode(&bytes)),
+                // A file that was cut has no slot there.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+                Err(error) => Err(private::cannot_read(&self.path, &error)),
+            }
+        };
+        Ok([read(0)?, read(1)?])
+    }
+}
+
+/// Bytes of a slot whose content has at most `bytes_max`.
+fn slot_bytes(bytes_max: usize) -> usize {
+    (HEAD_BYTES + bytes_max).next_multiple_of(BLOCK_BYTES)
+}
+
+fn encode(number: u64, bytes: &[u8], size: usize) -> Result<Wiping<Vec<u8>>, Fault> {
+    let too_long = || Fault::bug("a slot is too small for its content");
+    let length = u32::try_from(bytes.len()).map_err(|_| too_long())?;
+    let mut slot = Wiping::new(Vec::with_capacity(size));
+    slot.extend_from_slice(&number.to_be_bytes());
+    slot.extend_from_slice(&length.to_be_bytes());
+    slot.extend_from_slice(&check(number, bytes));
+    slot.extend_from_slice(bytes);
+    if slot.len() > size {
+        return Err(too_long());
+    }
+    slot.resize(size, 0);
+    Ok(slot)
+}
+
+fn decode(slot: &[u8]) -> Option<Slot> {
+    let (number, rest) = slot.split_first_chunk()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let (stored, rest) = rest.split_first_chunk::<CHECK_BYTES>()?;
+    let (number, length) = (u64::from_be_bytes(*number), u32::from_be_bytes(*length));
+    let bytes = rest.get(..usize::try_from(length).ok()?)?;
+    (number > 0 && check(number, bytes) == *stored)
+        .then(|| Slot { number, bytes: Wiping::new(bytes.to_vec()) })
+}
+
+/// Finds a torn write, and nothing else: contents are sealed by whoever keeps them here.
+fn check(number: u64, bytes: &[u8]) -> [u8; CHECK_BYTES] {
+    labelled_hash(LABEL, &[&number.to_be_bytes(), bytes])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Programs that listen to a node. Each has a backlog, so that a slow one loses single cells, which are
+//! counted and told, and never the clock by which it erases keys.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+
+use mezza_host::process::control::{ControlAnswer, LineOffer};
+
+/// Listeners at a time.
+pub(super) const LISTENERS_MAX: usize = 16;
+/// Cells that wait for one of them.
+const BACKLOG_MAX: usize = 1_024;
+
+/// One program that listens.
+struct Listener {
+    answer: ControlAnswer,
+    /// The newest line about the clock, if it was not sent yet: it replaces the one before.
+    clock: Option<Value>,
+    cells: VecDeque<Value>,
+    /// Cells that were dropped since the last line that said so.
+    lost: u64,
+}
+
+impl Listener {
+    fn add_cell(&mut self, line: Value) {
+        if self.cells.len() >= BACKLOG_MAX {
+            // What waited longest is closest to the end of its life.
+            self.cells.pop_front();
+            self.lost += 1;
+        }
+        self.cells.push_back(line);
+    }
+
+    /// Sends what the reader takes now: the clock first. False if nobody reads any more.
+    fn flush(&mut self) -> bool {
+        loop {
+            let lost = (self.lost > 0).then(|| json!({ "event": "lost", "cells": self.lost }));
+            let Some(line) = self.clock.clone().or(lost).or_else(|| self.cells.front().cloned())
+            else {
+                return !self.answer.is_closed();
+            };
+            match self.answer.offer(line) {
+                LineOffer::Full => return true,
+                LineOffer::Closed => return false,
+                LineOffer::Taken if self.clock.take().is_some() => (),
+                LineOffer::Taken if self.lost > 0 => self.lost = 0,
+                LineOffer::Taken => drop(self.cells.pop_front()),
+            }
+        }
+    }
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Listeners(Vec<Listener>);
+
+impl Listeners {
+    /// Whether another one has a place.
+    pub(super) fn have_room(&mut self) -> bool {
+        self.0.retain(|listener| !listener.answer.is_closed());
+        self.0.len() < LISTENERS_MAX
+    }
+
+    /// One more, which is told the clock and the cells that are here already, all of them however slowly it
+    /// reads.
+    pub(super) fn add(
+        &mut self,
+        answer: &ControlAnswer,
+        clock: Option<Value>,
+        cells: impl Iterator<Item = Value> + Send + 'static,
+    ) {
+        if let Some(clock) = clock {
+            answer.line(&clock);
+        }
+        answer.all(cells);
+        let (answer, cells) = (answer.clone(), VecDeque::new());
+        self.0.push(Listener { answer, clock: None, cells, lost: 0 });
+    }
+
+    /// The clock moved on.
+    pub(super) fn tell_clock(&mut self, line: &Value) {
+        self.0.iter_mut().for_each(|listener| listener.clock = Some(line.clone()));
+    }
+
+    /// A cell came.
+    pub(super) fn tell_cell(&mut self, line: &Value) {
+        self.0.iter_mut().for_each(|listener| listener.add_cell(line.clone()));
+    }
+
+    /// Sends what readers take now, and forgets those that are gone.
+    pub(super) fn flush(&mut self) {
+        self.0.retain_mut(Listener::flush);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(n: u64) -> Value {
+        json!({ "event": "cell", "n": n })
+    }
+
+    /// A reader that takes nothing while five thousand cells come keeps the newest, is told how many it
+    /// lost, and gets the clock before them.
+    #[tokio::test]
+    async fn mesh_66_a_slow_listener_loses_single_cells_and_no_clock() {
+        let (answer, mut lines) = ControlAnswer::within();
+        let mut listeners = Listeners::default();
+        listeners.add(&answer, Some(json!({ "event": "clock", "cur": 0 })), (0..2_000).map(cell));
+        drop(answer);
+        for n in 2_000..7_000 {
+            listeners.tell_cell(&cell(n));
+            listeners.tell_clock(&json!({ "event": "clock", "cur": n }));
+            listeners.flush();
+        }
+        let (mut numbers, mut lost, mut clock) = (Vec::new(), 0, 0);
+        // What is sent already is read first; then the listener is flushed again and again.
+        for _ in 0..20_000 {
+            listeners.flush();
+            let pause = std::time::Duration::from_millis(1);
+            let Ok(Some(line)) = tokio::time::timeout(pause, lines.recv()).await else { break };
+            match line["event"].as_str() {
+                Some("cell") => numbers.push(line["n"].as_u64().unwrap()),
+                Some("clock") => clock = line["cur"].as_u64().unwrap(),
+                _ => lost += line["cells"].as_u64().unwrap(),
+            }
+        }
+        assert_eq!(numbers.len() as u64 + lost, 7_000, "each is shown or counted");
+        assert!(numbers.is_sorted() && numbers[..2_000] == *(0..2_000).collect::<Vec<_>>());
+        assert_eq!((clock, numbers.last()), (6_999, Some(&6_999)));
+        drop(lines);
+        listeners.tell_cell(&cell(1));
+        listeners.flush();
+        assert!(listeners.have_room() && listeners.0.is_empty());
+    }
+}

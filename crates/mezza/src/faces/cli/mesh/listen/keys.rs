@@ -1,0 +1,205 @@
+//! The keys of a card beside a mesh node: erased in time whatever the node does.
+//!
+//! Erasing comes first and depends on nobody: not on a line of the node, not on a date that the card knows,
+//! not on room on the disk. The clock of this machine's boot erases alone, and the node's clock may only
+//! erase sooner. How far neighbours moved the node's clock erases nothing (HIBE-74).
+
+use mezza_hibe::floor::{ClockTrust, FloorHeld, FloorRule};
+use mezza_hibe::{Epoch, HeldKeys, System, Tick, TreeError};
+use serde_json::Value;
+
+use crate::faces::cli::show::Out;
+use mezza_host::api::Fault;
+use mezza_host::process::rng::OsRng;
+use mezza_host::store::tree_folder::{TreeFolder, tree_fault};
+
+/// Epochs ahead of the present one that are made ready.
+const AHEAD: u32 = 2;
+
+/// The node's clock, as a line of it says.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct NodeClock {
+    /// The tick of network time: what neighbours agree on.
+    cur: Tick,
+    /// The tick of the node's own clock.
+    own: Tick,
+    trust: ClockTrust,
+    /// Whether the clock counts as it is, and not as late by its uncertainty.
+    settled: bool,
+}
+
+impl NodeClock {
+    /// Reads a line whose event is `clock`.
+    pub(in super::super) fn of_line(line: &Value) -> Self {
+        let tick = |key: &str| line[key].as_u64().and_then(|tick| u32::try_from(tick).ok());
+        let cur = tick("cur").unwrap_or(0);
+        let trust = match line["grade"].as_str() {
+            Some("good") => ClockTrust::GOOD,
+            Some("fair") => ClockTrust::FAIR,
+            _ => ClockTrust::POOR,
+        };
+        let settled = line["grade"] == "good" || line["state"] == "agreed";
+        Self { cur: Tick(cur), own: Tick(tick("anchor_tick").unwrap_or(cur)), trust, settled }
+    }
+
+    /// The tick that may erase keys: neighbours hold it back or leave it, and never drive it on.
+    pub(in super::super) fn erasing(self) -> Tick {
+        self.trust.earliest(Tick(self.cur.0.min(self.own.0)), self.settled)
+    }
+
+    /// For how long keys outlive their time, in words.
+    fn lives(self) -> String {
+        let late = if self.settled { 0 } else { self.trust.uncertainty_ticks };
+        let minutes = (late + 3).div_ceil(2);
+        if self.settled {
+            return format!("keys live for {minutes} minutes");
+        }
+        format!(
+            "keys live for {minutes} minutes: nobody vouches for this clock; \
+             `mezza mesh clock --confirm` makes that fewer"
+        )
+    }
+}
+
+/// The tree with its keys of now.
+pub(super) struct Keys {
+    folder: TreeFolder,
+    system: System,
+    held: HeldKeys,
+    rule: FloorRule,
+    told: Option<FloorHeld>,
+    lives: String,
+    /// A fault of the disk that was told, until the disk takes a step again.
+    fault: Option<Fault>,
+}
+
+impl Keys {
+    pub(super) fn new(folder: TreeFolder, boot_ms: u64) -> Self {
+        let tree = folder.tree();
+        // Until the node says how good the clock is, it is as bad as any.
+        let rule = FloorRule::new(tree.card().profile(), tree.floor(), ClockTrust::POOR, boot_ms);
+        Self {
+            folder,
+            system: System::new(),
+            held: HeldKeys::new(),
+            rule,
+            told: None,
+            lives: String::new(),
+            fault: None,
+        }
+    }
+
+    pub(super) fn system(&self) -> &System {
+        &self.system
+    }
+
+    pub(super) fn held(&self) -> &HeldKeys {
+        &self.held
+    }
+
+    /// Time passed, and the node said nothing: what boot time alone erases is erased.
+    ///
+    /// # Errors
+    /// If the tree is damaged.
+    pub(super) fn on_time(&mut self, boot_ms: u64, out: Out) -> Result<(), Fault> {
+        let (floor, _) = self.rule.floor(None, boot_ms);
+        self.erase(floor, out)
+    }
+
+    /// The node's clock moved: keys that are over are erased, then those of now are opened.
+    ///
+    /// # Errors
+    /// If the tree is damaged.
+    pub(super) fn on_clock(
+        &mut self,
+        clock: NodeClock,
+        boot_ms: u64,
+        out: Out,
+    ) -> Result<(), Fault> {
+        self.rule.trust(clock.trust);
+        let asked = self.folder.tree().card().epoch_at(clock.erasing());
+        let (floor, held) = self.rule.floor(asked, boot_ms);
+        self.erase(floor, out)?;
+        self.tell(clock, held, out);
+        // Before the first day of a card, and after its last one, there is nothing to make ready.
+        let Ok(current) = self.folder.tree().card().epoch_of(clock.cur) else { return Ok(()) };
+        self.prepare(current, out);
+        self.hold(current)
+    }
+
+    fn tell(&mut self, clock: NodeClock, held: Option<FloorHeld>, out: Out) {
+        if held != self.told && held == Some(FloorHeld::Confirm) {
+            out.aside(
+                "the clock is more than a day ahead of the keys: none is erased on its word; if the date \
+                 is right, stop `listen` and run `mezza hibe advance --yes`",
+            );
+        }
+        self.told = held;
+        let lives = clock.lives();
+        if lives != self.lives {
+            out.aside(&lives);
+            self.lives = lives;
+        }
+    }
+
+    fn erase(&mut self, floor: Epoch, out: Out) -> Result<(), Fault> {
+        self.held.drop_below(floor);
+        let tree = self.folder.tree_mut();
+        // Boot time goes on when the card is over.
+        let floor = floor.min(tree.last().plus(1));
+        if floor > tree.floor() {
+            tree.erase_below(floor, &mut OsRng).map_err(tree_fault)?;
+        }
+        self.store(out);
+        Ok(())
+    }
+
+    /// Makes what changed durable. A disk that refuses is told of once and tried again each half minute:
+    /// what is erased in memory stays so, and messages are shown meanwhile (HIBE-75).
+    fn store(&mut self, out: Out) {
+        match self.folder.store(&mut OsRng) {
+            Ok(()) if self.fault.take().is_some() => {
+                out.aside("the erased keys are off the disk now")
+            }
+            Ok(()) => (),
+            Err(fault) if self.fault.as_ref() == Some(&fault) => (),
+            Err(fault) => {
+                out.aside(&format!("erased keys are still on the disk: {fault}"));
+                self.fault = Some(fault);
+            }
+        }
+    }
+
+    /// Early expansion. It needs room on the disk, so it comes after erasing, and its faults undo nothing.
+    fn prepare(&mut self, current: Epoch, out: Out) {
+        if !self.folder.has_room() {
+            return;
+        }
+        let tree = self.folder.tree_mut();
+        if let Err(error) = tree.prepare(current.plus(AHEAD), u32::MAX, &mut OsRng) {
+            let fault = tree_fault(error);
+            if self.fault.as_ref() != Some(&fault) {
+                out.aside(&format!("keys ahead cannot be made ready: {fault}"));
+                self.fault = Some(fault);
+            }
+            return;
+        }
+        self.store(out);
+    }
+
+    /// The keys of the epoch before, of this one and of the next.
+    fn hold(&mut self, current: Epoch) -> Result<(), Fault> {
+        self.held.drop_below(current.minus(1));
+        for epoch in current.minus(1).0..=current.plus(1).0 {
+            if self.held.holds(Epoch(epoch)) {
+                continue;
+            }
+            match self.folder.tree().open_key(&self.system, Epoch(epoch), &mut OsRng) {
+                Ok(key) => self.held.insert(key),
+                Err(TreeError::Erased | TreeError::Over) => {}
+                Err(error) => return Err(tree_fault(error)),
+            }
+        }
+        Ok(())
+    }
+}
