@@ -155,13 +155,12 @@ impl Folder {
         if !step.put.is_empty() {
             private::sync_folder(&folder)?;
         }
-        match &self.slots {
-            Some(slots) => slots.write(step.index)?,
+        if let Some(slots) = &self.slots {
+            slots.write(step.index)?;
+        } else {
             // The first step of a folder; its slots have their blocks from now on.
-            None => {
-                let made = SlotFile::create(&self.index, self.limits.index_bytes, step.index)?;
-                self.slots = Some(made);
-            }
+            let made = SlotFile::create(&self.index, self.limits.index_bytes, step.index)?;
+            self.slots = Some(made);
         }
         step.drop.iter().try_for_each(|name| remove(&folder.join(name)))
     }

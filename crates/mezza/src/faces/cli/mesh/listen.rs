@@ -52,7 +52,7 @@ pub(super) fn listen(context: &CliContext, asked: &ListenArgs) -> Result<Exit, F
     let mut listener = Listener::new(Keys::new(folder, Clock::system().boot().ms()));
     loop {
         for opened in listener.step(context, &waiting)? {
-            listener.give(context, asked, &opened);
+            show_message(context, asked, &opened);
             // Whoever reads no more is given no message that would be lost.
             if asked.once || show::is_over() {
                 return Ok(Exit::Done);
@@ -218,35 +218,35 @@ impl Listener {
         }
         opened
     }
+}
 
-    /// Prints a message, or keeps it in a file of the folder that was named. A message that the disk does
-    /// not take is printed: its cell will be over when there is room again.
-    fn give(&self, context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelope) {
-        let (out, payload) = (context.out, opened.payload.as_slice());
-        let (id, minute) = (HEXLOWER.encode(&opened.id.0), show::time(opened.tick.time().ms()));
-        let path = asked.out.as_ref().map(|dir| dir.join(&id));
-        let kept = path.filter(|path| match private::replace(path, payload) {
-            Ok(()) => true,
-            Err(fault) => {
-                out.aside(&format!("{fault}; the message is printed instead"));
-                false
-            }
-        });
-        if out.json {
-            out.value(&json!({
-                "event": "message", "id": id, "tick": opened.tick.0, "minute": minute,
-                "payload": kept.is_none().then(|| BASE64.encode(payload)), "file": kept.as_deref().map(show::path),
-            }));
-            return;
+/// Prints a message, or keeps it in a file of the folder that was named. A message that the disk does
+/// not take is printed: its cell will be over when there is room again.
+fn show_message(context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelope) {
+    let (out, payload) = (context.out, opened.payload.as_slice());
+    let (id, minute) = (HEXLOWER.encode(&opened.id.0), show::time(opened.tick.time().ms()));
+    let path = asked.out.as_ref().map(|dir| dir.join(&id));
+    let kept = path.filter(|path| match private::replace(path, payload) {
+        Ok(()) => true,
+        Err(fault) => {
+            out.aside(&format!("{fault}; the message is printed instead"));
+            false
         }
-        out.line(format!("{minute}  somebody who holds your card wrote:"));
-        match &kept {
-            Some(path) => out.line(format!("{} bytes, in {}", payload.len(), path.display())),
-            // What a stranger wrote moves no cursor and rings no bell.
-            None => {
-                for line in String::from_utf8_lossy(payload).lines() {
-                    out.line(show::clean(line));
-                }
+    });
+    if out.json {
+        out.value(&json!({
+            "event": "message", "id": id, "tick": opened.tick.0, "minute": minute,
+            "payload": kept.is_none().then(|| BASE64.encode(payload)), "file": kept.as_deref().map(show::path),
+        }));
+        return;
+    }
+    out.line(format!("{minute}  somebody who holds your card wrote:"));
+    match &kept {
+        Some(path) => out.line(format!("{} bytes, in {}", payload.len(), path.display())),
+        // What a stranger wrote moves no cursor and rings no bell.
+        None => {
+            for line in String::from_utf8_lossy(payload).lines() {
+                out.line(show::clean(line));
             }
         }
     }

@@ -159,7 +159,7 @@ impl Keys {
     fn store(&mut self, out: Out) {
         match self.folder.store(&mut OsRng) {
             Ok(()) if self.fault.take().is_some() => {
-                out.aside("the erased keys are off the disk now")
+                out.aside("the erased keys are off the disk now");
             }
             Ok(()) => (),
             Err(fault) if self.fault.as_ref() == Some(&fault) => (),
