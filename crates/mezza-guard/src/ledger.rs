@@ -40,7 +40,7 @@ pub struct GuardTotals {
     pub refused: u32,
 }
 
-/// Whose names are learned.
+/// The side whose names are learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LearnedName {
     /// The client.

@@ -136,7 +136,7 @@ impl RuleTable {
 /// What an outgoing frame is judged with.
 #[derive(Clone, Copy, Debug)]
 pub struct Judge<'a> {
-    /// What the owner has said, or the first handshake held; `None` for the first one.
+    /// The link that the owner set, or that of the first handshake; `None` before it.
     pub pins: Option<&'a Pins>,
     /// The key that must stand in an element field; `None` if the slot has no point.
     pub public: Option<&'a [u8; 32]>,
@@ -177,7 +177,7 @@ impl FrameRule {
         frame.len() == usize::from(self.bytes) && frame.get(1) == Some(&self.kind)
     }
 
-    /// Whether what an incoming frame repeats of the first frame is right.
+    /// Returns true if an incoming frame repeats the fields of the first frame unchanged.
     pub fn echoes(&self, frame: &[u8], first: &[u8]) -> bool {
         self.fields.iter().all(|field| match field.check {
             Check::Echo(at) => {

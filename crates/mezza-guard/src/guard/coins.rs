@@ -36,7 +36,7 @@ impl Coined {
 /// Callers of a client whose names are learned, at most.
 const LEARNED_CALLERS_MAX: usize = 16;
 
-/// Whose names a handshake holds: a destination's, or those of whoever calls.
+/// The owner of the names in a handshake: a destination, or the caller.
 fn learned_name(guard: &Guard, client: GuardClientId, dest: u16, first: &[u8]) -> LearnedName {
     if !LANES.contains(&dest) {
         return LearnedName { client, dest, caller: [0; 6] };

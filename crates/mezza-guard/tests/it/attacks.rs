@@ -89,7 +89,7 @@ fn guard_44_callers_whose_numbers_are_learned_are_few() {
     assert_eq!(passed, 16);
 }
 
-/// Somebody on the wire drops the third message of each handshake.
+/// An attacker on the wire drops the third message of each handshake.
 #[test]
 fn guard_23_lost_third_messages_fill_no_store() {
     let mut bench = Bench::new(3);

@@ -61,14 +61,14 @@ enum AnswerPart {
     All(LineSource),
 }
 
-/// What became of a line that was offered.
+/// The outcome of offering a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineOffer {
     /// It will be read.
     Taken,
     /// The reader is too slow; the line may be offered again.
     Full,
-    /// Nobody reads any more.
+    /// The reader is gone.
     Closed,
 }
 

@@ -128,7 +128,7 @@ impl Folder {
         bounded(&self.root.join(RECORDS).join(name), self.limits.record_bytes)
     }
 
-    /// Whether the disk has so many bytes free for this user.
+    /// Returns true if the disk has this many bytes free for this user.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         statvfs(&self.root)
             .is_ok_and(|disk| disk.blocks_available().saturating_mul(disk.fragment_size()) >= bytes)

@@ -213,7 +213,7 @@ impl TreeFolder {
         }
     }
 
-    /// Whether the disk has room for some more records. Early expansion waits while it has none: its records
+    /// Returns true if the disk has room for some more records. Early expansion waits while it has none: its records
     /// would hold up the step that erases.
     pub fn has_room(&self) -> bool {
         self.folder.has_room(ROOM_BYTES)

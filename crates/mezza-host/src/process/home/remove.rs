@@ -40,7 +40,7 @@ impl Home {
         Ok(!owns_relay && self.relay().exists())
     }
 
-    /// What of ours is in this home, in words. Nothing else in its folder is touched.
+    /// Our parts of this home, in words. Nothing else in its folder is touched.
     pub fn parts(&self) -> Vec<&'static str> {
         let named = [
             (VAULT, "an identity with its notes"),
@@ -84,7 +84,7 @@ impl Home {
     }
 }
 
-/// Whether there is a file, or a folder with something in it.
+/// Returns true if there is a file, or a folder that is not empty.
 fn is_filled(path: &Path) -> bool {
     match fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_some(),

@@ -115,7 +115,7 @@ fn hibe_76_a_folder_full_of_waste_loads() {
     assert_eq!(folder.folder.names().unwrap().len(), held);
 }
 
-/// What the folder's files hold after a step has no key in it that was erased by the step.
+/// After a step, the folder's files hold no key that the step erased.
 #[test]
 fn hibe_73_the_keyring_of_before_is_overwritten() {
     use std::os::unix::fs::MetadataExt as _;
