@@ -49,10 +49,12 @@ export const the_mixnet_screen_asks_at_most_once_a_second_and_only_while_it_is_s
   await joined(alice);
   const page = await opened(browser, alice);
   const asked = [];
-  page.on('request', (request) => request.url().endsWith('/v1/mixnet') && asked.push(Date.now()));
+  page.on('request', (request) => request.url().endsWith('/v1/mixnet') && asked.push(request.url()));
   await go(page, '#/mixnet', ROUND);
   await until('three questions', () => asked.length >= 3);
-  const pauses = asked.slice(1).map((at, index) => at - asked[index]);
+  // The page's own clock dates the requests: a busy machine tells them to this program late and in bursts.
+  const times = await page.evaluate(() => performance.getEntriesByType('resource').filter((one) => one.name.endsWith('/v1/mixnet')).map((one) => one.startTime));
+  const pauses = times.slice(1).map((time, index) => time - times[index]);
   for (const pause of pauses) assert.ok(pause >= 950, `asked again after ${pause} ms`);
 
   const hide = (state) => page.evaluate((to) => {
