@@ -68,6 +68,8 @@ const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
 const FETCH_AGAIN_MS: u64 = Time::MINUTE_MS;
 /// Seconds until a refused request about an own mailbox is tried again.
 const AGAIN_S: u64 = 60;
+/// Fewest seconds until a request about an own mailbox is tried again at a relay that says when.
+const SLOW_AGAIN_S: u64 = 2;
 /// Seconds until a parcel that was refused without a time is tried again.
 const REFUSED_AGAIN_S: u16 = 60;
 

@@ -4,7 +4,8 @@
 //!  puts --> shown to watchers
 //!   |
 //!  jobs (at most 100) --begin--> apply --commit--> answers --> refill watchers
-//!                           any error --rollback--> "slow down" to all, watchers end
+//!                           any error --rollback--> "slow down" to all, watchers end,
+//!                                                   TAKENs go again (RELAY-13)
 //! ```
 //!
 //! The queue is short, and a connection has a bounded part of it: it waits for a place, behind all
@@ -21,6 +22,7 @@ mod apply;
 mod bundles;
 mod job;
 mod ledger;
+mod owed;
 mod owners;
 mod shares;
 #[cfg(test)]
@@ -39,7 +41,7 @@ use mezza_core::Time;
 use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, RelayFrame};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at};
 
 use super::date::RelayDate;
 use super::limits::Limits;
@@ -47,6 +49,7 @@ use super::store::{MailStore, RelayStore, StoreError};
 use ledger::QuotaCache;
 use mezza_host::clock::Clock;
 use mezza_host::process::rate::TokenBucket;
+use owed::OwedTakes;
 use owners::Watchers;
 use shares::Shares;
 
@@ -56,8 +59,14 @@ const QUEUE_JOBS: usize = 256;
 const TIDY_ROWS: u32 = 1_000;
 /// How long jobs that no client waits for may wait for a transaction that others need.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// The wait in the refusals after a failed transaction, s.
-const RETRY_AFTER_FAILURE_S: u16 = 30;
+/// The wait in the refusals after a failed transaction, s: what holds a store up is mostly over soon.
+const RETRY_S_MIN: u16 = 2;
+/// The same of a store that has refused for longer than [`PATIENT_MS`].
+const RETRY_S_MAX: u16 = 30;
+/// How long clients of a store that refuses come back soon.
+const PATIENT_MS: u64 = 5 * Time::MINUTE_MS;
+/// The wait between two transactions of owed TAKENs.
+const OWED_WAIT: Duration = Duration::from_secs(1);
 
 /// The writer's end, told once.
 pub(crate) type Ended = oneshot::Receiver<Result<(), StoreError>>;
@@ -156,6 +165,10 @@ struct Writer<S> {
     /// Hour and day of the last tidying.
     tidied: (u32, u32),
     batch: Batch,
+    /// TAKENs of transactions that failed.
+    owed: OwedTakes,
+    /// The boot time at which the store began to refuse, while it does.
+    failing_since: Option<Time>,
 }
 
 /// The effects of a transaction: to carry out when it is durable, to take back when it fails.
@@ -172,6 +185,15 @@ struct Batch {
     touched: Vec<(MailboxAddress, ConnectionQueue)>,
     /// Watchers that may be brought more mail.
     refill: BTreeSet<MailboxAddress>,
+    /// Mails that are not in flight any more once this is durable.
+    taken: Vec<TakenMails>,
+}
+
+/// Mails of one TAKEN.
+struct TakenMails {
+    address: MailboxAddress,
+    watch: WatchId,
+    mails: Vec<MailId>,
 }
 
 impl<S: MailStore> Writer<S> {
@@ -193,6 +215,8 @@ impl<S: MailStore> Writer<S> {
             shares: Shares::default(),
             tidied: (0, 0),
             batch: Batch::default(),
+            owed: OwedTakes::default(),
+            failing_since: None,
         }
     }
 
@@ -200,6 +224,7 @@ impl<S: MailStore> Writer<S> {
         let mut tick = interval(Duration::from_millis(self.limits.maintenance_ms.max(1)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut queued = Vec::with_capacity(self.limits.batch_max);
+        let mut owed_at = Instant::now();
         loop {
             tokio::select! {
                 count = queue.recv_many(&mut queued, self.limits.batch_max) => {
@@ -209,15 +234,21 @@ impl<S: MailStore> Writer<S> {
                     self.gather(&mut queue, &mut queued).await;
                     let both = queued.drain(..).map(|queued| (queued.job, queued.part));
                     let (mut jobs, parts): (Vec<WriterJob>, Vec<_>) = both.unzip();
-                    self.commit_all(&mut jobs).await;
+                    if !self.commit_all(&mut jobs).await {
+                        owed_at = owed_at.max(Instant::now() + OWED_WAIT);
+                    }
                     // Now connections have their parts of the queue again.
                     drop(parts);
                     self.store.prefetch();
                 }
+                () = sleep_until(owed_at), if !self.owed.is_empty() => {
+                    self.repeat_owed().await;
+                    owed_at = Instant::now() + OWED_WAIT;
+                }
                 _ = tick.tick() => match self.tidy().await {
                     Ok(true) => tick.reset_immediately(),
                     Ok(false) => (),
-                    Err(error) => self.undo(&error).await,
+                    Err(error) => self.undo(&error, Vec::new()).await,
                 },
             }
         }
@@ -239,9 +270,18 @@ impl<S: MailStore> Writer<S> {
         }
     }
 
-    /// One transaction for all `jobs`.
-    async fn commit_all(&mut self, jobs: &mut Vec<WriterJob>) {
+    /// A transaction of TAKENs that are owed, and of nothing else: one that the store refuses for ever
+    /// must not take requests of others with it.
+    async fn repeat_owed(&mut self) {
+        let mut jobs = self.owed.draw();
+        let is_done = self.commit_all(&mut jobs).await;
+        self.owed.adapt(is_done);
+    }
+
+    /// One transaction for all `jobs`. Returns true if it is durable.
+    async fn commit_all(&mut self, jobs: &mut Vec<WriterJob>) -> bool {
         let mut last = 0;
+        let unanswered = jobs.iter().filter_map(WriterJob::without_answer).collect();
         for job in &*jobs {
             self.batch.asked.extend(job.answer().cloned());
             if let WriterJob::Put(Put { address, id, shown, .. }) = job {
@@ -252,11 +292,13 @@ impl<S: MailStore> Writer<S> {
         }
         let result = self.transact(jobs).await;
         self.owners.done(last);
+        let is_done = result.is_ok();
         match result {
             Ok(()) => self.settle().await,
-            Err(error) => self.undo(&error).await,
+            Err(error) => self.undo(&error, unanswered).await,
         }
         jobs.clear();
+        is_done
     }
 
     async fn transact(&mut self, jobs: &mut Vec<WriterJob>) -> Result<(), StoreError> {
@@ -281,7 +323,14 @@ impl<S: MailStore> Writer<S> {
 
     /// After the commit: now the answers are true.
     async fn settle(&mut self) {
-        let batch = std::mem::take(&mut self.batch);
+        self.failing_since = None;
+        let mut batch = std::mem::take(&mut self.batch);
+        for TakenMails { address, watch, mails } in &batch.taken {
+            self.owners.take(address, *watch, mails);
+            if self.owners.is_behind(address, *watch) {
+                batch.refill.insert(*address);
+            }
+        }
         for (outlet, frame) in batch.answers {
             match frame {
                 RelayFrame::Stock { .. } => outlet.stock(frame),
@@ -308,24 +357,43 @@ impl<S: MailStore> Writer<S> {
     /// After a failure nothing of the transaction exists. Its counts are forgotten, and its clients
     /// try again later. A connection that was shown a mail of it must forget that mail's number, so
     /// it ends; a watcher that was shown none stays. Watchers that lack mail of earlier
-    /// transactions get it (MSG-64).
-    async fn undo(&mut self, error: &StoreError) {
+    /// transactions get it (MSG-64). Requests that no client waits for are not lost (RELAY-13).
+    async fn undo(&mut self, error: &StoreError, unanswered: Vec<WriterJob>) {
         tracing::warn!(%error, "the relay's store refused a transaction");
         self.store.rollback().await;
         self.ledger.forget();
-        let batch = std::mem::take(&mut self.batch);
+        let mut batch = std::mem::take(&mut self.batch);
         for (address, outlet) in batch.touched {
             self.owners.leave_with(&address, &outlet);
             outlet.end();
         }
+        let retry_s = self.retry_s();
         for answer in batch.asked {
             answer.outlet.answer(RelayFrame::Done {
                 req: answer.req,
                 code: DoneCode::SlowDown,
-                retry_s: RETRY_AFTER_FAILURE_S,
+                retry_s,
             });
         }
+        for job in unanswered {
+            match job {
+                WriterJob::Take { address, watch, mails } => {
+                    self.owed.keep(address, watch, &mails, &self.owners);
+                }
+                // These two need no transaction.
+                WriterJob::Gone(watches) => self.leave(watches),
+                WriterJob::Resume(watches) => batch.refill.extend(self.behind(watches)),
+                _ => {}
+            }
+        }
         self.refill_all(batch.refill).await;
+    }
+
+    /// How long clients wait after a failed transaction, s.
+    fn retry_s(&mut self) -> u16 {
+        let now = self.clock.boot();
+        let since = *self.failing_since.get_or_insert(now);
+        if now.since_ms(since) < PATIENT_MS { RETRY_S_MIN } else { RETRY_S_MAX }
     }
 
     /// Removes what is due; `true` if there is more of it.

@@ -23,7 +23,11 @@ pub enum WriteStep {
     Enter,
     /// The folder is synced.
     SyncFolder,
-    /// A transaction of the vault is committed.
+    /// A transaction of a relay's store begins.
+    Begin,
+    /// A statement of such a transaction.
+    Statement,
+    /// A transaction of the vault, or of a relay's store, is committed.
     Commit,
     /// The log of the vault is moved into its database.
     Checkpoint,
@@ -41,7 +45,7 @@ impl WriteStep {
         Self::SyncFolder,
     ];
 
-    /// All steps.
+    /// All steps of a vault.
     pub const ALL: [Self; 9] = [
         Self::Clear,
         Self::Create,

@@ -7,7 +7,10 @@ use mezza_ratchet::prekeys::OPK_STOCK;
 
 use super::mailbox::WatchState;
 use super::requests::Request;
-use super::{AGAIN_S, MAILBOX, NO_SUCH_BOX, OwnMailbox, RETRY, Relay, RelayOutput, timer};
+use super::{
+    AGAIN_S, MAILBOX, NO_SUCH_BOX, OwnMailbox, RETRY, Relay, RelayOutput, SLOW_AGAIN_S, SLOW_DOWN,
+    timer,
+};
 use crate::io::{
     At, CarrierId, ContactId, Event, MailboxId, News, Places, Publication, RecordKind,
     RelayConnectionId, Step, key32,
@@ -126,13 +129,23 @@ impl<B: Backend> Relay<B> {
                 return self.ask_mailbox(id);
             }
         }
+        // A store that refused for a moment: the relay says when to come again.
+        if code == SLOW_DOWN && retry_s > 0 {
+            return self.retry_in(u64::from(retry_s).max(SLOW_AGAIN_S), at);
+        }
         self.try_later(retry_s, at);
     }
 
     /// Something about our own mailboxes is tried again later.
     pub(super) fn try_later(&mut self, retry_s: u16, at: &mut At<'_>) {
-        let wait_ms = AGAIN_S.max(u64::from(retry_s)) * Time::SECOND_MS;
-        self.retry_at = Some(at.now.plus_ms(wait_ms));
+        self.retry_in(AGAIN_S.max(u64::from(retry_s)), at);
+    }
+
+    fn retry_in(&mut self, wait_s: u64, at: &mut At<'_>) {
+        let wait_ms = wait_s * Time::SECOND_MS;
+        // One time for all mailboxes: the earliest.
+        let due = at.now.plus_ms(wait_ms);
+        self.retry_at = Some(self.retry_at.map_or(due, |earlier| earlier.min(due)));
         at.step.timer(timer(RETRY), self.retry_at);
     }
 

@@ -63,6 +63,22 @@ fn msg_90_a_refused_watch_is_repeated_and_counts_as_none_until_then() {
 }
 
 #[test]
+fn msg_120_a_watch_that_is_refused_for_a_moment_is_repeated_when_the_relay_says() {
+    for retry_s in [3, 1] {
+        let (mut stage, _, _) = Stage::friends();
+        stage.alone(RelayInput::Down { connection: connection() });
+        let (watches, _) = asked(&stage.alone(up()));
+        let ticket = watches[0].0;
+        stage.alone(RelayInput::Refused { ticket, code: 4, retry_s });
+        // Never in less than two seconds, whatever the relay says.
+        let wait_ms = u64::from(retry_s.max(2)) * Time::SECOND_MS;
+        assert!(asked(&later(&mut stage, wait_ms - 1)).0.is_empty(), "{retry_s}");
+        let (again, _) = asked(&later(&mut stage, 1));
+        assert_eq!(again.len(), 1, "{retry_s}: what was not answered is not asked for twice");
+    }
+}
+
+#[test]
 fn msg_90_a_device_whose_mailbox_is_read_elsewhere_says_so_and_takes_it_back() {
     let (mut stage, _, _) = Stage::friends();
     stage.alone(RelayInput::Down { connection: connection() });

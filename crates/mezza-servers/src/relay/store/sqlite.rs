@@ -72,6 +72,8 @@ impl SqliteStore {
     }
 
     fn execute(&self, sql: &str, values: impl rusqlite::Params) -> Result<usize, StoreError> {
+        #[cfg(test)]
+        fail_at(sql)?;
         Ok(self.db.prepare_cached(sql)?.execute(values)?)
     }
 
@@ -81,6 +83,8 @@ impl SqliteStore {
         values: impl rusqlite::Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, StoreError> {
+        #[cfg(test)]
+        fail_at(sql)?;
         Ok(self.db.prepare_cached(sql)?.query_row(values, read).optional()?)
     }
 
@@ -99,6 +103,18 @@ fn make(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Fails where a test says so.
+#[cfg(test)]
+fn fail_at(sql: &str) -> Result<(), StoreError> {
+    let step = match sql {
+        "BEGIN IMMEDIATE" => WriteStep::Begin,
+        "COMMIT" => WriteStep::Commit,
+        "ROLLBACK" => return Ok(()),
+        _ => WriteStep::Statement,
+    };
+    failing::at(step).map_err(|source| StoreError::File { path: "mail.db".into(), source })
 }
 
 fn migrate(db: &mut Connection) -> Result<(), StoreError> {
@@ -125,9 +141,6 @@ impl MailStore for SqliteStore {
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {
-        #[cfg(test)]
-        failing::at(WriteStep::Commit)
-            .map_err(|source| StoreError::File { path: "mail.db".into(), source })?;
         self.execute("COMMIT", []).map(drop)
     }
 

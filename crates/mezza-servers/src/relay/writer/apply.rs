@@ -2,9 +2,9 @@
 
 use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, MailboxKind, RelayFrame};
 
-use super::Writer;
 use super::job::{MailId, Put, ReplyTo, WatchId, WriterJob};
 use super::owners::{RefillRequest, Watcher, stock_frame};
+use super::{TakenMails, Writer};
 use crate::relay::store::{MailStore, MailboxRow, NewMail, StoreError};
 
 /// The wait in the refusal for a full mailbox, whose owner is away, s.
@@ -38,19 +38,27 @@ impl<S: MailStore> Writer<S> {
             WriterJob::BundleSet(set) => self.bundle_set(set).await,
             WriterJob::BundleGet { address, answer } => self.bundle_get(&address, answer).await,
             WriterJob::Resume(watches) => {
-                for (address, watch) in watches {
-                    if self.owners.is_behind(&address, watch) {
-                        self.batch.refill.insert(address);
-                    }
-                }
+                let behind = self.behind(watches);
+                self.batch.refill.extend(behind);
                 Ok(())
             }
             WriterJob::Gone(watches) => {
-                for (address, watch) in watches {
-                    self.owners.leave(&address, watch);
-                }
+                self.leave(watches);
                 Ok(())
             }
+        }
+    }
+
+    /// Returns the mailboxes of these watches that wait for mail from the store.
+    pub(super) fn behind(&self, watches: Vec<(MailboxAddress, WatchId)>) -> Vec<MailboxAddress> {
+        let is_behind = |(address, watch): &(_, _)| self.owners.is_behind(address, *watch);
+        watches.into_iter().filter(is_behind).map(|(address, _)| address).collect()
+    }
+
+    /// Ends these watches.
+    pub(super) fn leave(&self, watches: Vec<(MailboxAddress, WatchId)>) {
+        for (address, watch) in watches {
+            self.owners.leave(&address, watch);
         }
     }
 
@@ -184,20 +192,19 @@ impl<S: MailStore> Writer<S> {
         Ok(())
     }
 
-    /// Removes mail that its watcher has stored, and nothing that was not in flight there.
+    /// Removes mail that its watcher has stored, and nothing that was not in flight there. It stays in
+    /// flight until that is durable: a TAKEN of a failed transaction comes again.
     async fn take(
         &mut self,
         address: &MailboxAddress,
         watch: WatchId,
         mails: &[MailId],
     ) -> Result<(), StoreError> {
-        let Some((box_id, outlet, seqs)) = self.owners.take(address, watch, mails) else {
+        let Some((box_id, seqs)) = self.owners.stored_rows(address, watch, mails) else {
             return Ok(());
         };
-        self.batch.touched.push((*address, outlet));
-        if self.owners.is_behind(address, watch) {
-            self.batch.refill.insert(*address);
-        }
+        let taken = TakenMails { address: *address, watch, mails: mails.to_vec() };
+        self.batch.taken.push(taken);
         let removed = self.store.take(box_id, &seqs).await?;
         self.ledger.took(address, removed);
         Ok(())

@@ -110,6 +110,23 @@ impl WriterJob {
         units as u32
     }
 
+    /// Returns the same job if no client waits for its answer: whoever loses it repeats it (RELAY-13).
+    pub(super) fn without_answer(&self) -> Option<Self> {
+        match self {
+            Self::Take { address, watch, mails } => {
+                Some(Self::Take { address: *address, watch: *watch, mails: mails.clone() })
+            }
+            Self::Resume(watches) => Some(Self::Resume(watches.clone())),
+            Self::Gone(watches) => Some(Self::Gone(watches.clone())),
+            Self::Open { .. }
+            | Self::Close { .. }
+            | Self::Put(_)
+            | Self::Watch { .. }
+            | Self::BundleSet(_)
+            | Self::BundleGet { .. } => None,
+        }
+    }
+
     /// The request that waits for an answer.
     pub(super) fn answer(&self) -> Option<&ReplyTo> {
         match self {

@@ -201,19 +201,37 @@ impl Watchers {
         }
     }
 
-    /// The owner takes mail that it was sent: its box, its outlet and which rows that is.
-    pub(super) fn take(
+    /// Returns the mailbox of the owner and the rows of mail that it was sent.
+    pub(super) fn stored_rows(
         &self,
         address: &MailboxAddress,
         watch: WatchId,
         ids: &[MailId],
-    ) -> Option<(MailboxRowId, ConnectionQueue, Vec<Seq>)> {
+    ) -> Option<(MailboxRowId, Vec<Seq>)> {
         let mut inner = self.inner();
         let owner = inner.of_watch(address, watch)?;
-        let is_taken = |id: &MailId| ids.contains(id);
-        let taken = owner.in_flight.extract_if(.., |(id, _)| is_taken(id));
-        let seqs = taken.filter_map(|(_, seq)| seq).collect();
-        Some((owner.box_id, owner.outlet.clone(), seqs))
+        let named = owner.in_flight.iter().filter(|(id, _)| ids.contains(id));
+        Some((owner.box_id, named.filter_map(|(_, seq)| *seq).collect()))
+    }
+
+    /// Returns those of `ids` that are in flight at this watch, if it is still the owner.
+    pub(super) fn in_flight(
+        &self,
+        address: &MailboxAddress,
+        watch: WatchId,
+        ids: &[MailId],
+    ) -> Vec<MailId> {
+        let mut inner = self.inner();
+        let owner = inner.of_watch(address, watch);
+        let in_flight = owner.into_iter().flat_map(|owner| &owner.in_flight);
+        in_flight.map(|(id, _)| *id).filter(|id| ids.contains(id)).collect()
+    }
+
+    /// The owner has taken mail that it was sent: it is not in flight any more.
+    pub(super) fn take(&self, address: &MailboxAddress, watch: WatchId, ids: &[MailId]) {
+        if let Some(owner) = self.inner().of_watch(address, watch) {
+            owner.in_flight.retain(|(id, _)| !ids.contains(id));
+        }
     }
 
     /// Whether this watch is the owner and waits for mail from the store.
@@ -291,6 +309,13 @@ mod tests {
         queued.unwrap()
     }
 
+    /// One TAKEN: the rows that it removes.
+    fn take(owners: &Watchers, watch: WatchId, id: MailId) -> Option<Vec<Seq>> {
+        let rows = owners.stored_rows(&BOX, watch, &[id]).map(|(_, rows)| rows);
+        owners.take(&BOX, watch, &[id]);
+        rows
+    }
+
     /// The mails that went out since the last look.
     fn shown(events: &mut Receiver<WriterEvent>) -> Vec<u8> {
         let mails = std::iter::from_fn(|| events.try_recv().ok());
@@ -309,12 +334,12 @@ mod tests {
         let mut one = put(&owners, 1);
         assert_eq!(shown(&mut events), [1]);
         assert!(owners.stored(&mut one, 70).is_none());
-        assert_eq!(owners.take(&BOX, WATCH, &[one.id]).unwrap().2, [70]);
-        assert!(owners.take(&BOX, WATCH, &[one.id]).unwrap().2.is_empty());
+        assert_eq!(take(&owners, WATCH, one.id), Some(vec![70]));
+        assert_eq!(take(&owners, WATCH, one.id), Some(Vec::new()));
         // A put that was refused after it was shown has no row.
         let two = put(&owners, 2);
-        assert!(owners.take(&BOX, WATCH + 1, &[two.id]).is_none());
-        assert!(owners.take(&BOX, WATCH, &[two.id]).unwrap().2.is_empty());
+        assert!(take(&owners, WATCH + 1, two.id).is_none());
+        assert_eq!(take(&owners, WATCH, two.id), Some(Vec::new()));
         assert_eq!(shown(&mut events), [2]);
     }
 
@@ -351,7 +376,7 @@ mod tests {
         }
         owners.done(puts[8].id);
         assert!(owners.lack(&BOX).is_none());
-        assert_eq!(owners.take(&BOX, WATCH, &[puts[0].id]).unwrap().2, [1]);
+        assert_eq!(take(&owners, WATCH, puts[0].id), Some(vec![1]));
         let RefillRequest { box_id, last, room } = owners.lack(&BOX).unwrap();
         assert_eq!((box_id, last, room), (3, 8, 1));
         owners.refill(&BOX, vec![Mail { seq: 9, body: vec![8] }], false);

@@ -10,6 +10,7 @@ use crate::relay::store::{Durability, NewMail, SqliteStore};
 use mezza_host::process::home::failing::{Failing, WriteStep};
 use mezza_messenger::relay_wire::MailboxKind;
 
+mod owed;
 mod quotas;
 
 const BOX: MailboxAddress = MailboxAddress([7; 16]);
@@ -209,7 +210,7 @@ async fn msg_64_who_waits_for_mail_waits_for_no_failed_transaction() {
     let first = Told { mails: vec![1], ..Told::codes(&[DoneCode::Done; 4]) };
     assert_eq!(stage.told(), first);
     // The client forgets the first mail, and asks for more in a transaction that fails.
-    stage.writer.owners.take(&BOX, stage.watch, &[stage.last]).unwrap();
+    stage.writer.owners.take(&BOX, stage.watch, &[stage.last]);
     stage.fail([stage.put(3), WriterJob::Resume(vec![(BOX, stage.watch)])]).await;
     let second = Told { mails: vec![2], ..Told::codes(&[DoneCode::SlowDown]) };
     assert_eq!(stage.told(), second);

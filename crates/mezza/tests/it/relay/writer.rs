@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use mezza::testing::api::Exit;
-use mezza::testing::servers::relay::{RelayConfig, RelayError, init, serve, status};
+use mezza::testing::servers::relay::{RelayConfig, RelayError, StoreSpec, init, serve, status};
 use mezza_messenger::relay_wire::MailboxKind::{Conversation, Intro};
 use mezza_messenger::relay_wire::{ClientFrame, DoneCode, MailboxAddress, RelayFrame};
 
@@ -74,6 +74,67 @@ async fn a_commit_that_fails_is_no_done_and_ends_who_saw_the_mail() {
     assert!(bob.is_silent().await);
     relay.stop().await;
     assert_eq!(status(&place.config().dir, &place.store).await.unwrap().totals.mails, 1);
+}
+
+/// Has the store of a place refuse to delete mail, or not any more.
+async fn refuse_to_delete(place: &Place, refuse: bool) {
+    let StoreSpec::Postgres(url) = &place.store else {
+        let other = rusqlite::Connection::open(place.config().dir.join("mail.db")).unwrap();
+        other.busy_timeout(PATIENCE).unwrap();
+        let sql = if refuse {
+            "CREATE TRIGGER refuses BEFORE DELETE ON mail BEGIN SELECT RAISE(ABORT, 'test'); END"
+        } else {
+            "DROP TRIGGER refuses"
+        };
+        return other.execute_batch(sql).unwrap();
+    };
+    let (client, session) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    let session = tokio::spawn(session);
+    let sql = if refuse {
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'test'; END $$;
+         CREATE TRIGGER refuses BEFORE DELETE ON mail FOR EACH ROW EXECUTE FUNCTION refuse()"
+    } else {
+        "DROP TRIGGER refuses ON mail; DROP FUNCTION refuse"
+    };
+    client.batch_execute(sql).await.unwrap();
+    drop(client);
+    session.await.unwrap().unwrap();
+}
+
+/// ```text
+///   alice --PUT--> store --MAIL--> bob --TAKEN--> the store refuses     64 times: all that may be in flight
+///                                                 the store works again
+///   alice --PUT--> store --MAIL--> bob            on the same connection
+/// ```
+#[tokio::test]
+async fn relay_13_a_mailbox_is_not_deaf_after_64_takens_that_failed() {
+    for place in Place::both().await {
+        let relay = place.start().await;
+        let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+        assert_eq!(alice.open(1, Conversation).await, DONE);
+        assert_eq!(bob.watch(1, 1).await, DONE);
+        refuse_to_delete(&place, true).await;
+        for nr in 0..64 {
+            assert_eq!(alice.put(1, letter(nr)).await, DONE);
+            let (_, number, envelope) = bob.mail().await;
+            assert_eq!(envelope, letter(nr));
+            bob.taken(1, &[number]).await;
+            // An answer that stands behind the TAKEN: its transaction is over.
+            let _ = bob.open(2, Conversation).await;
+        }
+        // It fits into no flight: it waits in the store.
+        assert_eq!(alice.put(1, letter(64)).await, DONE);
+        refuse_to_delete(&place, false).await;
+        let (_, number, envelope) = bob.mail().await;
+        assert_eq!(envelope, letter(64), "by itself, with nobody asking for anything");
+        bob.taken(1, &[number]).await;
+        assert_eq!(alice.put(1, letter(65)).await, DONE);
+        assert_eq!(bob.mail().await.2, letter(65));
+        relay.stop().await;
+        let left = status(&place.config().dir, &place.store).await.unwrap().totals.mails;
+        assert_eq!(left, 1, "what was taken is gone, and the last one was not");
+    }
 }
 
 /// Stopped in the middle of many puts: each answered one is there, and no other is twice.
