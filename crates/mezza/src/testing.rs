@@ -129,6 +129,10 @@ pub mod process {
         }
     }
 
+    pub mod slots {
+        pub use mezza_host::process::slots::content_of;
+    }
+
     pub mod memory {
         pub use mezza_host::process::memory::{keep, require_closed};
     }

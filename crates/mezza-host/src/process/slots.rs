@@ -13,10 +13,13 @@
 //!
 //! A file system that never writes in place, and flash below it, keep old copies all the same:
 //! [`Overwriting::of`] says what is known.
+//!
+//! A file of another size, or of an older form, is superseded: it gets a second name, `NAME.old`, until its
+//! bytes are overwritten. After a crash [`finish_superseding`] goes on where it ended.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use mezza_core::{Wiping, labelled_hash};
@@ -49,6 +52,31 @@ impl Overwriting {
     /// Asks the file system of a path.
     pub fn of(path: &Path) -> Self {
         statfs(path).map_or(Self::Elsewhere, |found| Self::of_type(found.filesystem_type()))
+    }
+
+    /// Returns the name of the level in the documents: E0-, E0 or E2.
+    pub fn level(self) -> &'static str {
+        match self {
+            Self::Memory => "E2",
+            Self::InPlace => "E0",
+            Self::Elsewhere => "E0-",
+        }
+    }
+
+    /// Returns the meaning of the level for a person, about keys in this file system.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Memory => "the folder lies in memory: everything in it ends with the machine",
+            Self::InPlace => {
+                "erased keys are overwritten where they lie; a laboratory with the passphrase may find \
+                 old copies of them in flash or in a journal"
+            }
+            Self::Elsewhere => {
+                "this file system never writes in place, or nobody knows: whoever has the passphrase and \
+                 the raw disk may read erased keys. A folder on ext4, XFS or in memory is better, and an \
+                 encrypted disk"
+            }
+        }
     }
 
     /// By the number of the type in `linux/magic.h`. A type that is not listed counts as one that
@@ -100,6 +128,46 @@ impl SlotFile {
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(|error| private::cannot_write(path, &error))?;
         Ok(Self { path: path.to_owned(), file, bytes_max })
+    }
+
+    /// Opens a file of two slots of any size. Returns `None` if the file has another form.
+    ///
+    /// # Errors
+    /// 66 if there is no file, 73 if the disk refuses, 77 for a wrong owner or mode.
+    pub fn open_any(path: &Path) -> Result<Option<Self>, Fault> {
+        private::check_file(path)?;
+        let found = path.symlink_metadata().map_err(|error| private::cannot_read(path, &error))?;
+        content_bytes(found.len()).map(|bytes_max| Self::open(path, bytes_max)).transpose()
+    }
+
+    /// Puts a file of two slots in the place of one of another size or form, and overwrites the bytes
+    /// of that one. Without one it makes the file. A crash at any point leaves the old or the new
+    /// content at `path`.
+    ///
+    /// # Errors
+    /// 73 if the disk refuses: then `path` has the old or the new content.
+    pub fn supersede(path: &Path, bytes_max: usize, bytes: &[u8]) -> Result<Self, Fault> {
+        finish_superseding(path)?;
+        private::sweep(path)?;
+        if path.symlink_metadata().is_err() {
+            return Self::create(path, bytes_max, bytes);
+        }
+        let refused = |error| private::cannot_write(path, &error);
+        let old = private::open(path)?;
+        let kept = kept_name(path);
+        // Where there are no hard links, a crash before the bytes are overwritten leaves them on the disk.
+        let is_kept = fs::hard_link(path, &kept).is_ok();
+        let made = Self::create(path, bytes_max, bytes)?;
+        private::overwrite(&old).map_err(refused)?;
+        if is_kept {
+            fs::remove_file(&kept).map_err(refused)?;
+        }
+        Ok(made)
+    }
+
+    /// Returns true if a content of so many bytes fits into a slot.
+    pub fn holds(&self, bytes: usize) -> bool {
+        bytes <= self.bytes_max
     }
 
     /// Returns true if a file of this length is one of two slots.
@@ -191,6 +259,52 @@ impl SlotFile {
         };
         Ok([read(0)?, read(1)?])
     }
+}
+
+/// Overwrites the bytes of a file that was superseded when the machine stopped. Does nothing otherwise.
+///
+/// # Errors
+/// 73 if the disk refuses.
+pub fn finish_superseding(path: &Path) -> Result<(), Fault> {
+    let kept = kept_name(path);
+    let Ok(old) = kept.symlink_metadata() else { return Ok(()) };
+    let Ok(now) = path.symlink_metadata() else {
+        // Not left by us: without the other file this may be the only copy.
+        return Ok(());
+    };
+    let is_same = (old.dev(), old.ino()) == (now.dev(), now.ino());
+    if is_same {
+        // The new file never took the name.
+        return fs::remove_file(&kept).map_err(|error| private::cannot_write(&kept, &error));
+    }
+    private::wipe(&kept)
+}
+
+/// Returns the second name of a file that is being superseded.
+fn kept_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".old");
+    PathBuf::from(name)
+}
+
+/// Returns the bytes that a slot holds in the smallest file that has room for so many.
+pub fn room_for(bytes: usize) -> usize {
+    (HEAD_BYTES + bytes).next_power_of_two().max(BLOCK_BYTES) - HEAD_BYTES
+}
+
+/// Returns the longest content of a slot in a file of this length, or `None` if that is no file of slots.
+pub fn content_bytes(length: u64) -> Option<usize> {
+    let slot = usize::try_from(length).ok()? / 2;
+    let is_whole = slot > 0 && slot.is_multiple_of(BLOCK_BYTES) && length == 2 * slot as u64;
+    is_whole.then(|| slot - HEAD_BYTES)
+}
+
+/// Returns the content of the newest whole slot in the bytes of a file, or `None` if there is none.
+pub fn content_of(file: &[u8]) -> Option<Wiping<Vec<u8>>> {
+    content_bytes(file.len() as u64)?;
+    let (one, other) = file.split_at(file.len() / 2);
+    let whole = [decode(one), decode(other)].into_iter().flatten();
+    whole.max_by_key(|slot| slot.number).map(|slot| slot.bytes)
 }
 
 /// Bytes of a slot whose content has at most `bytes_max`.

@@ -104,6 +104,16 @@ fn holds(content: &Content, expected: &[u8]) -> bool {
     content.keys().map(|key| key[0]).eq(expected.iter().copied())
 }
 
+/// Every step of a file that is overwritten, each of its two slots, with everything that the system may
+/// say there.
+fn ring_faults() -> impl Iterator<Item = (WriteStep, Errno, u32)> {
+    let steps = [WriteStep::Write, WriteStep::Sync].into_iter();
+    steps.flat_map(|step| {
+        let errors = step.errors().iter();
+        errors.flat_map(move |error| (0..2).map(move |slot| (step, *error, slot)))
+    })
+}
+
 /// Every step of a file that is replaced, with everything that the system may say there.
 pub(super) fn faults() -> impl Iterator<Item = (WriteStep, Errno)> {
     WriteStep::REPLACE
@@ -113,10 +123,10 @@ pub(super) fn faults() -> impl Iterator<Item = (WriteStep, Errno)> {
 
 #[test]
 fn msg_60_the_database_remembers_no_keyring_that_is_not_on_the_disk() {
-    for (step, error) in faults() {
+    for (step, error, slot) in ring_faults() {
         let (folder, mut vault) = fresh();
         let with_new_bucket = put(1, Retention::Day(DAY + 40), b"with a new timer");
-        let failing = Failing::after(0, step, error);
+        let failing = Failing::after(slot, step, error);
         let fault = vault.commit(std::slice::from_ref(&with_new_bucket)).unwrap_err();
         assert_eq!(fault.code, Exit::CannotWrite, "{step:?}");
         // A commit that needs no new key succeeds meanwhile.
@@ -152,7 +162,9 @@ fn vault_3_what_comes_late_into_an_ended_bucket_goes_with_it() {
 
 #[test]
 fn failed_ring_at_a_change_of_day_is_written_again() {
-    for ((step, error), writes) in faults().flat_map(|fault| [(fault, 0), (fault, 1)]) {
+    let each = ring_faults()
+        .flat_map(|(step, error, slot)| [0, 1].map(|rings| (step, error, 2 * rings + slot)));
+    for (step, error, writes) in each {
         let (folder, mut vault) = fresh();
         let ended = Retention::Hour(noon().hours());
         vault.commit(&[put(1, Retention::Rolling, b"live"), put(2, ended, b"ends")]).unwrap();

@@ -8,6 +8,10 @@
 //!
 //! The passphrase counts in one form (module `typed`).
 //!
+//! These bytes lie in a file of two slots (module `slots`; not those of the head), which are overwritten
+//! where they lie when the passphrase changes (VAULT-16). A head of an older version is these bytes alone,
+//! and becomes such a file with the next change.
+//!
 //! Both slots always look the same; the one that is not used holds random bytes. One evaluation of
 //! Argon2id serves both.
 
@@ -20,6 +24,7 @@ use super::argon::{Argon2Params, SALT_BYTES};
 use super::typed::in_one_form;
 use crate::api::{Exit, Fault};
 use crate::process::home::private;
+use crate::process::slots::{self, SlotFile};
 
 /// The first bytes of the file; the digit is the version of the layout.
 const MAGIC: &[u8; 8] = b"MZVAULT1";
@@ -151,7 +156,7 @@ pub fn unlock(path: &Path, pass: &[u8]) -> Result<MasterKey, Fault> {
 }
 
 /// Seals the master key of the vault whose head is at `path` under another passphrase, at the cost of
-/// before, and replaces the head durably (VAULT-10). Three runs of Argon2id: the old passphrase, the
+/// before, and overwrites the head durably (VAULT-10). Three runs of Argon2id: the old passphrase, the
 /// new one, and the new one once more on what is about to be written, before anything is replaced.
 ///
 /// # Errors
@@ -169,24 +174,60 @@ pub(crate) fn change(
     if again.is_none_or(|again| again.0 != master.0) {
         return Err(Fault::bug("the new head of the vault does not open"));
     }
-    private::replace(path, &fresh).map_err(|fault| Fault {
+    put(path, &fresh).map_err(|fault| Fault {
         next: format!("{}; until then try both passphrases", fault.next),
         ..fault
     })?;
-    if private::read(path, HEAD_BYTES + 1)? == fresh {
+    if *read(path)? == fresh {
         return Ok(());
     }
     let text = format!("{} is not what was written", path.display());
     Err(Fault::new(Exit::CannotWrite, text, "check the disk, and keep a copy of the vault"))
 }
 
+/// Makes the file of a new vault.
+///
+/// # Errors
+/// 73 if the disk refuses.
+pub(crate) fn create(path: &Path, head: &VaultHeader) -> Result<(), Fault> {
+    SlotFile::create(path, slots::room_for(HEAD_BYTES), &head.encode()).map(drop)
+}
+
+/// Finishes what a crash interrupted: afterwards the disk has one head alone.
+///
+/// # Errors
+/// 73 if the disk refuses, 65 if no head is whole.
+pub(crate) fn settle(path: &Path) -> Result<(), Fault> {
+    private::sweep(path)?;
+    slots::finish_superseding(path)?;
+    SlotFile::open_any(path)?.map_or(Ok(()), |file| file.settle())
+}
+
+/// Writes a head over the one that is there.
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    match SlotFile::open_any(path)? {
+        Some(file) => file.write(bytes),
+        None => SlotFile::supersede(path, slots::room_for(HEAD_BYTES), bytes).map(drop),
+    }
+}
+
+/// The bytes of the head.
+fn read(path: &Path) -> Result<Wiping<Vec<u8>>, Fault> {
+    match SlotFile::open_any(path)? {
+        Some(file) => file.read().map_err(|_| damaged(path)),
+        None => private::read(path, HEAD_BYTES + 1).map(Wiping::new),
+    }
+}
+
+fn damaged(path: &Path) -> Fault {
+    let text = format!("{} is damaged", path.display());
+    Fault::new(Exit::Malformed, text, "put the file `head` back from a copy of this vault")
+}
+
 /// The head at `path` and the master key in it.
 fn enter(path: &Path, pass: &[u8]) -> Result<(VaultHeader, MasterKey), Fault> {
-    let bytes = private::read(path, HEAD_BYTES + 1)?;
-    let head = VaultHeader::decode(&bytes).map_err(|_| {
-        let text = format!("{} is damaged", path.display());
-        Fault::new(Exit::Malformed, text, "put the file `head` back from a copy of this vault")
-    })?;
+    let bytes = read(path)?;
+    let head = VaultHeader::decode(&bytes).map_err(|_| damaged(path))?;
     let master = head.open(pass)?.ok_or_else(|| {
         let next = "try again; capitals, the layout of the keyboard and spaces count";
         Fault::new(Exit::Denied, "the passphrase is wrong", next)

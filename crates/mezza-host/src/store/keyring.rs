@@ -1,10 +1,14 @@
-//! The keyring: one key for each bucket, in one small file that is replaced as a whole.
+//! The keyring: one key for each bucket, in one small file of two slots (module `slots`), which are
+//! overwritten where they lie (VAULT-16). Each of them holds
 //!
 //! ```text
 //! generation u64 | nonce[24] | XChaCha20-Poly1305(ring key, n u16 | n * (bucket u32 | key[32]))
 //! ring key = keyed BLAKE2b-256(MK, "mezza/vault/ring")
 //! additional data = "mezza/ring" | generation u64
 //! ```
+//!
+//! A file of an older version is these bytes alone. It becomes one of slots when it is read, and its old
+//! bytes are overwritten.
 //!
 //! Forgetting a key forgets all records of its bucket, wherever copies of them lie. The database
 //! remembers the generation and the file's tag, so that an older keyring beside it is noticed, and one
@@ -21,6 +25,7 @@ use super::bucket::RetentionCode;
 use super::head::MasterKey;
 use crate::api::{Exit, Fault};
 use crate::process::home::private;
+use crate::process::slots::{self, SlotFile};
 
 /// Most keys, as the count on disk has 16 bits.
 pub(crate) const KEYS_MAX: usize = u16::MAX as usize;
@@ -36,6 +41,8 @@ const PURPOSE: &str = "mezza/vault/ring";
 /// The bucket keys of a vault and the file they are kept in.
 pub struct Keyring {
     path: PathBuf,
+    /// The file; `None` before the first write, and after a failure that left its form unknown.
+    file: Option<SlotFile>,
     ring_key: Secret<32>,
     /// The highest generation that a write has used.
     used: u64,
@@ -51,25 +58,33 @@ impl Keyring {
     /// An empty keyring of generation 0, not yet written.
     pub fn new(path: PathBuf, master: &MasterKey) -> Self {
         let ring_key = master.derive(PURPOSE);
-        Self { path, ring_key, used: 0, written: 0, tag: [0; TAG_BYTES], keys: BTreeMap::new() }
+        let (file, tag, keys) = (None, [0; TAG_BYTES], BTreeMap::new());
+        Self { path, file, ring_key, used: 0, written: 0, tag, keys }
     }
 
-    /// Reads the file; removes what a crash during [`Keyring::write`] left.
+    /// Reads the file, and finishes what a crash during [`Keyring::write`] interrupted. A vault opens
+    /// though its disk refuses that, a full one for example: the next write does it again.
     pub fn read(path: PathBuf, master: &MasterKey) -> Result<Self, Fault> {
         private::sweep(&path)?;
-        let bytes = private::read(&path, FILE_BYTES_MAX + 1)?;
-        let mut ring = Self::new(path, master);
-        ring.decode(&bytes).map_err(|_| {
-            Fault::new(
-                Exit::Malformed,
-                "the vault's keyring is damaged or belongs to another vault",
-                "put the whole folder of the vault back from a copy",
-            )
-        })?;
+        let file = SlotFile::open_any(&path)?;
+        let bytes = match &file {
+            Some(file) => file.read().map_err(|_| damaged())?,
+            None => Wiping::new(private::read(&path, FILE_BYTES_MAX + 1)?),
+        };
+        let mut ring = Self { file, ..Self::new(path, master) };
+        ring.decode(&bytes).map_err(|_| damaged())?;
+        let settled = slots::finish_superseding(&ring.path).and_then(|()| match &ring.file {
+            Some(file) => file.settle(),
+            None => ring.put(&bytes),
+        });
+        if let Err(fault) = settled {
+            tracing::warn!(target: "mezza", "the keyring is not settled yet: {fault}");
+            ring.file = None;
+        }
         Ok(ring)
     }
 
-    /// Counts one generation up and replaces the file durably.
+    /// Counts one generation up and overwrites the file durably.
     ///
     /// A failure uses the number up, too: the content of the disk is unknown then.
     pub fn write(&mut self, rng: &mut dyn CryptoRng) -> Result<(), Fault> {
@@ -77,9 +92,26 @@ impl Keyring {
         let mut nonce = [0; NONCE_BYTES];
         rng.fill_bytes(&mut nonce);
         let bytes = self.encode(&nonce)?;
-        private::replace(&self.path, &bytes)?;
+        self.put(&bytes)?;
         (self.written, self.tag) = (self.used, tag_of(&bytes));
         Ok(())
+    }
+
+    /// Has the file hold these bytes, and no other ones.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        if self.file.is_none() && self.path.symlink_metadata().is_ok() {
+            slots::finish_superseding(&self.path)?;
+            self.file = SlotFile::open_any(&self.path)?;
+        }
+        match self.file.take().filter(|file| file.holds(bytes.len())) {
+            Some(file) => self.file.insert(file).write(bytes),
+            // After a failure in here the name may stand for the old file or the new one.
+            None => {
+                let room = slots::room_for(bytes.len());
+                self.file = Some(SlotFile::supersede(&self.path, room, bytes)?);
+                Ok(())
+            }
+        }
     }
 
     /// Takes numbers up to this one as used up, by writes of which the disk has nothing.
@@ -175,6 +207,14 @@ impl Keyring {
         self.keys.retain(|bucket, _| !buckets.contains(bucket));
         self.write(rng)
     }
+}
+
+fn damaged() -> Fault {
+    Fault::new(
+        Exit::Malformed,
+        "the vault's keyring is damaged or belongs to another vault",
+        "put the whole folder of the vault back from a copy",
+    )
 }
 
 fn tag_of(bytes: &[u8]) -> [u8; TAG_BYTES] {

@@ -116,8 +116,11 @@ impl StateFolder {
             let stands =
                 self.newest(&path, &sealed).is_some_and(|((_, record), _)| record.accepted);
             // A crash came before the place was taken, or the pairing never stood.
-            let done = if stands { put_in_place(&path) } else { fs::remove_file(&path) };
-            done.map_err(|error| private::cannot_write(&path, &error))?;
+            if stands {
+                put_in_place(&path).map_err(|error| private::cannot_write(&path, &error))?;
+            } else {
+                private::wipe(&path)?;
+            }
         }
         let paths = self.files("st")?;
         for path in paths.iter().filter(|path| is_empty(path)) {
@@ -190,7 +193,8 @@ impl StateFolder {
             return;
         };
         if next.exists() {
-            let _ = fs::remove_file(&next);
+            // Its keys are overwritten, too; what cannot be written goes at the next start.
+            let _ = private::wipe(&next);
         } else {
             // An empty file is what a full disk left of the first write.
             let is_ours = match self.peer(&path) {
@@ -198,7 +202,7 @@ impl StateFolder {
                 StoredPeer::Damaged(_) => is_empty(&path),
             };
             if is_ours {
-                let _ = fs::remove_file(&path);
+                let _ = private::wipe(&path);
                 let _ = fs::remove_file(path.with_extension("toml"));
             }
         }
@@ -420,6 +424,28 @@ mod tests {
         let mut after = vec![9; FILE_BYTES];
         held.read_exact_at(&mut after, 0).expect("the content is still held");
         assert!(after.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn seka_53_a_pairing_that_came_to_nothing_is_overwritten_before_its_file_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = StateFolder::open(&folder.path().join("link"), &mut OsRng).expect("open");
+        let peer = LinkId::random(&mut OsRng);
+        for restarted in [false, true] {
+            state.fresh(peer).write(&[1; SEALED_BYTES]).expect("written");
+            state.fresh(peer).write(&[2; SEALED_BYTES]).expect("written");
+            let path = state.path(peer, "next").expect("a file");
+            let held = File::open(&path).expect("there");
+            if restarted {
+                drop(state.peers())
+            } else {
+                state.discard(peer)
+            }
+            let mut after = vec![9; FILE_BYTES];
+            held.read_exact_at(&mut after, 0).expect("the content is still held");
+            assert!(!path.exists() && after.iter().all(|byte| *byte == 0), "{restarted}");
+            state.forget(peer).expect("the one that stands");
+        }
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt as _, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::geteuid;
+use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
+use nix::unistd::{AccessFlags, access, geteuid};
 
 use crate::api::{Exit, Fault};
 #[cfg(any(test, feature = "failing-writes"))]
@@ -43,6 +44,30 @@ pub(crate) fn check_folder(path: &Path) -> Result<(), Fault> {
 /// Refuses a file that is not ours with mode 0600 (exit code 77).
 pub(crate) fn check_file(path: &Path) -> Result<(), Fault> {
     check(path, FILE_MODE, Metadata::is_file, "a regular file")
+}
+
+/// Returns true if a folder of ours is there, of mode 0700, and may be written to; false if it is not there
+/// and could be made.
+///
+/// # Errors
+/// 73 if it cannot be written or made, 77 for a wrong owner or mode.
+pub fn check_writable(folder: &Path) -> Result<bool, Fault> {
+    let may = AccessFlags::W_OK | AccessFlags::X_OK;
+    let is_there = folder.symlink_metadata().is_ok();
+    if is_there {
+        check_folder(folder)?;
+    }
+    let nearest = folder.ancestors().find(|path| path.symlink_metadata().is_ok());
+    let nearest = nearest.unwrap_or(Path::new("/"));
+    let refused = if nearest.is_dir() {
+        access(nearest, may).err().map(io::Error::from)
+    } else {
+        Some(io::Error::from(ErrorKind::NotADirectory))
+    };
+    // A file system of the kernel's own says that it may be written to, and refuses.
+    let of_kernel = statfs(nearest).is_ok_and(|found| found.filesystem_type() == PROC_SUPER_MAGIC);
+    let of_kernel = of_kernel.then(|| io::Error::from(ErrorKind::ReadOnlyFilesystem));
+    refused.or(of_kernel).map_or(Ok(is_there), |error| Err(cannot_write(folder, &error)))
 }
 
 /// Refuses a file that somebody else but root may write (exit code 77); others may read it.
@@ -147,13 +172,45 @@ pub(crate) fn is_fresh(name: &str) -> bool {
     name.ends_with(FRESH)
 }
 
-/// Deletes what a crash in [`replace`] left behind.
+/// Deletes what a crash in [`replace`] left behind, and overwrites its bytes.
 pub fn sweep(path: &Path) -> Result<(), Fault> {
-    let fresh = fresh_name(path);
-    match fs::remove_file(&fresh) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(cannot_write(&fresh, &error)),
+    wipe(&fresh_name(path))
+}
+
+/// Overwrites the bytes of a file where they lie, durably, and deletes it. A file that is not there is
+/// no error; a link is deleted, and what it leads to is left alone.
+///
+/// # Errors
+/// 73 if the disk refuses.
+pub fn wipe(path: &Path) -> Result<(), Fault> {
+    let wiped = match path.symlink_metadata() {
+        Ok(found) if found.is_file() => {
+            let file = OpenOptions::new().write(true).open(path);
+            file.and_then(|file| overwrite(&file)).and_then(|()| fs::remove_file(path))
+        }
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match wiped {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(cannot_write(path, &error)),
         _ => Ok(()),
     }
+}
+
+/// Writes zeros over all bytes of a file, and syncs them.
+pub(crate) fn overwrite(file: &File) -> io::Result<()> {
+    const PIECE_BYTES: usize = 64 << 10;
+    let length = file.metadata()?.len();
+    let zeros = [0; PIECE_BYTES];
+    let mut at = 0;
+    while at < length {
+        let piece = usize::try_from(length - at).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
+        file.write_all_at(&zeros[..piece], at)?;
+        at += piece as u64;
+    }
+    #[cfg(any(test, feature = "failing-writes"))]
+    failing::at(WriteStep::Sync)?;
+    file.sync_data()
 }
 
 fn fresh_name(path: &Path) -> PathBuf {
@@ -345,6 +402,41 @@ mod tests {
             assert_eq!(not_planted.is_err(), bit & 0o022 != 0, "{bit:o}");
         }
         assert!(check_unread(folder.path()).is_ok(), "a mode protects no folder and no pipe");
+    }
+
+    #[test]
+    fn node_21_a_folder_that_cannot_be_written_or_made_is_told() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("state/mezza");
+        assert_eq!(check_writable(&folder), Ok(false));
+        super::folder(&folder).unwrap();
+        assert_eq!(check_writable(&folder), Ok(true));
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(check_writable(&folder).unwrap_err().code, Exit::Denied);
+        File::create(root.path().join("file")).unwrap();
+        for nowhere in [root.path().join("file/mezza"), "/proc/nowhere/mezza".into()] {
+            let fault = check_writable(&nowhere).unwrap_err();
+            assert_eq!(fault.code, Exit::CannotWrite, "{fault}");
+        }
+    }
+
+    #[test]
+    fn vault_16_what_is_wiped_holds_zeros_before_its_name_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        fs::write(&path, vec![7; 100_000]).unwrap();
+        let held = File::open(&path).unwrap();
+        wipe(&path).unwrap();
+        let mut all = Vec::new();
+        (&held).read_to_end(&mut all).unwrap();
+        assert!(!path.exists() && all.len() == 100_000 && all.iter().all(|byte| *byte == 0));
+        assert!(wipe(&path).is_ok(), "nothing is there");
+        // What a link leads to is somebody's own.
+        let other = folder.path().join("other");
+        fs::write(&other, b"mine").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        wipe(&path).unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"mine");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::api::Fault;
 /// The file in the echo's home that says: this home had no relay before the demonstration.
 const RELAY_IS_OURS: &str = "relay-of-demonstration";
 
+/// Files that open everything else.
+const KEYS: [&str; 4] = ["vault/head", "vault/keyring", "relay/key", MESH];
+
 impl Home {
     /// Marks this home as one of a demonstration, before anything in it looks like a person's. A relay
     /// that is in it already is somebody's own, and stays when the demonstration goes.
@@ -52,11 +55,15 @@ impl Home {
         named.iter().filter(holds).map(|(_, words)| *words).collect()
     }
 
-    /// Removes all that is ours, the keys first: what an interruption leaves opens for nobody.
+    /// Removes all that is ours, the keys first, which are overwritten where they lie: what an
+    /// interruption leaves opens for nobody.
     ///
     /// # Errors
     /// 73 if something cannot be removed.
     pub fn purge(&self) -> Result<(), Fault> {
+        let keys = KEYS.map(|name| self.root().join(name));
+        // A key that cannot be overwritten is removed below with the rest, or that says why not.
+        keys.iter().for_each(|key| drop(private::wipe(key)));
         let parts = [VAULT, RELAY, MESH, STATE, RUN].map(|name| self.root().join(name));
         remove_all(parts.into_iter().chain([self.config()]))?;
         // What somebody else keeps in this folder stays, and the folder with it.

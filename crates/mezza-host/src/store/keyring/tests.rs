@@ -31,7 +31,7 @@ fn what_is_written_is_read_again_and_the_tag_is_the_end_of_the_file() {
     ring.write(&mut OsRng).unwrap();
     let all = [RetentionCode::PERMANENT, RetentionCode::rolling(5), hour(7), day(9)];
     ring.add(&all, &mut OsRng).unwrap();
-    let bytes = fs::read(&ring.path).unwrap();
+    let bytes = slots::content_of(&fs::read(&ring.path).unwrap()).unwrap();
     assert_eq!(ring.tag().as_slice(), &bytes[bytes.len() - TAG_BYTES..]);
     let again = Keyring::read(ring.path.clone(), &master).unwrap();
     assert_eq!((again.generation(), again.is_doubtful()), (2, false));
@@ -97,7 +97,7 @@ fn a_full_keyring_is_read_again_and_takes_no_key_more() {
     assert!(!ring.is_doubtful(), "no number was used up");
     assert!(ring.buckets().eq(all.iter().copied()));
     assert!(Keyring::read(ring.path.clone(), &master).unwrap().buckets().eq(all));
-    let mut bytes = fs::read(&ring.path).unwrap();
+    let mut bytes = slots::content_of(&fs::read(&ring.path).unwrap()).unwrap();
     assert_eq!(bytes.len(), FILE_BYTES_MAX);
     bytes.push(0);
     private::replace(&ring.path, &bytes).unwrap();
@@ -129,4 +129,83 @@ fn only_codes_of_buckets_in_their_order_are_taken() {
     moved[7] ^= 1;
     assert!(other.decode(&moved).is_err(), "the generation is sealed too");
     assert_eq!((other.generation(), other.buckets().count()), (0, 0));
+}
+
+/// Returns true if these bytes are anywhere in the file.
+fn holds(file: &fs::File, bytes: &[u8]) -> bool {
+    let mut all = vec![0; file.metadata().unwrap().len() as usize];
+    std::os::unix::fs::FileExt::read_exact_at(file, &mut all, 0).unwrap();
+    all.windows(bytes.len()).any(|window| window == bytes)
+}
+
+fn content(ring: &Keyring) -> Wiping<Vec<u8>> {
+    slots::content_of(&fs::read(&ring.path).unwrap()).unwrap()
+}
+
+#[test]
+fn vault_16_a_ring_that_is_replaced_is_in_no_block_of_its_file() {
+    let (_folder, master, mut ring) = fresh();
+    ring.add(&[RetentionCode::PERMANENT, hour(7)], &mut OsRng).unwrap();
+    let (file, before) = (fs::File::open(&ring.path).unwrap(), content(&ring));
+    assert!(holds(&file, &before));
+    ring.forget(&[hour(7)], &mut OsRng).unwrap();
+    assert!(!holds(&file, &before[8..]) && holds(&file, &content(&ring)), "where it lies");
+    // It outgrows its file: the old one is overwritten before it goes.
+    let before = content(&ring);
+    ring.add(&(0..200).map(hour).collect::<Vec<_>>(), &mut OsRng).unwrap();
+    assert!(!holds(&file, &before[8..]) && !holds(&file, &content(&ring)));
+    assert_eq!(Keyring::read(ring.path.clone(), &master).unwrap().buckets().count(), 201);
+    assert_eq!(fs::read_dir(ring.path.parent().unwrap()).unwrap().count(), 1);
+}
+
+/// A file of an older version, torn at each step of the change to slots.
+#[test]
+fn vault_16_a_ring_of_an_older_version_is_overwritten_when_it_is_read() {
+    let steps = WriteStep::REPLACE.into_iter().flat_map(|step| [(step, 0), (step, 1)]);
+    for (step, after) in steps {
+        let (_folder, master, mut ring) = fresh();
+        ring.add(&[RetentionCode::PERMANENT, hour(7)], &mut OsRng).unwrap();
+        let old = content(&ring);
+        fs::remove_file(&ring.path).unwrap();
+        private::replace(&ring.path, &old).unwrap();
+        let file = fs::File::open(&ring.path).unwrap();
+        let failing = Failing::after(after, step, step.errors()[0]);
+        let read = Keyring::read(ring.path.clone(), &master).unwrap();
+        drop(failing);
+        assert!(
+            read.buckets().eq([RetentionCode::PERMANENT, hour(7)]),
+            "{step:?}: it opens anyway"
+        );
+        // The next start finishes it, and keeps the generation that the database remembers.
+        let again = Keyring::read(ring.path.clone(), &master).unwrap();
+        assert_eq!((again.generation(), again.tag()), (ring.generation(), ring.tag()));
+        assert!(!holds(&file, &old), "{step:?} {after}");
+        assert_eq!(*content(&again), *old);
+        assert_eq!(fs::read_dir(ring.path.parent().unwrap()).unwrap().count(), 1, "{step:?}");
+    }
+}
+
+#[test]
+fn vault_16_a_write_that_fails_anywhere_leaves_one_ring_and_the_next_nothing_else() {
+    let sizes = [1, 200];
+    for (count, step, after) in sizes.into_iter().flat_map(|count| {
+        let steps = WriteStep::REPLACE.into_iter();
+        steps.flat_map(move |step| (0..3).map(move |after| (count, step, after)))
+    }) {
+        let (_folder, master, mut ring) = fresh();
+        ring.add(&[RetentionCode::PERMANENT, hour(7)], &mut OsRng).unwrap();
+        let fresh: Vec<_> = (0..count).map(day).collect();
+        let failing = Failing::after(after, step, step.errors()[0]);
+        let added = ring.add(&fresh, &mut OsRng).is_ok();
+        drop(failing);
+        let found = Keyring::read(ring.path.clone(), &master).unwrap();
+        let keys = found.buckets().count();
+        assert!(keys == 2 || keys == 2 + count as usize, "{step:?} {after}: {keys}");
+        assert!(!added || keys > 2, "{step:?} {after}: what was acknowledged is there");
+        // The same process goes on with whatever the disk has.
+        ring.forget(&[hour(7)], &mut OsRng).unwrap();
+        let found = Keyring::read(ring.path.clone(), &master).unwrap();
+        assert!(found.buckets().eq(ring.buckets()) && found.key(hour(7)).is_none());
+        assert_eq!(fs::read_dir(ring.path.parent().unwrap()).unwrap().count(), 1, "{step:?}");
+    }
 }

@@ -20,6 +20,8 @@ use mezza_host::api::json::{
 };
 use mezza_host::api::uri::{read_card, relay_of};
 use mezza_host::api::{Exit, Fault, Refused, words};
+use mezza_host::process::home::private;
+use mezza_host::process::slots::Overwriting;
 use mezza_host::store;
 
 /// Largest file that may hold a card or its picture, in bytes.
@@ -35,6 +37,11 @@ pub(crate) fn init(context: &CliContext, init: &InitArgs) -> Result<(), Fault> {
     let name = init.name.clone().map_or_else(ask_name, Ok)?;
     let file = init.key.passphrase_file.as_deref();
     context.home.make()?;
+    let overwriting = Overwriting::of(&context.home.vault());
+    if overwriting == Overwriting::Elsewhere {
+        // Said before anything is made: another folder costs nothing now.
+        context.out.aside(overwriting.meaning());
+    }
     let pass = passphrase::ask_new(file)?;
     let no_relay = relay.is_none();
     shell::make::init(&context.home.vault(), &name, &pass, relay.as_slice())?;
@@ -236,7 +243,8 @@ fn text_of(bytes: Vec<u8>) -> Option<String> {
 /// `mezza doctor`: the node's lines, or what can be seen without one.
 pub(crate) fn doctor(context: &CliContext) -> Exit {
     let mut health =
-        Health { lines: vec![home_line(context), state_line(context), settings_line(context)] };
+        Health { lines: vec![home_line(context), state_line(context), erasure_line(context)] };
+    health.lines.push(settings_line(context));
     match context.client().and_then(|client| client.get::<Health>("/v1/health")) {
         Ok(more) => {
             health.lines.push(line("node", Ok("running".into())));
@@ -258,9 +266,35 @@ fn home_line(context: &CliContext) -> HealthLine {
     line("home", context.home.check().map(|()| home))
 }
 
-/// The second folder of an identity, which a copy of the home alone lacks.
+/// The second folder of an identity, which a copy of the home alone lacks. It is looked at: without it a
+/// vault that is put back is not noticed.
 fn state_line(context: &CliContext) -> HealthLine {
-    HealthLine::good("state", &show::path(&context.home.state()))
+    let folder = context.home.state();
+    let path = show::path(&folder);
+    if context.home.is_demonstration() {
+        return HealthLine::good(
+            "state",
+            "none: a demonstration keeps nothing outside of its home",
+        );
+    }
+    match private::check_writable(&folder) {
+        Ok(true) => HealthLine::good("state", &path),
+        Ok(false) => HealthLine::good("state", &format!("{path}, made when it is needed")),
+        Err(fault) => {
+            let next = "without it a vault that is put back is not noticed; put that right, or name \
+                        another folder with XDG_STATE_HOME";
+            HealthLine::bad("state", &fault.text, next)
+        }
+    }
+}
+
+/// How well erased keys are gone from the disk of the vault.
+fn erasure_line(context: &CliContext) -> HealthLine {
+    let vault = context.home.vault();
+    let found = vault.ancestors().find(|path| path.exists()).unwrap_or(&vault);
+    let overwriting = Overwriting::of(found);
+    let text = format!("{}: {}", overwriting.level(), overwriting.meaning());
+    HealthLine::good("erasure", &text)
 }
 
 fn settings_line(context: &CliContext) -> HealthLine {

@@ -9,7 +9,8 @@ use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::Home;
 use mezza_host::process::lock::Lock;
 use mezza_host::store::Vault;
-use mezza_servers::{mesh, relay};
+use mezza_servers::mesh;
+use mezza_servers::relay::{self, StoreSpec};
 
 /// `mezza purge`
 ///
@@ -28,12 +29,18 @@ pub(crate) fn purge(context: &CliContext, asked: &PurgeArgs) -> Result<(), Fault
     if !asked.yes {
         agree(context, &parts)?;
     }
+    let store = store_elsewhere(context);
     home.purge()?;
     drop(lock);
     let witness = home.remove_witness(owns_the_witness(context)?)?;
     let removed = show::path(home.root());
-    let value = json!({ "removed": show::path(home.root()), "witness_stays": witness });
+    let value = json!({
+        "removed": show::path(home.root()), "witness_stays": witness, "store_stays": store,
+    });
     context.out.either(&value, format!("removed: {removed}"));
+    if let Some(store) = store {
+        context.out.line(format!("the mail of its relay stays, in {store}: remove it yourself"));
+    }
     if witness > 0 {
         context.out.line(format!(
             "{witness} files in {} stay: which of them belong to other homes, only their vaults tell",
@@ -41,6 +48,22 @@ pub(crate) fn purge(context: &CliContext, asked: &PurgeArgs) -> Result<(), Fault
         ));
     }
     Ok(())
+}
+
+/// The store of the relay, if it lies outside of the home: the setting that names it goes with the home.
+fn store_elsewhere(context: &CliContext) -> Option<String> {
+    let folder = context.home.relay();
+    if !folder.join("key").exists() {
+        return None;
+    }
+    let settings = context.config(&[]).ok()?.settings;
+    match settings.relay_store.parse().ok()? {
+        StoreSpec::Sqlite(path) => {
+            path.filter(|path| !path.starts_with(&folder)).map(|path| show::path(&path))
+        }
+        // The database alone: its address may name a user.
+        StoreSpec::Postgres(_) => Some("its PostgreSQL database".to_owned()),
+    }
 }
 
 /// The locks of what may run in a home.

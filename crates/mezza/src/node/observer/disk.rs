@@ -14,6 +14,7 @@ use std::time::SystemTime;
 use super::BYTES_MAX;
 use super::fields::{FieldCursor, about};
 use mezza_host::api::json::ObserverField;
+use mezza_host::process::slots;
 
 /// One file as it was looked at last.
 struct WatchedFile {
@@ -50,7 +51,7 @@ impl WatchedFile {
         let mut head = Vec::new();
         file.take(BYTES_MAX as u64).read_to_end(&mut head).ok()?;
         let mut fields = vec![about("file", name(&self.path))];
-        fields.extend(parts(&self.path, &head));
+        fields.extend(parts(&self.path, state.0, &head));
         Some((state.0 as usize, head, fields))
     }
 }
@@ -61,9 +62,14 @@ fn name(path: &Path) -> String {
     parts.into_iter().rev().collect::<Vec<_>>().join("/")
 }
 
-/// Names for the bytes of files that have a layout of ours (messenger 4.3).
-fn parts(path: &Path, head: &[u8]) -> Vec<ObserverField> {
+/// Names for the bytes of files that have a layout of ours (messenger 4.3), `length` bytes in all.
+fn parts(path: &Path, length: u64, head: &[u8]) -> Vec<ObserverField> {
     let mut cut = FieldCursor { bytes: head, at: 0, fields: Vec::new() };
+    if slots::content_bytes(length).is_some() {
+        cut.number("slot: number", 8);
+        cut.number("slot: length", 4);
+        cut.bytes("slot: checksum", 16);
+    }
     match path.file_name().and_then(|name| name.to_str()) {
         Some("head") => {
             cut.named("magic", 8, "MZVAULT1");
@@ -79,7 +85,7 @@ fn parts(path: &Path, head: &[u8]) -> Vec<ObserverField> {
         Some("keyring") => {
             cut.number("generation", 8);
             cut.bytes("nonce", 24);
-            let rest = head.len().saturating_sub(32);
+            let rest = head.len().saturating_sub(cut.at);
             cut.named("sealed bucket keys", rest, "encrypted");
         }
         _ => cut.rest("bytes"),
@@ -104,5 +110,10 @@ mod tests {
         assert!(disk.look().is_empty());
         std::fs::write(&path, [7; 101]).unwrap();
         assert_eq!(disk.look().len(), 1);
+        // Two slots: what is sealed begins behind the head of the first one.
+        std::fs::write(&path, vec![7; 8_192]).unwrap();
+        let seen = disk.look().remove(0);
+        let generation = seen.2.iter().find(|field| field.name == "generation").unwrap();
+        assert_eq!((seen.0, generation.offset), (8_192, 28));
     }
 }

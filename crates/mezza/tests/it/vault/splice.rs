@@ -212,8 +212,16 @@ fn a_database_with_something_added_is_refused() {
     refusal(&folder, noon());
 }
 
+/// The content of a file of two slots.
+fn content(path: &Path) -> Vec<u8> {
+    mezza::testing::process::slots::content_of(&fs::read(path).unwrap()).unwrap().to_vec()
+}
+
+/// Changes the content of a file, which then has the form of older versions, the bytes alone.
 fn damage(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
-    let mut bytes = fs::read(path).unwrap();
+    let all = fs::read(path).unwrap();
+    let whole = mezza::testing::process::slots::content_of(&all);
+    let mut bytes = whole.map_or(all, |whole| whole.to_vec());
     change(&mut bytes);
     write(path, &bytes);
 }
@@ -222,7 +230,7 @@ fn damage(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 fn vault_2_a_wrong_passphrase_is_told_from_a_file_that_is_no_head() {
     let folder = filled();
     let head = folder.path().join("head");
-    let whole = fs::read(&head).unwrap();
+    let whole = content(&head);
     assert_eq!(whole.len(), head::HEAD_BYTES);
     let answer = |pass: &[u8]| Vault::open(&folder.path(), pass, noon()).map(drop);
     let wrong = answer(b"wrong passphrase").unwrap_err();
@@ -316,8 +324,8 @@ fn vault_9_an_older_keyring_is_refused() {
 fn a_damaged_keyring_is_refused() {
     let folder = filled();
     let path = folder.path().join("keyring");
-    let whole = fs::read(&path).unwrap();
-    let other = fs::read(filled().path().join("keyring")).unwrap();
+    let whole = content(&path);
+    let other = content(&filled().path().join("keyring"));
     let mut counted = whole.clone();
     counted[7] += 1;
     let mut flipped = whole.clone();

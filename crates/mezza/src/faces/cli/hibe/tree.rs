@@ -54,22 +54,8 @@ pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, F
 
 /// How well erased keys are gone, which depends on the medium.
 fn erasure(dir: &Path) -> (&'static str, &'static str) {
-    match TreeFolder::overwriting(dir) {
-        Overwriting::Memory => (
-            "E2",
-            "this folder lies in memory; after a restart of the machine a new card is needed",
-        ),
-        Overwriting::InPlace => (
-            "E0",
-            "the keyring is overwritten where it lies; a laboratory with the passphrase may find old copies \
-             of it in flash or in a journal",
-        ),
-        Overwriting::Elsewhere => (
-            "E0-",
-            "this file system never writes in place, or nobody knows: whoever has the passphrase and the \
-             disk may read old copies of the keyring. A folder on ext4, XFS or in memory is better",
-        ),
-    }
+    let overwriting = TreeFolder::overwriting(dir);
+    (overwriting.level(), overwriting.meaning())
 }
 
 /// `mezza hibe advance`
