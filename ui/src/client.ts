@@ -1,6 +1,8 @@
 // The one place that speaks HTTP with the node.
 import { t } from './fluent.ts';
-import type { Problem } from './api.ts';
+import type { Problem, Status } from './api.ts';
+import { Presence } from './presence.ts';
+import { challenge, verify } from './proof.ts';
 
 /** A refused call: the problem as the node put it, its next step included. */
 export class Refusal extends Error {
@@ -32,6 +34,7 @@ export function sentence(text: string): string {
 
 const BEARER = 'mezza.bearer';
 const COMMAND = 'mezza.command';
+const PROOF = 'mezza.proof';
 
 /** The command that prints another address, as the node said when this tab came in; null before. */
 export const command = (): string | null => sessionStorage.getItem(COMMAND);
@@ -42,6 +45,34 @@ export const bearer = {
   keep: (value: string): void => sessionStorage.setItem(BEARER, value),
   drop: (): void => sessionStorage.removeItem(BEARER),
 };
+
+/** Signs of a person; a request takes them along. */
+export const presence = new Presence((run, ms) => void setTimeout(run, ms), () => void call<Status>('GET', '/v1/status').catch(() => null));
+
+/** Whether the node has to prove itself before anything else is sent to its port: at first, and whenever it did not answer. */
+let lost = true;
+let proving: Promise<boolean> | null = null;
+
+/** The node may be gone: the next request asks for a proof first. */
+export const lose = (): void => void (lost = true);
+
+/** Asks the node to prove that this tab came in there. False: another program listens on its port, or a later launch. */
+export function prove(): true | Promise<boolean> {
+  if (!lost) return true;
+  proving ??= proof().finally(() => (proving = null));
+  return proving;
+}
+
+async function proof(): Promise<boolean> {
+  const key = sessionStorage.getItem(PROOF);
+  const asked = challenge();
+  // No bearer goes with it: whoever listens there learns nothing.
+  const answer = await reach('/v1/proof', { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ challenge: asked }) });
+  const mac = answer.ok ? await answer.json().then(({ mac }: { mac?: unknown }) => mac, () => null) : null;
+  const known = key !== null && typeof mac === 'string' && (await verify(key, asked, mac));
+  if (known) lost = false;
+  return known;
+}
 
 /** Takes the one-time ticket out of the address, so that neither history nor a shared screen keeps it. */
 export function takeTicket(): string | null {
@@ -61,10 +92,23 @@ async function problem(answer: Response): Promise<Problem> {
   }
 }
 
+async function reach(path: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(path, { ...init, cache: 'no-store', redirect: 'error' });
+  } catch {
+    lose();
+    throw new Refusal({ code: 'unreachable', title: t('error-unreachable'), next: t('error-unreachable-next'), status: 0 });
+  }
+}
+
 async function ask(method: string, path: string, body?: unknown, leaving = false): Promise<Response> {
   const headers = new Headers();
   const held = bearer.read();
-  if (held) headers.set('authorization', `Bearer ${held}`);
+  if (held) {
+    if (!(await prove())) throw new Refusal({ code: 'bearer', title: t('closed'), next: t('closed-why'), status: 401 });
+    headers.set('authorization', `Bearer ${held}`);
+    if (presence.take()) headers.set('mezza-person', '1');
+  }
   let payload: BodyInit | null = null;
   if (body instanceof Blob) {
     headers.set('content-type', 'application/octet-stream');
@@ -73,12 +117,7 @@ async function ask(method: string, path: string, body?: unknown, leaving = false
     headers.set('content-type', 'application/json');
     payload = JSON.stringify(body);
   }
-  let answer: Response;
-  try {
-    answer = await fetch(path, { method, headers, body: payload, cache: 'no-store', redirect: 'error', keepalive: leaving || method === 'DELETE' });
-  } catch {
-    throw new Refusal({ code: 'unreachable', title: t('error-unreachable'), next: t('error-unreachable-next'), status: 0 });
-  }
+  const answer = await reach(path, { method, headers, body: payload, keepalive: leaving || method === 'DELETE' });
   if (!answer.ok) throw new Refusal(await problem(answer));
   return answer;
 }
@@ -90,6 +129,12 @@ export async function call<T>(method: string, path: string, body?: unknown, leav
   return (text === '' ? undefined : JSON.parse(text)) as T;
 }
 
+/** A call that holds a passphrase: the node proves itself right before it, whatever was known before. */
+export function entrust<T>(path: string, body: unknown): Promise<T> {
+  lose();
+  return call<T>('POST', path, body);
+}
+
 /** A call that answers a picture, as an address for an <img>. The caller revokes it. */
 export async function picture(path: string): Promise<string> {
   const answer = await ask('GET', path);
@@ -99,7 +144,8 @@ export async function picture(path: string): Promise<string> {
 /** Exchanges the ticket for a bearer; a ticket works once. */
 export async function openSession(ticket: string): Promise<void> {
   bearer.drop();
-  const session = await call<{ bearer: string; command: string }>('POST', '/v1/session', { ticket });
+  const session = await call<{ bearer: string; proof_key: string; command: string }>('POST', '/v1/session', { ticket });
+  sessionStorage.setItem(PROOF, session.proof_key);
   bearer.keep(session.bearer);
   sessionStorage.setItem(COMMAND, session.command);
 }

@@ -1,12 +1,15 @@
 // The stream of events: one WebSocket, opened again with growing pauses, resumed at the last cursor.
 //
 //   idle -> open -> (lost) -> waiting -> open ...      4401 -> refused (the bearer is no longer good)
+//   Nothing is sent before the node has proved itself (WEB-17).
 //                   (4408 or `reload`) -> forget the cursor; whoever opens without one reads everything again
 import type { NodeEvent } from './api.ts';
 
 /** Longest pause between two attempts, ms. */
 export const PAUSE_MAX_MS = 10_000;
 const PAUSE_FIRST_MS = 250;
+/** Close code of a bearer that is not known. */
+const UNKNOWN = 4401;
 
 /** Pause before attempt n (from 0), ms: doubled each time, a quarter of it by chance, so that tabs do not come in step. */
 export function pause(attempt: number, random: number): number {
@@ -25,6 +28,8 @@ export interface Socket {
 
 export interface StreamEnv {
   open(): Socket;
+  /** Whether the node is the one in which this tab came in; rejects while it does not answer. */
+  proven(): true | Promise<boolean>;
   bearer(): string | null;
   later(run: () => void, ms: number): void;
   random(): number;
@@ -43,6 +48,8 @@ export class EventStream {
   #socket: Socket | null = null;
   #cursor: number | null = null;
   #attempt = 0;
+  /** Grows with each try, so that a late proof opens nothing. */
+  #run = 0;
   #stopped = true;
 
   constructor(world: StreamEnv, listener: Listener) {
@@ -68,8 +75,25 @@ export class EventStream {
   }
 
   #open(): void {
+    this.#run += 1;
+    const run = this.#run;
+    const current = (): boolean => run === this.#run && !this.#stopped;
+    if (this.#stopped || this.#world.bearer() === null) return;
+    const proven = this.#world.proven();
+    if (proven === true) return this.#connect();
+    proven.then(
+      (known) => {
+        if (!current()) return;
+        if (known) this.#connect();
+        else this.#lost(UNKNOWN);
+      },
+      () => current() && this.#lost(0),
+    );
+  }
+
+  #connect(): void {
     const bearer = this.#world.bearer();
-    if (this.#stopped || bearer === null) return;
+    if (bearer === null) return;
     const socket = this.#world.open();
     this.#socket = socket;
     socket.onopen = () => {
@@ -101,7 +125,7 @@ export class EventStream {
     this.#socket = null;
     if (this.#stopped) return;
     this.#listener.online(false);
-    if (code === 4401) {
+    if (code === UNKNOWN) {
       this.#stopped = true;
       this.#listener.refused();
       return;

@@ -2,7 +2,7 @@
 import { untrack } from 'svelte';
 import type { CarrierView, Change, Contact, Me, Mixnet, NodeEvent, Note, Invitation, Request, Requests, Status } from './api.ts';
 import { Coalesced, Gathered } from './burst.ts';
-import { bearer, call as ask, openSession, Refusal, sentence, takeTicket } from './client.ts';
+import { bearer, call as ask, lose, openSession, presence, prove, Refusal, sentence, takeTicket } from './client.ts';
 import { EventStream, type Socket } from './events.ts';
 import { t } from './fluent.ts';
 import { merge, reaches, renew, upsertNewer } from './order.ts';
@@ -71,17 +71,24 @@ class Model {
   #stream = new EventStream(
     {
       open: () => new WebSocket(`${location.origin.replace(/^http/, 'ws')}/v1/events`) as unknown as Socket,
+      proven: prove,
       bearer: () => bearer.read(),
       later: (run, ms) => void setTimeout(run, ms),
       random: () => Math.random(),
     },
     {
       event: (event) => void this.#onEvent(event).catch((error: unknown) => this.report(error)),
-      online: (online) => (this.online = online),
+      online: (online) => this.#onOnline(online),
       reload: () => (this.#listening ? this.#listening() : void this.refresh()),
       refused: () => this.#signOut(),
     },
   );
+
+  #onOnline(online: boolean): void {
+    this.online = online;
+    // Whoever listens on the port from now on may be another program.
+    if (!online) lose();
+  }
 
   /** Whether this home is in a mixnet. */
   get joined(): boolean {
@@ -114,7 +121,7 @@ class Model {
       if (late) void this.#enter(late);
       else this.route = parse(location.hash);
     });
-    addEventListener('pagehide', () => void this.#leaveAll());
+    presence.watch(window);
     await this.#enter(ticket);
   }
 
@@ -265,35 +272,31 @@ class Model {
     });
   }
 
-  /** Deletes a note in 5 s, unless the person takes that back. */
-  forgetNote(note: Note): void {
-    const undo = (): void => {
+  /** Has the node delete a note in 5 s, unless the person takes that back. The node keeps the time, whatever becomes of this page (WEB-19). */
+  async forgetNote(note: Note): Promise<void> {
+    try {
+      await this.#call('DELETE', `/v1/notes/${note.id}?how=forget_soon`);
+    } catch (error) {
+      return this.report(error);
+    }
+    const back = async (): Promise<void> => {
+      await this.#call('DELETE', `/v1/notes/${note.id}?how=keep`);
       clearTimeout(this.leaving[note.id]);
       delete this.leaving[note.id];
-      this.dismiss(shown);
     };
-    const shown = this.notify(t('note-forgotten'), null, { name: t('undo'), run: undo });
-    const gone = async (): Promise<void> => {
+    const run = (): void => {
       this.dismiss(shown);
-      await this.#leave(note.id);
+      void back().catch((error: unknown) => this.report(error));
     };
-    this.leaving[note.id] = window.setTimeout(() => void gone().catch((error: unknown) => this.report(error)), UNDO_MS);
+    const shown = this.notify(t('note-forgotten'), null, { name: t('undo'), run });
+    // The event of its deletion ends this sooner.
+    this.leaving[note.id] = window.setTimeout(() => this.#left(note.id, shown), UNDO_MS);
   }
 
-  async #leave(note: string): Promise<void> {
-    try {
-      await this.#call('DELETE', `/v1/notes/${note}?how=forget`);
-      for (const thread of Object.values(this.threads)) thread.notes = thread.notes.filter((other) => other.id !== note);
-    } finally {
-      delete this.leaving[note];
-    }
-  }
-
-  /** Deletes now what would be deleted in a moment: the page is left, or the vault locked. */
-  async #leaveAll(): Promise<void> {
-    const notes = Object.keys(this.leaving);
-    Object.values(this.leaving).forEach(clearTimeout);
-    await Promise.all(notes.map((note) => this.#leave(note).catch((error: unknown) => this.report(error))));
+  /** The time of a deletion is over. A note that is still there is shown again: the thread is read once more. */
+  #left(note: string, shown: number): void {
+    this.dismiss(shown);
+    window.setTimeout(() => delete this.leaving[note], UNDO_MS);
   }
 
   async change(id: string, changes: unknown): Promise<void> {
@@ -329,7 +332,7 @@ class Model {
   }
 
   async lock(): Promise<void> {
-    await Promise.all([this.#leaveAll(), ...[...this.#before_lock].map((work) => work())]);
+    await Promise.all([...this.#before_lock].map((work) => work()));
     this.status = await ask<Status>('POST', '/v1/lock');
     this.#forget();
   }
@@ -347,6 +350,13 @@ class Model {
     if (error instanceof Refusal && error.status === LOCKED) return void this.#locked();
     const next = error instanceof Refusal ? sentence(error.next) : null;
     this.notify(sentence(error instanceof Error ? error.message : String(error)), next);
+  }
+
+  /** Closes the gate if an error says that this tab is not known any more: then nothing is left to be said where it happened. */
+  closing(error: unknown): string | null {
+    if (!(error instanceof Refusal && error.status === 401)) return null;
+    this.#signOut();
+    return '';
   }
 
   /** A call that came after the lock is no trouble: the page goes to the door. */

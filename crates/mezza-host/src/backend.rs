@@ -6,6 +6,7 @@ pub mod kernel;
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
+use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key};
 use mezza_core::{AeadKey, Backend, PublicKey, Secret, ZeroSecret};
 
 /// The backend of the program: aws-lc-rs.
@@ -36,6 +37,14 @@ impl Backend for AwsLc {
             })?;
         if shared == Secret::init_with(|_| {}) { Err(ZeroSecret) } else { Ok(shared) }
     }
+}
+
+/// Returns HMAC-SHA-256 (RFC 2104) of `parts` one after another, 32 bytes. Browsers compute the same.
+#[expect(clippy::expect_used, reason = "the tag of this algorithm has 32 bytes")]
+pub fn hmac_sha256(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = Context::with_key(&Key::new(HMAC_SHA256, key));
+    parts.iter().for_each(|part| context.update(part));
+    context.sign().as_ref().try_into().expect("32 bytes")
 }
 
 /// The frame key of [`AwsLc`].

@@ -7,6 +7,7 @@ pub mod files;
 pub(crate) mod folder;
 pub mod home;
 pub mod limiter;
+pub mod local_socket;
 pub mod lock;
 pub mod memory;
 pub mod metrics;

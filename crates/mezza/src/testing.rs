@@ -27,7 +27,7 @@ pub mod api {
 }
 
 pub mod backend {
-    pub use mezza_host::backend::AwsLc;
+    pub use mezza_host::backend::{AwsLc, hmac_sha256};
 
     pub mod kernel {
         pub use mezza_host::backend::kernel::{all, aws_lc, kernel};

@@ -1,7 +1,8 @@
 // WEB-1, WEB-2: who gets in.
 import assert from 'node:assert/strict';
-import { opened, tab } from './tab.mjs';
-import { Program, raw } from './world.mjs';
+import { createServer } from 'node:http';
+import { bubble, opened, say, tab } from './tab.mjs';
+import { Program, raw, until } from './world.mjs';
 
 export const web_1_a_foreign_host_is_refused_with_421 = async ({ alice }) => {
   const authorization = `Bearer ${alice.bearer}`;
@@ -105,6 +106,73 @@ export const web_2_after_a_restart_the_gate_names_the_command_with_its_home = as
   } finally {
     await program.stop();
   }
+};
+
+/** A program of another user that has the port of a node which is gone. It answers as a locked node would, and notes what it gets. */
+async function impostor(port) {
+  const got = [];
+  const server = createServer((request, answer) => {
+    const chunks = [];
+    request.on('data', (chunk) => chunks.push(chunk));
+    request.on('end', () => {
+      got.push({ path: request.url, authorization: request.headers.authorization, body: Buffer.concat(chunks).toString() });
+      answer.setHeader('content-type', 'application/json');
+      answer.end(request.url === '/v1/proof' ? JSON.stringify({ mac: '0'.repeat(64) }) : JSON.stringify({ version: '1', state: 'locked', name: 'Nora', demo: false, observer: false, idle_lock_s: 0, now_ms: 0 }));
+    });
+  });
+  await new Promise((resolve) => server.listen(port, '127.0.0.1', resolve));
+  return { got, close: () => new Promise((resolve) => { server.closeAllConnections(); server.close(resolve); }) };
+}
+
+export const web_17_a_tab_gives_nothing_to_a_program_that_took_the_port_of_its_node = async ({ browser, alice }) => {
+  const program = await new Program(alice.binary).start(['node', 'run', '--port', '0']);
+  const port = Number(new URL(program.origin).port);
+  try {
+    const page = await tab(browser);
+    await page.goto(await program.address());
+    await page.getByLabel('Passphrase').first().fill('correct horse battery staple six');
+    const gone = new Promise((go) => program.child.once('exit', go));
+    program.child.kill('SIGKILL');
+    await gone;
+    await page.getByText('The program does not answer').first().waitFor();
+    assert.equal(await page.locator('input[type=password], input[type=text]').count(), 0, 'nothing asks for a passphrase meanwhile');
+    const other = await impostor(port);
+    try {
+      await page.getByRole('heading', { name: 'A fresh address is needed' }).waitFor({ timeout: 30_000 });
+      assert.equal(await page.locator('input[type=password]').count(), 0);
+      assert.ok(other.got.length > 0);
+      for (const one of other.got) {
+        assert.equal(one.path, '/v1/proof');
+        assert.equal(one.authorization, undefined);
+        assert.match(one.body, /^\{"challenge":"[0-9a-f]{64}"\}$/);
+      }
+    } finally {
+      await other.close();
+    }
+    await page.context().close();
+  } finally {
+    await program.stop();
+  }
+};
+
+export const msg_83_requests_that_a_note_causes_do_not_say_that_a_person_is_there = async ({ browser, alice }) => {
+  const page = await opened(browser, alice);
+  const echo = await alice.contact('echo');
+  // The way here was a person's; its signs have gone along with requests, or go with the next one.
+  await page.waitForTimeout(11_000);
+  const asked = [];
+  page.on('request', (request) => {
+    if (request.url().includes('/v1/')) asked.push(request);
+  });
+  await alice.send(echo.id, 'from another door');
+  await bubble(page, 'from another door', false).waitFor();
+  await until('requests of the page', () => asked.length >= 2);
+  const marked = () => Promise.all(asked.map(async (one) => (await one.allHeaders())['mezza-person']));
+  assert.deepEqual(new Set(await marked()), new Set([undefined]), asked.map((one) => one.url()).join());
+  await say(page, 'a person writes');
+  await bubble(page, 'a person writes', true).waitFor();
+  await until('a request of a person', async () => (await marked()).includes('1'));
+  await page.context().close();
 };
 
 export const web_2_a_reload_keeps_the_session_of_the_tab = async ({ browser, alice }) => {

@@ -21,6 +21,7 @@ let sockets: FakeSocket[];
 let timers: { run: () => void; ms: number }[];
 let heard: string[];
 let held: string | null;
+let proven: true | Promise<boolean>;
 let stream: EventStream;
 
 const newest = (): FakeSocket => sockets.at(-1) ?? new FakeSocket();
@@ -30,13 +31,14 @@ function pass(): void {
 }
 
 beforeEach(() => {
-  [sockets, timers, heard, held] = [[], [], [], 'b1'];
+  [sockets, timers, heard, held, proven] = [[], [], [], 'b1', true];
   stream = new EventStream(
     {
       open: () => {
         sockets.push(new FakeSocket());
         return newest();
       },
+      proven: () => proven,
       bearer: () => held,
       later: (run, ms) => void timers.push({ run, ms }),
       random: () => 1,
@@ -90,6 +92,34 @@ describe('event stream', () => {
     newest().onclose?.({ code: 4401 });
     expect(heard).toEqual(['offline', 'refused']);
     expect(timers).toHaveLength(0);
+  });
+
+  test('a program that does not prove itself gets no bearer', async () => {
+    newest().onclose?.({ code: 1006 });
+    proven = Promise.resolve(false);
+    pass();
+    await proven;
+    expect(sockets).toHaveLength(1);
+    expect(heard).toEqual(['offline', 'offline', 'refused']);
+    expect(timers).toHaveLength(0);
+  });
+
+  test('a proof that comes after a stop opens nothing, and one that fails is asked for again', async () => {
+    newest().onclose?.({ code: 1006 });
+    let prove = (_known: boolean): void => undefined;
+    proven = new Promise<boolean>((resolve) => (prove = resolve));
+    pass();
+    stream.stop();
+    prove(true);
+    await proven;
+    expect(sockets).toHaveLength(1);
+    proven = Promise.reject(new Error('away'));
+    stream.start();
+    await proven.catch(() => null);
+    expect(timers).toHaveLength(1);
+    proven = true;
+    pass();
+    expect(sockets).toHaveLength(2);
   });
 
   test('told to reload, it forgets the cursor and says so once', () => {

@@ -45,8 +45,26 @@ pub struct SessionRequest {
 pub struct BearerJson {
     /// 64 hexadecimal digits, sent as `Authorization: Bearer ..` from now on.
     pub bearer: String,
+    /// 64 hexadecimal digits, with which the tab checks proofs. It is never sent to the node.
+    pub proof_key: String,
     /// The command that prints another address, with the home of this node where it is not the usual one.
     pub command: String,
+}
+
+/// A challenge of a tab that wants to know whether this is still the node in which it came in.
+#[derive(Deserialize, ToSchema)]
+pub struct ProofRequest {
+    /// 64 hexadecimal digits by chance.
+    pub challenge: String,
+}
+
+/// The answer to a challenge.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Proof)]
+pub struct ProofJson {
+    /// HMAC-SHA-256 under the key of proofs of `mezza/page-proof` and the 32 bytes of the challenge,
+    /// 64 hexadecimal digits.
+    pub mac: String,
 }
 
 /// An address for a browser, good for one visit.

@@ -28,6 +28,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::home::private;
+use super::local_socket::peer_user;
 use crate::api::{Exit, Fault};
 
 /// Bytes of a line, at most.
@@ -267,6 +268,12 @@ fn is_known(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
 
+/// Returns true if a command may send a request to a server of this user: root's, our own, or any of
+/// them for root, who could read the request anyway.
+fn is_trusted(uid: u32) -> bool {
+    is_known(uid) || geteuid().is_root()
+}
+
 /// The answer of a server, line by line, for a command that waits for it.
 pub struct ControlLines(BufReader<BlockingStream>);
 
@@ -280,6 +287,11 @@ pub fn ask(path: &Path, request: &impl Serialize, next: &str) -> Result<ControlL
         Fault::new(Exit::Unreachable, text, next)
     };
     let mut stream = BlockingStream::connect(path).map_err(absent)?;
+    if !peer_user(&stream).is_some_and(is_trusted) {
+        // Any user can make a socket in a folder that all may write to.
+        let text = format!("{} is served by a process of another user", path.display());
+        return Err(Fault::new(Exit::Denied, text, "name the folder of your own server"));
+    }
     let line = serde_json::to_string(request).map_err(|error| Fault::bug(error.to_string()))?;
     writeln!(stream, "{line}").map_err(absent)?;
     Ok(ControlLines(BufReader::new(stream)))

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Wiping};
 
-use super::{CarrierId, ContactId, RecordKind, RecordOwner, Unread};
+use super::{CarrierId, ContactId, RecordKind, Unread};
 use crate::view::Part;
 
 /// A stored row: kind, key, value.
@@ -72,9 +72,11 @@ impl<'a> StoredRows<'a> {
         self.rows.entry(kind).or_default().insert(key, value);
     }
 
-    /// What nobody has taken, and is not the program's.
+    /// Returns what nobody has taken. Of the program's own rows it takes those that it can read before
+    /// the device loads, but for its settings, which it reads afterwards: a draft that is still here does
+    /// not load (MSG-42).
     pub(crate) fn rest(self) -> impl Iterator<Item = Unloaded> {
-        let left = self.rows.into_iter().filter(|(kind, _)| kind.owner() != RecordOwner::Program);
+        let left = self.rows.into_iter().filter(|(kind, _)| *kind != RecordKind::Setting);
         left.flat_map(|(kind, rows)| {
             let other =
                 move |(key, row): (_, Wiping<Vec<u8>>)| Unloaded::new(Part::Other, kind, key, &row);

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! run/node.lock   held while the node runs; names its process          (NODE-1)
-//! run/api.json    address and token for the command line, 0600
+//! run/api.sock    the interface for the command line, 0600              (NODE-20)
+//! run/api.json    address of the page and number of the process, 0600
 //! run/url         a one-time address for a browser, 0600
 //! ```
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,13 +30,14 @@ use mezza_host::process::rng::OsRng;
 /// How long the node may take to lock itself at the end (NODE-2).
 const STOP: Duration = Duration::from_millis(1_500);
 
+/// The name of the owner's socket.
+const SOCKET: &str = "api.sock";
+
 /// The content of `run/api.json`, which a running node writes.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct ApiEndpoint {
-    /// Where it listens.
+    /// Where the page is. Any user may listen there once the node is gone, so nothing is sent to it.
     pub address: SocketAddr,
-    /// 64 hexadecimal digits.
-    pub token: String,
     /// Its process.
     pub pid: u32,
 }
@@ -69,17 +72,13 @@ impl ServedNode {
         if let Err(error) = files::room() {
             tracing::warn!(%error, "the limit of open files is not raised");
         }
-        let sockets = Sockets::bind(port).await?;
+        let sockets = Sockets::bind(port, &socket_path(home)).await?;
         let observer = options.observer.clone();
         let running = node::start(options);
         let port = sockets.port;
         let auth = Arc::new(LocalAuth::new(port, &mut OsRng));
         let url = auth.ticket_url(&mut OsRng);
-        let api = ApiEndpoint {
-            address: auth.address(),
-            token: auth.api_token(),
-            pid: std::process::id(),
-        };
+        let api = ApiEndpoint { address: auth.address(), pid: std::process::id() };
         let json = serde_json::to_vec(&api).map_err(|_| Fault::bug("api.json cannot be made"))?;
         private::replace(&home.run().join("api.json"), &json)?;
         private::replace(&home.run().join("url"), format!("{url}\n").as_bytes())?;
@@ -98,13 +97,18 @@ impl ServedNode {
 
     /// Stops everything, the outbox durable, within two seconds.
     pub async fn close(self) {
-        for name in ["api.json", "url"] {
+        for name in [SOCKET, "api.json", "url"] {
             let _ = fs::remove_file(self.home.run().join(name));
         }
         let _ = self.stop.send(true);
         self.running.stop(STOP).await;
         self.serving.abort();
     }
+}
+
+/// Returns the path of the owner's socket in a home.
+pub(crate) fn socket_path(home: &Home) -> PathBuf {
+    home.run().join(SOCKET)
 }
 
 /// Takes the lock of a home: one node at a time, even while its vault is locked.

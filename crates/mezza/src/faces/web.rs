@@ -14,6 +14,7 @@ pub(crate) mod settings;
 pub(crate) mod world;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Query, Request};
@@ -22,7 +23,7 @@ use axum::http::request::Parts;
 use axum::{Json, Router, middleware};
 use mezza_messenger::Input;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -34,7 +35,8 @@ use crate::node::observer::Observer;
 use local_auth::LocalAuth;
 use mezza_host::api::{Exit, Fault, Refused, json};
 use mezza_host::process::home::Home;
-use seats::{SeatHandle, SeatedListener, Seats};
+use mezza_host::process::local_socket;
+use seats::{Caller, SeatedListener, Seats};
 
 /// Largest body of a request but a picture, in bytes.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -126,11 +128,12 @@ pub(crate) fn router(web: Web) -> Router {
         .layer(middleware::from_fn_with_state(auth, local_auth::guard))
 }
 
-/// The sockets of one port: IPv4 always, IPv6 where there is any.
+/// The sockets of one port, IPv4 always, IPv6 where there is any, and the owner's in `run/`.
 pub(crate) struct Sockets {
     /// The port that was free.
     pub port: u16,
     listeners: Vec<TcpListener>,
+    owner: UnixListener,
 }
 
 impl Sockets {
@@ -139,41 +142,48 @@ impl Sockets {
     ///
     /// # Errors
     /// If all that are tried are taken.
-    pub(crate) async fn bind(wish: u16) -> Result<Self, Fault> {
+    pub(crate) async fn bind(wish: u16, owner: &Path) -> Result<Self, Fault> {
+        let owner = local_socket::listen(owner)?;
+        let owner =
+            UnixListener::from_std(owner).map_err(|_| Fault::bug("no socket is watched"))?;
         for port in ports::candidates(wish) {
-            if let Some(sockets) = Self::bind_both(port).await {
-                return Ok(sockets);
+            if let Some((port, listeners)) = bind_both(port).await {
+                return Ok(Self { port, listeners, owner });
             }
         }
         let text = format!("port {wish} and those after it are taken");
         Err(Fault::new(Exit::Busy, text, "choose another with `--port N`"))
     }
 
-    async fn bind_both(port: u16) -> Option<Self> {
-        let v4 = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.ok()?;
-        let port = v4.local_addr().ok()?.port();
-        match TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await {
-            Ok(v6) => Some(Self { port, listeners: vec![v4, v6] }),
-            // Another program holds the same number there: that would be its page, not ours.
-            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => None,
-            Err(_) => Some(Self { port, listeners: vec![v4] }),
-        }
-    }
-
     /// Serves until the program stops.
     pub(crate) async fn serve(self, web: Web) {
         let mut stop = web.stop.subscribe();
         // Made once: a bare router is laid out anew for each connection, which costs more than a call.
-        let service = router(web).into_make_service_with_connect_info::<SeatHandle>();
+        let service = router(web).into_make_service_with_connect_info::<Caller>();
         let seats = Seats::default();
         let mut tasks = tokio::task::JoinSet::new();
         for listener in self.listeners {
             let listener = SeatedListener::new(listener, seats.clone());
             tasks.spawn(axum::serve(listener, service.clone()).into_future());
         }
+        // Seats of its own: connections to the port never keep the owner's commands out.
+        let owner = SeatedListener::new(self.owner, Seats::default());
+        tasks.spawn(axum::serve(owner, service).into_future());
         // Open WebSockets would hold a graceful end up; everything accepted is durable already.
         let _ = stop.wait_for(|stop| *stop).await;
         tasks.shutdown().await;
+    }
+}
+
+/// Listens on a port of both loopback addresses; `None` if one of them is taken.
+async fn bind_both(port: u16) -> Option<(u16, Vec<TcpListener>)> {
+    let v4 = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.ok()?;
+    let port = v4.local_addr().ok()?.port();
+    match TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await {
+        Ok(v6) => Some((port, vec![v4, v6])),
+        // Another program holds the same number there: that would be its page, not ours.
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => None,
+        Err(_) => Some((port, vec![v4])),
     }
 }
 

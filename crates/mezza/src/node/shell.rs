@@ -11,6 +11,7 @@ pub(crate) mod beside;
 mod clock;
 mod commit;
 mod health;
+mod leaving;
 pub(crate) mod make;
 mod network;
 mod restore;
@@ -26,6 +27,7 @@ use mezza_messenger::{CarrierId, CarrierSet, Command, Device, Event, Input, Writ
 use tokio::task::yield_now;
 
 use beside::Beside;
+use leaving::LeavingNotes;
 
 use super::event_log::{self, EventLog};
 use super::plan::{self, CommitPlan};
@@ -65,6 +67,8 @@ pub struct NodeShell {
     durable: Vec<(CarrierId, u64)>,
     /// The effects of the last report, not committed yet.
     heard: Option<CommitPlan>,
+    /// Notes that are deleted in a moment.
+    leaving: LeavingNotes,
 }
 
 /// Changes that may wait a moment for the next commit, with what they show.
@@ -107,6 +111,7 @@ impl NodeShell {
             later: DeferredCommit::default(),
             durable: Vec::new(),
             heard: None,
+            leaving: LeavingNotes::default(),
         }
     }
 
@@ -213,6 +218,7 @@ impl NodeShell {
 
     /// Locks the vault: connections are closed, keys are wiped.
     pub fn lock(&mut self) {
+        self.forget_due(None);
         self.log(Self::commit_later);
         self.adapters.lock();
         let Some(open) = self.open.take() else { return };
@@ -244,6 +250,7 @@ impl NodeShell {
         if self.idle_end().is_some_and(|end| boot >= end) {
             return self.lock();
         }
+        self.forget_due(Some(boot));
         if self.later.end.is_some_and(|end| boot >= end) {
             self.log(Self::commit_later);
         }
@@ -336,8 +343,12 @@ impl Shell for NodeShell {
         let open = self.open.as_ref()?;
         let (now, boot) = (self.date(), self.options.clock.boot());
         let by_boot = |end: Time| now.plus_ms(end.since_ms(boot));
-        let ends =
-            [open.device.deadline(), self.idle_end().map(by_boot), self.later.end.map(by_boot)];
+        let ends = [
+            open.device.deadline(),
+            self.idle_end().map(by_boot),
+            self.later.end.map(by_boot),
+            self.leaving.deadline().map(by_boot),
+        ];
         let end = ends.into_iter().flatten().fold(open.vault.deadline(), Time::min);
         Some(end.max(self.seen.plus_ms(NAP_MS_MIN)))
     }

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use crate::program::{Program, free_port, json, mezza, ok, passphrase, until};
 
 /// A home with an identity and a relay that nobody runs; notes to itself cannot leave.
-fn lonely() -> (tempfile::TempDir, std::path::PathBuf, String) {
+pub fn lonely() -> (tempfile::TempDir, std::path::PathBuf, String) {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let pass = passphrase(folder.path(), "six words that nobody would guess");
@@ -67,7 +67,9 @@ fn node_2_signals_stop_within_two_seconds_and_the_outbox_stays() {
         assert_eq!(code, Some(0), "{}", node.log());
         assert!(took < Duration::from_secs(2), "{signal} took {took:?}");
         assert_eq!(follower.wait(), Some(69));
-        assert!(!home.join("run/api.json").exists());
+        for gone in ["api.json", "api.sock", "url"] {
+            assert!(!home.join("run").join(gone).exists(), "{gone}");
+        }
     }
 }
 

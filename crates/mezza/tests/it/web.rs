@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use mezza::testing::carriers::Dialer;
 use mezza::testing::clock::Clock;
+use mezza::testing::faces::cli::client::ApiClient;
 use mezza::testing::faces::served::{self, ApiEndpoint, ServedNode};
 use mezza::testing::node::NodeOptions;
 use mezza::testing::process::home::Home;
@@ -18,6 +19,7 @@ use tungstenite::{Message, WebSocket};
 struct Served {
     api: ApiEndpoint,
     ticket: String,
+    bearer: String,
     folder: tempfile::TempDir,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -36,11 +38,20 @@ impl Served {
         let (tell, told) = std::sync::mpsc::channel();
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let path = home.run().join("api.json");
+        let client = home.clone();
         let thread = std::thread::spawn(move || serve(&home, idle_lock_s, &tell, stopped));
         let url: String = told.recv().unwrap();
         let api = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-        let ticket = url.split_once("#t=").unwrap().1.to_owned();
-        Self { api, ticket, folder, stop: Some(stop), thread: Some(thread) }
+        let ticket = ticket_of(&url);
+        // Another ticket, over the owner's socket: some tests use the first one.
+        let other: serde_json::Value =
+            ApiClient::of(&client).unwrap().post("/v1/ticket", &()).unwrap();
+        let (stop, thread) = (Some(stop), Some(thread));
+        let mut served = Self { api, ticket, bearer: String::new(), folder, stop, thread };
+        let answer = served.session(&ticket_of(other["url"].as_str().unwrap())).body;
+        let session: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        served.bearer = session["bearer"].as_str().unwrap().to_owned();
+        served
     }
 
     fn host(&self) -> String {
@@ -64,7 +75,7 @@ impl Served {
     }
 
     fn known(&self) -> String {
-        format!("Bearer {}", self.api.token)
+        format!("Bearer {}", self.bearer)
     }
 
     fn session(&self, ticket: &str) -> Answer {
@@ -118,6 +129,10 @@ fn serve(
     });
 }
 
+fn ticket_of(url: &str) -> String {
+    url.split_once("#t=").unwrap().1.to_owned()
+}
+
 /// Every method and path of the description, and what stands beside it.
 fn all_paths() -> Vec<(String, String)> {
     let text = mezza::testing::faces::web::description().unwrap();
@@ -145,7 +160,7 @@ fn web_1_strangers_stay_outside() {
         let foreign =
             [("Host", host.as_str()), ("Origin", "http://evil.example"), ("Authorization", &known)];
         assert_eq!(ask(&foreign), 403, "{method} {path}");
-        if path != "/v1/session" {
+        if !["/v1/session", "/v1/proof"].contains(&path.as_str()) {
             assert_eq!(ask(&[("Host", &host)]), 401, "{method} {path}");
             let wrong = [("Host", host.as_str()), ("Authorization", "Bearer 00")];
             assert_eq!(ask(&wrong), 401, "{method} {path}");
@@ -191,26 +206,32 @@ fn web_1_one_host_is_named_and_an_address_of_another_one_is_foreign() {
 const IDLE_S: u64 = 6;
 
 #[test]
-fn msg_83_what_comes_without_a_bearer_keeps_no_vault_open() {
+fn msg_83_only_what_a_person_causes_keeps_the_vault_open() {
     let served = Served::start_with(IDLE_S);
     let (host, known) = (served.host(), served.known());
     let json = ("Content-Type", "application/json");
+    let person = ("Mezza-Person", "1");
     let own = [("Host", host.as_str()), ("Authorization", known.as_str()), json];
+    let caused = [own[0], own[1], json, person];
     let body = r#"{"name":"Nora","passphrase":"long enough"}"#;
     assert_eq!(served.ask("POST", "/v1/create", &own, body).status, 201);
     let is_open = || served.ask("GET", "/v1/status", &own, "").body.contains("\"open\"");
     // Somebody with a bearer is there for longer than the time.
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(1_200 * IDLE_S) {
-        assert_eq!(served.ask("GET", "/v1/contacts", &own, "").status, 200);
+        assert_eq!(served.ask("GET", "/v1/contacts", &caused, "").status, 200);
         std::thread::sleep(Duration::from_millis(100));
     }
     assert!(is_open());
-    // Somebody without one asks for whatever is open to all.
-    let strange = [("Host", host.as_str()), json];
+    // A page makes requests by itself, for notes that arrive; somebody without a bearer asks for
+    // whatever is open to all, and says that a person is there.
+    let strange = [("Host", host.as_str()), json, person];
     let end = Instant::now() + Duration::from_secs(60);
     while is_open() {
-        assert!(Instant::now() < end, "strangers keep the vault open");
+        assert!(Instant::now() < end, "the vault is kept open without a person");
+        assert!([200, 423].contains(&served.ask("GET", "/v1/me", &own, "").status));
+        let seen = served.ask("POST", "/v1/contacts/1/seen", &own, r#"{"note":"1"}"#).status;
+        assert!(seen >= 400, "{seen}");
         assert_eq!(served.session("00").status, 403);
         assert_eq!(served.ask("GET", "/v1/contacts", &strange, "").status, 401);
         std::thread::sleep(Duration::from_millis(100));
@@ -231,7 +252,7 @@ fn web_1_a_socket_closes_unless_it_says_who_it_is() {
         assert!(first.is_some() || began.elapsed() >= Duration::from_millis(1_900));
     }
     let mut socket = served.socket();
-    socket.send(Message::text(format!("{{\"bearer\":\"{}\"}}", served.api.token))).unwrap();
+    socket.send(Message::text(format!("{{\"bearer\":\"{}\"}}", served.bearer))).unwrap();
     socket.send(Message::Ping(b"x".to_vec().into())).unwrap();
     assert!(matches!(socket.read().unwrap(), Message::Pong(_)));
     let host = served.host();
@@ -266,6 +287,58 @@ fn web_2_a_ticket_works_once() {
     let url: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
     let fresh = url["url"].as_str().unwrap().split_once("#t=").unwrap().1;
     assert_eq!((served.session(fresh).status, served.session(fresh).status), (200, 403));
+}
+
+#[test]
+fn web_17_a_node_proves_that_a_tab_came_in_here() {
+    let served = Served::start();
+    let session: serde_json::Value =
+        serde_json::from_str(&served.session(&served.ticket).body).unwrap();
+    let key = session["proof_key"].as_str().unwrap();
+    let (host, challenge) = (served.host(), "7".repeat(64));
+    let headers = [("Host", host.as_str()), ("Content-Type", "application/json")];
+    let ask = |challenge: &str| {
+        served.ask("POST", "/v1/proof", &headers, &format!("{{\"challenge\":\"{challenge}\"}}"))
+    };
+    let bytes = |hex: &str| {
+        <[u8; 32]>::try_from(data_encoding::HEXLOWER.decode(hex.as_bytes()).unwrap()).unwrap()
+    };
+    let mac = mezza::testing::backend::hmac_sha256(
+        &bytes(key),
+        &[b"mezza/page-proof".as_slice(), bytes(&challenge).as_slice()],
+    );
+    let answer: serde_json::Value = serde_json::from_str(&ask(&challenge).body).unwrap();
+    assert_eq!(answer["mac"], data_encoding::HEXLOWER.encode(&mac));
+    assert_eq!(ask("77").status, 422);
+}
+
+/// ```text
+///   node            killed: run/api.json stays
+///   another user    listens on its port and notes what comes
+///   command line    `unlock`, `send`, `node status`
+/// ```
+#[test]
+fn node_20_the_command_line_sends_nothing_to_whoever_took_the_port() {
+    let (folder, home, pass) = crate::node::lonely();
+    let mut node = crate::program::Program::node(&home, &[], &[]);
+    let api: ApiEndpoint =
+        serde_json::from_slice(&std::fs::read(home.join("run/api.json")).unwrap()).unwrap();
+    node.stop(nix::sys::signal::Signal::SIGKILL);
+    assert!(home.join("run/api.json").exists() && home.join("run/api.sock").exists());
+    let listener = std::net::TcpListener::bind(api.address).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    for words in [
+        vec!["unlock", "--passphrase-file", &pass],
+        vec!["send", "Olga", "a secret"],
+        vec!["node", "status"],
+        vec!["log", "Olga", "-f"],
+    ] {
+        let done = crate::program::mezza(&home, &words);
+        assert_eq!(done.status.code(), Some(69), "{words:?}");
+    }
+    let came = listener.accept().map(|(_, from)| from).map_err(|error| error.kind());
+    assert_eq!(came, Err(std::io::ErrorKind::WouldBlock), "nobody so much as connects");
+    drop(folder);
 }
 
 #[test]

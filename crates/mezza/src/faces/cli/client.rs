@@ -1,10 +1,12 @@
 //! The command line's side of the HTTP interface: one connection, one request, one answer.
 //!
-//! Small on purpose: the other side is this very program on loopback, so there are no redirects,
-//! no proxies, no TLS and no encodings but lengths and chunks.
+//! Small on purpose: the other side is this very program, so there are no redirects, no proxies, no
+//! TLS and no encodings but lengths and chunks. It is reached over a Unix socket whose other end must
+//! run as the same user (NODE-20): a passphrase never goes to whoever holds a port.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -12,10 +14,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::show::steers;
-use crate::faces::served::ApiEndpoint;
+use crate::faces::served::{self, ApiEndpoint};
+use crate::faces::web::person::PRESENCE;
 use mezza_host::api::json::Problem;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::{Home, private};
+use mezza_host::process::local_socket;
 
 /// Largest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: u64 = 32 << 20;
@@ -25,8 +29,12 @@ const LINE_BYTES_MAX: u64 = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A node to ask.
+#[derive(Clone)]
 pub struct ApiClient {
     api: ApiEndpoint,
+    socket: PathBuf,
+    /// Whether a person causes the requests (MSG-83).
+    is_person: bool,
 }
 
 impl ApiClient {
@@ -39,10 +47,10 @@ impl ApiClient {
         let bytes = private::read(&path, 4_096)
             .map_err(|fault| if fault.code == Exit::NotFound { no_node() } else { fault })?;
         let api = serde_json::from_slice(&bytes).map_err(|_| no_node())?;
-        Ok(Self { api })
+        Ok(Self { api, socket: served::socket_path(home), is_person: true })
     }
 
-    /// Where and with which token to connect.
+    /// The page's address and the number of the process, as the node wrote them at its start.
     pub fn api(&self) -> &ApiEndpoint {
         &self.api
     }
@@ -50,6 +58,13 @@ impl ApiClient {
     /// Reads.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
         parse(&self.connect()?.exchange("GET", path, None)?)
+    }
+
+    /// Returns a client whose requests do not count as a person whose presence keeps the vault open
+    /// (MSG-83): for commands that scripts repeat, and for those that go on without a person.
+    #[must_use]
+    pub fn watching(&self) -> Self {
+        Self { is_person: false, ..self.clone() }
     }
 
     /// Writes, and reads what came of it.
@@ -80,19 +95,28 @@ impl ApiClient {
     ///
     /// # Errors
     /// If the node is gone.
-    pub fn connect(&self) -> Result<ApiConnection<'_>, Fault> {
-        let stream = TcpStream::connect(self.api.address).map_err(|_| no_node())?;
-        Ok(ApiConnection { api: &self.api, stream })
+    pub fn connect(&self) -> Result<ApiConnection, Fault> {
+        Ok(ApiConnection { stream: self.open_socket()?, is_person: self.is_person })
+    }
+
+    /// Connects to the process of our own user that serves the home.
+    ///
+    /// # Errors
+    /// If the node is gone, or another user's process is there.
+    pub(crate) fn open_socket(&self) -> Result<UnixStream, Fault> {
+        let connected = local_socket::connect(&self.socket);
+        connected.map_err(|fault| if fault.code == Exit::Unreachable { no_node() } else { fault })
     }
 }
 
 /// A connection to a node, good for one request.
-pub struct ApiConnection<'a> {
-    api: &'a ApiEndpoint,
-    stream: TcpStream,
+pub struct ApiConnection {
+    stream: UnixStream,
+    /// Whether a person caused the request.
+    is_person: bool,
 }
 
-impl ApiConnection<'_> {
+impl ApiConnection {
     /// Writes, and reads what came of it.
     ///
     /// # Errors
@@ -108,11 +132,10 @@ impl ApiConnection<'_> {
     }
 
     fn exchange(mut self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
+        let presence = if self.is_person { format!("{PRESENCE}: 1\r\n") } else { String::new() };
         let mut request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{presence}\
              Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-            self.api.address,
-            self.api.token,
             body.map_or(0, <[u8]>::len),
         )
         .into_bytes();

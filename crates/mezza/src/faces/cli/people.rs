@@ -108,7 +108,12 @@ fn describe(context: &CliContext, contact: &json::ContactJson) {
         out.line(format!("TROUBLE       {}", show::clean(trouble)));
     }
     out.line(format!("calls itself  {}", show::clean(&contact.claimed_name)));
-    out.line(format!("carriers      {}, level at least {}", policy.carriers.join(","), policy.pin));
+    let fallback = match policy.fallback {
+        json::FallbackJson::None => "",
+        json::FallbackJson::Listed => ", the next one where it does not come through",
+    };
+    let carriers = policy.carriers.join(",");
+    out.line(format!("carriers      {carriers}{fallback}, level at least {}", policy.pin));
     let timer = match policy.timer_s {
         0 => "none".into(),
         s => format!("{s} s"),
@@ -228,8 +233,11 @@ pub(crate) fn set(context: &CliContext, set: &SetArgs) -> Result<(), Fault> {
         client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
     context.out.value(&contact);
     describe(context, &contact);
-    if set.carriers.is_some() {
-        say_absent_carriers(context, &client, &contact.policy.carriers)?;
+    if set.carriers.is_some() || set.fallback.is_some() {
+        let all: json::Carriers = client.get("/v1/carriers")?;
+        let here: Vec<&str> = all.carriers.iter().map(|one| one.carrier.as_str()).collect();
+        let (listed, fallback) = (&contact.policy.carriers, contact.policy.fallback);
+        absent_carriers(&here, listed, fallback).iter().for_each(|line| context.out.line(line));
     }
     let (policy, held) = (&contact.policy, contact.standing == json::StandingJson::Held);
     if held && policy.pin > 1 && policy.carriers.first().is_some_and(|first| first == "mixnet") {
@@ -242,27 +250,29 @@ pub(crate) fn set(context: &CliContext, set: &SetArgs) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Warns of carriers of a conversation that this device does not have.
-fn say_absent_carriers(
-    context: &CliContext,
-    client: &ApiClient,
-    listed: &[String],
-) -> Result<(), Fault> {
-    let all: json::Carriers = client.get("/v1/carriers")?;
-    for name in listed {
-        if all.carriers.iter().any(|carrier| carrier.carrier == *name) {
-            continue;
-        }
-        let next = match name.as_str() {
-            "mixnet" => "join one with `mezza mixnet join LINK`",
-            "relay" => "name one with `mezza card renew --relay URI`",
-            _ => "no conversation can use it in this version",
-        };
-        context
-            .out
-            .line(format!("WARNING       there is no {name} here: notes wait for it; {next}"));
-    }
-    Ok(())
+/// Returns a line for each carrier that notes of a conversation may take and that is not `here`. It is a
+/// warning if notes wait for it: without a fallback the first one listed carries them, else each may.
+fn absent_carriers(here: &[&str], listed: &[String], fallback: json::FallbackJson) -> Vec<String> {
+    let used = if fallback == json::FallbackJson::Listed { listed.len() } else { 1 };
+    let used = &listed[..used.min(listed.len())];
+    let is_here = |name: &&String| here.contains(&name.as_str());
+    let others: Vec<&str> = used.iter().filter(is_here).map(String::as_str).collect();
+    let absent = used.iter().filter(|name| !is_here(name));
+    absent
+        .map(|name| {
+            let next = match name.as_str() {
+                "mixnet" => "join one with `mezza mixnet join LINK`",
+                "relay" => "name one with `mezza card renew --relay URI`",
+                _ => "no conversation can use it in this version",
+            };
+            if others.is_empty() {
+                format!("WARNING       there is no {name} here: notes wait for it; {next}")
+            } else {
+                let others = others.join(", ");
+                format!("              there is no {name} here yet: notes go by {others}; {next}")
+            }
+        })
+        .collect()
 }
 
 fn changed(old: &json::PolicyJson, set: &SetArgs) -> json::PolicyJson {
@@ -285,4 +295,30 @@ fn changed(old: &json::PolicyJson, set: &SetArgs) -> json::PolicyJson {
 pub(crate) fn find(client: &ApiClient, name: &str) -> Result<json::ContactJson, Fault> {
     let all = client.get::<json::Contacts>("/v1/contacts")?.contacts;
     whom::choose(&all, name).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use json::FallbackJson;
+
+    #[test]
+    fn cli_13_an_absent_carrier_is_a_warning_only_where_notes_wait_for_it() {
+        let [relay, both] = [&["relay"][..], &["relay", "mixnet"]];
+        let lines = |here: &[&str], listed: &[&str], fallback| {
+            let listed: Vec<String> = listed.iter().map(ToString::to_string).collect();
+            let lines = absent_carriers(here, &listed, fallback);
+            lines.iter().map(|line| line.starts_with("WARNING")).collect::<Vec<_>>()
+        };
+        let nothing: [bool; 0] = [];
+        // The first one carries, and nothing is ever waited for behind it.
+        assert_eq!(lines(relay, &["relay", "mixnet"], FallbackJson::None), nothing);
+        assert_eq!(lines(relay, &["mixnet", "relay"], FallbackJson::None), [true]);
+        assert_eq!(lines(relay, &["relay", "mixnet"], FallbackJson::Listed), [false]);
+        assert_eq!(lines(relay, &["mixnet", "relay"], FallbackJson::Listed), [false]);
+        assert_eq!(lines(&[], &["relay", "mixnet"], FallbackJson::Listed), [true, true]);
+        assert_eq!(lines(both, &["mixnet", "relay"], FallbackJson::Listed), nothing);
+        let told = absent_carriers(relay, &["mixnet".into(), "relay".into()], FallbackJson::Listed);
+        assert!(told[0].contains("notes go by relay; join one"), "{told:?}");
+    }
 }

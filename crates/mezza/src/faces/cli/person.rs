@@ -245,7 +245,7 @@ pub(crate) fn doctor(context: &CliContext) -> Exit {
     let mut health =
         Health { lines: vec![home_line(context), state_line(context), erasure_line(context)] };
     health.lines.push(settings_line(context));
-    match context.client().and_then(|client| client.get::<Health>("/v1/health")) {
+    match context.client().and_then(|client| client.watching().get::<Health>("/v1/health")) {
         Ok(more) => {
             health.lines.push(line("node", Ok("running".into())));
             health.lines.extend(more.lines);

@@ -173,7 +173,7 @@ fn state_line(status: &StatusJson) -> String {
 }
 
 fn status(context: &CliContext) -> Result<Exit, Fault> {
-    let client = context.client()?;
+    let client = context.client()?.watching();
     let status: StatusJson = client.get("/v1/status")?;
     let value =
         json!({ "pid": client.api().pid, "address": client.api().address, "status": status });

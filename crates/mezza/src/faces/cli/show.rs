@@ -73,6 +73,12 @@ pub(crate) fn keep(written: io::Result<()>) {
     }
 }
 
+/// Flushes standard output. Returns true if it has taken everything so far.
+pub(crate) fn is_printed() -> bool {
+    keep(io::stdout().lock().flush());
+    !is_over()
+}
+
 /// Whether standard output takes no more, so that going on would be for nobody.
 pub(crate) fn is_over() -> bool {
     FAILED.get().is_some()

@@ -183,11 +183,12 @@ pub(crate) fn log(context: &CliContext, log: &LogArgs) -> Result<(), Fault> {
         read(context, &client, &contact, &notes.notes, &handle)?;
     }
     let Some(follower) = follower else { return Ok(()) };
-    follow(context, &client, follower, &contact, log.peek)
+    // Notes go on coming after the person has left.
+    follow(context, &client.watching(), follower, &contact, log.peek)
 }
 
 /// Marks as read what was shown. Where older notes are unread than fit, nothing is marked: they were
-/// not seen.
+/// not seen. Nor is anything where standard output did not take all of it (CLI-12).
 fn read(
     context: &CliContext,
     client: &ApiClient,
@@ -198,7 +199,11 @@ fn read(
     let incoming = shown.iter().filter(|note| note.incoming);
     match incoming.clone().next_back() {
         Some(newest) if contact.unread > 0 && incoming.count() >= contact.unread => {
-            seen(client, newest)
+            if show::is_printed() {
+                seen(client, newest)
+            } else {
+                Ok(())
+            }
         }
         Some(_) if contact.unread > 0 => {
             context.out.line(format!(
@@ -230,6 +235,7 @@ fn follow(
             context.out.either(note, show::note(note, &contact.name));
             if note.incoming
                 && !peek
+                && show::is_printed()
                 && let Err(fault) = seen(client, note)
             {
                 return ControlFlow::Break(Err(fault));
@@ -272,7 +278,7 @@ pub(crate) fn outbox(context: &CliContext, what: Option<&OutboxCommand>) -> Resu
 
 /// `mezza carriers`
 pub(crate) fn carriers(context: &CliContext) -> Result<(), Fault> {
-    let all: json::Carriers = context.client()?.get("/v1/carriers")?;
+    let all: json::Carriers = context.client()?.watching().get("/v1/carriers")?;
     context.out.value(&all);
     for carrier in &all.carriers {
         let state = if carrier.up { "up" } else { "down" };

@@ -1,19 +1,24 @@
 //! Authentication of the local interface (P8): only its owner may use it.
 //!
 //! ```text
-//! request -> Host ours? -> Origin ours, or none? -> open path, or a bearer? -> handler
-//!            else 421      else 403                 else 401
+//! TCP    -> Host ours? -> Origin ours, or none? -> open path, or a bearer? -> handler
+//!           else 421      else 403                 else 401
+//! socket -> handler       the kernel names the user at the other end (NODE-20)
 //! ```
 //!
 //! A page of another site reaches a loopback port by DNS rebinding (wrong Host) or directly
 //! (wrong Origin); another user of the machine has neither ticket nor bearer. No cookies: all
 //! ports of one host share them.
+//!
+//! A tab asks for a proof before it trusts a node again that it has lost (WEB-17): any user may listen
+//! on the port once the node is gone. The key of the proof is given out with the bearer and never sent
+//! again.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -21,7 +26,9 @@ use data_encoding::HEXLOWER;
 use rand_core::CryptoRng;
 use subtle::ConstantTimeEq;
 
+use super::seats::Caller;
 use mezza_host::api::problem::Closed;
+use mezza_host::backend::hmac_sha256;
 
 /// Tickets that wait to be used; the oldest goes first.
 const TICKETS_MAX: usize = 16;
@@ -43,29 +50,43 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 type Key = [u8; 32];
 
+/// Separates proofs from everything else that is made with a key.
+const PROOF_LABEL: &[u8] = b"mezza/page-proof";
+
+/// A mark on requests that come from the owner: with a bearer, or over the socket in `run/`.
+#[derive(Clone, Copy)]
+pub(crate) struct FromOwner;
+
 /// Checks the host, origin, tickets and bearers of requests.
 pub(crate) struct LocalAuth {
     port: u16,
     names: [String; 3],
-    api: Key,
+    proof: Key,
     tickets: Mutex<VecDeque<Key>>,
     bearers: Mutex<VecDeque<Key>>,
 }
 
 impl LocalAuth {
-    /// The authentication of a port, with a fresh token for the command line.
+    /// The authentication of a port, with a fresh key for proofs.
     pub(crate) fn new(port: u16, rng: &mut dyn CryptoRng) -> Self {
         let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
         let (tickets, bearers) = (Mutex::default(), Mutex::default());
-        Self { port, names, api: draw(rng), tickets, bearers }
+        Self { port, names, proof: draw(rng), tickets, bearers }
     }
 
-    /// The token of the command line, 64 hexadecimal digits.
-    pub(crate) fn api_token(&self) -> String {
-        HEXLOWER.encode(&self.api)
+    /// Returns the key with which tabs check proofs, 64 hexadecimal digits.
+    pub(crate) fn proof_key(&self) -> String {
+        HEXLOWER.encode(&self.proof)
     }
 
-    /// The address that the command line talks to.
+    /// Proves to a tab that this is the launch in which it came in: a MAC of the challenge, 64
+    /// hexadecimal digits. Returns `None` if the challenge has another form.
+    pub(crate) fn prove(&self, challenge: &str) -> Option<String> {
+        let challenge = key_of(challenge)?;
+        Some(HEXLOWER.encode(&hmac_sha256(&self.proof, &[PROOF_LABEL, &challenge])))
+    }
+
+    /// The address of the page.
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
@@ -88,12 +109,12 @@ impl LocalAuth {
         Some(HEXLOWER.encode(&bearer))
     }
 
-    /// Whether this is a bearer, or the token of the command line.
+    /// Returns true if this is a bearer.
     pub(crate) fn knows(&self, bearer: &str) -> bool {
         let Some(key) = key_of(bearer) else { return false };
         let bearers = hold(&self.bearers);
         // All are compared, so that the time tells nothing about where one stands.
-        bearers.iter().fold(same(&self.api, &key), |known, bearer| known | same(bearer, &key))
+        bearers.iter().fold(false, |known, bearer| known | same(bearer, &key))
     }
 
     fn host_is_ours(&self, request: &Request) -> bool {
@@ -111,8 +132,8 @@ impl LocalAuth {
         })
     }
 
-    /// Whether a request carries a bearer, or the token of the command line.
-    pub(crate) fn bearer_is_known(&self, headers: &HeaderMap) -> bool {
+    /// Returns true if a request carries a bearer.
+    fn bearer_is_known(&self, headers: &HeaderMap) -> bool {
         let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         value.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|b| self.knows(b))
     }
@@ -121,10 +142,18 @@ impl LocalAuth {
 /// The middleware: nothing passes without it.
 pub(crate) async fn guard(
     State(auth): State<Arc<LocalAuth>>,
-    request: Request,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    let mut response = match refusal(&auth, &request) {
+    let is_owner = caller.is_owner || auth.bearer_is_known(request.headers());
+    // No page of a browser reaches the socket, so that Host and Origin say nothing there.
+    let refused = if caller.is_owner { None } else { refusal(&auth, &request, is_owner) };
+    if is_owner && refused.is_none() {
+        caller.seat.prefer();
+        request.extensions_mut().insert(FromOwner);
+    }
+    let mut response = match refused {
         Some(closed) => closed.into_response(),
         None => next.run(request).await,
     };
@@ -134,7 +163,7 @@ pub(crate) async fn guard(
     response
 }
 
-fn refusal(auth: &LocalAuth, request: &Request) -> Option<Closed> {
+fn refusal(auth: &LocalAuth, request: &Request, is_owner: bool) -> Option<Closed> {
     if !auth.host_is_ours(request) {
         return Some(Closed::Host);
     }
@@ -142,14 +171,14 @@ fn refusal(auth: &LocalAuth, request: &Request) -> Option<Closed> {
         return Some(Closed::Origin);
     }
     let open = is_open(request.method(), request.uri().path());
-    (!open && !auth.bearer_is_known(request.headers())).then_some(Closed::Bearer)
+    (!open && !is_owner).then_some(Closed::Bearer)
 }
 
-/// The page and its assets, the exchange of a ticket, and the WebSocket, which asks itself.
+/// The page and its assets, the exchange of a ticket, a proof, and the WebSocket, which asks itself.
 fn is_open(method: &Method, path: &str) -> bool {
     let interface = path.starts_with("/v1/") || path == "/v1" || path == "/openapi.json";
     match path {
-        "/v1/session" => method == Method::POST,
+        "/v1/session" | "/v1/proof" => method == Method::POST,
         "/v1/events" => method == Method::GET,
         _ => !interface,
     }
@@ -208,14 +237,39 @@ mod tests {
             (0..=BEARERS_MAX).map(|_| auth.exchange(&ticket(&auth), &mut OsRng).unwrap()).collect();
         assert!(!auth.knows(&bearers[0]));
         assert!(bearers[1..].iter().all(|bearer| auth.knows(bearer)));
-        assert!(auth.knows(&auth.api_token()), "the command line's is no bearer that goes");
     }
 
     #[test]
     fn a_key_that_is_there_twice_is_known() {
         let auth = LocalAuth::new(7_100, &mut OsRng);
-        push(&auth.bearers, auth.api, BEARERS_MAX);
-        assert!(auth.knows(&auth.api_token()));
+        let bearer = bearer(&auth);
+        push(&auth.bearers, key_of(&bearer).unwrap(), BEARERS_MAX);
+        assert!(auth.knows(&bearer));
+    }
+
+    #[test]
+    fn web_17_a_proof_is_of_this_launch_and_this_challenge() {
+        let [auth, other] = [0; 2].map(|_| LocalAuth::new(7_100, &mut OsRng));
+        let [one, two] = ["1", "2"].map(|digit| digit.repeat(64));
+        assert_eq!(auth.prove(&one), auth.prove(&one));
+        assert_ne!(auth.prove(&one), auth.prove(&two));
+        assert_ne!(auth.prove(&one), other.prove(&one), "a node that took the port later");
+        let key = key_of(&auth.proof_key()).unwrap();
+        let mac = hmac_sha256(&key, &[PROOF_LABEL, &key_of(&one).unwrap()]);
+        assert_eq!(auth.prove(&one), Some(HEXLOWER.encode(&mac)));
+        assert!(!auth.knows(&auth.proof_key()), "it opens nothing");
+        for wrong in ["", "11", &one[1..], &format!("{one}11"), &"zz".repeat(32)] {
+            assert!(auth.prove(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    fn bearer(auth: &LocalAuth) -> String {
+        auth.exchange(&ticket(auth), &mut OsRng).unwrap()
+    }
+
+    /// The refusal of a request that came over TCP.
+    fn refused_with(auth: &LocalAuth, request: &Request) -> Option<Closed> {
+        refusal(auth, request, auth.bearer_is_known(request.headers()))
     }
 
     fn request(method: Method, uri: &str, headers: &[(HeaderName, &str)]) -> Request {
@@ -265,15 +319,16 @@ mod tests {
         let refused = |method: &Method, path: &str, bearer: Option<&str>| {
             let mut headers = vec![(header::HOST, "localhost:7100")];
             headers.extend(bearer.map(|bearer| (header::AUTHORIZATION, bearer)));
-            refusal(&auth, &request(method.clone(), path, &headers)).is_some()
+            refused_with(&auth, &request(method.clone(), path, &headers)).is_some()
         };
         let (get, post) = (&Method::GET, &Method::POST);
         for (method, path) in
-            [(get, "/"), (get, "/v1x"), (post, "/v1/session"), (get, "/v1/events")]
+            [(get, "/"), (post, "/v1/proof"), (post, "/v1/session"), (get, "/v1/events")]
         {
             assert!(!refused(method, path, None), "{path}");
         }
-        let (right, api) = (format!("Bearer {}", auth.api_token()), auth.api_token());
+        let known = bearer(&auth);
+        let right = format!("Bearer {known}");
         for (method, path) in [
             (get, "/v1"),
             (get, "/v1/contacts"),
@@ -284,7 +339,7 @@ mod tests {
             assert!(!refused(method, path, Some(right.as_str())), "{path}");
             let wrong = format!("Bearer {}", "0".repeat(64));
             for bearer in
-                [None, Some(api.as_str()), Some(wrong.as_str()), Some("Bearer "), Some("")]
+                [None, Some(known.as_str()), Some(wrong.as_str()), Some("Bearer "), Some("")]
             {
                 assert!(refused(method, path, bearer), "{path}");
             }
@@ -294,14 +349,14 @@ mod tests {
     #[test]
     fn a_wrong_host_or_origin_is_refused_with_the_right_bearer_too() {
         let auth = LocalAuth::new(7_100, &mut OsRng);
-        let bearer = format!("Bearer {}", auth.api_token());
+        let bearer = format!("Bearer {}", bearer(&auth));
         let refused = |host: &str, origin: &str| {
             let headers = [
                 (header::HOST, host),
                 (header::ORIGIN, origin),
                 (header::AUTHORIZATION, bearer.as_str()),
             ];
-            refusal(&auth, &request(Method::GET, "/v1/contacts", &headers))
+            refused_with(&auth, &request(Method::GET, "/v1/contacts", &headers))
         };
         let (name, ours) = ("localhost:7100", "http://localhost:7100");
         assert!(refused(name, ours).is_none());

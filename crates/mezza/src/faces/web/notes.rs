@@ -111,7 +111,8 @@ async fn outbox(State(web): State<Web>) -> ApiResult<json::OutboxJson> {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct GiveUpQuery {
-    /// `cancel` (give it up before it is delivered) or `forget` (delete it on this device).
+    /// `cancel` (give it up before it is delivered), `forget` (delete it on this device),
+    /// `forget_soon` (the same in 5 s, or before a lock) or `keep` (take `forget_soon` back).
     how: Option<How>,
 }
 
@@ -121,6 +122,8 @@ struct GiveUpQuery {
 enum How {
     Cancel,
     Forget,
+    ForgetSoon,
+    Keep,
 }
 
 /// Give a note up, or forget it here.
@@ -136,6 +139,14 @@ async fn give_up(
     let command = match query.how.unwrap_or(How::Cancel) {
         How::Cancel => Command::Cancel { note },
         How::Forget => Command::Forget { note },
+        How::ForgetSoon => {
+            web.node.ask(move |shell| shell.forget_soon(note)).await?;
+            return Ok(StatusCode::NO_CONTENT);
+        }
+        How::Keep => {
+            let kept = web.node.ask(move |shell| Ok(shell.keep_note(note))).await?;
+            return if kept { Ok(StatusCode::NO_CONTENT) } else { Err(Refused::no_note()) };
+        }
     };
     web.command(command).await
 }

@@ -1,8 +1,8 @@
 //! The person's own: status, identity, lock and key, the way in.
 
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::extract::{Extension, Request, State};
+use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use mezza_core::Wiping;
@@ -11,6 +11,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::local_auth::FromOwner;
 use super::{ApiResult, JsonBody, UrlQuery, Web};
 use crate::faces::passphrase;
 use crate::faces::qr::{Medium, QrImage};
@@ -22,6 +23,7 @@ use mezza_host::process::rng::OsRng;
 pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new()
         .routes(routes!(session))
+        .routes(routes!(proof))
         .routes(routes!(ticket))
         .routes(routes!(status))
         .routes(routes!(trust_clock))
@@ -34,13 +36,18 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
         .routes(routes!(card))
 }
 
-/// Tells the node that a person is there. Requests that the page repeats by itself do not count,
-/// and neither do requests without a bearer (MSG-83).
-pub(crate) async fn notice(State(web): State<Web>, request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    let quiet = ["/v1/status", "/v1/observer", "/v1/health", "/v1/carriers", "/v1/events"];
-    let by_itself = request.method() == Method::GET && quiet.contains(&path);
-    if path.starts_with("/v1/") && !by_itself && web.auth.bearer_is_known(request.headers()) {
+/// The header of a request that a person caused: a key, a click or a command. Requests without it are
+/// made by a page or a script on its own, for a note that arrived for example.
+pub(crate) const PRESENCE: &str = "mezza-person";
+
+/// Tells the node that a person is there, for requests that say so and come from the owner (MSG-83).
+pub(crate) async fn notice(
+    State(web): State<Web>,
+    owner: Option<Extension<FromOwner>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if owner.is_some() && request.headers().contains_key(PRESENCE) {
         web.node.touch();
     }
     next.run(request).await
@@ -57,7 +64,20 @@ async fn session(
         let text = "this address was used already, or is not ours";
         Refused::new("ticket", Fault::new(Exit::Denied, text, "`mezza url` prints a new one"))
     })?;
-    Ok(Json(json::BearerJson { bearer, command: web.home.command("url") }))
+    let proof_key = web.auth.proof_key();
+    Ok(Json(json::BearerJson { bearer, proof_key, command: web.home.command("url") }))
+}
+
+/// Prove that this is the launch in which a tab came in.
+#[utoipa::path(post, path = "/v1/proof", request_body = json::ProofRequest,
+    responses((status = 200, body = json::ProofJson), (status = 422, body = json::Problem)))]
+async fn proof(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::ProofRequest>,
+) -> ApiResult<json::ProofJson> {
+    let mac = web.auth.prove(&body.challenge);
+    let malformed = || Refused::malformed("the challenge is malformed", "send 64 hex digits");
+    mac.map(|mac| Json(json::ProofJson { mac })).ok_or_else(malformed)
 }
 
 /// Make a new one-time address.

@@ -1,7 +1,8 @@
 //! How many connections the page's port holds: any local user can open some and say nothing (WEB-9).
 //!
-//! When all seats are taken, whoever has been silent longest makes room. A WebSocket that has shown its
-//! bearer keeps its seat: it is silent as long as nothing happens.
+//! When all seats are taken, a connection that has not shown a bearer makes room, of those the one that
+//! was silent longest (WEB-18). A WebSocket that has shown its bearer keeps its seat: it is silent as long
+//! as nothing happens. The owner's Unix socket has seats of its own, which no other user can take.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,8 +13,9 @@ use std::task::{Context, Poll};
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
+use mezza_host::process::local_socket;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::oneshot;
 
 /// Connections that are held at once.
@@ -31,12 +33,22 @@ struct Taken {
     connections: BTreeMap<u64, Sitting>,
 }
 
+/// The claim of a connection to its seat; a smaller one makes room first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Claim {
+    /// Any user of the machine may hold it.
+    Unknown,
+    /// It has shown a bearer.
+    Known,
+    /// It stays however silent it is.
+    Stays,
+}
+
 /// One connection.
 struct Sitting {
+    claim: Claim,
     /// When it was last heard, in ticks.
     heard: u64,
-    /// Whether it stays however silent it is.
-    stays: bool,
     /// Ends it when it is dropped.
     _end: oneshot::Sender<()>,
 }
@@ -60,8 +72,8 @@ impl Seats {
     fn sit(&self) -> Option<(SeatHandle, oneshot::Receiver<()>)> {
         let mut taken = self.taken();
         if taken.connections.len() >= SEATS {
-            let silent = taken.connections.iter().filter(|(_, sitting)| !sitting.stays);
-            let (id, _) = silent.min_by_key(|(_, sitting)| sitting.heard)?;
+            let leaves = taken.connections.iter().filter(|(_, one)| one.claim != Claim::Stays);
+            let (id, _) = leaves.min_by_key(|(_, one)| (one.claim, one.heard))?;
             let id = *id;
             taken.connections.remove(&id);
         }
@@ -69,7 +81,7 @@ impl Seats {
         taken.last += 1;
         taken.ticks += 1;
         let (id, heard) = (taken.last, taken.ticks);
-        taken.connections.insert(id, Sitting { heard, stays: false, _end: end });
+        taken.connections.insert(id, Sitting { claim: Claim::Unknown, heard, _end: end });
         Some((SeatHandle(Arc::new(Seat { id, seats: self.clone() })), ended))
     }
 }
@@ -81,10 +93,19 @@ impl Drop for Seat {
 }
 
 impl SeatHandle {
-    /// This connection has shown its bearer, and may be silent from now on.
+    /// Lets this connection be silent from now on: it has shown its bearer.
     pub(crate) fn keep(&self) {
+        self.claim(Claim::Stays);
+    }
+
+    /// Prefers this connection to those that have not shown a bearer.
+    pub(crate) fn prefer(&self) {
+        self.claim(Claim::Known);
+    }
+
+    fn claim(&self, claim: Claim) {
         if let Some(sitting) = self.0.seats.taken().connections.get_mut(&self.0.id) {
-            sitting.stays = true;
+            sitting.claim = sitting.claim.max(claim);
         }
     }
 
@@ -98,24 +119,33 @@ impl SeatHandle {
     }
 }
 
-/// A port whose connections have seats.
-pub(crate) struct SeatedListener {
-    listener: TcpListener,
+/// The other end of a connection.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    /// The seat of the connection.
+    pub seat: SeatHandle,
+    /// Whether the kernel says that it is a process of our own user, on the socket in `run/`.
+    pub is_owner: bool,
+}
+
+/// A listener whose connections take their places among all `seats`.
+pub(crate) struct SeatedListener<L> {
+    listener: L,
     seats: Seats,
 }
 
-impl SeatedListener {
-    /// Connections of `listener` take their places among all `seats`.
-    pub(crate) fn new(listener: TcpListener, seats: Seats) -> Self {
+impl<L> SeatedListener<L> {
+    /// Seats the connections of `listener`.
+    pub(crate) fn new(listener: L, seats: Seats) -> Self {
         Self { listener, seats }
     }
 }
 
-impl Listener for SeatedListener {
-    type Io = SeatedStream;
+impl Listener for SeatedListener<TcpListener> {
+    type Io = SeatedStream<TcpStream>;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (SeatedStream, SocketAddr) {
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
             // Small frames wait for nothing; where the system refuses this, only speed is lost.
@@ -131,20 +161,48 @@ impl Listener for SeatedListener {
     }
 }
 
+impl Listener for SeatedListener<UnixListener> {
+    type Io = SeatedStream<UnixStream>;
+    type Addr = tokio::net::unix::SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let (stream, address) = Listener::accept(&mut self.listener).await;
+            // The mode of the folder keeps others out; the kernel's word makes sure of it (NODE-20).
+            if !local_socket::is_own_user(&stream) {
+                continue;
+            }
+            if let Some((seat, ended)) = self.seats.sit() {
+                return (SeatedStream { stream, seat, ended }, address);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
+
 /// A connection that has a seat.
-pub(crate) struct SeatedStream {
-    stream: TcpStream,
+pub(crate) struct SeatedStream<S> {
+    stream: S,
     seat: SeatHandle,
     ended: oneshot::Receiver<()>,
 }
 
-impl Connected<IncomingStream<'_, SeatedListener>> for SeatHandle {
-    fn connect_info(stream: IncomingStream<'_, SeatedListener>) -> Self {
-        stream.io().seat.clone()
+impl Connected<IncomingStream<'_, SeatedListener<TcpListener>>> for Caller {
+    fn connect_info(stream: IncomingStream<'_, SeatedListener<TcpListener>>) -> Self {
+        Self { seat: stream.io().seat.clone(), is_owner: false }
     }
 }
 
-impl AsyncRead for SeatedStream {
+impl Connected<IncomingStream<'_, SeatedListener<UnixListener>>> for Caller {
+    fn connect_info(stream: IncomingStream<'_, SeatedListener<UnixListener>>) -> Self {
+        Self { seat: stream.io().seat.clone(), is_owner: true }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for SeatedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -162,7 +220,7 @@ impl AsyncRead for SeatedStream {
     }
 }
 
-impl AsyncWrite for SeatedStream {
+impl<S: AsyncWrite + Unpin> AsyncWrite for SeatedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -215,5 +273,27 @@ mod tests {
         assert!(seats.sit().is_none(), "all of them stay");
         held.pop();
         assert!(seats.sit().is_some(), "a seat is free again");
+    }
+
+    #[test]
+    fn web_18_connections_that_talk_and_show_no_bearer_end_no_request_of_the_owner() {
+        let seats = Seats::default();
+        let (owner, mut ended) = seats.sit().expect("a seat");
+        owner.prefer();
+        // Each of them says a byte now and then, so that the owner's is the one that was silent longest.
+        let mut flood: Vec<_> = (0..4 * SEATS)
+            .map(|_| {
+                let seat = seats.sit().expect("one of the flood makes room");
+                seat.0.heard();
+                seat
+            })
+            .collect();
+        assert_eq!(ended.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        // Those with a bearer make room for each other where nobody else is left.
+        for (seat, _) in &flood {
+            seat.prefer();
+        }
+        flood.push(seats.sit().expect("the owner's was silent longest"));
+        assert_eq!(ended.try_recv(), Err(oneshot::error::TryRecvError::Closed));
     }
 }

@@ -109,6 +109,11 @@ impl Beside {
     /// Looks at everybody for the first time; what belongs to nobody any more is to be dropped.
     pub(super) fn begin(&mut self, device: &Device<AwsLc>) -> WriteBatch {
         self.looks = device.contacts().iter().map(|view| (view.id, Looks::of(view))).collect();
+        // While anything is set aside, a contact that is not here may be part of it: it has all of this
+        // back once its row is put right (MSG-42).
+        if !device.set_aside().is_empty() {
+            return WriteBatch::default();
+        }
         let held = self.drafts.keys().chain(self.lines.keys()).copied().collect::<Vec<_>>();
         let gone = held.into_iter().filter(|id| !self.looks.contains_key(id)).collect::<Vec<_>>();
         WriteBatch(gone.into_iter().flat_map(|id| self.forget(id)).collect())

@@ -8,7 +8,6 @@ use mezza_messenger::{CarrierId, ContactId, MixnetInput};
 use super::NodeShell;
 use mezza_host::api::network_uri::NetworkUri;
 use mezza_host::api::{Refused, json, views, words};
-use mezza_host::clock::now;
 use mezza_host::store::witness::Witness;
 
 impl NodeShell {
@@ -43,7 +42,7 @@ impl NodeShell {
     pub fn leaving(&self) -> Result<json::NetworkLeaving, Refused> {
         let link = self.mixnet()?.link;
         let device = self.device()?;
-        let view = device.without(CarrierId::MIXNET, now());
+        let view = device.without(CarrierId::MIXNET, self.date());
         let contact =
             |view: ContactView| json::LeftBehind { id: view.id.0.to_string(), name: view.name };
         let unreachable = view.unreachable.iter().filter_map(|id| device.contact(*id));

@@ -94,7 +94,7 @@ pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
     for line in lines(&net) {
         context.out.line(line);
     }
-    let health = client.get::<Health>("/v1/health")?;
+    let health = client.watching().get::<Health>("/v1/health")?;
     for line in health.lines.iter().filter(|line| line.name == "mixnet" && !line.ok) {
         let next = line.next.as_deref().unwrap_or_default();
         context.out.line(format!("WAITS     {}; {next}", line.text));

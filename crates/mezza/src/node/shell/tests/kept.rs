@@ -5,6 +5,7 @@ use mezza_messenger::policy::Policy;
 use super::*;
 use crate::node::shell::beside::DRAFT_BYTES_MAX;
 use mezza_host::api::json::{ChangeJson, ChangeWhat, ContactPatch};
+use mezza_host::api::views::note_id;
 
 /// The card of somebody else, and the next one of the same person under another name.
 async fn somebody(folder: &Path) -> (String, String) {
@@ -146,4 +147,91 @@ async fn web_14_what_changes_is_a_line_that_lasts_and_the_oldest_goes() {
         Ok((kept.len(), kept.last().and_then(|last| last.number)))
     };
     assert_eq!(node.ask(follow).await.unwrap(), (64, Some(2)));
+}
+
+#[tokio::test]
+async fn web_19_a_deletion_can_be_taken_back_and_is_done_before_a_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, id, _) = with_contact(folder.path()).await;
+    let texts = move |shell: &NodeShell| -> Result<Vec<_>, Refused> {
+        let notes = shell.notes(id, None, 10)?.notes;
+        Ok(notes.into_iter().filter_map(|note| note.text).collect::<Vec<_>>())
+    };
+    let follow = move |shell: &mut NodeShell| {
+        let mut numbers = Vec::new();
+        for (number, text) in (1..).zip(["one", "two", "three"]) {
+            let note = shell.send(id, [number; 16], text.into())?;
+            numbers.push(note_id(&note.id)?);
+        }
+        for note in &numbers[..2] {
+            shell.forget_soon(*note)?;
+        }
+        assert!(shell.keep_note(numbers[0]) && !shell.keep_note(numbers[2]));
+        // The end that the node keeps, by boot time.
+        let boot = shell.options.clock.boot();
+        shell.forget_due(Some(boot));
+        assert_eq!(texts(shell)?, ["one", "two", "three"]);
+        shell.forget_due(Some(boot.plus_ms(6_000)));
+        assert_eq!(texts(shell)?, ["one", "three"]);
+        assert!(!shell.keep_note(numbers[1]), "it is gone");
+        // A disk that refuses: it goes a moment later.
+        shell.forget_soon(numbers[0])?;
+        let failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
+        shell.forget_due(Some(boot.plus_ms(6_000)));
+        drop(failing);
+        assert_eq!(texts(shell)?, ["one", "three"]);
+        shell.forget_due(Some(boot.plus_ms(20_000)));
+        assert_eq!(texts(shell)?, ["three"]);
+        shell.forget_soon(numbers[2])?;
+        again(shell)?;
+        assert!(texts(shell)?.is_empty(), "a lock from elsewhere deletes what was to be deleted");
+        Ok(())
+    };
+    node.ask(follow).await.unwrap();
+}
+
+/// The rows of a contact in the vault of a shell, and what puts the same rows back.
+fn rows_of(shell: &mut NodeShell, wanted: RecordKind) -> Vec<(Vec<u8>, Wiping<Vec<u8>>)> {
+    let open = shell.open.as_mut().expect("unlocked");
+    let rows = open.vault.records().expect("read").into_iter();
+    rows.filter(|(kind, ..)| *kind == wanted).map(|(_, key, value)| (key, value)).collect()
+}
+
+fn put_row(shell: &mut NodeShell, kind: RecordKind, key: Vec<u8>, value: Wiping<Vec<u8>>) {
+    let bucket = if kind == RecordKind::Draft { Retention::Rolling } else { Retention::Permanent };
+    let put = WriteBatch(vec![RecordChange::Put { kind, key, bucket, value }]);
+    shell.open.as_mut().expect("unlocked").vault.commit(&[put]).expect("written");
+}
+
+#[tokio::test]
+async fn msg_42_a_contact_that_was_set_aside_has_its_draft_and_changes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, id, _) = with_contact(folder.path()).await;
+    let follow = move |shell: &mut NodeShell| {
+        shell.set_draft(id, "half a letter")?;
+        shell.patch(id, ContactPatch { name: Some("Benny".into()), ..ContactPatch::default() })?;
+        let mut policy = shell.device()?.contact(id).ok_or_else(Refused::no_contact)?.policy;
+        policy.timer_s = 86_400;
+        shell.command(Command::Policy { contact: id, policy })?;
+        let lines = shell.changes(id)?.changes.len();
+        assert!(lines > 0);
+        let whole = rows_of(shell, RecordKind::Contact);
+        let (key, value) = whole.into_iter().next().expect("a contact");
+        let damaged = Wiping::new(vec![0xff; value.len()]);
+        put_row(shell, RecordKind::Contact, key.clone(), damaged);
+        again(shell)?;
+        assert!(shell.device()?.contacts().is_empty() && !shell.device()?.set_aside().is_empty());
+        put_row(shell, RecordKind::Contact, key, value);
+        again(shell)?;
+        assert_eq!(shell.draft(id)?, "half a letter");
+        assert_eq!(shell.changes(id)?.changes.len(), lines);
+        // A draft that is no text, and a change that is none: they are shown, and stay.
+        put_row(shell, RecordKind::Draft, vec![0, 0, 0, 9], Wiping::new(vec![0xff, 0xfe]));
+        put_row(shell, RecordKind::Change, vec![0, 0, 0, 9, 0, 0, 0, 7], Wiping::new(vec![1]));
+        again(shell)?;
+        let aside: usize = shell.device()?.set_aside().iter().map(|part| part.records).sum();
+        assert_eq!(aside, 2, "both are in the person's sight");
+        Ok(())
+    };
+    node.ask(follow).await.unwrap();
 }
