@@ -167,24 +167,16 @@ mod tests {
     /// The second implementation finds the same primes under the same numbers.
     #[test]
     fn safe_primes_are_those_of_the_vectors() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/guard");
         let mut seen = 0;
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let text = std::fs::read_to_string(&path).unwrap();
-            if !text.starts_with("kind: safe-prime\n") {
+        for case in mezza_testing::read_cases("guard", 4) {
+            if case.text("kind") != "safe-prime" {
                 continue;
             }
-            let of = |key: &str| {
-                let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap();
-                line.trim_start_matches(':').trim().to_owned()
-            };
-            let hex = |key: &str| data_encoding::HEXLOWER.decode(of(key).as_bytes()).unwrap();
-            let bits: u32 = of("bits").parse().unwrap();
-            let search = SafePrimeSearch::new(bits, &hex("seed")).unwrap();
+            let bits: u32 = case.parsed("bits");
+            let search = SafePrimeSearch::new(bits, &case.bytes("seed")).unwrap();
             let i = naive(&search);
-            assert_eq!(of("i"), i.to_string());
-            assert_eq!(hex("p"), search.modulus(i).to_be_bytes_trimmed_vartime().to_vec());
+            assert_eq!(case.text("i"), i.to_string());
+            assert_eq!(case.bytes("p"), search.modulus(i).to_be_bytes_trimmed_vartime().to_vec());
             seen += 1;
         }
         assert_eq!(seen, 4);

@@ -15,6 +15,7 @@ mod wycheproof;
 use crate::eight::VectorKernel;
 use crate::{Kernel, Strided, ifma, portable};
 use emulated::Emulated;
+use mezza_testing::{unhex, unhex_array};
 use std::vec::Vec;
 
 /// Every kernel that runs here.
@@ -27,14 +28,8 @@ fn kernels() -> Vec<&'static dyn Kernel> {
     wanted
 }
 
-fn unhex(text: &str) -> Vec<u8> {
-    let digits = |i: usize| text.get(i..i + 2).expect("an even number of digits");
-    let byte = |i| u8::from_str_radix(digits(i), 16).expect("hex");
-    (0..text.len()).step_by(2).map(byte).collect()
-}
-
 fn array(text: &str) -> [u8; 32] {
-    unhex(text).try_into().expect("32 bytes")
+    unhex_array(text)
 }
 
 /// Bodies laid out with a gap of 3 bytes in front of each, room for a tag and 2 bytes behind it.

@@ -2,16 +2,19 @@
 
 use super::binaries::{self, TestBinary};
 use super::schedule::{Lane, Step};
-use super::{Context, Tier, Verdict, peers};
+use super::{Context, Tier, Verdict, peers, seconds};
 use crate::run::{Ended, find, run, run_tests};
 use crate::{interop, machine, needs, page, tidy};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// All steps. The page is built before the test programs, so that the program is compiled once and
 /// contains it. Of two steps that could start, the first one does: long ones stand before short ones.
-pub const STEPS: [Step; 19] = [
+pub const STEPS: [Step; 20] = [
     Step { name: "tidy", needs: &[], lane: Lane::Light, work: tidy },
     Step { name: "fmt", needs: &[], lane: Lane::Light, work: fmt },
     Step { name: "web", needs: &[], lane: Lane::Light, work: web },
@@ -24,11 +27,13 @@ pub const STEPS: [Step; 19] = [
     Step { name: "interop", needs: &["build"], lane: Lane::Compute, work: interop },
     Step { name: "vectors", needs: &[], lane: Lane::Compute, work: vectors },
     Step { name: "doctest", needs: &["build"], lane: Lane::Cargo, work: doctest },
-    Step { name: "fuzz", needs: &["build"], lane: Lane::Compute, work: fuzz },
     Step { name: "peers", needs: &["build"], lane: Lane::Cargo, work: build_peers },
     Step { name: "doc", needs: &["build"], lane: Lane::Cargo, work: doc },
     Step { name: "wasm", needs: &["build"], lane: Lane::Cargo, work: wasm },
+    Step { name: "msrv", needs: &["build"], lane: Lane::Cargo, work: msrv },
     Step { name: "publish", needs: &["build"], lane: Lane::Cargo, work: publish },
+    // Compiles nothing: it follows the compilations, so that a core has work while long tests end.
+    Step { name: "fuzz", needs: &["build"], lane: Lane::Cargo, work: fuzz },
     Step { name: "deny", needs: &[], lane: Lane::Light, work: deny },
     Step { name: "lab", needs: &["build"], lane: Lane::Alone, work: lab },
 ];
@@ -40,6 +45,10 @@ pub const QUICK_STEPS: [&str; 6] = ["tidy", "fmt", "clippy", "test", "processes"
 const SLOW: &str = "slow_";
 /// Tests of real programs that run at once, for each core.
 const PROCESS_TESTS_PER_CORE: usize = 3;
+/// Programs of tests that run at once.
+const PROGRAMS_AT_ONCE: usize = 2;
+/// A program of tests that takes as long as this has a line of its own in the table.
+const LONG: Duration = Duration::from_secs(60);
 
 /// The lab's experiments that are quick enough to run each time.
 const LAB_SMOKE: [&[&str]; 4] =
@@ -117,7 +126,8 @@ fn is_processes(binary: &TestBinary) -> bool {
     binary.package == "mezza" && binary.target == "it"
 }
 
-/// Runs the chosen programs of tests, one after the other, without the tests of the step `interop`.
+/// Runs the chosen programs of tests, without the tests of the step `interop`. Two run at once: where
+/// one has only a long test left, the other keeps the second core at work.
 fn run_binaries(
     context: &Context,
     is_chosen: impl Fn(&TestBinary) -> bool,
@@ -129,14 +139,33 @@ fn run_binaries(
         args.extend(["--skip".to_owned(), SLOW.to_owned()]);
     }
     let built = context.binaries.get().ok_or("the step `build` did not run")?;
+    let chosen = built.iter().filter(|binary| is_chosen(binary)).collect::<Vec<_>>();
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Vec<(&TestBinary, Ended)>, String> {
+        let mut all = Vec::new();
+        while let Some(binary) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let begun = Instant::now();
+            let ended = binary.run(context, &args)?;
+            if begun.elapsed() >= LONG {
+                println!("    {:<36} {:>8}", binary.log_name(), seconds(begun.elapsed()));
+            }
+            all.push((*binary, ended));
+        }
+        Ok(all)
+    };
+    let workers = thread::scope(|scope| {
+        let workers = [(); PROGRAMS_AT_ONCE].map(|()| scope.spawn(work));
+        workers.map(|worker| worker.join().unwrap_or_else(|_| Err("a worker panicked".to_owned())))
+    });
     let mut skipped = Vec::new();
     let mut failures = Vec::new();
-    for binary in built.iter().filter(|binary| is_chosen(binary)) {
-        let ended = binary.run(context, &args)?;
-        skipped.extend(ended.skipped);
-        if !ended.ok {
-            failures.push(format!("{}:", binary.log_name()));
-            failures.extend(ended.tail);
+    for worker in workers {
+        for (binary, ended) in worker? {
+            skipped.extend(ended.skipped);
+            if !ended.ok {
+                failures.push(format!("{}:", binary.log_name()));
+                failures.extend(ended.tail);
+            }
         }
     }
     Ok(if failures.is_empty() { Verdict::Passed(skipped) } else { Verdict::Failed(failures) })
@@ -233,6 +262,24 @@ fn doc(context: &Context) -> Result<Verdict, String> {
     let mut command = cargo(context, &["doc", "--workspace", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     quietly(context, "doc", &mut [command])
+}
+
+/// The workspace compiles with the oldest compiler that `rust-version` promises.
+fn msrv(context: &Context) -> Result<Verdict, String> {
+    let Some(version) = context.tools.msrv.as_deref() else {
+        let text = "msrv: the promised compiler is not here; rustup toolchain install 1.90";
+        return Ok(Verdict::Skipped(text.to_owned()));
+    };
+    let mut command = Command::new("cargo");
+    command.current_dir(context.root).arg(format!("+{version}"));
+    command.args(["check", "--workspace", "--locked"]);
+    // Two compilers in one folder would build everything again at each change between them.
+    command.env("CARGO_TARGET_DIR", context.target.join("msrv"));
+    // `cargo xtask` runs under the newer compiler and hands its choice on.
+    for name in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTDOC"] {
+        command.env_remove(name);
+    }
+    quietly(context, "msrv", &mut [command])
 }
 
 /// The crates that are meant for the registry can be packaged as they are.

@@ -4,15 +4,8 @@ use blake2::Blake2bVarCore;
 use blake2::digest::block_api::{UpdateCore, VariableOutputCore};
 use blake2::digest::block_buffer::LazyBuffer;
 use mezza_core::{Blake2b512, Hash512, Sha512, blake2b};
+use mezza_testing::hex;
 use proptest::prelude::*;
-
-fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .flat_map(|b| [b >> 4, b & 15])
-        .map(|n| char::from(b"0123456789abcdef"[usize::from(n)]))
-        .collect()
-}
 
 #[test]
 fn rfc_7693_appendix_a() {

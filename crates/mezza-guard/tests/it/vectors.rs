@@ -1,8 +1,6 @@
 //! Walks `vectors/guard/*.txt`, right and wrong cases; those of safe primes and of MODP belong to the lab.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use curve25519_dalek::scalar::Scalar;
 use data_encoding::HEXLOWER as HEX;
@@ -23,81 +21,42 @@ use mezza_guard::keys::{GuardClientId, PairingKey};
 use mezza_guard::wire::control::{Control, ControlChannel};
 use mezza_guard::{Group as _, Message, Ristretto};
 use mezza_sim::SimRng;
+use mezza_testing::{Case, read_cases};
 
 use crate::gkx::identity;
 use crate::session::{carry, ciphertext_of, commitment_of, key_of, opening_of};
 
 type B = PortableBackend;
 
-/// One case: `key: value` lines.
-struct Case {
-    name: String,
-    fields: BTreeMap<String, String>,
+/// Returns the scalars of a field, 32 bytes each.
+fn scalars(case: &Case, key: &str) -> Vec<Scalar> {
+    let scalar = |bytes: &[u8]| Scalar::from_canonical_bytes(bytes.try_into().expect("32 bytes"));
+    case.bytes(key).chunks_exact(32).map(|bytes| scalar(bytes).expect("a scalar")).collect()
 }
 
-impl Case {
-    fn read(path: &Path) -> Self {
-        let text = fs::read_to_string(path).expect("a vector");
-        let pair = |line: &str| {
-            let (key, value) = line.split_once(':').expect("key: value");
-            (key.to_owned(), value.trim().to_owned())
-        };
-        Self { name: path.display().to_string(), fields: text.lines().map(pair).collect() }
-    }
+/// Returns the coins of some fields, one after another.
+fn coins_of(case: &Case, keys: &[&str]) -> GivenCoins<Scalar> {
+    GivenCoins::new(keys.iter().flat_map(|key| scalars(case, key)).collect::<Vec<_>>())
+}
 
-    fn text(&self, key: &str) -> &str {
-        self.fields.get(key).unwrap_or_else(|| panic!("{}: no {key}", self.name))
-    }
-
-    fn bytes(&self, key: &str) -> Vec<u8> {
-        HEX.decode(self.text(key).as_bytes()).expect("hex")
-    }
-
-    fn array<const N: usize>(&self, key: &str) -> [u8; N] {
-        self.bytes(key).try_into().expect("the right length")
-    }
-
-    fn number(&self, key: &str) -> usize {
-        self.text(key).parse().expect("a number")
-    }
-
-    fn scalars(&self, key: &str) -> Vec<Scalar> {
-        let scalar =
-            |bytes: &[u8]| Scalar::from_canonical_bytes(bytes.try_into().expect("32 bytes"));
-        self.bytes(key).chunks_exact(32).map(|bytes| scalar(bytes).expect("a scalar")).collect()
-    }
-
-    fn coins(&self, keys: &[&str]) -> GivenCoins<Scalar> {
-        GivenCoins::new(keys.iter().flat_map(|key| self.scalars(key)).collect::<Vec<_>>())
-    }
-
-    fn same(&self, key: &str, bytes: &[u8]) {
-        assert_eq!(HEX.encode(bytes), self.text(key), "{}: {key}", self.name);
-    }
-
-    fn expect(&self, is_ok: bool) {
-        assert_eq!(is_ok, self.text("expect") == "ok", "{}", self.name);
-    }
+/// Checks that a value is accepted exactly where the case says `ok`.
+fn expect(case: &Case, is_ok: bool) {
+    assert_eq!(is_ok, case.text("expect") == "ok", "{}", case.name());
 }
 
 #[test]
 fn every_vector_comes_out() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/guard");
-    let (group, mut seen) = (Ristretto::new(), BTreeMap::<String, u32>::new());
-    for entry in fs::read_dir(folder).expect("the folder of vectors") {
-        let path = entry.expect("an entry").path();
-        if path.extension().is_none_or(|extension| extension != "txt") {
-            continue;
-        }
-        let case = Case::read(&path);
+    let group = Ristretto::new();
+    let mut seen = BTreeMap::<String, u32>::new();
+    for case in read_cases("guard", 78) {
         let mut dice = SimRng::new(0, 0);
         match case.text("kind") {
             "group" => {
                 case.same("g", &group.encode(&group.g()));
                 case.same("h", &group.encode(&group.h()));
             }
-            "element" => case.expect(group.decode(&case.bytes("bytes")).is_ok()),
-            "scalar" => case.expect(group.decode_scalar(&case.bytes("bytes")).is_ok()),
+            "element" => expect(&case, group.decode(&case.bytes("bytes")).is_ok()),
+            "scalar" => expect(&case, group.decode_scalar(&case.bytes("bytes")).is_ok()),
             "dh" => dh(&case, &group, dice.rng()),
             "comm" => comm(&case, &group, dice.rng()),
             "eg" => eg(&case, &group, dice.rng()),
@@ -108,7 +67,7 @@ fn every_vector_comes_out() {
             "control" => control(&case),
             "pairing" => pairing(&case),
             kind if kind == "safe-prime" || kind.starts_with("modp-") => continue,
-            kind => panic!("{}: unknown kind {kind}", case.name),
+            kind => panic!("{}: unknown kind {kind}", case.name()),
         }
         *seen.entry(case.text("kind").to_owned()).or_default() += 1;
     }
@@ -135,10 +94,10 @@ fn dh(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let wall = |coin: Scalar| -> AnyFirewall<Ristretto> {
         Box::new(DhFirewall::with_coins(group.clone(), GivenCoins::new([coin])))
     };
-    let mut walls = [Stack::new(case.scalars("coins").into_iter().map(wall)), Stack::new([])];
+    let mut walls = [Stack::new(scalars(case, "coins").into_iter().map(wall)), Stack::new([])];
     let [own, their] = &mut walls;
-    let (alice, a) = DhParty::begin(group, &mut case.coins(&["a"]), rng);
-    let (bob, b) = DhParty::begin(group, &mut case.coins(&["b"]), rng);
+    let (alice, a) = DhParty::begin(group, &mut coins_of(case, &["a"]), rng);
+    let (bob, b) = DhParty::begin(group, &mut coins_of(case, &["b"]), rng);
     case.same("A", &a.fields(group)[0]);
     let a = carry(group, a, [own, their], rng);
     case.same("A_wire", &a.fields(group)[0]);
@@ -152,13 +111,20 @@ fn comm(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let (mut own, mut their): (Vec<AnyFirewall<Ristretto>>, Vec<AnyFirewall<Ristretto>>) =
         Default::default();
     if ["committing", "both"].contains(&case.text("wall")) {
-        own.push(Box::new(CommittingFirewall::with_coins(group.clone(), case.coins(&["coins"]))));
+        own.push(Box::new(CommittingFirewall::with_coins(
+            group.clone(),
+            coins_of(case, &["coins"]),
+        )));
     }
     if ["answering", "both"].contains(&case.text("wall")) {
-        their.push(Box::new(AnsweringFirewall::with_coins(group.clone(), case.coins(&["beta"]))));
+        their.push(Box::new(AnsweringFirewall::with_coins(
+            group.clone(),
+            coins_of(case, &["beta"]),
+        )));
     }
     let (mut own, mut their) = (Stack::new(own), Stack::new(their));
-    let (committer, commitment) = Committer::begin(group, &mut case.coins(&["x", "r", "s"]), rng);
+    let (committer, commitment) =
+        Committer::begin(group, &mut coins_of(case, &["x", "r", "s"]), rng);
     for (key, field) in ["C1", "C2"].iter().zip(commitment.fields(group)) {
         case.same(key, &field);
     }
@@ -167,7 +133,7 @@ fn comm(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
         case.same(key, &field);
     }
     let (answerer, a) =
-        Answerer::answer(group, commitment_of(&commitment), &mut case.coins(&["a"]), rng);
+        Answerer::answer(group, commitment_of(&commitment), &mut coins_of(case, &["a"]), rng);
     let a = carry(group, a, [&mut their, &mut own], rng);
     case.same("A_seen", &a.fields(group)[0]);
     let (opening, key) = committer.finish(group, key_of(&a)).expect("a key");
@@ -180,7 +146,7 @@ fn comm(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
 }
 
 fn eg(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
-    let coins = case.coins(&["coins"]);
+    let coins = coins_of(case, &["coins"]);
     let own = group.clone();
     let (mut encryptors, mut owners): (Vec<AnyFirewall<Ristretto>>, Vec<AnyFirewall<Ristretto>>) =
         Default::default();
@@ -192,22 +158,22 @@ fn eg(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
         wall => panic!("no wall {wall}"),
     }
     let (mut encryptors, mut owners) = (Stack::new(encryptors), Stack::new(owners));
-    let (owner, key) = KeyOwner::generate(group, &mut case.coins(&["a"]), rng);
+    let (owner, key) = KeyOwner::generate(group, &mut coins_of(case, &["a"]), rng);
     case.same("h", &key.fields(group)[0]);
     let key = carry(group, key, [&mut owners, &mut encryptors], rng);
     let text = group.decode(&case.bytes("m")).expect("an element");
     let encryptor = Encryptor::new(group, &key).expect("a proper key");
-    let ciphertext = encryptor.encrypt(group, &text, &mut case.coins(&["b"]), rng);
+    let ciphertext = encryptor.encrypt(group, &text, &mut coins_of(case, &["b"]), rng);
     let ciphertext = carry(group, ciphertext, [&mut encryptors, &mut owners], rng);
     for (key, field) in ["c0", "c1"].iter().zip(ciphertext.fields(group)) {
         case.same(key, &field);
     }
-    assert!(owner.decrypt(group, ciphertext_of(&ciphertext)) == text, "{}", case.name);
+    assert!(owner.decrypt(group, ciphertext_of(&ciphertext)) == text, "{}", case.name());
 }
 
 fn gkx(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let (alice, bob) = (identity(1), identity(2));
-    let mut coins = case.coins(&["coins"]);
+    let mut coins = coins_of(case, &["coins"]);
     let mut own: Vec<GkxGuard> =
         (0..case.number("dialling")).map(|_| GkxGuard::dialling()).collect();
     let mut their: Vec<GkxGuard> =
@@ -215,7 +181,8 @@ fn gkx(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let drawn: &mut dyn Coins<Ristretto> = &mut coins;
     let ends = (&alice, bob.public());
     let (initiator, frame) =
-        GkxInitiator::begin::<B>(group, ends, &mut case.coins(&["x", "r", "s"]), rng).expect("G1");
+        GkxInitiator::begin::<B>(group, ends, &mut coins_of(case, &["x", "r", "s"]), rng)
+            .expect("G1");
     let out = |guards: &mut [GkxGuard],
                frame,
                drawn: &mut dyn Coins<Ristretto>,
@@ -239,7 +206,7 @@ fn gkx(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let frame = inwards(&mut their, frame, drawn, rng);
     case.same("g1_seen", &frame);
     let (responder, frame) =
-        GkxResponder::answer(group, &frame, &mut case.coins(&["y"]), rng).expect("G2");
+        GkxResponder::answer(group, &frame, &mut coins_of(case, &["y"]), rng).expect("G2");
     let frame = out(&mut their, frame, drawn, rng);
     let frame = inwards(&mut own, frame, drawn, rng);
     case.same("g2_seen", &frame);
@@ -263,20 +230,21 @@ fn gkx_wrong(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let run = |rng: &mut dyn CryptoRng| -> Option<()> {
         let ends = (&alice, bob.public());
         let (initiator, _) =
-            GkxInitiator::begin::<B>(group, ends, &mut case.coins(&["x", "r", "s"]), rng).ok()?;
+            GkxInitiator::begin::<B>(group, ends, &mut coins_of(case, &["x", "r", "s"]), rng)
+                .ok()?;
         let g1 = case.bytes("g1_wire");
         let (responder, g2) =
-            GkxResponder::answer(group, &g1, &mut case.coins(&["y"]), rng).ok()?;
+            GkxResponder::answer(group, &g1, &mut coins_of(case, &["y"]), rng).ok()?;
         let (opened, _) = initiator.open(group, &g2).ok()?;
         let candidates = [GkxCandidate::new::<B>(&bob, *alice.public()).ok()?];
         responder.finish(group, &case.bytes("g3_wire"), bob.public(), &candidates).ok()?;
         opened.finish(&case.bytes("g4")).ok().map(|_| ())
     };
-    case.expect(run(rng).is_some());
+    expect(case, run(rng).is_some());
     // A guard refuses all of it but the tags, which it cannot check.
     let frame = case.bytes("g1_wire");
     let is_element = GkxGuard::dialling().outgoing(group, &frame, &mut Uniform, rng).is_ok();
-    assert_eq!(is_element, !case.name.contains("-g1-"), "{}", case.name);
+    assert_eq!(is_element, !case.name().contains("-g1-"), "{}", case.name());
 }
 
 fn slot(case: &Case) -> SlotIndex {
@@ -318,7 +286,7 @@ fn coin(case: &Case) {
 fn coin_wrong(case: &Case) {
     let secret = CoinSecret::decode(&case.array("x_c")).expect("a scalar");
     let rho = Rho::decode(&case.array("rho")).expect("a scalar");
-    case.expect(secret.with_coin(&slot(case), &case.array("h"), &rho).is_ok());
+    expect(case, secret.with_coin(&slot(case), &case.array("h"), &rho).is_ok());
 }
 
 fn control(case: &Case) {
@@ -331,7 +299,7 @@ fn control(case: &Case) {
     } else {
         ControlChannel::of_client(&key, &[1; 32], &[2; 32]).open(&frame)
     };
-    case.expect(read.is_ok());
+    expect(case, read.is_ok());
     if let Ok(read) = read {
         assert_eq!(Control::decode(kind, &plain), Ok(read.clone()));
         let made = if is_clear {
@@ -345,7 +313,7 @@ fn control(case: &Case) {
 
 fn pairing(case: &Case) {
     let read = PairingKey::from_code(case.text("code"));
-    case.expect(read.is_ok());
+    expect(case, read.is_ok());
     if let Ok(key) = read {
         case.same("client", &key.client().0);
         assert_eq!(key.code().expose(), case.text("code").as_bytes());

@@ -9,6 +9,7 @@ use mezza_hibe::{
     Bucket, CardBlock, EnvelopeKey, Epoch, HeldKeys, KeyTree, Shape, System, Tick, TreeProfile,
     Trial, trial_open,
 };
+use mezza_testing::hex;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use rand_core::{TryCryptoRng, TryRng};
@@ -53,10 +54,6 @@ pub fn digest(bytes: &[u8]) -> String {
     let mut out = [0; 32];
     blake2b(&mut out, &[], "", &[bytes]);
     hex(&out)
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    data_encoding::HEXLOWER.encode(bytes)
 }
 
 /// An envelope for a card at a tick.

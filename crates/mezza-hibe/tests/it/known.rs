@@ -6,7 +6,9 @@ use mezza_hibe::curve::{G1Affine, G2Affine, h_a};
 use mezza_hibe::wire::card::CardBlock;
 use mezza_hibe::{Bucket, EnvelopeKey, Epoch, Shape, System, Tick, TreeProfile};
 
-use crate::fixture::{Blocks, digest, hex};
+use mezza_testing::hex;
+
+use crate::fixture::{Blocks, digest};
 
 #[test]
 fn hibe_3_gt_bytes_and_h_a_are_those_of_the_document() {

@@ -1,9 +1,5 @@
 //! Walks `vectors/hibe/*.txt`, right and wrong cases, and the published vectors of other people.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use data_encoding::HEXLOWER;
 use mezza_hibe::bkp::{DerivedKeys, MasterSecret};
 use mezza_hibe::curve::{G1, G1Affine, G2, G2Affine, hash_to_g1};
@@ -14,76 +10,45 @@ use mezza_hibe::{
     trial_open,
 };
 
-use crate::fixture::{Blocks, chance, digest, hex};
+use mezza_testing::{Case, hex, read_cases, vector_folder};
 
-/// One case: `key: value` lines.
-struct Case {
-    name: String,
-    fields: BTreeMap<String, String>,
+use crate::fixture::{Blocks, chance, digest};
+
+/// The folder of the cases.
+const FOLDER: &str = "hibe";
+
+/// Returns all cases of a kind, at least so many.
+fn cases_of(kind: &str, least: usize) -> Vec<Case> {
+    let mut cases = read_cases(FOLDER, least);
+    cases.retain(|case| case.text("kind") == kind);
+    assert!(cases.len() >= least, "{kind}: {}", cases.len());
+    cases
 }
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/hibe")
+/// Checks that a text is that of a field.
+fn same(case: &Case, key: &str, value: &str) {
+    assert_eq!(value, case.text(key), "{}: {key}", case.name());
 }
 
-impl Case {
-    fn read(name: &str) -> Self {
-        let text = fs::read_to_string(folder().join(format!("{name}.txt"))).expect("a vector");
-        let lines = text.lines().map(|line| line.split_once(':').expect("key: value"));
-        let fields = lines.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect();
-        Self { name: name.to_owned(), fields }
-    }
-
-    /// All cases of a kind, at least so many.
-    fn all(kind: &str, least: usize) -> Vec<Self> {
-        let files = fs::read_dir(folder()).expect("the folder of vectors");
-        let paths = files.map(|file| file.expect("an entry").path());
-        let texts = paths.filter(|path| path.extension().is_some_and(|ending| ending == "txt"));
-        let name =
-            |path: PathBuf| path.file_stem().expect("a name").to_str().expect("a name").to_owned();
-        let cases = texts.map(|path| Self::read(&name(path)));
-        let cases: Vec<Self> = cases.filter(|case| case.text("kind") == kind).collect();
-        assert!(cases.len() >= least, "{kind}: {}", cases.len());
-        cases
-    }
-
-    fn text(&self, key: &str) -> &str {
-        self.fields.get(key).unwrap_or_else(|| panic!("{}: no field {key}", self.name))
-    }
-
-    fn bytes(&self, key: &str) -> Vec<u8> {
-        HEXLOWER.decode(self.text(key).as_bytes()).expect("hex")
-    }
-
-    fn number(&self, key: &str) -> u64 {
-        self.text(key).parse().expect("a number")
-    }
-
-    fn same(&self, key: &str, value: &str) {
-        assert_eq!(value, self.text(key), "{}: {key}", self.name);
-    }
-
-    /// The tree of a case of the kind `store`.
-    fn tree(&self) -> Result<KeyTree, ImportError> {
-        let card = CardBlock::decode(&self.bytes("card"), BlockPolicy::TestTree).expect("a card");
-        // Python leaves the zeros at the end out, where nothing stands behind them.
-        let mut keyring = self.bytes("keyring");
-        keyring.resize(RING_BYTES, 0);
-        let records = self.text("records").split_whitespace().map(|record| {
-            let (name, bytes) = record.split_once('=').expect("NAME=HEX");
-            let parts: Vec<u64> =
-                name.split('-').map(|part| part.parse().expect("digits")).collect();
-            let kind = EntryKind::from_byte(parts[2] as u8).expect("a kind");
-            let name = RecordName { generation: parts[0], start: Epoch(parts[1] as u32), kind };
-            (name, HEXLOWER.decode(bytes.as_bytes()).expect("hex"))
-        });
-        KeyTree::import(&card, &keyring, &records.collect(), self.number("last"))
-    }
+/// The tree of a case of the kind `store`.
+fn import_tree(case: &Case) -> Result<KeyTree, ImportError> {
+    let card = CardBlock::decode(&case.bytes("card"), BlockPolicy::TestTree).expect("a card");
+    // Python leaves the zeros at the end out, where nothing stands behind them.
+    let mut keyring = case.bytes("keyring");
+    keyring.resize(RING_BYTES, 0);
+    let records = case.text("records").split_whitespace().map(|record| {
+        let (name, bytes) = record.split_once('=').expect("NAME=HEX");
+        let parts: Vec<u64> = name.split('-').map(|part| part.parse().expect("digits")).collect();
+        let kind = EntryKind::from_byte(parts[2] as u8).expect("a kind");
+        let name = RecordName { generation: parts[0], start: Epoch(parts[1] as u32), kind };
+        (name, HEXLOWER.decode(bytes.as_bytes()).expect("hex"))
+    });
+    KeyTree::import(&card, &keyring, &records.collect(), case.number("last"))
 }
 
 /// The tree that the generator stored, with the keys of both its epochs held.
 fn stored(system: &System) -> (KeyTree, HeldKeys) {
-    let tree = Case::read("store-right").tree().expect("it loads");
+    let tree = import_tree(&Case::named(FOLDER, "store-right")).expect("it loads");
     let mut held = HeldKeys::new();
     for epoch in [32, 33].map(Epoch) {
         held.insert(tree.open_key(system, epoch, &mut chance(1)).expect("a key"));
@@ -93,36 +58,36 @@ fn stored(system: &System) -> (KeyTree, HeldKeys) {
 
 #[test]
 fn the_scheme_is_that_of_python() {
-    let case = Case::read("scheme");
+    let case = Case::named(FOLDER, "scheme");
     let (system, rng) = (System::new(), &mut Blocks::new());
     let card = CardBlock::decode(&case.bytes("card"), BlockPolicy::Product).expect("a card");
-    case.same("pkh", &hex(&card.hash().0));
+    same(&case, "pkh", &hex(&card.hash().0));
     let master = MasterSecret::random(5, rng);
     let mut node = master.user_key(&system, &Shape::Wide.path(Epoch(0)), rng);
-    case.same("root", &digest(&node.encode()));
+    same(&case, "root", &digest(&node.encode()));
     let tick = Tick(case.number("tick") as u32);
     let path = Shape::Wide.path(card.epoch_of(tick).expect("an epoch"));
-    case.same("path", &path.components().iter().map(u8::to_string).collect::<Vec<_>>().join(" "));
+    same(&case, "path", &path.components().iter().map(u8::to_string).collect::<Vec<_>>().join(" "));
     for m in path.components() {
         match node.derive(&node.descend(&node.sums(), *m), rng) {
             DerivedKeys::Node(child) => node = *child,
-            DerivedKeys::User(leaf) => case.same("leaf", &hex(&leaf.encode())),
+            DerivedKeys::User(leaf) => same(&case, "leaf", &hex(&leaf.encode())),
         }
     }
     let key = EnvelopeKey::new(&system, &card.at(tick).expect("a key"), tick, rng).expect("a key");
-    case.same("binding", &hex(&key.binding().0));
+    same(&case, "binding", &hex(&key.binding().0));
     let envelope = key.seal(&case.bytes("payload"), Bucket::SMALLEST, tick).expect("an envelope");
-    case.same("envelope", &hex(envelope.as_bytes()));
-    case.same("c", &hex(&envelope.as_bytes()[2..194]));
+    same(&case, "envelope", &hex(envelope.as_bytes()));
+    same(&case, "c", &hex(&envelope.as_bytes()[2..194]));
 }
 
 #[test]
 fn cards() {
-    for case in Case::all("card", 14) {
+    for case in cases_of("card", 14) {
         let decoded = CardBlock::decode(&case.bytes("card"), BlockPolicy::Product);
         let outcome = decoded.map_or_else(|error| format!("{error:?}"), |_| "ok".into());
         let expected = case.text("expect");
-        assert!(outcome.starts_with(expected), "{}: {outcome} for {expected}", case.name);
+        assert!(outcome.starts_with(expected), "{}: {outcome} for {expected}", case.name());
     }
 }
 
@@ -131,30 +96,30 @@ fn envelopes_by_both_engines() {
     for kernel in [PairingKernel::Lines, PairingKernel::Plain] {
         let system = System::with_kernel(kernel);
         let (_, held) = stored(&system);
-        for case in Case::all("envelope", 30) {
+        for case in cases_of("envelope", 30) {
             let outcome = match trial_open(&system, &held, &case.bytes("envelope")) {
                 Trial::Opened(opened) => {
-                    case.same("payload", &hex(&opened.payload));
+                    same(&case, "payload", &hex(&opened.payload));
                     "opened"
                 }
                 Trial::NotForMe => "not for me",
                 Trial::NoKey => "no key",
                 Trial::Malformed => "malformed",
             };
-            case.same("expect", outcome);
+            same(&case, "expect", outcome);
         }
     }
 }
 
 #[test]
 fn hibe_29_records_and_keyrings() {
-    for case in Case::all("store", 11) {
-        match case.tree() {
-            Ok(tree) => case.same("expect", &tree.floor().0.to_string()),
+    for case in cases_of("store", 11) {
+        match import_tree(&case) {
+            Ok(tree) => same(&case, "expect", &tree.floor().0.to_string()),
             Err(error) => {
                 let (text, expected) = (format!("{error:?}"), case.text("expect"));
                 let text = text.replace("Epoch(", "").replace("))", ")");
-                assert!(text.starts_with(expected), "{}: {text} for {expected}", case.name);
+                assert!(text.starts_with(expected), "{}: {text} for {expected}", case.name());
             }
         }
     }
@@ -175,7 +140,7 @@ fn hibe_29_records_and_keyrings() {
 #[test]
 fn detect_keys() {
     let system = System::new();
-    for case in Case::all("detect", 6) {
+    for case in cases_of("detect", 6) {
         let outcome = match DetectKey::decode(&case.bytes("key")) {
             Err(_) => "malformed key",
             Ok(key) => {
@@ -188,7 +153,7 @@ fn detect_keys() {
                 }
             }
         };
-        case.same("expect", outcome);
+        same(&case, "expect", outcome);
     }
 }
 
@@ -205,10 +170,11 @@ fn python_opens_what_this_crate_seals() {
         let (envelope, payload) = (hex(envelope.as_bytes()), hex(payload));
         let text =
             format!("kind: ours\ntick: {}\nenvelope: {envelope}\npayload: {payload}", tick.0);
-        let found = fs::read_to_string(folder().join(format!("ours-{n}.txt"))).unwrap_or_default();
+        let found = std::fs::read_to_string(vector_folder(FOLDER).join(format!("ours-{n}.txt")))
+            .unwrap_or_default();
         assert_eq!(found, format!("{}\n", text.trim_end()));
     }
-    assert!(Path::new(&folder().join("reference.py")).is_file());
+    assert!(vector_folder(FOLDER).join("reference.py").is_file());
 }
 
 /// RFC 9380, J.9.1.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use data_encoding::HEXLOWER as HEX;
 use mezza_guard::coins::GivenCoins;
 use mezza_guard::dh::DhParty;
 use mezza_guard::dh_comm::{Answerer, Committer};
@@ -13,15 +12,16 @@ use mezza_guard::firewall::{
     ReMaulFirewall, RerandFirewall, Stack,
 };
 use mezza_guard::{Firewall as _, Group as _, Message, ViewDependent};
+use mezza_testing::{Case, read_cases};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use super::group::ModpScalar;
 use super::{BYTES, Modp, Profile};
 
-/// One case: `key: value` lines; the group that reads it, and its firewalls at both ends.
-struct Case<'a> {
-    fields: BTreeMap<&'a str, &'a str>,
+/// One case, the group that reads it, and its firewalls at both ends.
+struct ModpCase<'a> {
+    fields: &'a Case,
     group: &'a Modp,
     /// Never asked where all coins are given.
     rng: ChaCha20Rng,
@@ -29,20 +29,14 @@ struct Case<'a> {
     their: Stack<Modp>,
 }
 
-impl<'a> Case<'a> {
-    fn read(text: &'a str, group: &'a Modp) -> Self {
-        let pairs = text.lines().map(|line| line.split_once(':').unwrap());
-        let fields = pairs.map(|(key, value)| (key, value.trim())).collect();
+impl<'a> ModpCase<'a> {
+    fn new(fields: &'a Case, group: &'a Modp) -> Self {
         let [own, their] = [(); 2].map(|()| Stack::new([]));
         Self { fields, group, rng: ChaCha20Rng::seed_from_u64(0), own, their }
     }
 
-    fn bytes(&self, key: &str) -> Vec<u8> {
-        HEX.decode(self.fields[key].as_bytes()).unwrap()
-    }
-
     fn scalars(&self, keys: &[&str]) -> Vec<ModpScalar> {
-        let bytes: Vec<u8> = keys.iter().flat_map(|key| self.bytes(key)).collect();
+        let bytes: Vec<u8> = keys.iter().flat_map(|key| self.fields.bytes(key)).collect();
         bytes.chunks_exact(BYTES).map(|scalar| self.group.decode_scalar(scalar).unwrap()).collect()
     }
 
@@ -52,16 +46,12 @@ impl<'a> Case<'a> {
 
     fn same(&self, keys: &[&str], message: &Message<Modp>) {
         for (key, field) in keys.iter().zip(message.fields(self.group)) {
-            self.same_bytes(key, &field);
+            self.fields.same(key, &field);
         }
     }
 
-    fn same_bytes(&self, key: &str, bytes: &[u8]) {
-        assert_eq!(HEX.encode(bytes), self.fields[key], "{key} of {}", self.fields["kind"]);
-    }
-
     fn expect(&self, is_ok: bool) {
-        assert_eq!(is_ok, self.fields["expect"] == "ok", "{}", self.fields["bytes"]);
+        assert_eq!(is_ok, self.fields.text("expect") == "ok", "{}", self.fields.name());
     }
 
     /// A message of the end that the case names first, to the other one.
@@ -89,12 +79,12 @@ impl<'a> Case<'a> {
         self.same(&["B_seen"], &b);
         let (Message::Key(a), Message::Key(b)) = (a, b) else { panic!("keys") };
         for key in [alice.finish(self.group, b.seen()), bob.finish(self.group, a.seen())] {
-            self.same_bytes("key", key.unwrap().expose());
+            self.fields.same("key", key.unwrap().expose());
         }
     }
 
     fn comm(&mut self) {
-        let wall = self.fields["wall"];
+        let wall = self.fields.text("wall");
         if ["committing", "both"].contains(&wall) {
             let coins = self.coins(&["coins"]);
             let wall = CommittingFirewall::with_coins(self.group.clone(), coins);
@@ -117,18 +107,18 @@ impl<'a> Case<'a> {
         self.same(&["A_seen"], &a);
         let Message::Key(a) = a else { panic!("a key") };
         let (opening, key) = committer.finish(self.group, a.seen()).unwrap();
-        self.same_bytes("key", key.expose());
+        self.fields.same("key", key.expose());
         let opening = self.there(opening);
         self.same(&["r_seen", "s_seen"], &opening);
         let Message::Opening(both) = opening else { panic!("an opening") };
         let key = answerer.finish(self.group, both.each_ref().map(ViewDependent::seen));
-        self.same_bytes("key", key.unwrap().expose());
+        self.fields.same("key", key.unwrap().expose());
     }
 
     fn eg(&mut self) {
         let (group, coins) = (self.group.clone(), self.coins(&["coins"]));
         let at = |wall| Stack::<Modp>::new([wall]);
-        match self.fields["wall"] {
+        match self.fields.text("wall") {
             "rerand" => self.own = at(Box::new(RerandFirewall::with_coins(group, coins))),
             "remaul" => self.own = at(Box::new(ReMaulFirewall::with_coins(group, coins))),
             "key-maul" => self.their = at(Box::new(KeyMaulFirewall::with_coins(group, coins))),
@@ -137,7 +127,7 @@ impl<'a> Case<'a> {
         let (owner, key) = KeyOwner::generate(self.group, &mut self.coins(&["a"]), &mut self.rng);
         self.same(&["h"], &key);
         let key = self.back(key);
-        let text = self.group.decode(&self.bytes("m")).unwrap();
+        let text = self.group.decode(&self.fields.bytes("m")).unwrap();
         let encryptor = Encryptor::new(self.group, &key).unwrap();
         let coins = &mut self.coins(&["b"]);
         let ciphertext = encryptor.encrypt(self.group, &text, coins, &mut self.rng);
@@ -150,21 +140,18 @@ impl<'a> Case<'a> {
 
 #[test]
 fn every_vector_of_group_15_comes_out() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/guard");
     let (group, mut seen) = (Modp::new(Profile::Safe, true), BTreeMap::<String, u32>::new());
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        let kind = text.strip_prefix("kind: modp-").and_then(|rest| rest.lines().next());
-        let Some(kind) = kind else { continue };
-        let mut case = Case::read(&text, &group);
+    for case in read_cases("guard", 27) {
+        let Some(kind) = case.text("kind").strip_prefix("modp-") else { continue };
+        let mut case = ModpCase::new(&case, &group);
         match kind {
             "group" => {
-                case.same_bytes("p", group.p().as_ref().to_be_bytes().as_ref());
-                case.same_bytes("g", &group.encode(&group.g()));
-                case.same_bytes("h", &group.encode(&group.h()));
+                case.fields.same("p", group.p().as_ref().to_be_bytes().as_ref());
+                case.fields.same("g", &group.encode(&group.g()));
+                case.fields.same("h", &group.encode(&group.h()));
             }
-            "element" => case.expect(group.decode(&case.bytes("bytes")).is_ok()),
-            "scalar" => case.expect(group.decode_scalar(&case.bytes("bytes")).is_ok()),
+            "element" => case.expect(group.decode(&case.fields.bytes("bytes")).is_ok()),
+            "scalar" => case.expect(group.decode_scalar(&case.fields.bytes("bytes")).is_ok()),
             "dh" => case.dh(),
             "comm" => case.comm(),
             "eg" => case.eg(),

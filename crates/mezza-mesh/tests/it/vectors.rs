@@ -1,110 +1,86 @@
 //! Walks `vectors/mesh/*.txt`, right and wrong cases, which a second implementation made.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
-
 use mezza_core::{DecodeError, Secret, labelled_hash};
 use mezza_mesh::cell::{self, CellError};
 use mezza_mesh::wire::{WireFrame, filter};
 use mezza_mesh::{MeshCell, MeshNetwork};
+use mezza_testing::{Case, read_cases};
 
-/// One case: `key: value` lines.
-type Case = BTreeMap<String, String>;
-
-fn cases() -> BTreeMap<String, Case> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/mesh");
-    let mut cases = BTreeMap::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|ending| ending == "txt") {
-            let text = fs::read_to_string(&path).unwrap();
-            let fields = text.lines().filter_map(|line| line.split_once(": "));
-            let fields = fields.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-            cases.insert(path.file_stem().unwrap().to_string_lossy().into_owned(), fields);
-        }
-    }
-    cases
-}
-
-fn hex(text: &str) -> Vec<u8> {
-    let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-    (0..text.len()).step_by(2).map(digit).collect()
-}
-
-fn cell(name: &str, case: &Case) {
-    let mut bytes = hex(&case["cell"]);
-    bytes.resize(case["bytes"].parse().unwrap(), hex(&case["fill"])[0]);
+fn cell(case: &Case) {
+    let mut bytes = case.bytes("cell");
+    bytes.resize(case.parsed("bytes"), case.bytes("fill")[0]);
     let decoded = MeshCell::decode(&bytes);
-    if let Some(error) = case.get("error") {
-        let expected = match error.as_str() {
+    if let Some(error) = case.texts("error").next() {
+        let expected = match error {
             "size" => CellError::Size,
             "head" => CellError::Head,
             _ => CellError::Payload,
         };
-        assert_eq!(decoded, Err(expected), "{name}");
+        assert_eq!(decoded, Err(expected), "{}", case.name());
         return;
     }
     let id = decoded.unwrap().id();
-    assert_eq!(id.to_vec(), hex(&case["id"]), "{name}");
-    assert_eq!(cell::short(&id).to_be_bytes().to_vec(), hex(&case["short"]), "{name}");
-    assert_eq!(cell::sum(&id).to_be_bytes().to_vec(), hex(&case["sum"]), "{name}");
+    assert_eq!(id.to_vec(), case.bytes("id"), "{}", case.name());
+    assert_eq!(cell::short(&id).to_be_bytes().to_vec(), case.bytes("short"), "{}", case.name());
+    assert_eq!(cell::sum(&id).to_be_bytes().to_vec(), case.bytes("sum"), "{}", case.name());
 }
 
-fn net(name: &str, case: &Case) {
-    let key = case.get("key").map(|key| Secret::copy_from(&hex(key).try_into().unwrap()));
-    let mut network = MeshNetwork::new(&case["name"], key);
-    let noon = (case["day"].parse::<u64>().unwrap() * 86_400 + 43_200) * 1_000_000;
+fn net(case: &Case) {
+    let key = case.has("key").then(|| Secret::copy_from(&case.array("key")));
+    let mut network = MeshNetwork::new(case.text("name"), key);
+    let noon = (case.number("day") * 86_400 + 43_200) * 1_000_000;
     network.follow(noon);
-    assert_eq!(network.net().to_vec(), hex(&case["net"]), "{name}");
-    if let Some(frame) = case.get("frame") {
-        let mut frame = hex(frame);
+    assert_eq!(network.net().to_vec(), case.bytes("net"), "{}", case.name());
+    if case.has("frame") {
+        let mut frame = case.bytes("frame");
         network.close(&mut frame);
-        assert_eq!(frame, hex(&case["closed"]), "{name}");
+        assert_eq!(frame, case.bytes("closed"), "{}", case.name());
         assert!(network.open(&frame, noon).is_some());
     }
 }
 
-fn frame(name: &str, case: &Case) {
-    let bytes = hex(&case["frame"]);
-    match (WireFrame::decode(&bytes), case.get("error").map(String::as_str)) {
-        (Ok(frame), None) => assert_eq!(frame.encode(), bytes, "{name}"),
+fn frame(case: &Case) {
+    let bytes = case.bytes("frame");
+    match (WireFrame::decode(&bytes), case.texts("error").next()) {
+        (Ok(frame), None) => assert_eq!(frame.encode(), bytes, "{}", case.name()),
         (Err(DecodeError::Truncated), Some("truncated"))
         | (Err(DecodeError::Trailing), Some("trailing"))
         | (Err(DecodeError::Value), Some("value")) => (),
-        (decoded, _) => panic!("{name}: {decoded:?}"),
+        (decoded, _) => panic!("{}: {decoded:?}", case.name()),
     }
 }
 
-fn sync(name: &str, case: &Case) {
-    let bytes = hex(&case["frame"]);
+fn sync(case: &Case) {
+    let bytes = case.bytes("frame");
     let values = WireFrame::decode(&bytes).and_then(|frame| match frame {
         WireFrame::Sync { filter, .. } => filter.values().map(|values| (filter, values)),
-        other => panic!("{name}: {other:?}"),
+        other => panic!("{}: {other:?}", case.name()),
     });
-    if case.contains_key("error") {
-        assert!(values.is_err(), "{name}");
+    if case.has("error") {
+        assert!(values.is_err(), "{}", case.name());
         return;
     }
     let (filter, values) = values.unwrap();
-    let count: u32 = case["count"].parse().unwrap();
+    let count: u32 = case.parsed("count");
     let id = |n: u32| labelled_hash::<16>("test", &[&n.to_be_bytes()]);
     let ids: Vec<_> = (0..count).map(id).collect();
-    assert!(ids.iter().all(|id| values.binary_search(&filter.value(id)).is_ok()), "{name}");
-    assert_eq!(filter::encode(99, filter.p, &ids), filter.bits, "{name}");
+    assert!(
+        ids.iter().all(|id| values.binary_search(&filter.value(id)).is_ok()),
+        "{}",
+        case.name()
+    );
+    assert_eq!(filter::encode(99, filter.p, &ids), filter.bits, "{}", case.name());
 }
 
 #[test]
 fn every_case_is_as_the_second_implementation_has_it() {
-    let cases = cases();
-    for (name, case) in &cases {
-        match case["kind"].as_str() {
-            "cell" => cell(name, case),
-            "net" => net(name, case),
-            "frame" => frame(name, case),
-            "sync" => sync(name, case),
-            other => panic!("{name}: {other}"),
+    for case in read_cases("mesh", 40) {
+        match case.text("kind") {
+            "cell" => cell(&case),
+            "net" => net(&case),
+            "frame" => frame(&case),
+            "sync" => sync(&case),
+            other => panic!("{}: {other}", case.name()),
         }
     }
-    assert!(cases.len() >= 40, "{} cases", cases.len());
 }

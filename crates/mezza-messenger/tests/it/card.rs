@@ -10,7 +10,9 @@ use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
-use crate::case::{Case, Given, hex, reason, walk};
+use mezza_testing::{Case, Given, unhex};
+
+use crate::case::{reason, walk};
 
 fn identity(scalar: [u8; 32]) -> IdentityKeyPair {
     IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(Secret::copy_from(&scalar)))
@@ -51,7 +53,7 @@ fn full(relays: Vec<RelayEntry>, mixnet_bytes: usize) -> Result<Card, CardError>
 fn parts(case: &Case) -> Vec<(u8, bool, Vec<u8>)> {
     let part = |text: &str| {
         let fields: Vec<_> = text.split(' ').collect();
-        (fields[0].parse().unwrap(), fields[1] == "here", hex(fields[2]))
+        (fields[0].parse().unwrap(), fields[1] == "here", unhex(fields[2]))
     };
     case.texts("part").map(part).collect()
 }
@@ -69,8 +71,8 @@ fn derive(case: &Case) -> Vec<u8> {
     let suites: Vec<_> =
         suites.chunks(2).map(|id| SuiteId(u16::from_be_bytes([id[0], id[1]]))).collect();
     let draft = CardDraft {
-        serial: case.number("serial"),
-        issued_days: case.number("issued"),
+        serial: case.parsed("serial"),
+        issued_days: case.parsed("issued"),
         suites: SuiteList::new(&suites).unwrap(),
         name: &name,
         relays: relays.collect(),
@@ -93,17 +95,17 @@ fn right_cards_are_the_ones_of_the_files() {
     assert!(right.len() >= 11);
     for case in right {
         let bytes = case.bytes("card");
-        assert_eq!(derive(case), bytes, "{}", case.name);
-        assert_eq!(bytes.len(), case.number::<usize>("bytes"), "{}", case.name);
+        assert_eq!(derive(case), bytes, "{}", case.name());
+        assert_eq!(bytes.len(), case.parsed::<usize>("bytes"), "{}", case.name());
         let card = Card::decode(&bytes).unwrap();
-        assert_eq!(card.id(), case.array("id"), "{}", case.name);
-        assert_eq!(card.serial(), case.number::<u32>("serial"));
-        assert_eq!(card.issued_days(), case.number::<u32>("issued"));
+        assert_eq!(card.id(), case.array("id"), "{}", case.name());
+        assert_eq!(card.serial(), case.parsed::<u32>("serial"));
+        assert_eq!(card.issued_days(), case.parsed::<u32>("issued"));
         assert_eq!(card.name().as_bytes(), case.bytes("name"));
         let absent: Vec<_> = parts(case).iter().filter(|p| !p.1).map(|p| p.0).collect();
-        assert_eq!(card.absent_parts(), absent, "{}", case.name);
+        assert_eq!(card.absent_parts(), absent, "{}", case.name());
         for (kind, here, part) in parts(case) {
-            assert_eq!(card.part(kind), here.then_some(&part[..]), "{}", case.name);
+            assert_eq!(card.part(kind), here.then_some(&part[..]), "{}", case.name());
         }
     }
 }
@@ -111,8 +113,8 @@ fn right_cards_are_the_ones_of_the_files() {
 #[test]
 fn msg_1_wrong_cards_are_refused_for_their_reason() {
     for case in walk("cards", 60).iter().filter(|case| case.text("expect") != "ok") {
-        let error = Card::decode(&case.bytes("card")).expect_err(&case.name);
-        assert_eq!(reason(error), case.text("expect"), "{}", case.name);
+        let error = Card::decode(&case.bytes("card")).expect_err(case.name());
+        assert_eq!(reason(error), case.text("expect"), "{}", case.name());
     }
 }
 
@@ -155,7 +157,7 @@ fn too_big(bytes: usize) -> CardError {
 fn msg_2_encoding_a_decoded_card_gives_the_same_bytes() {
     for case in walk("cards", 60).iter().filter(|case| case.text("expect") == "ok") {
         let bytes = case.bytes("card");
-        assert_eq!(Card::decode(&bytes).unwrap().encode(), bytes, "{}", case.name);
+        assert_eq!(Card::decode(&bytes).unwrap().encode(), bytes, "{}", case.name());
     }
 }
 

@@ -32,27 +32,27 @@ fn right_envelopes_are_the_ones_of_the_files() {
     for case in walk("envelopes", 25).iter().filter(|case| case.text("expect") != "refused") {
         let (address, own) =
             (MailboxAddress(case.array("address")), pair(case.array("own")).keep());
-        let parcel = parcel(case.number("parcel_bytes"));
+        let parcel = parcel(case.parsed("parcel_bytes"));
         if case.text("expect") == "roomy" {
             let opened = open::<PortableBackend>(&address, &own, &case.bytes("envelope"));
-            assert_eq!(opened, Some(parcel), "{}", case.name);
+            assert_eq!(opened, Some(parcel), "{}", case.name());
             continue;
         }
         let fresh = pair(case.array("fresh"));
         let envelope = seal::<PortableBackend>(&address, own.public(), &parcel, fresh).unwrap();
-        assert_eq!(envelope.len(), case.number::<usize>("envelope_bytes"), "{}", case.name);
+        assert_eq!(envelope.len(), case.parsed::<usize>("envelope_bytes"), "{}", case.name());
         if case.has("envelope") {
-            assert_eq!(envelope, case.bytes("envelope"), "{}", case.name);
+            assert_eq!(envelope, case.bytes("envelope"), "{}", case.name());
         } else {
             let mut digest = [0; 32];
             blake2b(&mut digest, &[], "", &[&envelope]);
-            assert_eq!(digest, case.array("envelope_blake2b_256"), "{}", case.name);
+            assert_eq!(digest, case.array("envelope_blake2b_256"), "{}", case.name());
         }
         assert_eq!(
             open::<PortableBackend>(&address, &own, &envelope),
             Some(parcel),
             "{}",
-            case.name
+            case.name()
         );
     }
 }
@@ -66,7 +66,7 @@ fn wrong_envelopes_do_not_open() {
             &own,
             &case.bytes("envelope"),
         );
-        assert_eq!(opened, None, "{}", case.name);
+        assert_eq!(opened, None, "{}", case.name());
     }
 }
 

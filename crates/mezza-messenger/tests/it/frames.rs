@@ -1,41 +1,19 @@
 //! The relay's frames: every case of `vectors/messenger/frames`, right and wrong.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
-use data_encoding::HEXLOWER;
 use mezza_messenger::relay_wire::{
     ClientFrame, MailboxKind, RawOneTimePrekey, RelayDeframer, RelayFrame,
 };
-
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/messenger/frames")
-}
-
-/// The lines `name: value` of a case.
-fn case(text: &str) -> BTreeMap<String, String> {
-    let pairs = text.lines().map(|line| line.split_once(": ").expect(line));
-    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-}
+use mezza_testing::{hex, read_cases, vector_folder};
 
 #[test]
 fn every_case_decodes_as_it_says() {
-    let mut seen = 0;
-    for entry in fs::read_dir(folder()).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|extension| extension != "txt") {
-            continue;
-        }
-        let case = case(&fs::read_to_string(&path).unwrap());
-        let bytes = HEXLOWER.decode(case["bytes"].as_bytes()).unwrap();
-        let (result, frame) = meaning(&case["side"], &bytes);
-        assert_eq!(result, case["result"], "{}", path.display());
-        assert_eq!(frame, case.get("frame").cloned(), "{}", path.display());
-        seen += 1;
+    for case in read_cases("messenger/frames", 47) {
+        let (result, frame) = meaning(case.text("side"), &case.bytes("bytes"));
+        assert_eq!(result, case.text("result"), "{}", case.name());
+        assert_eq!(frame.as_deref(), case.texts("frame").next(), "{}", case.name());
     }
-    assert!(seen >= 47, "{seen} cases");
 }
 
 /// How a stream ends, and what its one frame says. A right frame encodes to the same bytes.
@@ -117,17 +95,13 @@ fn relay(frame: &RelayFrame) -> String {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    HEXLOWER.encode(bytes)
-}
-
 fn key(key: &RawOneTimePrekey) -> String {
     format!("{}/{}", key.id, hex(&key.key))
 }
 
 #[test]
 fn the_second_implementation_agrees() {
-    let script = folder().join("reference.py");
+    let script = vector_folder("messenger/frames").join("reference.py");
     match Command::new("python3").arg("-B").arg(script).output() {
         Ok(output) => assert!(output.status.success(), "{output:?}"),
         Err(error) => {

@@ -14,12 +14,12 @@ use crate::case::{reason, walk};
 fn right_notes_are_the_ones_of_the_files() {
     for case in walk("notes", 30).iter().filter(|case| case.text("expect") == "ok") {
         let bytes = case.bytes("note");
-        let note = Note::decode(&bytes).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        let note = Note::decode(&bytes).unwrap_or_else(|e| panic!("{}: {e}", case.name()));
         let holds: Vec<_> = note.items.iter().map(reason).collect();
-        assert_eq!(holds.join(" "), case.text("holds"), "{}", case.name);
+        assert_eq!(holds.join(" "), case.text("holds"), "{}", case.name());
         if !case.has("again") {
-            assert_eq!(*note.encode(), bytes, "{}", case.name);
-            assert_eq!(note.wire_bytes(), bytes.len(), "{}", case.name);
+            assert_eq!(*note.encode(), bytes, "{}", case.name());
+            assert_eq!(note.wire_bytes(), bytes.len(), "{}", case.name());
         }
     }
 }
@@ -27,7 +27,7 @@ fn right_notes_are_the_ones_of_the_files() {
 #[test]
 fn wrong_notes_are_refused() {
     for case in walk("notes", 30).iter().filter(|case| case.text("expect") != "ok") {
-        assert!(Note::decode(&case.bytes("note")).is_err(), "{}", case.name);
+        assert!(Note::decode(&case.bytes("note")).is_err(), "{}", case.name());
     }
 }
 
@@ -36,7 +36,7 @@ fn wrong_notes_are_refused() {
 fn fields_stand_where_the_specification_says() {
     let find = |name: &str| {
         let cases = walk("notes", 30);
-        let case = cases.iter().find(|case| case.name == name).unwrap();
+        let case = cases.iter().find(|case| case.name() == name).unwrap();
         Note::decode(&case.bytes("note")).unwrap()
     };
     let note = find("text_longest");

@@ -7,7 +7,9 @@ use mezza_messenger::note::{Era, Receipt};
 use mezza_messenger::receipt::{REACH, SeqStatus, Window};
 use proptest::prelude::*;
 
-use crate::case::{Case, reason, walk};
+use mezza_testing::Case;
+
+use crate::case::{reason, walk};
 
 const ERA: Era = Era([0xe0, 0xe1, 0xe2, 0xe3]);
 
@@ -26,7 +28,7 @@ fn tell(window: &mut Window, story: &Case) {
     for (verb, told) in story.lines() {
         let mut words = told.split_whitespace();
         let mut number = || words.next().unwrap().parse::<u32>().unwrap();
-        let about = format!("{} {verb} {told}", story.name);
+        let about = format!("{} {verb} {told}", story.name());
         match verb {
             "expect" => {}
             "insert" => {
@@ -89,8 +91,8 @@ fn msg_14_for_a_voided_note_a_bit_alone_is_evidence() {
             let yes = asked.filter(|seq| receipt.proves(*seq, voided)).map(|seq| seq.to_string());
             yes.collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(proved(false), case.text("kept"), "{}", case.name);
-        assert_eq!(proved(true), case.text("voided"), "{}", case.name);
+        assert_eq!(proved(false), case.text("kept"), "{}", case.name());
+        assert_eq!(proved(true), case.text("voided"), "{}", case.name());
     }
 }
 

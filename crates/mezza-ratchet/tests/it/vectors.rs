@@ -1,8 +1,6 @@
 //! Walks `vectors/ratchet/*.txt`, right and wrong cases.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use mezza_core::{Blake2b512, EphemeralKey, PortableBackend, Secret, Suite, Time};
 use mezza_ratchet::suite::b2c20::{B2c20, KeyedBlake2b};
@@ -12,71 +10,25 @@ use mezza_ratchet::{
     Prekeys, StoredRow, SuiteList, Table, safety, x3dh::Transcript, xeddsa,
 };
 
-use crate::fixture::{self, Talk, hex, unhex, unhex_array};
+use mezza_testing::{Case, hex, read_cases};
+
+use crate::fixture::{self, Talk};
 
 mod pq;
 mod signal;
 
-/// One case: `key: value` lines.
-pub struct Case {
-    name: String,
-    fields: BTreeMap<String, String>,
-}
+/// The folder of the cases.
+pub const FOLDER: &str = "ratchet";
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/ratchet")
-}
-
-impl Case {
-    pub fn read(name: &str) -> Self {
-        let text = fs::read_to_string(folder().join(name)).expect("a vector");
-        let fields = text
-            .lines()
-            .map(|line| line.split_once(':').expect("key: value"))
-            .map(|(key, value)| (key.to_owned(), value.trim().to_owned()))
-            .collect();
-        Self { name: name.to_owned(), fields }
-    }
-
-    pub fn text(&self, key: &str) -> &str {
-        self.fields.get(key).unwrap_or_else(|| panic!("{}: no field {key}", self.name))
-    }
-
-    pub fn bytes(&self, key: &str) -> Vec<u8> {
-        unhex(self.text(key))
-    }
-
-    pub fn array<const N: usize>(&self, key: &str) -> [u8; N] {
-        unhex_array(self.text(key))
-    }
-
-    fn number(&self, key: &str) -> u64 {
-        self.text(key).parse().expect("a number")
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.fields.contains_key(key)
-    }
-
-    fn identity(&self, key: &str) -> IdentityKey {
-        IdentityKey::decode(&self.array(key)).expect("an identity key")
-    }
-
-    /// The outcome must be what the case expects.
-    fn expect(&self, outcome: &str) {
-        assert_eq!(outcome, self.text("expect"), "{}", self.name);
-    }
+/// Returns the identity key of a field.
+pub fn identity(case: &Case, key: &str) -> IdentityKey {
+    IdentityKey::decode(&case.array(key)).expect("an identity key")
 }
 
 #[test]
 fn every_vector_comes_out() {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-    for entry in fs::read_dir(folder()).expect("the folder of vectors") {
-        let name = entry.expect("an entry").file_name().into_string().expect("a name");
-        if Path::new(&name).extension().is_none_or(|extension| extension != "txt") {
-            continue;
-        }
-        let case = Case::read(&name);
+    for case in read_cases(FOLDER, 100) {
         let kind = case.text("kind").to_owned();
         match kind.as_str() {
             "key" => key(&case),
@@ -99,12 +51,11 @@ fn every_vector_comes_out() {
             "bundle-pq" => pq::bundle_offers_both(&case),
             "handshake-pq" => pq::handshake(&case),
             "signal-number" => signal::number(&case),
-            other => panic!("{name}: unknown kind {other}"),
+            other => panic!("{}: unknown kind {other}", case.name()),
         }
         *seen.entry(kind).or_default() += 1;
     }
     assert_eq!(seen.len(), 20, "kinds of cases: {seen:?}");
-    assert!(seen.values().sum::<u32>() >= 100, "cases: {seen:?}");
 }
 
 fn blake2b(case: &Case) {
@@ -113,13 +64,13 @@ fn blake2b(case: &Case) {
     let mut digest = vec![0; expected.len()];
     let (front, back) = data.split_at(data.len() / 3);
     mezza_core::blake2b(&mut digest, &key, case.text("person"), &[front, back]);
-    assert_eq!(digest, expected, "{}", case.name);
+    assert_eq!(digest, expected, "{}", case.name());
 }
 
 fn key(case: &Case) {
     let pair =
         EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(&case.array("scalar")));
-    assert_eq!(hex(pair.public().as_bytes()), case.text("public"), "{}", case.name);
+    assert_eq!(hex(pair.public().as_bytes()), case.text("public"), "{}", case.name());
 }
 
 fn public_key(case: &Case) {
@@ -135,12 +86,12 @@ fn signature(case: &Case) {
     let message = case.bytes("message");
     let z = Secret::copy_from(&case.array("z"));
     let made = xeddsa::sign::<Blake2b512>(&scalar, &[&message[..3], &message[3..]], &z);
-    assert_eq!(hex(&made), case.text("signature"), "{}", case.name);
-    assert!(xeddsa::verify::<Blake2b512>(&case.identity("public"), &[&message], &made));
+    assert_eq!(hex(&made), case.text("signature"), "{}", case.name());
+    assert!(xeddsa::verify::<Blake2b512>(&identity(case, "public"), &[&message], &made));
 }
 
 fn verify(case: &Case) {
-    let (key, message) = (case.identity("public"), case.bytes("message"));
+    let (key, message) = (identity(case, "public"), case.bytes("message"));
     let good = xeddsa::verify::<Blake2b512>(&key, &[&message], &case.array("signature"));
     case.expect(if good { "ok" } else { "refused" });
 }
@@ -149,7 +100,7 @@ fn list(case: &Case) {
     let bytes = case.bytes("list");
     let decoded = SuiteList::decode(&bytes);
     if let Ok(list) = &decoded {
-        assert_eq!(list.encode(), bytes, "{}", case.name);
+        assert_eq!(list.encode(), bytes, "{}", case.name());
     }
     case.expect(if decoded.is_ok() { "ok" } else { "malformed" });
 }
@@ -158,7 +109,7 @@ fn one_time(case: &Case) {
     let bytes = case.bytes("one_time");
     let decoded = OneTimePrekey::decode(&bytes);
     if let Ok(key) = &decoded {
-        assert_eq!(key.encode().as_slice(), bytes, "{}", case.name);
+        assert_eq!(key.encode().as_slice(), bytes, "{}", case.name());
     }
     case.expect(if decoded.is_ok() { "ok" } else { "malformed" });
 }
@@ -167,7 +118,7 @@ fn bundle(case: &Case) {
     let now = Time::from_ms(case.number("now_minutes") * Time::MINUTE_MS);
     let floor = SuiteList::decode(&case.bytes("floor")).expect("a list");
     let checked = Bundle::decode(&case.bytes("bundle")).and_then(|bundle| {
-        bundle.check_with(&SuiteList::without_kem(), &case.identity("identity"), &floor, now)
+        bundle.check_with(&SuiteList::without_kem(), &identity(case, "identity"), &floor, now)
     });
     case.expect(match checked {
         Ok(_) => "ok",
@@ -195,7 +146,7 @@ fn handshake(case: &Case) {
         shared.push(fixture::dh(&ek, &fixture::pair("opkB")));
     }
     for (i, dh) in shared.iter().enumerate() {
-        assert_eq!(hex(dh.expose()), case.text(&format!("dh{}", i + 1)), "{}", case.name);
+        assert_eq!(hex(dh.expose()), case.text(&format!("dh{}", i + 1)), "{}", case.name());
     }
     let first = fixture::first(one_time);
     let (list, opk) = (SuiteList::without_kem(), one_time.map(|opk| opk.key));
@@ -267,7 +218,7 @@ fn sealed(case: &Case) {
     let mut out = vec![0; Chacha::NONCE_BYTES];
     out.extend(&text);
     Chacha::seal::<PortableBackend>(&key, &aad, &mut out, 0);
-    assert_eq!(hex(&out), case.text("sealed"), "{}", case.name);
+    assert_eq!(hex(&out), case.text("sealed"), "{}", case.name());
     assert_eq!(out.len(), Chacha::sealed_len(text.len()));
     assert_eq!(Chacha::open::<PortableBackend>(&key, [&aad, &[]], &out), Some(text));
 }
@@ -289,7 +240,7 @@ fn message(case: &Case) {
     );
     case.expect(outcome(&opened.map(|opened| opened.body.to_vec())));
     if case.text("expect") != "ok" {
-        assert!(before == (bobs.encode(), prekeys.encode()), "{} changed the state", case.name);
+        assert!(before == (bobs.encode(), prekeys.encode()), "{} changed the state", case.name());
     }
 }
 
@@ -308,7 +259,7 @@ fn reply(case: &Case) {
     );
     case.expect(outcome(&opened.map(|opened| opened.body.to_vec())));
     if case.text("expect") != "ok" {
-        assert!(before == alices.encode(), "{} changed the state", case.name);
+        assert!(before == alices.encode(), "{} changed the state", case.name());
     }
 }
 
@@ -358,11 +309,11 @@ fn stored(case: &Case) {
         }
         mezza_ratchet::Change::Drop { .. } => false,
     });
-    assert!(same, "{} is written back in another form", case.name);
+    assert!(same, "{} is written back in another form", case.name());
 }
 
 fn number(case: &Case) {
-    let (local, remote) = (case.identity("local"), case.identity("remote"));
+    let (local, remote) = (identity(case, "local"), identity(case, "remote"));
     assert_eq!(safety::number(&local, &remote), case.text("number"));
     assert_eq!(safety::number(&remote, &local), case.text("number"));
     let code = safety::scannable(&local, &remote);

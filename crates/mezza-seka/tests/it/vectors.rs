@@ -1,7 +1,6 @@
 //! The bytes of `vectors/seka`, which `reference.py` makes out of the document alone.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 
 use data_encoding::HEXLOWER;
 use mezza_core::{EphemeralKey, Machine, PortableBackend, Secret, Time};
@@ -16,7 +15,7 @@ use mezza_seka::{
     LinkRole, LinkSession, Pairing, PairingInput, PairingOutput, PairingSettings, PeerAddress,
     PeerInput, PeerOutput, Sealer,
 };
-use rand_core::{TryCryptoRng, TryRng};
+use mezza_testing::Constant;
 
 use crate::stage::{id, store_key};
 
@@ -27,40 +26,18 @@ fn case(text: &'static str) -> Case {
     lines.map(|(key, hex)| (key, HEXLOWER.decode(hex.as_bytes()).expect("hex"))).collect()
 }
 
-/// Chance that is one byte again and again.
-struct Dull(u8);
-
-impl TryRng for Dull {
-    type Error = Infallible;
-
-    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        Ok(u32::from_be_bytes([self.0; 4]))
-    }
-
-    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        Ok(u64::from_be_bytes([self.0; 8]))
-    }
-
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
-        bytes.fill(self.0);
-        Ok(())
-    }
-}
-
-impl TryCryptoRng for Dull {}
-
 /// A pairing and its first exchange with the keys of the vectors: all frames, and the sessions.
 struct Run<S: LinkSuite> {
     windows: [Pairing<S>; 2],
     keys: [Vec<u8>; 2],
     frames: Vec<Vec<u8>>,
     sessions: Vec<(usize, LinkSession)>,
-    dull: Dull,
+    dull: Constant,
 }
 
 impl<S: LinkSuite> Run<S> {
     fn new() -> Self {
-        let mut dull = Dull(0x5b);
+        let mut dull = Constant(0x5b);
         let windows = [LinkRole::Initiator, LinkRole::Responder].map(|role| {
             let byte = if role == LinkRole::Initiator { 1 } else { 2 };
             let mut settings = PairingSettings::new(id(byte), "cam1", byte.into());
@@ -81,7 +58,7 @@ impl<S: LinkSuite> Run<S> {
                     let scalar = Secret::init_with(|bytes| bytes.fill(byte));
                     let key = EphemeralKey::from_scalar::<PortableBackend>(scalar);
                     // The second draw of chance is that of the exchange.
-                    self.dull = Dull(if byte & 0xf0 == 0xb0 { 0x5b } else { 0x5c });
+                    self.dull = Constant(if byte & 0xf0 == 0xb0 { 0x5b } else { 0x5c });
                     self.give(at, PairingInput::Give(key), now);
                 }
                 PairingOutput::Send { frame, .. } => {

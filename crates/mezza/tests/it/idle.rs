@@ -8,7 +8,7 @@ use mezza::testing::clock::Clock;
 use mezza::testing::node::{self, NodeHandle, NodeOptions};
 
 /// Seconds until the node of these tests locks itself.
-const IDLE_S: u64 = 2;
+const IDLE_S: u64 = 6;
 
 async fn state(node: &NodeHandle) -> NodeStateJson {
     node.ask(|desk| Ok(desk.state())).await.unwrap()

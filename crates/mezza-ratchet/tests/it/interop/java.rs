@@ -9,7 +9,7 @@ use super::matrix::{self, Ends, Jump};
 use super::ours::{Ours, key, parse, ser};
 use super::peer::{Program, Runs};
 use super::{ALL, CELLS, jumps, meet};
-use crate::fixture::{hex, unhex};
+use mezza_testing::{hex, unhex};
 
 pub const PROGRAM: Program = Program {
     name: "java",

@@ -9,7 +9,7 @@ use super::matrix::{self, Ends, Jump};
 use super::ours::{Ours, parse, ser};
 use super::peer::{Program, Runs};
 use super::{ALL, CELLS, meet};
-use crate::fixture::{hex, unhex};
+use mezza_testing::{hex, unhex};
 
 const PROGRAM: Program = Program {
     name: "native",

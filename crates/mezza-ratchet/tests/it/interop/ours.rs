@@ -10,7 +10,9 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
 use super::device::{Device, FIRST, Message, PLAIN};
-use crate::fixture::{draw, hex, unhex, unhex_array};
+use mezza_testing::{hex, unhex, unhex_array};
+
+use crate::fixture::draw;
 use crate::people::START;
 
 /// One-time keys handed in at a time.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::device::{Device, Message};
-use crate::fixture::{hex, unhex};
+use mezza_testing::{hex, unhex};
 
 /// A program that stands for an implementation.
 pub struct Program {

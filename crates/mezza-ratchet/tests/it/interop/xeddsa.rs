@@ -6,7 +6,9 @@ use mezza_ratchet::{IdentityKey, IdentityKeyPair, xeddsa};
 use super::device::Device;
 use super::ours::{parse, ser};
 use super::peer::{Peer, Program, Runs};
-use crate::fixture::{draw, hex, unhex_array};
+use mezza_testing::{hex, unhex_array};
+
+use crate::fixture::draw;
 
 const PROGRAM: Program = Program { name: "xeddsa", source: "peer_xeddsa.py", runs: Runs::Python };
 

@@ -243,7 +243,7 @@ fn ratchet_7_the_old_scalar_is_wiped_when_a_new_key_is_accepted() {
 
 #[test]
 fn ratchet_8_a_message_key_is_used_once_and_stored_only_when_skipped() {
-    let case = crate::vectors::Case::read("handshake.txt");
+    let case = mezza_testing::Case::named("ratchet", "handshake");
     let key0: [u8; 32] = case.array("message_key0");
     let (mut alices, mut bobs, mut prekeys) = fixture::alice_and_bob();
     let fresh = Some(fixture::ephemeral("rkA1"));

@@ -5,15 +5,17 @@ use mezza_ratchet::suite::kem::Kem;
 use mezza_ratchet::{Bundle, Padding, Prekeys, StoredRow, SuiteList, Table};
 
 use super::Case;
-use crate::fixture::{self, Fixed, Talk, hex};
+use mezza_testing::{Given, hex};
+
+use crate::fixture::{self, Talk};
 
 /// A bundle of a device that offers both suites.
 fn bundle() -> Bundle {
-    Bundle::decode(&Case::read("bundle-pq.txt").bytes("bundle")).expect("a bundle")
+    Bundle::decode(&Case::named(super::FOLDER, "bundle-pq").bytes("bundle")).expect("a bundle")
 }
 
 pub fn bundle_offers_both(case: &Case) {
-    let (identity, ours) = (case.identity("identity"), SuiteList::ours());
+    let (identity, ours) = (super::identity(case, "identity"), SuiteList::ours());
     assert_eq!(SuiteList::decode(&case.bytes("floor")), Ok(ours));
     for (list, suite) in [(ours, 0x0102), (SuiteList::without_kem(), 0x0101)] {
         let checked = bundle().check_with(&list, &identity, &ours, fixture::now());
@@ -26,7 +28,7 @@ pub fn handshake(case: &Case) {
     let checked = bundle().check(&bob.public(), &SuiteList::ours(), now).expect("a good bundle");
     let (coins, ek) = (case.bytes("kem_coins"), fixture::ephemeral("ekA"));
     let one_time = Some(fixture::one_time());
-    let begun = checked.initiate::<PortableBackend>(&alice, ek, one_time, &mut Fixed(coins));
+    let begun = checked.initiate::<PortableBackend>(&alice, ek, one_time, &mut Given(coins));
     let (session, exporter) = begun.expect("a session");
     let mut alices = Talk::new(alice.public(), bob.public());
     let _ = alices.add_session(session, now);

@@ -13,7 +13,9 @@ use mezza_ratchet::{
 };
 
 use super::Case;
-use crate::fixture::{self, Fixed, Talk, hex};
+use mezza_testing::{Given, hex};
+
+use crate::fixture::{self, Talk};
 
 const REGISTRATION: u32 = 4660;
 
@@ -27,7 +29,7 @@ pub fn conversation(case: &Case) {
 }
 
 pub fn number(case: &Case) {
-    let (local, remote) = (case.identity("local"), case.identity("remote"));
+    let (local, remote) = (super::identity(case, "local"), super::identity(case, "remote"));
     let (local_id, remote_id) = (case.bytes("local_id"), case.bytes("remote_id"));
     let local = NamedIdentity { key: &local, id: &local_id };
     let remote = NamedIdentity { key: &remote, id: &remote_id };
@@ -58,7 +60,7 @@ pub fn message(case: &Case) {
     let outcome = super::outcome(&opened.map(|opened| opened.body.to_vec()));
     case.expect(outcome);
     if outcome != "ok" {
-        assert!(before == (bobs.encode(), prekeys.encode()), "{} changed the state", case.name);
+        assert!(before == (bobs.encode(), prekeys.encode()), "{} changed the state", case.name());
     }
 }
 
@@ -85,7 +87,7 @@ fn play<S: RatchetSuite>(case: &Case) {
     let spk = fixture::pair("spkB");
     let z = Secret::init_with(|z| z.copy_from_slice(&fixture::z()));
     let made = xeddsa::sign::<S::SignatureHash>(bob.pair().scalar(), &[&[5], &spk.public().0], &z);
-    assert_eq!(hex(&made), case.text("signature"), "{}", case.name);
+    assert_eq!(hex(&made), case.text("signature"), "{}", case.name());
     let one_time = Some(case.bytes("one_time")).filter(|bytes| !bytes.is_empty());
     let one_time = one_time.map(|bytes| OneTimePrekey::decode(&bytes).expect("a one-time key"));
     keys::<S>(case, one_time);
@@ -98,7 +100,7 @@ fn play<S: RatchetSuite>(case: &Case) {
         let bundle =
             SignalBundle { registration: 7, spk_id, spk, signature, one_time, kem: kem.clone() };
         let checked = bundle.check_as::<S>(&bob.public(), REGISTRATION).expect("a good bundle");
-        let (ek, mut rng) = (fixture::ephemeral("ekA"), Fixed(coins.clone()));
+        let (ek, mut rng) = (fixture::ephemeral("ekA"), Given(coins.clone()));
         x3dh::initiate::<S, PortableBackend>(&checked, &alice, ek, one_time, &mut rng)
             .expect("a session")
     });
@@ -164,7 +166,7 @@ fn keys<S: RatchetSuite>(case: &Case, one_time: Option<OneTimePrekey>) {
     let secrets = [root, exporter, root1, chain1, key];
     let names = ["root", "exporter", "root1", "chain1", "message_key0"];
     for (secret, name) in secrets.iter().zip(names) {
-        assert_eq!(hex(secret.expose()), case.text(name), "{} {name}", case.name);
+        assert_eq!(hex(secret.expose()), case.text(name), "{} {name}", case.name());
     }
 }
 

@@ -15,6 +15,8 @@ use super::town::Town;
 
 /// From now until the successor begins, ms: enough to read it, and for rounds under both.
 const AHEAD_MS: u64 = 3_000;
+/// From one round of a town to the next, ms.
+const INTERVAL_MS: u64 = 500;
 /// The first round of the successor.
 const FIRST: u64 = 1_000_000_000;
 
@@ -63,8 +65,9 @@ fn rounds_go_on_when_guardians_change_the_config() {
         }
     });
     assert!(opens[0].0 < FIRST, "rounds of both configs: {opens:?}");
+    // A busy machine opens no round now and then; those that open keep their places, and follow each other.
     let mut gaps = opens.windows(2).map(|pair| pair[1].1 - pair[0].1);
-    assert!(gaps.all(|gap| gap == 500), "{opens:?}\n{}", town.logs());
+    assert!(gaps.all(|gap| gap > 0 && gap % INTERVAL_MS == 0), "{opens:?}\n{}", town.logs());
     let chain = runtime.block_on(client::join(&uri)).unwrap();
     assert_eq!(chain.head_hash(), next.config().hash());
 }
