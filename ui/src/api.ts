@@ -215,7 +215,7 @@ export interface NodeEvent {
   cursor: number | null;
   kind:
     | 'note' | 'state' | 'gone' | 'contact' | 'contact_gone' | 'request' | 'anew'
-    | 'trouble' | 'carrier' | 'card' | 'low' | 'locked' | 'reload';
+    | 'trouble' | 'carrier' | 'card' | 'low' | 'locked' | 'unlocked' | 'reload';
   contact?: string;
   note?: Note;
   text?: string;

@@ -437,6 +437,10 @@ class Model {
         return;
       case 'locked':
         return this.refresh();
+      case 'unlocked':
+        // Whoever has unlocked it here reads everything already.
+        if (this.status?.state !== 'open') return this.refresh();
+        return;
     }
   }
 

@@ -43,7 +43,9 @@ impl Backend for AwsLc {
 #[expect(clippy::expect_used, reason = "the tag of this algorithm has 32 bytes")]
 pub fn hmac_sha256(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     let mut context = Context::with_key(&Key::new(HMAC_SHA256, key));
-    parts.iter().for_each(|part| context.update(part));
+    for part in parts {
+        context.update(part);
+    }
     context.sign().as_ref().try_into().expect("32 bytes")
 }
 

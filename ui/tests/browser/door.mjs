@@ -108,6 +108,25 @@ export const web_2_after_a_restart_the_gate_names_the_command_with_its_home = as
   }
 };
 
+export const web_20_an_unlock_on_the_command_line_opens_the_tab = async ({ browser, alice }) => {
+  const program = new Program(alice.binary);
+  const pass = program.file('pass', 'long enough for all\n');
+  program.run(['init', '--name', 'Nora', '--passphrase-file', pass]);
+  await program.start(['node', 'run', '--port', '0']);
+  try {
+    const page = await tab(browser);
+    await page.goto(await program.address());
+    await page.locator('input[type=password]').waitFor();
+    program.run(['unlock', '--passphrase-file', pass]);
+    await page.locator('input[type=password]').waitFor({ state: 'detached' });
+    program.run(['lock']);
+    await page.locator('input[type=password]').waitFor();
+    await page.context().close();
+  } finally {
+    await program.stop();
+  }
+};
+
 /** A program of another user that has the port of a node which is gone. It answers as a locked node would, and notes what it gets. */
 async function impostor(port) {
   const got = [];

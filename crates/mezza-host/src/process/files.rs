@@ -2,14 +2,22 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::statvfs::statvfs;
 
 use crate::api::{Exit, Fault};
 
 /// Descriptors that a server needs beside its connections: store, log, listener, links, refusals.
 pub const OTHERS: u64 = 64;
+
+/// Returns the bytes that this user may still write to the disk of a path; `None` if it cannot be told.
+pub fn free_bytes(path: &Path) -> Option<u64> {
+    let disk = statvfs(path).ok()?;
+    Some(disk.blocks_available().saturating_mul(disk.fragment_size()))
+}
 
 /// Raises the soft limit of open files to the hard one, which it gives.
 fn raise() -> io::Result<u64> {

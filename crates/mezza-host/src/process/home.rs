@@ -5,7 +5,7 @@
 //!   config.toml                  settings; nobody else may write it
 //!   vault/                0700   sealed records (module `store`)
 //!   relay/                0700   a relay's key and store, if one runs here
-//!   run/                  0700   what a running node tells the command line: token, URL
+//!   run/                  0700   what a running node tells the command line: socket, URL
 //!   echo/                 0700   of a demonstration alone, which it marks: the home of its echo contact
 //! ~/.local/share/mezza-demo      the home of the demonstration, unless another one is named
 //! ~/.local/state/mezza    0700   how far vaults have come (module `store::witness`)
@@ -61,7 +61,7 @@ impl Home {
         variable: impl Fn(&str) -> Option<PathBuf>,
     ) -> Result<Self, Fault> {
         let chosen = flag.map(Path::to_path_buf).or_else(|| variable(HOME_VARIABLE));
-        chosen.map_or_else(|| usual("mezza", variable), Ok).map(Self)
+        chosen.map_or_else(|| usual("mezza", variable), Ok).map(|path| Self(where_it_leads(path)))
     }
 
     /// The home of the demonstration where none is named: a folder beside the usual home, so that a
@@ -165,6 +165,13 @@ impl Home {
     }
 }
 
+/// Returns the folder that a link leads to. Whoever named the home chose the link, or made it; inside of a
+/// home no link is followed.
+fn where_it_leads(path: PathBuf) -> PathBuf {
+    let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    if is_link { path.canonicalize().unwrap_or(path) } else { path }
+}
+
 /// A path as one word of a shell.
 fn as_word(path: &Path) -> String {
     let path = path.to_string_lossy();
@@ -192,6 +199,26 @@ fn usual(name: &str, variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathB
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn node_22_a_home_may_be_a_link_to_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("disk"), folder.path().join("home"));
+        private::folder(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let home = Home::find(Some(&link)).unwrap();
+        home.make().unwrap();
+        assert_eq!(home.root(), real.canonicalize().unwrap());
+        assert!(real.join("vault").is_dir());
+        // A link in the home is somebody else's choice.
+        std::fs::remove_dir(real.join("vault")).unwrap();
+        std::os::unix::fs::symlink(folder.path(), real.join("vault")).unwrap();
+        assert_eq!(home.check().unwrap_err().code, Exit::Denied);
+        // One that leads nowhere is told as such.
+        let nowhere = folder.path().join("nowhere");
+        std::os::unix::fs::symlink(folder.path().join("gone"), &nowhere).unwrap();
+        assert!(Home::find(Some(&nowhere)).unwrap().make().is_err());
+    }
 
     #[test]
     fn web_2_a_command_names_the_home_and_survives_a_shell() {

@@ -103,15 +103,13 @@ impl Keyring {
             slots::finish_superseding(&self.path)?;
             self.file = SlotFile::open_any(&self.path)?;
         }
-        match self.file.take().filter(|file| file.holds(bytes.len())) {
-            Some(file) => self.file.insert(file).write(bytes),
-            // After a failure in here the name may stand for the old file or the new one.
-            None => {
-                let room = slots::room_for(bytes.len());
-                self.file = Some(SlotFile::supersede(&self.path, room, bytes)?);
-                Ok(())
-            }
+        if let Some(file) = self.file.take().filter(|file| file.holds(bytes.len())) {
+            return self.file.insert(file).write(bytes);
         }
+        // After a failure in here the name may stand for the old file or the new one.
+        let room = slots::room_for(bytes.len());
+        self.file = Some(SlotFile::supersede(&self.path, room, bytes)?);
+        Ok(())
     }
 
     /// Takes numbers up to this one as used up, by writes of which the disk has nothing.

@@ -437,9 +437,9 @@ mod tests {
             let path = state.path(peer, "next").expect("a file");
             let held = File::open(&path).expect("there");
             if restarted {
-                drop(state.peers())
+                drop(state.peers());
             } else {
-                state.discard(peer)
+                state.discard(peer);
             }
             let mut after = vec![9; FILE_BYTES];
             held.read_exact_at(&mut after, 0).expect("the content is still held");

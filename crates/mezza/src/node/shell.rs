@@ -212,6 +212,8 @@ impl NodeShell {
         if aside > 0 {
             tracing::warn!(parts = aside, "stored records could not be read: see `mezza doctor`");
         }
+        // A tab that did not unlock the vault itself learns of it (WEB-20).
+        self.events.tell(event_log::plain(EventKind::Unlocked));
         tracing::info!("unlocked");
         Ok(())
     }

@@ -142,3 +142,18 @@ fn cli_10_a_card_is_drawn_into_a_file_and_a_text_may_begin_with_a_dash() {
     ok(home, &["send", "Eve", "--", "-5 degrees"]);
     assert!(ok(home, &["log", "Eve"]).contains("you: -5 degrees"));
 }
+
+#[test]
+fn cli_12_what_could_not_be_printed_is_not_marked_as_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ann, others) = friends(folder.path());
+    let (ann, ben) = (&ann.home, &others[0].home);
+    ok(ben, &["send", "ann", "one", "--wait", "delivered"]);
+    assert_eq!(unread(ann, "ben"), 1);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let lost = crate::program::command(ann, &["log", "ben"]).stdout(full).output().unwrap();
+    assert_eq!(lost.status.code(), Some(73), "{lost:?}");
+    assert_eq!(unread(ann, "ben"), 1, "nobody has seen it");
+    ok(ann, &["log", "ben"]);
+    assert_eq!(unread(ann, "ben"), 0);
+}

@@ -50,7 +50,7 @@ impl Served {
         let mut served = Self { api, ticket, bearer: String::new(), folder, stop, thread };
         let answer = served.session(&ticket_of(other["url"].as_str().unwrap())).body;
         let session: serde_json::Value = serde_json::from_str(&answer).unwrap();
-        served.bearer = session["bearer"].as_str().unwrap().to_owned();
+        served.bearer = session["bearer"].as_str().unwrap().into();
         served
     }
 

@@ -196,8 +196,10 @@ pub enum EventKind {
     Card,
     /// Somebody may drain the one-time keys.
     Low,
-    /// The node locked itself.
+    /// The vault was locked.
     Locked,
+    /// The vault was unlocked.
+    Unlocked,
     /// Too much was missed: read everything again.
     Reload,
 }

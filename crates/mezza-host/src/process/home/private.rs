@@ -199,7 +199,7 @@ pub fn wipe(path: &Path) -> Result<(), Fault> {
 
 /// Writes zeros over all bytes of a file, and syncs them.
 pub(crate) fn overwrite(file: &File) -> io::Result<()> {
-    const PIECE_BYTES: usize = 64 << 10;
+    const PIECE_BYTES: usize = 16 << 10;
     let length = file.metadata()?.len();
     let zeros = [0; PIECE_BYTES];
     let mut at = 0;

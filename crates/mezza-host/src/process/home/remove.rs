@@ -61,9 +61,10 @@ impl Home {
     /// # Errors
     /// 73 if something cannot be removed.
     pub fn purge(&self) -> Result<(), Fault> {
-        let keys = KEYS.map(|name| self.root().join(name));
-        // A key that cannot be overwritten is removed below with the rest, or that says why not.
-        keys.iter().for_each(|key| drop(private::wipe(key)));
+        for key in KEYS {
+            // One that cannot be overwritten is removed below with the rest, or that says why not.
+            drop(private::wipe(&self.root().join(key)));
+        }
         let parts = [VAULT, RELAY, MESH, STATE, RUN].map(|name| self.root().join(name));
         remove_all(parts.into_iter().chain([self.config()]))?;
         // What somebody else keeps in this folder stays, and the folder with it.

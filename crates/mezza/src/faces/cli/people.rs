@@ -237,7 +237,9 @@ pub(crate) fn set(context: &CliContext, set: &SetArgs) -> Result<(), Fault> {
         let all: json::Carriers = client.get("/v1/carriers")?;
         let here: Vec<&str> = all.carriers.iter().map(|one| one.carrier.as_str()).collect();
         let (listed, fallback) = (&contact.policy.carriers, contact.policy.fallback);
-        absent_carriers(&here, listed, fallback).iter().for_each(|line| context.out.line(line));
+        for line in absent_carriers(&here, listed, fallback) {
+            context.out.line(line);
+        }
     }
     let (policy, held) = (&contact.policy, contact.standing == json::StandingJson::Held);
     if held && policy.pin > 1 && policy.carriers.first().is_some_and(|first| first == "mixnet") {

@@ -6,9 +6,12 @@ use mezza_messenger::{CarrierId, DeviceOver};
 use super::{NodeShell, UnlockedVault};
 use mezza_host::api::json::{HealthLine, NodeStateJson};
 use mezza_host::api::words::{self, CarrierFacts};
+use mezza_host::process::files;
 
 /// A commit that takes longer is worth a word, in milliseconds.
 const COMMIT_SLOW_MS: u64 = 250;
+/// With fewer bytes free a disk counts as full.
+const FREE_BYTES_MIN: u64 = 16 << 20;
 
 impl NodeShell {
     /// One line per check.
@@ -75,11 +78,7 @@ impl NodeShell {
     }
 
     fn disk_line(&self) -> HealthLine {
-        let text = format!("last commit took {} ms", self.commit_ms);
-        if self.commit_ms > COMMIT_SLOW_MS {
-            return HealthLine::bad("disk", &text, "something else keeps the disk busy");
-        }
-        HealthLine::good("disk", &text)
+        disk_line(self.commit_ms, files::free_bytes(&self.options.vault))
     }
 
     fn lock_line(&self) -> HealthLine {
@@ -87,5 +86,35 @@ impl NodeShell {
             0 => HealthLine::good("idle lock", "never locks itself"),
             s => HealthLine::good("idle lock", &format!("after {} min", s.div_ceil(60))),
         }
+    }
+}
+
+/// The disk of the vault: how long the last commit took, and how much room is left.
+fn disk_line(commit_ms: u64, free_bytes: Option<u64>) -> HealthLine {
+    if let Some(free) = free_bytes.filter(|free| *free < FREE_BYTES_MIN) {
+        let text = format!(
+            "{} KiB are free where the vault lies",
+            words::grouped(usize::try_from(free / 1_024).unwrap_or(usize::MAX))
+        );
+        let next = "make room there: without it no note can be written or received";
+        return HealthLine::bad("disk", &text, next);
+    }
+    let text = format!("last commit took {commit_ms} ms");
+    if commit_ms > COMMIT_SLOW_MS {
+        return HealthLine::bad("disk", &text, "something else keeps the disk busy");
+    }
+    HealthLine::good("disk", &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_23_a_disk_without_room_is_no_good_health() {
+        let full = disk_line(1, Some(FREE_BYTES_MIN - 1));
+        assert!(!full.ok && full.text.starts_with("16,383 KiB are free"), "{}", full.text);
+        assert!(!disk_line(COMMIT_SLOW_MS + 1, Some(FREE_BYTES_MIN)).ok);
+        assert!(disk_line(1, Some(FREE_BYTES_MIN)).ok && disk_line(1, None).ok);
     }
 }

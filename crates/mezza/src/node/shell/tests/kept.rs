@@ -235,3 +235,17 @@ async fn msg_42_a_contact_that_was_set_aside_has_its_draft_and_changes_back() {
     };
     node.ask(follow).await.unwrap();
 }
+
+#[tokio::test]
+async fn web_20_locking_and_unlocking_are_told_to_all_who_listen() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = node::start(options(folder.path().join("vault"), None)).node;
+    node.ask(|shell| shell.create("Ann", PASS, &[])).await.unwrap();
+    let mut live = node.events().listen(None).live;
+    node.ask(again).await.unwrap();
+    let mut told = Vec::new();
+    while told.last() != Some(&EventKind::Unlocked) {
+        told.push(live.recv().await.unwrap().kind);
+    }
+    assert!(told.contains(&EventKind::Locked), "{told:?}");
+}
