@@ -67,3 +67,13 @@ pub struct Beacon {
     /// XOR over four bytes of each live cell's id.
     pub sum: u32,
 }
+
+impl Beacon {
+    /// Returns the day of its stamp, counted from 1970; `None` for one that no clock shows.
+    pub fn day(&self) -> Option<u32> {
+        u32::try_from(self.stamp / STAMPS_PER_DAY).ok()
+    }
+}
+
+/// Eighths of a second in a day.
+const STAMPS_PER_DAY: u64 = 8 * 86_400;

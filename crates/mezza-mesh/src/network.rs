@@ -87,10 +87,14 @@ impl MeshNetwork {
         if !self.is_closed() {
             return Some(frame);
         }
-        let (body, mac) = frame.split_last_chunk::<MAC_BYTES>()?;
-        let mac = Secret::copy_from(mac);
-        let fits = |day: &DayKeys| day.mac.as_ref().is_some_and(|key| check(key, body) == mac);
-        self.near(mesh).any(fits).then_some(body)
+        let body = frame.len().checked_sub(MAC_BYTES).map(|end| &frame[..end])?;
+        self.near(mesh).any(|day| day.fits(frame)).then_some(body)
+    }
+
+    /// Returns true if `frame`, a beacon that names `net`, is one of this network on another `day`.
+    pub fn is_of_day(&self, frame: &[u8], net: [u8; 4], day: u32) -> bool {
+        let keys = DayKeys::new(&self.name, self.key.as_ref(), day);
+        keys.net == net && keys.fits(frame)
     }
 
     /// The days whose frames are taken now.
@@ -119,6 +123,13 @@ impl DayKeys {
             None => labelled_hash("mezza/mesh net", &[name.as_bytes(), &number]),
         };
         Self { day, net, mac }
+    }
+
+    /// Whether the check at the end of a frame is right; an open network has none.
+    fn fits(&self, frame: &[u8]) -> bool {
+        let Some(key) = &self.mac else { return true };
+        let Some((body, mac)) = frame.split_last_chunk::<MAC_BYTES>() else { return false };
+        check(key, body) == Secret::copy_from(mac)
     }
 }
 

@@ -7,6 +7,7 @@
 //! A node holds no secret and stores nothing: after a start it is empty and asks. `now` is the time since
 //! the device booted; the time of day comes in as [`Input::Rtc`].
 
+mod dates;
 mod evidence;
 mod hear;
 mod io;
@@ -19,6 +20,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use mezza_core::{CryptoRng, Machine, Time, Wiping};
 
+pub use dates::OtherDate;
 pub use evidence::{Refusal, Ticket};
 pub use io::{Error, Input, LinkKind, LinkNumber, NodeSettings, Output, Source};
 pub use status::{NeighbourStatus, NodeStatus};
@@ -29,6 +31,7 @@ use crate::frame::Name;
 use crate::limits::{LINKS_MAX, MS, NEVER, SECOND};
 use crate::network::MeshNetwork;
 use crate::table::ids::Ids;
+use dates::OtherDates;
 use evidence::OwnCells;
 
 /// How long a device is silent after a change of its name, µs.
@@ -99,6 +102,8 @@ pub struct Node {
     shown_neighbours: usize,
     /// Bytes that came and went.
     bytes: (u64, u64),
+    /// Devices of this network with another date.
+    dates: OtherDates,
 }
 
 impl Node {
@@ -128,6 +133,7 @@ impl Node {
             shown: None,
             shown_neighbours: 0,
             bytes: (0, 0),
+            dates: OtherDates::default(),
         }
     }
 

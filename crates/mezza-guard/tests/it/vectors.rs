@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use curve25519_dalek::scalar::Scalar;
-use data_encoding::HEXLOWER as HEX;
 use mezza_core::{CryptoRng, PortableBackend, PublicKey, Secret, StaticKey};
 use mezza_guard::coin::{
     CoinEncoding, CoinEra, CoinKey, CoinPurpose, CoinSecret, Rho, SlotIndex, SlotName,
@@ -251,7 +250,7 @@ fn slot(case: &Case) -> SlotIndex {
     let purpose = CoinPurpose::from_byte(case.number("purpose") as u8).expect("a purpose");
     let dest = u16::try_from(case.number("dest")).expect("a number");
     let name = SlotName { client: GuardClientId(case.array("client")), purpose, dest };
-    SlotIndex { name, index: case.number("index") as u64 }
+    SlotIndex { name, index: case.number("index") }
 }
 
 fn coin(case: &Case) {

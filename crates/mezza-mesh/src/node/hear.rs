@@ -52,7 +52,9 @@ impl Node {
         }
         let mesh = self.engine.clock().mesh(now);
         let known = self.links.get(&link).ok_or(Error::NoLink)?;
-        let body = self.network.open(bytes, mesh).ok_or(Error::OtherNetwork)?;
+        let Some(body) = self.network.open(bytes, mesh) else {
+            return self.dates.hear(&self.network, bytes, now);
+        };
         let frame = WireFrame::decode(body)?;
         let name = frame.name();
         if name == self.engine.name() {
@@ -60,7 +62,7 @@ impl Node {
         }
         if let WireFrame::Beacon { net, beacon, .. } = frame {
             if !self.network.is_ours(net, mesh) {
-                return Err(Error::OtherNetwork);
+                return self.dates.hear(&self.network, bytes, now);
             }
             self.hear_beacon(link, (name, source), beacon, now, rng)?;
             self.bytes.0 += bytes.len() as u64;

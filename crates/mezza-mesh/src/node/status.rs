@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use mezza_core::Time;
 
-use super::{LinkNumber, Node, micros};
+use super::{LinkNumber, Node, OtherDate, micros};
 use crate::clock::{ClockMode, ClockState, Grade};
 use crate::engine::EngineCounts;
 use crate::frame::Name;
@@ -27,6 +27,8 @@ pub struct NodeStatus {
     pub moved_ms: i64,
     /// How far the neighbours' clocks are from the own one, ms, while they agree and it does not.
     pub elsewhere_ms: Option<i64>,
+    /// Devices of this network that live on another date (MESH-69).
+    pub other_date: Option<OtherDate>,
     /// How far the own clock may be off, ms: neighbours move network time by no more.
     pub within_ms: u64,
     /// What a person added to the own clock by deciding that the neighbours are right, ms.
@@ -83,6 +85,7 @@ impl Node {
             anchor_tick: clock.anchor_tick(now),
             moved_ms: ms(clock.moved()),
             elsewhere_ms: clock.elsewhere().map(ms),
+            other_date: self.dates.most(now),
             within_ms: clock.bound().unsigned_abs() / MS,
             trusted_ms: clock.trusted().map(ms),
             state: clock.state(),

@@ -1,8 +1,8 @@
 //! A node beside neighbours that lie, flood, promise and do not give.
 
 use mezza_mesh::cell::MeshCell;
-use mezza_mesh::frame::Name;
-use mezza_mesh::node::{Error, Input, LinkKind, NodeSettings, Output};
+use mezza_mesh::frame::{Beacon, Name};
+use mezza_mesh::node::{Error, Input, LinkKind, NodeSettings, OtherDate, Output};
 use mezza_mesh::wire::WireFrame;
 use mezza_mesh::wire::filter::SyncFilter;
 use mezza_mesh::{ClockState, Grade, Life};
@@ -361,4 +361,27 @@ fn mesh_30_a_new_name_shows_no_old_property() {
         }
     }
     assert!(names.len() >= 3);
+}
+
+/// The clock of a device is two days slow. Its neighbours' frames carry other days' keys.
+#[test]
+fn mesh_69_devices_of_another_date_are_counted_and_are_no_neighbours() {
+    const DAY_MS: u64 = 86_400_000;
+    for key in [None, Some(7)] {
+        let off_ms = -2 * DAY_MS.cast_signed();
+        let mut lone = Lone::of(&NodeSettings::default(), key, Grade::Poor, off_ms);
+        assert_eq!(lone.status().other_date, None);
+        for n in 0..3 {
+            lone.beacon(n, 100 + n, 0).unwrap();
+            lone.run(1_000);
+        }
+        let beacon = Beacon { stamp: (START_MS + lone.now_ms) / 125, ..Beacon::default() };
+        let foreign = WireFrame::Beacon { net: [1; 4], name: 200, beacon };
+        assert_eq!(lone.hear(9, &foreign), Err(Error::OtherNetwork));
+        let day = u32::try_from(START_MS / DAY_MS).unwrap();
+        assert_eq!(lone.status().other_date, Some(OtherDate { day, devices: 3 }));
+        assert_eq!((lone.status().around, lone.status().neighbours.len()), (0, 0));
+        lone.run(61_000);
+        assert_eq!(lone.status().other_date, None, "they are gone");
+    }
 }

@@ -78,6 +78,8 @@ pub(crate) fn status(status: &NodeStatus, links: &[String]) -> Value {
         "network": status.network, "closed": status.closed, "links": links,
         "cur": status.cur, "anchor_tick": status.anchor_tick, "moved_ms": status.moved_ms,
         "within_ms": status.within_ms, "trusted_ms": status.trusted_ms, "around": status.around,
+        "other_day": status.other_date.map(|other| other.day),
+        "other_devices": status.other_date.map(|other| other.devices),
         "elsewhere_ms": status.elsewhere_ms, "state": status.state.word(),
         "grade": status.grade.word(), "paper_mode": status.mode == ClockMode::Paper,
         "live": status.live, "store_bytes": status.store_bytes,

@@ -43,6 +43,19 @@ impl BentClock {
         }
     }
 
+    /// Warns a person whose environment holds settings of tests: his clock is not what it shows.
+    pub(crate) fn warn(self) {
+        if self.offset_ms != 0 || self.grade.is_some() {
+            tracing::warn!(
+                target: "mezza",
+                offset_ms = self.offset_ms,
+                grade = self.grade.map(Grade::word),
+                "the environment bends the clock, which is meant for tests: unset MEZZA_TEST_RTC_OFFSET_MS \
+                 and MEZZA_TEST_CLOCK_GRADE"
+            );
+        }
+    }
+
     /// The time of day that a node is told.
     pub(crate) fn bend(self, wall: Time) -> Time {
         Time::from_ms(wall.ms().saturating_add_signed(self.offset_ms))

@@ -73,8 +73,9 @@ impl Started {
         };
         let links = Links::new(links, link_sender, ble);
         let node = Node::new(settings(links.takes_streams()), network, clock.boot());
-        let bent = (BentClock::of_environment(), grade);
-        let mut shell = MeshShell::new(node, clock, bent, links);
+        let bent = BentClock::of_environment();
+        bent.warn();
+        let mut shell = MeshShell::new(node, clock, (bent, grade), links);
         // An interface that has just come up has no address for a second or two.
         for _ in 0..LINK_TRIES {
             shell.look_for_links();

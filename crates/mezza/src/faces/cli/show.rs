@@ -213,9 +213,14 @@ pub(crate) fn contact(contact: &ContactJson) -> String {
 
 /// Milliseconds since 1970 as `2026-11-21 13:05` UTC.
 pub(crate) fn time(ms: u64) -> String {
-    let (days, minutes) = (ms / 86_400_000, ms / 60_000 % 1_440);
+    let minutes = ms / 60_000 % 1_440;
+    format!("{} {:02}:{:02}Z", day(ms / 86_400_000), minutes / 60, minutes % 60)
+}
+
+/// Days since 1970 as `2026-11-21`.
+pub(crate) fn day(days: u64) -> String {
     let (year, month, day) = date(days);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}Z", minutes / 60, minutes % 60)
+    format!("{year:04}-{month:02}-{day:02}")
 }
 
 /// Days since 1970 as year, month, day: years begin in March, so that the leap day is the last.

@@ -10,6 +10,8 @@ use mezza_servers::mesh::links::RADIO;
 
 /// A neighbour that was not heard for so long is not around, ms.
 const SILENT_MS: i64 = 10_000;
+/// Ticks of 30 s in a day.
+const TICKS_PER_DAY: u64 = 2_880;
 
 /// `mezza mesh status`
 pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
@@ -66,6 +68,9 @@ pub(super) fn clock(context: &CliContext, status: &Value) -> Result<Exit, Fault>
 
 /// A clock that the clocks around contradict ends the command with 78.
 fn warn(context: &CliContext, status: &Value) -> Result<Exit, Fault> {
+    if let Some(day) = status["other_day"].as_u64() {
+        return Err(other_date(status, day));
+    }
     let Some(elsewhere) = status["elsewhere_ms"].as_i64() else { return Ok(Exit::Done) };
     let around = words::counted(number(status, "around").unsigned_abs(), "neighbour", "neighbours");
     let side = if elsewhere > 0 { "behind" } else { "ahead of" };
@@ -75,6 +80,18 @@ fn warn(context: &CliContext, status: &Value) -> Result<Exit, Fault> {
     );
     let _ = context;
     Err(Fault::new(Exit::Config, text, "set it, or `mezza mesh clock --trust-neighbours`"))
+}
+
+/// Devices of this network that live on another date are no neighbours (MESH-69).
+fn other_date(status: &Value, day: u64) -> Fault {
+    let count = number(status, "other_devices").unsigned_abs();
+    let says = if count == 1 { "says" } else { "say" };
+    let devices = words::counted(count, "device", "devices");
+    let theirs = show::day(day);
+    let ours = show::day(number(status, "cur").unsigned_abs() / TICKS_PER_DAY);
+    let text =
+        format!("{devices} of this network {says} that it is {theirs}; your clock says {ours}");
+    Fault::new(Exit::Config, text, "set the clock of the one that is wrong")
 }
 
 fn clock_line(status: &Value) -> String {
