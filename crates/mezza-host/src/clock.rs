@@ -1,8 +1,10 @@
 //! The one place where the program reads its clocks.
 
 mod calendar;
+mod written;
 
 pub use calendar::{Calendar, Doubt};
+pub use written::{SystemStart, WrittenDate};
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,24 +59,45 @@ fn whole_ms(since: Duration) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The present moment, as far as its date may be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Today {
+    /// The date by which something may be erased.
+    pub date: Time,
+    /// Milliseconds since the system was started.
+    pub boot: Time,
+    /// Whether the wall clock is doubted.
+    pub doubted: bool,
+    /// Whether the person or another machine said that the date is right.
+    pub confirmed: bool,
+}
+
 /// Tells the time, and how much of it may be believed; tests give a node or a server one of their own.
 /// Clones are the same clock.
 #[derive(Clone)]
 pub struct Clock {
     read: Arc<dyn Fn() -> Moment + Send + Sync>,
     calendar: Arc<Mutex<Calendar>>,
+    start: SystemStart,
 }
 
 impl Clock {
     /// The clocks of this machine.
     pub fn system() -> Self {
-        Self::from_fn(Moment::now)
+        Self { start: SystemStart::of_this_system(), ..Self::from_fn(Moment::now) }
     }
 
-    /// A clock that asks `read`.
+    /// A clock that asks `read`, in a system start of its own.
     pub fn from_fn(read: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
         let calendar = Calendar::since(None, read());
-        Self { read: Arc::new(read), calendar: Arc::new(Mutex::new(calendar)) }
+        let calendar = Arc::new(Mutex::new(calendar));
+        Self { read: Arc::new(read), calendar, start: SystemStart::draw() }
+    }
+
+    /// The same clock in this system start.
+    #[must_use]
+    pub fn in_start(self, start: SystemStart) -> Self {
+        Self { start, ..self }
     }
 
     /// The present moment.
@@ -113,9 +136,33 @@ impl Clock {
         self.calendar().agree(self.read());
     }
 
-    /// Goes on from the newest day in a store; see [`Calendar::meet`].
-    pub fn meet(&self, day: u32) {
-        self.calendar().meet(day);
+    /// The present moment with the date that may be believed, and whether the wall clock is doubted.
+    pub fn today(&self) -> Today {
+        let at = self.read();
+        let mut calendar = self.calendar();
+        let doubted = calendar.look(at).is_err();
+        let confirmed = calendar.is_confirmed();
+        Today { date: calendar.believed(at), boot: at.boot, doubted, confirmed }
+    }
+
+    /// The system start in which boot time counts.
+    pub fn start(&self) -> SystemStart {
+        self.start
+    }
+
+    /// Compares itself, once, with the date that a store went by last.
+    pub fn meet(&self, written: &WrittenDate) {
+        let mut calendar = self.calendar();
+        if written.start == self.start && written.at.boot <= self.boot() {
+            calendar.meet_moment(written.at, written.confirmed);
+        } else {
+            calendar.meet_date(written.end(), written.confirmed);
+        }
+    }
+
+    /// The same with the newest day in a store that has no date; see [`Calendar::meet_day`].
+    pub fn meet_day(&self, day: u32) {
+        self.calendar().meet_day(day);
     }
 
     /// Another machine says what time it is. Two clocks that agree are right.

@@ -24,6 +24,7 @@ pub(crate) mod aead;
 pub(crate) mod argon;
 pub mod bucket;
 mod commit;
+mod date;
 mod day;
 #[cfg(test)]
 mod failed;
@@ -47,10 +48,12 @@ use std::path::Path;
 use mezza_core::{CryptoRng, Secret, Time, Wiping};
 use mezza_messenger::{RecordKind, Unread, WriteBatch};
 
+use crate::clock::WrittenDate;
 use crate::process::lock::Lock;
 use aead::TAG_BYTES;
 pub use argon::Argon2Params;
 use bucket::RetentionCode;
+pub use date::put_date;
 pub use head::MasterKey;
 use head::VaultHeader;
 use keyring::Keyring;
@@ -203,15 +206,15 @@ impl Vault {
     /// Errors: 65 if a file was changed as a whole, 66 if there is no vault, 75 if it is in use (the text
     /// names the process), 77 for a wrong passphrase or wrong modes.
     pub fn open(dir: &Path, pass: &[u8], now: Time) -> Result<(Self, Vec<Record>), Fault> {
-        Self::open_by(dir, pass, |_| now)
+        Self::open_by(dir, pass, |_, _| now)
     }
 
-    /// Opens the vault as [`Vault::open`] does, at the time that `date` says once it knows the newest
-    /// day that the vault went by.
+    /// Opens the vault as [`Vault::open`] does, at the time that `date` says once it knows the date by
+    /// which the vault went last, and its newest day.
     pub fn open_by(
         dir: &Path,
         pass: &[u8],
-        date: impl FnOnce(Option<u32>) -> Time,
+        date: impl FnOnce(Option<WrittenDate>, Option<u32>) -> Time,
     ) -> Result<(Self, Vec<Record>), Fault> {
         let lock = Self::lock(dir)?;
         let master = head::unlock(&dir.join(HEAD), pass)?;
@@ -225,7 +228,7 @@ impl Vault {
         now: Time,
     ) -> Result<(Self, Vec<Record>), Fault> {
         let lock = Self::lock(dir)?;
-        Self::enter_locked(dir, master, |_| now, lock)
+        Self::enter_locked(dir, master, |_, _| now, lock)
     }
 
     /// Seals the master key under another passphrase (VAULT-10); nothing else is sealed anew, so that a
@@ -333,7 +336,7 @@ impl Vault {
     fn enter_locked(
         dir: &Path,
         master: &MasterKey,
-        date: impl FnOnce(Option<u32>) -> Time,
+        date: impl FnOnce(Option<WrittenDate>, Option<u32>) -> Time,
         lock: Lock,
     ) -> Result<(Self, Vec<Record>), Fault> {
         // A vault opens though its disk refuses this: the next change of passphrase does it again.
@@ -341,8 +344,9 @@ impl Vault {
             tracing::warn!(target: "mezza", "the head of the vault is not settled yet: {fault}");
         }
         let ring = Keyring::read(dir.join(KEYRING), master)?;
-        let now = date(ring.today());
         let rows = Rows::open(&dir.join(RECORDS))?;
+        // The date comes before the first tick, which erases by it (MSG-103).
+        let now = date(date::written(&rows, &ring)?, ring.today());
         let mut vault = Self::new(rows, ring, lock, master, now);
         vault.recall()?;
         vault.tick(now)?;

@@ -14,6 +14,7 @@ use mezza_core::{DecodeError, Reader, Snapshot, snapshot};
 use crate::card::{Card, RelayEntry};
 
 mod carrier;
+mod date;
 mod debug;
 mod news;
 mod pace;
@@ -26,6 +27,7 @@ pub use carrier::{
     Dropped, FirstTerms, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing,
     NetworkAddress, ParcelId, Places, Publication, Reach, Route, SessionFacts,
 };
+pub use date::DateStep;
 pub use news::{Arrival, ArrivalOrigin, By, FetchPurpose, Incoming, LostPlace, News, Receiving};
 pub(crate) use pace::Pace;
 pub use record::{RecordChange, RecordKind, RecordOwner, Retention, Unread, WriteBatch};
@@ -168,6 +170,8 @@ pub enum Command {
         /// Whom.
         contact: ContactId,
     },
+    /// The date was corrected, and the time of this input is the first one behind that.
+    CorrectDate(DateStep),
     /// The vault was put back from a copy, or may have been: new numbers, sessions and prekeys.
     Restored,
     /// Fresh signed prekeys now instead of when it is time, and a fresh stock with them.

@@ -44,8 +44,8 @@ pub use carriers::{CarrierInput, CarrierOutput, CarrierSet, Port};
 pub use device::{Device, DeviceOver};
 pub use error::{CallerError, CarrierError, DeviceError, LoadError, PersonError};
 pub use io::{
-    CarrierCaps, CarrierId, Command, ContactId, Event, MailboxId, NoteId, RecordChange, RecordKind,
-    RelayConnectionId, RequestId, Retention, Unread, WriteBatch,
+    CarrierCaps, CarrierId, Command, ContactId, DateStep, Event, MailboxId, NoteId, RecordChange,
+    RecordKind, RelayConnectionId, RequestId, Retention, Unread, WriteBatch,
 };
 
 /// What goes into a [`Device`].

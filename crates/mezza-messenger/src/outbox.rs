@@ -1,11 +1,14 @@
 //! Outbox: what must be said to a contact and is not confirmed, and the parcels that wait for a
 //! carrier.
 
+mod burden;
+mod dates;
 mod lane;
 mod missing;
 mod owed;
 mod parcel;
 mod parcels;
+mod timer;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -19,10 +22,12 @@ use crate::io::{
 use crate::note::{Era, Note, NoteDigest};
 use crate::receipt::{REACH, Receipt};
 
+pub(crate) use burden::Burden;
 pub(crate) use lane::{AgainWish, Lane};
 use missing::Repeats;
 pub(crate) use owed::{Owed, Spoken};
 pub(crate) use parcel::Parcel;
+pub(crate) use timer::TimerState;
 
 /// Notes that wait for one contact (MSG-35).
 pub(crate) const OUTBOX_MAX: usize = 1_000;
@@ -148,6 +153,14 @@ impl Outbox {
         (notes, dropped)
     }
 
+    /// Numbers are of this era from now on; none was used yet.
+    pub fn draw_era(&mut self, contact: ContactId, era: Era, step: &mut Step) {
+        if let Some(lane) = self.lanes.get_mut(&contact) {
+            lane.era = Some(era);
+        }
+        self.store(contact, step);
+    }
+
     /// The number that the next note gets.
     pub fn next_seq(&self, contact: ContactId) -> u32 {
         self.lanes.get(&contact).map_or(1, |lane| lane.next_seq)
@@ -252,9 +265,11 @@ impl Outbox {
             if lane.owed.level <= pin {
                 lane.owed.said(wire, spoken);
             }
+            lane.timer.said(wire);
         }
         self.store(contact, step);
-        self.add(Parcel { level, ..Parcel::new(contact, note, route, bytes) }, now, step)
+        let says = Burden::of(wire, spoken);
+        self.add(Parcel { level, says, ..Parcel::new(contact, note, route, bytes) }, now, step)
     }
 
     /// The own note with this number, as long as a receipt of it is waited for.
@@ -305,6 +320,12 @@ impl Outbox {
         } else {
             self.unreceipted[1].insert((contact, seq), (note, voided));
         }
+        if let Some(lane) = self.lanes.get_mut(&contact)
+            && lane.timer.is_proven_by(seq)
+        {
+            lane.timer.close();
+            self.store(contact, step);
+        }
         self.waiting.remove(&(contact, note));
         self.settled(note);
         let out = |parcel: &Parcel| parcel.note == Some(note) && parcel.out && !parcel.confirmed;
@@ -323,6 +344,11 @@ impl Outbox {
     pub fn requeue(&mut self, contact: ContactId, step: &mut Step) -> Requeued {
         let invitation = self.invites(contact);
         let dropped = self.drop_where(contact, |_| true, step);
+        if let Some(lane) = self.lanes.get_mut(&contact).filter(|lane| lane.timer.is_open()) {
+            // What a carrier took may be lost with the rest.
+            lane.owed.timer = true;
+            self.store(contact, step);
+        }
         let range = (contact, 0)..=(contact, u32::MAX);
         let notes = self.unreceipted[0].range(range).filter(|(_, (_, voided))| !voided);
         let notes: Vec<NoteId> = notes.map(|(_, (note, _))| *note).collect();
@@ -338,7 +364,10 @@ impl Outbox {
             Owe::Hello => owed.hello = true,
             Owe::Receipt => owed.receipt = true,
             Owe::Read => owed.read = true,
-            Owe::Timer => owed.timer = true,
+            Owe::Timer => {
+                owed.timer = true;
+                lane.timer.open();
+            }
             Owe::Card => owed.card = true,
             Owe::Reset(cause) => owed.reset(cause),
             Owe::Answer(era, from, to) => owed.answer(era, from, to),

@@ -2,6 +2,7 @@
 //! not open.
 
 mod bundles;
+mod dates;
 mod held;
 mod peer;
 mod replay;

@@ -1,6 +1,7 @@
 //! Threads: the notes of each contact with their facts, and which notes of it have arrived or were
 //! read.
 
+mod dates;
 mod note;
 mod quota;
 mod stored;
@@ -98,8 +99,6 @@ pub(crate) enum Keeping {
     Twice,
     /// It is not shown, and no receipt goes.
     Leave,
-    /// It is of an era that has no room any more.
-    Refuse,
 }
 
 /// One thread.
@@ -119,10 +118,6 @@ impl Thread {
     fn window(&mut self, era: Era) -> &mut Windows {
         self.windows.entry(era).or_insert_with(|| (Window::new(era), Window::new(era)))
     }
-
-    fn has_room(&self, era: Era) -> bool {
-        self.windows.contains_key(&era) || self.windows.len() < ERAS_MAX
-    }
 }
 
 /// All threads.
@@ -132,11 +127,13 @@ pub(crate) struct Threads {
     by_client: BTreeMap<[u8; 16], NoteId>,
     /// Notes of others by their numbers.
     by_number: BTreeMap<(ContactId, Era, u32), NoteId>,
+    /// The same by the time that their writers gave.
+    by_sent: BTreeSet<(ContactId, Time, NoteId)>,
     all: BTreeMap<ContactId, Thread>,
     malformed: u64,
 }
 
-snapshot!(struct Threads { notes, by_client, by_number, all, malformed });
+snapshot!(struct Threads { notes, by_client, by_number, by_sent, all, malformed });
 
 impl Threads {
     /// A contact has a thread from now on.
@@ -236,9 +233,6 @@ impl Threads {
     /// What is to be done with a note of the contact; one that is to be kept is counted.
     pub fn look(&mut self, note: &Received, request: bool, step: &mut Step) -> Keeping {
         let thread = self.all.entry(note.contact).or_default();
-        if !thread.has_room(note.era) {
-            return Keeping::Refuse;
-        }
         if request && thread.notes.len() >= REQUEST_NOTES_MAX {
             return Keeping::Leave;
         }
@@ -248,6 +242,12 @@ impl Threads {
             SeqStatus::Known => return self.known(note),
             SeqStatus::Voided | SeqStatus::TooFar => return Keeping::Leave,
         }
+        if self.twin(note).is_some() {
+            // The writer's vault was restored: it numbers anew what is here already (MSG-108).
+            self.arrived(note.contact, note.era, note.seq, step);
+            return Keeping::Known;
+        }
+        let thread = self.all.entry(note.contact).or_default();
         let kept = thread.quota.take(note.body.bytes(), thread.unseen, note.at);
         store_quota(note.contact, &thread.quota, step);
         if kept {
@@ -266,8 +266,45 @@ impl Threads {
         match before.map(|before| before.digest() == note.digest()) {
             Some(true) => Keeping::Known,
             Some(false) => Keeping::Twice,
+            None if self.twin(note).is_some() => Keeping::Known,
             None => Keeping::Gone,
         }
+    }
+
+    /// A note of the contact that is kept under a number of another era, with the same time and text.
+    fn twin(&self, note: &Received) -> Option<NoteId> {
+        let first = (note.contact, note.sent, NoteId(0));
+        let same_time = self.by_sent.range(first..=(note.contact, note.sent, NoteId(u64::MAX)));
+        let is_twin = |id: &NoteId| {
+            let kept = self.notes.get(id).filter(|kept| kept.era != note.era && kept.seq > 0);
+            kept.is_some_and(|kept| kept.body == note.body)
+        };
+        same_time.map(|(_, _, id)| *id).find(is_twin)
+    }
+
+    /// A number of the contact has arrived. An era begins with something that is stored, so that none is
+    /// in memory alone; of too many the one that was silent longest goes (MSG-109).
+    fn arrived(&mut self, contact: ContactId, era: Era, seq: u32, step: &mut Step) {
+        self.make_room(contact, era, step);
+        let (arrived, _) = self.all.entry(contact).or_default().window(era);
+        arrived.insert(seq);
+        self.store_windows(contact, era, step);
+    }
+
+    fn make_room(&mut self, contact: ContactId, era: Era, step: &mut Step) {
+        let Some(thread) = self.all.get(&contact) else { return };
+        if thread.windows.contains_key(&era) || thread.windows.len() < ERAS_MAX {
+            return;
+        }
+        let newest = |era: &Era| {
+            let own = self.by_number.range((contact, *era, 0)..=(contact, *era, u32::MAX));
+            own.map(|(_, id)| *id).max()
+        };
+        let Some(silent) = thread.windows.keys().copied().min_by_key(newest) else { return };
+        if let Some(thread) = self.all.get_mut(&contact) {
+            thread.windows.remove(&silent);
+        }
+        step.drop_row(RecordKind::Seen, key_seen(contact, silent));
     }
 
     /// Keeps a note of the contact.
@@ -293,34 +330,21 @@ impl Threads {
             facts: Vec::new(),
             why: WaitReason::Sending,
         };
-        let (arrived, _) = self.all.entry(contact).or_default().window(era);
-        arrived.insert(note.seq);
-        self.store_windows(contact, era, step);
+        self.arrived(contact, era, note.seq, step);
         self.insert(id, stored, step);
         self.store(id, step);
         step.show(Event::Note(contact, id));
         step.show(Event::Contact(contact));
     }
 
-    /// The writer gave these up: they leave no gap, and one that comes late is not shown. Whether
-    /// that is noted.
-    pub fn void(
-        &mut self,
-        contact: ContactId,
-        era: Era,
-        (from, to): (u32, u32),
-        step: &mut Step,
-    ) -> bool {
-        let thread = self.all.entry(contact).or_default();
-        if !thread.has_room(era) {
-            return false;
-        }
-        let (arrived, read) = thread.window(era);
+    /// The writer gave these up: they leave no gap, and one that comes late is not shown.
+    pub fn void(&mut self, contact: ContactId, era: Era, (from, to): (u32, u32), step: &mut Step) {
+        self.make_room(contact, era, step);
+        let (arrived, read) = self.all.entry(contact).or_default().window(era);
         // A range beyond the window is not noted; the writer says it again.
         arrived.void(from, to);
         read.void(from, to);
         self.store_windows(contact, era, step);
-        true
     }
 
     /// The person has seen the thread up to and with `last`. Whether there is something to say of
@@ -477,6 +501,7 @@ impl Threads {
             }
         }
         self.by_number.remove(&(note.contact, note.era, note.seq));
+        self.by_sent.remove(&(note.contact, note.sent, id));
         self.by_client.remove(&note.client);
         step.timer(Due::Note(id), None);
         step.drop_row(RecordKind::Note, key64(id.0));
@@ -516,6 +541,7 @@ impl Threads {
         }
         if note.incoming {
             self.by_number.insert((note.contact, note.era, note.seq), id);
+            self.by_sent.insert((note.contact, note.sent, id));
         } else {
             self.by_client.insert(note.client, id);
         }

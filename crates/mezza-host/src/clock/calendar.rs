@@ -24,6 +24,9 @@ pub struct Calendar {
     doubt: Option<Step>,
     /// Whether it is known when something was written last. Boot time goes on from there.
     met: bool,
+    /// Whether the person or another machine said that the date is right, and it has not been doubted
+    /// for a day since.
+    confirmed: bool,
 }
 
 /// A step of the wall clock that is not believed yet.
@@ -50,20 +53,41 @@ impl Calendar {
     pub fn since(written: Option<Time>, at: Moment) -> Self {
         let wall = written.unwrap_or(at.wall);
         let anchor = Moment { wall, boot: at.boot };
-        Self { anchor, doubt: None, met: written.is_some() }
+        Self { anchor, doubt: None, met: written.is_some(), confirmed: false }
     }
 
     /// Compares itself, once, with the newest day that a store went by; where they are more than a day
     /// apart it goes on from the first moment of that day. What has passed since the clocks were read
     /// first is known by boot time, so that a week in which a running program was locked is no step.
-    pub(crate) fn meet(&mut self, day: u32) {
-        if std::mem::replace(&mut self.met, true) {
-            return;
-        }
+    /// For a store of older versions, which did not write its date down.
+    pub(crate) fn meet_day(&mut self, day: u32) {
         let begin = Time::from_ms(u64::from(day) * Time::DAY_MS);
         let within = self.anchor.wall.clamp(begin, begin.plus_ms(Time::DAY_MS - 1));
         if apart_ms(within, self.anchor.wall) > STEP_MS {
-            (self.anchor.wall, self.doubt) = (begin, None);
+            self.meet_date(begin, false);
+        } else {
+            self.met = true;
+        }
+    }
+
+    /// Compares itself, once, with the date that a store went by last, in an earlier start of the
+    /// system; where they are more than a day apart it goes on from there (MSG-99).
+    pub(crate) fn meet_date(&mut self, date: Time, confirmed: bool) {
+        if std::mem::replace(&mut self.met, true) {
+            return;
+        }
+        self.confirmed |= confirmed;
+        if apart_ms(date, self.anchor.wall) > STEP_MS {
+            (self.anchor.wall, self.doubt) = (date, None);
+        }
+    }
+
+    /// Goes on from the moment in which a store went by its date last, in this start of the system: what
+    /// has passed since is known by boot time.
+    pub(crate) fn meet_moment(&mut self, moment: Moment, confirmed: bool) {
+        if !std::mem::replace(&mut self.met, true) {
+            (self.anchor, self.doubt) = (moment, None);
+            self.confirmed |= confirmed;
         }
     }
 
@@ -80,6 +104,8 @@ impl Calendar {
         let stood_ms = at.boot.since_ms(from.boot);
         if stood_ms >= STEP_MS {
             self.agree(at);
+            // Time alone makes no wrong clock right.
+            self.confirmed = false;
             return Ok(());
         }
         Err(Doubt { expected, wall: at.wall, left_ms: STEP_MS - stood_ms })
@@ -89,7 +115,12 @@ impl Calendar {
     pub fn agree(&mut self, at: Moment) {
         self.anchor = at;
         self.doubt = None;
-        self.met = true;
+        (self.met, self.confirmed) = (true, true);
+    }
+
+    /// Whether the person or another machine said that the date is right.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.confirmed
     }
 
     /// The date by which something may be erased or held back; a step is not believed before a look
@@ -179,7 +210,7 @@ mod tests {
     fn msg_99_a_store_of_long_ago_makes_the_date_doubtful() {
         let opened = |day, start: Moment, now: Moment| {
             let mut calendar = Calendar::since(None, start);
-            calendar.meet(day);
+            calendar.meet_day(day);
             (calendar.look(now).is_ok(), calendar.believed(now))
         };
         let noon = at(DAY / 2, 5);
@@ -201,7 +232,7 @@ mod tests {
         );
         let mut again = Calendar::since(None, noon);
         again.agree(noon);
-        again.meet(900);
+        again.meet_day(900);
         assert_eq!(again.look(noon), Ok(()), "the person knew already");
     }
 

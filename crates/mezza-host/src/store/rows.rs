@@ -91,6 +91,23 @@ impl Rows {
         Ok(())
     }
 
+    /// Calls `each` with every row of one kind, the newest first.
+    pub(crate) fn of_kind(
+        &self,
+        kind: u8,
+        mut each: impl FnMut(RecordHeader, &[u8]),
+    ) -> Result<(), Fault> {
+        let sql = "SELECT id, kind, bucket, body FROM rec WHERE kind = ?1 ORDER BY id DESC";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let mut rows = statement.query([kind])?;
+        while let Some(row) = rows.next()? {
+            if let Some(place) = place(row) {
+                each(place, body(row, 3));
+            }
+        }
+        Ok(())
+    }
+
     /// The rows of some buckets without their bodies.
     pub(crate) fn among(&self, buckets: &[RetentionCode]) -> Result<Vec<RecordHeader>, Fault> {
         let mut found = Vec::new();

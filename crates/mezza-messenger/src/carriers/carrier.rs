@@ -10,9 +10,9 @@ use crate::card::RelayEntry;
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierConnection, CarrierState, ContactFacts, ContactId, DeliveryProblem, Dropped,
-    FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing, News, PersonRows,
-    Publication, Receiving, RecordKind, Route, Step, StoredRows, Unloaded, fits,
+    At, CarrierConnection, CarrierState, ContactFacts, ContactId, DateStep, DeliveryProblem,
+    Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing, News,
+    PersonRows, Publication, Receiving, RecordKind, Route, Step, StoredRows, Unloaded, fits,
 };
 use crate::note::Item;
 
@@ -199,6 +199,8 @@ pub trait Carrier {
     /// The card of the plan is the own one now.
     fn adopt(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {}
 
+    /// The date was corrected: moves what the date before has stamped (MSG-104).
+    fn correct(&mut self, date: &DateStep, at: &mut At<'_>) {}
     /// The device starts.
     fn start(&mut self, at: &mut At<'_>) {}
     /// What it asked for by a timer is due. `busy`: for whom something waits.

@@ -11,7 +11,7 @@ use crate::card::RelayEntry;
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CardParts, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId,
+    At, CardParts, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep,
     DeliveryProblem, Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving,
     Missing, News, PersonRows, Publication, Reach, Receiving, RecordKind, RecordOwner, Step,
     StoredRows, Unloaded,
@@ -279,6 +279,11 @@ pub trait Port: Snapshot {
     /// The card of the plan is the own one now.
     fn adopt(&mut self, mut plan: CardPlan, at: &mut At<'_>) {
         self.all_mut().for_each(|(_, one)| one.adopt(&mut plan, at));
+    }
+
+    /// The date was corrected, see [`Carrier::correct`].
+    fn correct(&mut self, date: &DateStep, at: &mut At<'_>) {
+        self.all_mut().for_each(|(_, one)| one.correct(date, at));
     }
 
     /// The device starts.

@@ -7,6 +7,7 @@
 
 mod carrier;
 mod connections;
+mod dates;
 mod io;
 mod leaving;
 mod mailbox;

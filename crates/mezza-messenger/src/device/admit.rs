@@ -83,7 +83,8 @@ pub(crate) fn command<P: Port>(
         | Command::Verify { contact, .. }
         | Command::Block { contact, .. }
         | Command::Delete { contact } => drop(parts.contacts.named(*contact)?),
-        Command::Restored
+        Command::CorrectDate(_)
+        | Command::Restored
         | Command::Rotate
         | Command::Refill
         | Command::Add { .. }

@@ -11,6 +11,7 @@ use crate::evidence::{Fact, FactKind};
 use crate::io::{At, By, ContactId, DeliveryProblem, Event, ResetCause};
 use crate::note::{Item, Note};
 use crate::outbox::Owe;
+use crate::policy::timer_step;
 use crate::receipt::Receipt;
 use crate::threads::{Keeping, Received};
 use crate::view::NoteContent;
@@ -40,14 +41,15 @@ pub(super) fn note<P: Port>(
             }
             Item::Card(card) => learnt |= learn(parts, id, card, at),
             Item::Receipt(receipt) => prove(parts, id, (receipt, &kept), by, at),
-            Item::Timer(s) => parts.contacts.agree_timer(id, *s, at.step),
+            Item::Timer(s) => timer(parts, id, *s, at),
             Item::Reset(cause) => {
                 at.step.show(Event::Anew(id, cause_of(*cause)));
                 again = true;
             }
             Item::Retry => again = true,
             Item::Void { era, from, to } => {
-                if parts.threads.void(id, *era, (*from, *to), at.step) && owes(parts, id) {
+                parts.threads.void(id, *era, (*from, *to), at.step);
+                if owes(parts, id) {
                     parts.outbox.owe(id, Owe::Receipt, at.step);
                     parts.outbox.owe(id, Owe::Answer(*era, *from, *to), at.step);
                 }
@@ -56,6 +58,7 @@ pub(super) fn note<P: Port>(
             Item::Meet(_) | Item::Kept(_) | Item::Bundle(_) => {}
         }
     }
+    shows_timer(parts, id, note, at);
     if learnt {
         contact::moved(parts, id, false, at);
     }
@@ -77,6 +80,39 @@ pub(super) fn note<P: Port>(
     }
     parts.outbox.caused(id, by.level, at.step);
     at.step.touch(id);
+}
+
+/// The contact sets a timer. Where both set one before they knew of the other's, the shorter one counts on
+/// both sides (MSG-106).
+fn timer<P: Port>(parts: &mut Parts<P>, id: ContactId, timer_s: u32, at: &mut At<'_>) {
+    let Some(contact) = parts.contacts.get(id) else { return };
+    let (ours, theirs) = (contact.policy.timer_s, timer_step(timer_s));
+    // None is the longest.
+    let length = |timer_s: u32| if timer_s == 0 { u32::MAX } else { timer_s };
+    if parts.outbox.timer_is_open(id) && length(ours) < length(theirs) {
+        return parts.outbox.repeat_timer(id, at.now, at.step);
+    }
+    parts.outbox.settle_timer(id, at.step);
+    if ours != theirs {
+        parts.contacts.agree_timer(id, theirs, at.step);
+        if owes(parts, id) {
+            // The note of it says which timer is here.
+            parts.outbox.owe(id, Owe::Receipt, at.step);
+        }
+    }
+}
+
+/// Each note says by which timer its writer goes: whether that is ours.
+fn shows_timer<P: Port>(parts: &mut Parts<P>, id: ContactId, note: &Note, at: &mut At<'_>) {
+    // Older versions write 0 where the device itself speaks.
+    let says_nothing = note.seq == 0 && note.timer_s == 0;
+    let sets = note.items.iter().any(|item| matches!(item, Item::Timer(_)));
+    let Some(contact) = parts.contacts.get(id).filter(|_| !says_nothing && !sets) else { return };
+    if contact.policy.timer_s == timer_step(note.timer_s) {
+        parts.outbox.settle_timer(id, at.step);
+    } else {
+        parts.outbox.repeat_timer(id, at.now, at.step);
+    }
 }
 
 /// A card that came under the ratchet; whether it may be another one than before.
@@ -212,7 +248,6 @@ fn keep<P: Port>(
             return parts.contacts.trouble(id, DeliveryProblem::Twice, at.step);
         }
         Keeping::Leave => return,
-        Keeping::Refuse => return parts.threads.malformed(),
     }
     if !owes(parts, id) {
         return;

@@ -108,7 +108,7 @@ fn carried<P: Port>(parts: &mut Parts<P>, id: ParcelId, others: u16, at: &mut At
 /// Nobody carries a parcel any more: its note goes by the next carrier of the list, under its number, and
 /// what the parcel said besides is owed again.
 fn expired<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
-    let dropped = parts.outbox.drop_parcel(id, at.step);
+    let dropped = parts.outbox.lose_parcel(id, at.step);
     let Some(parcel) = dropped.filter(|parcel| !parcel.confirmed) else { return };
     if let Some(note) = parcel.note {
         parts.outbox.tried(parcel.contact, note, parcel.route.carrier);

@@ -53,6 +53,13 @@ pub(super) fn own_era<P: Port>(parts: &Parts<P>, id: ContactId) -> Era {
     parts.outbox.era(id).unwrap_or_else(|| parts.profile.era(id))
 }
 
+/// The numbers of our notes to a contact are of another era from now on, of which nothing was said yet.
+pub(super) fn draw_era<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let mut era = Era([0; 4]);
+    at.rng.fill_bytes(&mut era.0);
+    parts.outbox.draw_era(id, era, at.step);
+}
+
 /// Another life of this vault may have written to a contact under our numbers: they begin anew in an era
 /// of their own, in a new session, and what has no receipt is sealed once more (MSG-91).
 pub(super) fn begin_era<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {

@@ -56,7 +56,7 @@ fn parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     if !parts.outbox.parcel(id).and_then(|parcel| parcel.route.until).is_some_and(late) {
         return parts.outbox.look_again(id, at.now, at.step);
     }
-    let Some(parcel) = parts.outbox.drop_parcel(id, at.step) else { return };
+    let Some(parcel) = parts.outbox.lose_parcel(id, at.step) else { return };
     let dropped = Dropped { id, contact: parcel.contact, bytes: parcel.bytes };
     parts.carriers.retract(&[dropped], at);
     if parcel.route.invitation {

@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::Wiping;
+use mezza_core::{Time, Wiping};
+use mezza_ratchet::prekeys::BUNDLE_VALID_D;
 use mezza_ratchet::{BundleError, CheckedBundle, OneTimePrekey, Padding, SuiteList};
 
 use super::{Parts, contact};
@@ -12,6 +13,9 @@ use crate::io::{At, CarrierId, ContactId, DeliveryProblem, Event, FirstTerms, Ro
 use crate::note::Note;
 use crate::outbox::{Owe, Parcel};
 use crate::sessions::{HeldBundle, Sessions};
+
+/// A fresh bundle ends in this time at the latest, by a clock that is a day ahead.
+const BUNDLE_MS_MAX: u64 = (BUNDLE_VALID_D + 1) * Time::DAY_MS;
 
 /// The bundle of a contact came: check it against the card, and begin.
 pub(super) fn begin<P: Port>(
@@ -76,8 +80,11 @@ pub(super) fn told<P: Port>(parts: &mut Parts<P>, id: ContactId, bytes: &[u8], a
     if held.is_some_and(|held| held.bytes == bytes) {
         return;
     }
-    let Ok(new) = check(bytes) else { return parts.threads.malformed() };
-    let old = held.filter(|held| held.told).and_then(|held| check(&held.bytes).ok());
+    // A bundle of a clock that is ahead would hold its place for as long as that is ahead (MSG-110).
+    let latest = at.now.plus_ms(BUNDLE_MS_MAX);
+    let sound = |bytes| check(bytes).ok().filter(|bundle| bundle.not_after() <= latest);
+    let Some(new) = sound(bytes) else { return parts.threads.malformed() };
+    let old = held.filter(|held| held.told).and_then(|held| sound(&held.bytes));
     // Notes may come out of order.
     if old.is_none_or(|old| old.not_after() <= new.not_after()) {
         parts.sessions.hold(id, HeldBundle::told(bytes), at.step);

@@ -157,8 +157,9 @@ fn speak<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Optio
         return None;
     }
     let contact = parts.contacts.get(id)?;
-    // A contact of whom we hold the card alone hears nothing before the person writes.
-    if contact.phase == ContactPhase::Held && !renew && owed.anew.is_none() {
+    // Send nothing to a contact in phase `Held` (card only) until the user writes first: what is owed
+    // goes with that note (MSG-107).
+    if contact.phase == ContactPhase::Held {
         return None;
     }
     let pin = contact.policy.level_min.max(owed.level);

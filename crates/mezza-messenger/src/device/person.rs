@@ -9,7 +9,7 @@ use crate::card::{Card, RelayEntry};
 use crate::carriers::Port;
 use crate::contacts::ContactPhase;
 use crate::error::DeviceError;
-use crate::io::{At, Command, ContactId, Event, Forget, NoteId, ResetCause};
+use crate::io::{At, Command, ContactId, DateStep, Event, Forget, NoteId, ResetCause};
 use crate::outbox::Owe;
 use crate::policy::Policy;
 use crate::profile::Profile;
@@ -84,6 +84,7 @@ fn obey<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>) {
             parts.sessions.renew(contact, at.step);
             parts.outbox.owe(contact, Owe::Reset(ResetCause::Person), at.step);
         }
+        Command::CorrectDate(date) => correct_date(parts, &date, at),
         Command::Restored => restored(parts, at),
         Command::Rotate => parts.sessions.rotate(at),
         Command::Refill => {
@@ -119,12 +120,28 @@ fn add<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>) -> 
     }
 }
 
+/// The date was corrected: what was stamped by the date before moves with it, so that nothing ends by the
+/// correction (MSG-104).
+fn correct_date<P: Port>(parts: &mut Parts<P>, date: &DateStep, at: &mut At<'_>) {
+    parts.threads.correct(date, at.now, at.step);
+    parts.outbox.correct(date, at.now, at.step);
+    parts.sessions.correct(date, at.now, at.step);
+    parts.carriers.correct(date, at);
+    at.step.touch_all();
+}
+
 /// This vault was put back from a copy, or may have been: no number, no session and no prekey of it is used
 /// as if nobody else had (MSG-91).
 fn restored<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let all: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
     for id in all {
-        contact::begin_era(parts, id, at);
+        let is_held = parts.contacts.get(id).is_some_and(|c| c.phase == ContactPhase::Held);
+        if is_held && parts.outbox.next_seq(id) == 1 {
+            // Nothing was sealed for it, so that there is nothing to say: it does not know us (MSG-107).
+            contact::draw_era(parts, id, at);
+        } else {
+            contact::begin_era(parts, id, at);
+        }
     }
     parts.sessions.rotate(at);
 }
@@ -193,8 +210,12 @@ fn block<P: Port>(parts: &mut Parts<P>, id: ContactId, blocked: bool, at: &mut A
 /// Another policy. A raised lowest level holds for notes that wait, a lower one does not.
 fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
-    if contact.policy.timer_s != policy.timer_s && contact.is_open() {
-        parts.outbox.owe(id, Owe::Timer, at.step);
+    if contact.policy.timer_s != policy.timer_s {
+        if contact.is_open() {
+            parts.outbox.owe(id, Owe::Timer, at.step);
+        } else {
+            parts.outbox.open_timer(id, at.step);
+        }
     }
     let allowed = policy.candidates().to_vec();
     let level_min = policy.level_min;

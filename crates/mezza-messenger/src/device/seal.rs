@@ -118,13 +118,17 @@ fn compose<P: Port>(
     let era = contact::own_era(parts, id);
     let voids = all.voids.iter().take(VOIDS_IN_NOTE);
     items.extend(voids.map(|&(from, to)| Item::Void { era, from, to }));
-    if owed.timer {
+    // What has no number is never acknowledged: until the contact is known to have it, each note of the
+    // person says the timer again (MSG-105).
+    if owed.timer || note.is_some() && parts.outbox.timer_is_open(id) {
         items.push(Item::Timer(parts.contacts.get(id)?.policy.timer_s));
     }
     if owed.card {
         items.push(Item::Card(parts.profile.card().encode()));
     }
-    let (mut seq, mut sent, mut timer_s) = (0, now, 0);
+    // Which timer this side goes by stands in what the device itself says, too.
+    let own = parts.contacts.get(id).map_or(0, |contact| contact.policy.timer_s);
+    let (mut seq, mut sent, mut timer_s) = (0, now, own);
     if let Some(note) = note {
         let note = parts.threads.get(note)?;
         items.push(Item::Text(note.text()?.clone()));

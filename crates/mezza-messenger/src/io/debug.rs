@@ -21,6 +21,7 @@ impl fmt::Debug for Command {
             Self::Delete { .. } => "Delete",
             Self::Publish { .. } => "Publish",
             Self::Reset { .. } => "Reset",
+            Self::CorrectDate(_) => "CorrectDate",
             Self::Restored => "Restored",
             Self::Rotate => "Rotate",
             Self::Refill => "Refill",

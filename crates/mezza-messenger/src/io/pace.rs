@@ -2,6 +2,8 @@
 
 use mezza_core::{Time, snapshot};
 
+use super::DateStep;
+
 /// What may go at once, and then one in every interval. Not stored: a restart begins anew.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
@@ -31,6 +33,11 @@ impl Pace {
         }
         self.left = self.left.checked_sub(1).ok_or(self.since.plus_ms(self.every_ms))?;
         Ok(())
+    }
+
+    /// The date was corrected: the wait for the next one is as long as before.
+    pub fn correct(&mut self, date: &DateStep) {
+        self.since = date.running(self.since);
     }
 }
 

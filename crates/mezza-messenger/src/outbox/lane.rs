@@ -4,12 +4,14 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
-use super::Owed;
-use crate::io::{Pace, flag};
+use super::{Owed, TimerState};
+use crate::io::{DateStep, Pace, flag};
 use crate::note::Era;
 
 /// Version of the stored form.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
+/// The form without a timer that is open, and of all lanes before.
+const NO_TIMER: u8 = 3;
 /// The version before had no digests of what is kept, the one before that one era for each contact.
 const OLDER: [u8; 2] = [1, 2];
 /// Receipts that may go at once; then one per [`RECEIPT_EVERY_MS`] (MSG-27).
@@ -52,6 +54,13 @@ impl AgainWish {
         self.waits.then(|| self.at.plus_ms(AGAIN_EVERY_MS))
     }
 
+    /// The date was corrected; whether that moves it.
+    pub fn correct(&mut self, date: &DateStep, now: Time) -> bool {
+        let before = self.at;
+        self.at = date.moment(before, now);
+        before != self.at
+    }
+
     /// Writes `at u64 | waits u8`.
     fn write(&self, w: &mut Writer) {
         w.u64(self.at.ms()).u8(u8::from(self.waits));
@@ -70,6 +79,8 @@ pub(crate) struct Lane {
     pub again: AgainWish,
     /// The era of our notes, once it is another one than that of the profile.
     pub era: Option<Era>,
+    /// Whether the contact is known to have our timer.
+    pub timer: TimerState,
     // Not stored: a restart begins with full bursts.
     pub receipts: Pace,
     /// Own notes that are sealed once more.
@@ -78,7 +89,7 @@ pub(crate) struct Lane {
     pub oldest: Pace,
 }
 
-snapshot!(struct Lane { next_seq, owed, again, era, receipts, repeats, oldest });
+snapshot!(struct Lane { next_seq, owed, again, era, timer, receipts, repeats, oldest });
 
 impl Default for Lane {
     fn default() -> Self {
@@ -94,19 +105,23 @@ impl Lane {
             owed,
             again,
             era,
+            timer: TimerState::default(),
             receipts: Pace::new(RECEIPT_BURST, RECEIPT_EVERY_MS),
             repeats: Pace::new(REPEAT_BURST, REPEAT_EVERY_MS),
             oldest: Pace::new(1, Time::HOUR_MS),
         }
     }
 
-    /// The stored form: `next seq u32 | owed | again | flag u8 | era[4]`.
+    /// The stored form: `next seq u32 | owed | again | flag u8 | era[4]`; version 4 has the timer behind.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(32);
-        w.u8(VERSION).u32(self.next_seq);
+        w.u8(if self.timer.is_open() { VERSION } else { NO_TIMER }).u32(self.next_seq);
         self.owed.write(&mut w);
         self.again.write(&mut w);
         w.u8(u8::from(self.era.is_some())).bytes(self.era.as_ref().map_or(&[], |era| &era.0[..]));
+        if self.timer.is_open() {
+            self.timer.write(&mut w);
+        }
         Wiping::new(w.finish())
     }
 
@@ -114,13 +129,19 @@ impl Lane {
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             let version = r.u8()?;
-            if version != VERSION && !OLDER.contains(&version) {
+            let is_known = [VERSION, NO_TIMER].contains(&version) || OLDER.contains(&version);
+            if !is_known {
                 return Err(DecodeError::Value);
             }
-            let (next_seq, owed) = (r.u32()?, Owed::read(r, version == VERSION)?);
+            let (next_seq, owed) = (r.u32()?, Owed::read(r, version >= NO_TIMER)?);
             let again = AgainWish::read(r)?;
             let era = if version != OLDER[0] && flag(r)? { Some(Era::read(r)?) } else { None };
-            Ok(Self::of(next_seq, owed, again, era))
+            let mut lane = Self::of(next_seq, owed, again, era);
+            if version == VERSION {
+                lane.timer = TimerState::read(r)?;
+            }
+            let is_canonical = version != VERSION || lane.timer.is_open();
+            if is_canonical { Ok(lane) } else { Err(DecodeError::Value) }
         })
     }
 }

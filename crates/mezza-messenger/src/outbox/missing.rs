@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use mezza_core::{Time, snapshot};
 
 use super::Outbox;
-use crate::io::{ContactId, NoteId};
+use crate::io::{ContactId, DateStep, NoteId};
 use crate::receipt::Receipt;
 
 /// How long a note may be under way, by another carrier than a later one, before it counts as missing.
@@ -31,6 +31,11 @@ impl Repeats {
         }
         (*times, *last) = (*times + 1, now);
         true
+    }
+
+    /// The date was corrected.
+    pub(super) fn correct(&mut self, date: &DateStep) {
+        self.0.values_mut().for_each(|(_, last)| *last = date.running(*last));
     }
 
     /// A note has arrived, or is given up.

@@ -12,11 +12,14 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot};
 
+use super::Burden;
 use crate::card::RelayEntry;
 use crate::io::{CarrierId, ContactId, NoteId, Route, flag};
 
 /// Version of the stored form.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
+/// The form of what says nothing that would be owed again, and of all parcels before.
+const PLAIN: u8 = 3;
 /// The version before held what its carriers needed in forms of their own.
 const OLDER: u8 = 2;
 /// Most bytes of what a carrier needs to know of a parcel.
@@ -31,6 +34,8 @@ pub(crate) struct Parcel {
     /// The level by which the cause came of what no person wrote; it leaves by none below. 0: it
     /// has no such cause.
     pub level: u8,
+    /// What it says that is owed again where it is lost.
+    pub says: Burden,
     /// `01 | ratchet message`.
     pub bytes: Vec<u8>,
     // Not stored: a restart begins with nothing out.
@@ -45,7 +50,7 @@ pub(crate) struct Parcel {
 }
 
 snapshot!(struct Parcel {
-    contact, note, route, level, bytes, out, left_at, confirmed, after, times,
+    contact, note, route, level, says, bytes, out, left_at, confirmed, after, times,
 });
 
 impl Parcel {
@@ -53,7 +58,8 @@ impl Parcel {
     pub fn new(contact: ContactId, note: Option<NoteId>, route: Route, bytes: Vec<u8>) -> Self {
         let (out, confirmed, after) = (false, false, Time::default());
         let (level, left_at, times) = (0, 4, 0);
-        Self { contact, note, route, level, bytes, out, left_at, confirmed, after, times }
+        let says = Burden::default();
+        Self { contact, note, route, level, says, bytes, out, left_at, confirmed, after, times }
     }
 
     /// When something is to be done about it: it may leave, or may not any more.
@@ -63,11 +69,16 @@ impl Parcel {
     }
 
     /// The stored form: `contact u32 | note u64 | carrier u8 | level u8 | invitation u8 |
-    /// until u64 | len u8 | address | len u16 | bytes`.
+    /// until u64 | len u8 | address | len u16 | bytes`; version 4 has `says u8` before the route.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let Route { carrier, until, invitation, address } = &self.route;
         let mut w = Writer::with_capacity(64 + address.len() + self.bytes.len());
-        w.u8(VERSION).u32(self.contact.0).u64(self.note.map_or(0, |note| note.0));
+        let says = self.says.bits();
+        w.u8(if says == 0 { PLAIN } else { VERSION });
+        w.u32(self.contact.0).u64(self.note.map_or(0, |note| note.0));
+        if says != 0 {
+            w.u8(says);
+        }
         w.u8(carrier.number()).u8(self.level).u8(u8::from(*invitation));
         w.u64(until.map_or(0, Time::ms)).var8(address).var16(&self.bytes);
         Wiping::new(w.finish())
@@ -79,12 +90,15 @@ impl Parcel {
             let version = r.u8()?;
             let contact = ContactId(r.u32()?);
             let note = Some(r.u64()?).filter(|note| *note != 0).map(NoteId);
+            let says =
+                if version == VERSION { Burden::from_bits(r.u8()?)? } else { Burden::default() };
             let (route, level) = match version {
-                VERSION => read_route(r)?,
+                VERSION if says == Burden::default() => return Err(DecodeError::Value),
+                VERSION | PLAIN => read_route(r)?,
                 OLDER => read_older_route(r)?,
                 _ => return Err(DecodeError::Value),
             };
-            Ok(Self { level, ..Self::new(contact, note, route, r.var16()?.to_vec()) })
+            Ok(Self { level, says, ..Self::new(contact, note, route, r.var16()?.to_vec()) })
         })
     }
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use mezza_core::Time;
 
-use super::{Outbox, Parcel};
+use super::{Burden, Outbox, Parcel};
 use crate::io::{ContactId, Dropped, Due, ParcelId, RecordKind, Step, key64};
 
 /// Parcels without a note of the person that may wait for one contact; what else is owed stays owed
@@ -91,7 +91,13 @@ impl Outbox {
         self.change(id, now, step, |_| {});
     }
 
-    fn change(&mut self, id: ParcelId, now: Time, step: &mut Step, f: impl FnOnce(&mut Parcel)) {
+    pub(super) fn change(
+        &mut self,
+        id: ParcelId,
+        now: Time,
+        step: &mut Step,
+        f: impl FnOnce(&mut Parcel),
+    ) {
         if let Some(parcel) = self.parcels.get_mut(&id) {
             f(parcel);
             if parcel.confirmed && !parcel.out {
@@ -114,10 +120,22 @@ impl Outbox {
         Some(parcel)
     }
 
+    /// Forgets a parcel that does not arrive: what it says is owed again (MSG-105).
+    pub fn lose_parcel(&mut self, id: ParcelId, step: &mut Step) -> Option<Parcel> {
+        let parcel = self.drop_parcel(id, step)?;
+        if parcel.says != Burden::default()
+            && let Some(lane) = self.lanes.get_mut(&parcel.contact)
+        {
+            parcel.says.return_to(&mut lane.owed);
+            self.store(parcel.contact, step);
+        }
+        Some(parcel)
+    }
+
     /// Forgets parcels that need not leave any more.
     pub fn take_back(&mut self, ids: Vec<ParcelId>, step: &mut Step) -> Vec<Dropped> {
         let dropped = ids.into_iter().filter_map(|id| {
-            let Parcel { contact, bytes, .. } = self.drop_parcel(id, step)?;
+            let Parcel { contact, bytes, .. } = self.lose_parcel(id, step)?;
             Some(Dropped { id, contact, bytes })
         });
         dropped.collect()

@@ -54,8 +54,7 @@ snapshot!(struct StoredNote {
 impl StoredNote {
     /// When the note goes from this device, if it has a timer.
     pub fn ends(&self) -> Option<Time> {
-        let start = if self.incoming { self.at } else { self.sent };
-        (self.timer_s > 0).then(|| start.plus_ms(u64::from(self.timer_s) * Time::SECOND_MS))
+        (self.timer_s > 0).then(|| self.at.plus_ms(u64::from(self.timer_s) * Time::SECOND_MS))
     }
 
     /// The earlier of the timer's end and the carrier's (messenger 5.2).

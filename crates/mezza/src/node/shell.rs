@@ -10,6 +10,7 @@ pub(crate) mod ask;
 pub(crate) mod beside;
 mod clock;
 mod commit;
+mod dates;
 mod health;
 mod leaving;
 pub(crate) mod make;
@@ -27,6 +28,7 @@ use mezza_messenger::{CarrierId, CarrierSet, Command, Device, Event, Input, Writ
 use tokio::task::yield_now;
 
 use beside::Beside;
+use dates::VaultDate;
 use leaving::LeavingNotes;
 
 use super::event_log::{self, EventLog};
@@ -91,6 +93,19 @@ struct UnlockedVault {
     device: Device<AwsLc>,
     beside: Beside,
     witness: Option<Witness>,
+    date: VaultDate,
+    /// Whether the budget of the mixnet lacks charges (MSG-63).
+    put_back: bool,
+    /// Whether the commit under way claims a block of the witness.
+    claims: bool,
+}
+
+impl UnlockedVault {
+    /// A vault that was just opened or made.
+    fn new(vault: Vault, device: Device<AwsLc>, date: VaultDate) -> Self {
+        let (beside, witness) = (Beside::default(), None);
+        Self { vault, device, beside, witness, date, put_back: false, claims: false }
+    }
 }
 
 impl NodeShell {
@@ -151,10 +166,11 @@ impl NodeShell {
             return Err(Refused::exists());
         }
         let cost = if self.options.demo { Argon2Params::DEMO } else { Argon2Params::measured()? };
-        let cost = (cost, self.date());
+        let date = VaultDate::new(&self.options.clock);
+        let cost = (cost, date.written());
         let (vault, device, turn) = make::make(&self.options.vault, name, pass, cost, relays)?;
         let witness = self.witness(&vault, &[]);
-        self.begin(UnlockedVault { vault, device, beside: Beside::default(), witness }, turn)
+        self.begin(UnlockedVault { witness, ..UnlockedVault::new(vault, device, date) }, turn)
     }
 
     /// Unlocks the vault.
@@ -167,22 +183,28 @@ impl NodeShell {
             NodeStateJson::Empty => return Err(Refused::empty()),
             NodeStateJson::Locked => {}
         }
-        let (vault, mut records) = Vault::open_by(&self.options.vault, pass, |day| self.meet(day))
-            .map_err(|fault| {
-                let denied = fault.code == Exit::Denied;
-                if denied { Refused::new("passphrase", self.denied(fault)) } else { fault.into() }
-            })?;
-        let witness = self.witness(&vault, &records);
-        let restored = restore::of(witness.as_ref(), &records);
+        let mut date = VaultDate::new(&self.options.clock);
+        let (vault, mut records) = Vault::open_by(&self.options.vault, pass, |written, day| {
+            date = self.meet(written, day);
+            date.now(self.options.clock.boot())
+        })
+        .map_err(|fault| {
+            let denied = fault.code == Exit::Denied;
+            if denied { Refused::new("passphrase", self.denied(fault)) } else { fault.into() }
+        })?;
+        let mut witness = self.witness(&vault, &records);
+        let restore = restore::of(witness.as_mut(), &records);
         let beside = Beside::take(&mut records);
-        let now = self.date();
+        let now = date.now(self.options.clock.boot());
         let mut device = load(&vault, records, now)?;
-        if restored.is_some() {
+        if restore.begins {
             device.handle(Command::Restored.into(), now, &mut OsRng).map_err(Refused::from)?;
         }
         let mut turn = plan::drain(&mut device);
-        turn.batches.extend(restored);
-        self.begin(UnlockedVault { vault, device, beside, witness }, turn)
+        turn.batches.extend(restore.batches);
+        let (put_back, claims) = (restore.put_back, restore.claims);
+        let open = UnlockedVault::new(vault, device, date);
+        self.begin(UnlockedVault { beside, witness, put_back, claims, ..open }, turn)
     }
 
     /// The refusal of a passphrase: whoever tries their own at a demonstration is told where they are.
@@ -208,6 +230,8 @@ impl NodeShell {
         self.open = Some(open);
         self.touched.now();
         self.finish(turn)?;
+        // What the wall clock says beside the date by which the vault was opened is a correction.
+        self.log(Self::follow_clock);
         let aside = self.open.as_ref().map_or(0, |open| open.device.set_aside().len());
         if aside > 0 {
             tracing::warn!(parts = aside, "stored records could not be read: see `mezza doctor`");
@@ -222,6 +246,7 @@ impl NodeShell {
     pub fn lock(&mut self) {
         self.forget_due(None);
         self.log(Self::commit_later);
+        self.log(Self::write_date);
         self.adapters.lock();
         let Some(open) = self.open.take() else { return };
         self.events.clear();
@@ -259,17 +284,17 @@ impl NodeShell {
         let due =
             |open: &UnlockedVault| open.device.deadline().is_some_and(|deadline| now >= deadline);
         if self.open.as_ref().is_some_and(|open| back || due(open)) {
-            self.log(|shell| shell.wake_device(now));
+            self.log(Self::wake_device);
         }
-        self.log(Self::turn_buckets);
+        self.log(|shell| shell.turn_buckets().map(drop));
         if let Some(open) = &mut self.open {
             open.device.precompute(&mut OsRng);
             open.vault.prefetch();
         }
     }
 
-    fn wake_device(&mut self, now: Time) -> Result<(), Refused> {
-        self.turn_buckets()?;
+    fn wake_device(&mut self) -> Result<(), Refused> {
+        let now = self.turn_buckets()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         open.device.wake(now, &mut OsRng);
         let plan = self.drain()?;
@@ -302,21 +327,23 @@ impl NodeShell {
 
     /// Gives the device an input, and returns its effects.
     fn turn(&mut self, input: Input) -> Result<CommitPlan, Refused> {
-        self.turn_buckets()?;
-        let now = self.date();
+        let now = self.turn_buckets()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         open.device.handle(input, now, &mut OsRng)?;
         self.drain()
     }
 
-    /// Old bucket keys go before any other work (VAULT-3).
-    fn turn_buckets(&mut self) -> Result<(), Refused> {
+    /// Old bucket keys go before any other work (VAULT-3), but not before a correction of the date is
+    /// stored (MSG-104). Returns the date.
+    fn turn_buckets(&mut self) -> Result<Time, Refused> {
+        self.follow_clock()?;
         let now = self.date();
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         if now >= open.vault.deadline() {
             open.vault.tick(now)?;
+            self.write_date()?;
         }
-        Ok(())
+        Ok(now)
     }
 
     fn log(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Refused>) {
@@ -381,6 +408,9 @@ impl Shell for NodeShell {
 
     fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
         self.look_at_clock();
+        if self.open.is_some() {
+            self.log(Self::follow_clock);
+        }
         self.run_due_work_at(self.date());
         None
     }

@@ -40,7 +40,7 @@ impl Life {
         let Self { folder, master, vault } = self;
         vault.close().unwrap();
         let lock = Lock::take(&folder.path().join(LOCK)).unwrap();
-        let (_, records) = Vault::enter_locked(folder.path(), &master, |_| now, lock).unwrap();
+        let (_, records) = Vault::enter_locked(folder.path(), &master, |_, _| now, lock).unwrap();
         let mut keys: Vec<_> = records.iter().map(|(_, key, _)| key[0]).collect();
         keys.sort_unstable();
         keys

@@ -16,9 +16,9 @@ use crate::carriers::{Carrier, Welcome};
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DeliveryProblem,
-    Dropped, Forget, Handover, InviterFacts, Leaving, Missing, News, PersonRows, Places,
-    RecordKind, Route, Step, StoredRows, Unloaded, fits, key32, loads_again,
+    At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep,
+    DeliveryProblem, Dropped, Forget, Handover, InviterFacts, Leaving, Missing, News, PersonRows,
+    Places, RecordKind, Route, Step, StoredRows, Unloaded, fits, key32, loads_again,
 };
 use crate::note::{Item, MixnetStart};
 
@@ -256,6 +256,10 @@ impl<B: Backend> Carrier for Mixnet<B> {
             at.step.drop_row(RecordKind::MixnetPeer, key32(id.0));
         }
         at.step.timer(timer(YEAR | u64::from(id.0)), None);
+    }
+
+    fn correct(&mut self, date: &DateStep, at: &mut At<'_>) {
+        self.correct_dates(date, at);
     }
 
     /// The device starts.

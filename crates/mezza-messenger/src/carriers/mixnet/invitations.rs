@@ -1,5 +1,7 @@
 //! Those who invite us: kept until the person wants to know who it is, then called.
 
+use alloc::vec::Vec;
+
 use mezza_core::{Backend, Time};
 use mezza_mixnet::client::{self, NewRoot};
 use mezza_mixnet::contact::{Intent, Role};
@@ -8,7 +10,7 @@ use super::inviter::PendingStart;
 use super::{INVITER, Inviter, Mixnet, root, timer};
 use crate::carriers::{Carrier, Welcome};
 use crate::error::{CallerError, CarrierError, DeviceError, PersonError};
-use crate::io::{At, ContactId, Event, Forget, News, RecordKind, Step, key32};
+use crate::io::{At, ContactId, DateStep, Event, Forget, News, RecordKind, Step, key32};
 use crate::note::Item;
 
 impl<B: Backend> Mixnet<B> {
@@ -28,6 +30,8 @@ impl<B: Backend> Mixnet<B> {
             start,
             at: at.now,
             asked: None,
+            // The card is answered at the level at which the invitation came, whatever it is then.
+            level: self.network.as_ref().map_or(0, |net| net.level),
             times: 0,
         };
         self.inviters.insert(welcome.id, inviter);
@@ -120,11 +124,22 @@ impl<B: Backend> Mixnet<B> {
         } else {
             self.forget(id, Forget::Chains, at);
         }
-        self.inviters.remove(&id)?;
+        let came_at = self.inviters.remove(&id)?.level;
         at.step.drop_row(RecordKind::Inviter, key32(id.0));
         at.step.timer(timer(INVITER | u64::from(id.0)), None);
         self.change(id, at.step, |peer| peer.root_for = session);
-        Some(self.network.as_ref().map_or(1, |net| net.level))
+        let now = self.network.as_ref().map_or(1, |net| net.level);
+        Some(if came_at == 0 { now } else { came_at })
+    }
+
+    /// The date was corrected: invitations are as old as before. The client follows by itself (MIX-40).
+    pub(super) fn correct_dates(&mut self, date: &DateStep, at: &mut At<'_>) {
+        self.peers.values_mut().for_each(|peer| peer.correct(date));
+        for id in self.inviters.keys().copied().collect::<Vec<ContactId>>() {
+            if self.inviters.get_mut(&id).is_some_and(|inviter| inviter.correct(date, at.now)) {
+                self.store_inviter(id, at.step);
+            }
+        }
     }
 
     pub(super) fn store_inviter(&self, id: ContactId, step: &mut Step) {

@@ -5,10 +5,14 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Secret, Time, Wiping, Writer, snapshot};
 use mezza_ratchet::IdentityKey;
 
+use crate::io::DateStep;
+
 /// Hours until somebody is called again who did not come.
 const AGAIN_HOURS: [u64; 3] = [1, 4, 12];
 /// Version of the stored form.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The form without a level.
+const NO_LEVEL: u8 = 1;
 /// An invitation that nobody looks at is forgotten after this time: the prekey that it used ends
 /// then at the latest.
 const LIFE_MS: u64 = 30 * Time::DAY_MS;
@@ -33,11 +37,13 @@ pub(crate) struct Inviter {
     pub at: Time,
     /// When the person asked who it is.
     pub asked: Option<Time>,
+    /// At which level the carrier hid the invitation, 1 to 4; 0: a version before did not note it.
+    pub level: u8,
     /// How often they were called again. Not stored: a restart calls them once more.
     pub times: u8,
 }
 
-snapshot!(struct Inviter { ik, bucket, start, at, asked, times });
+snapshot!(struct Inviter { ik, bucket, start, at, asked, level, times });
 
 impl Inviter {
     /// When something is due: they are called again, or forgotten.
@@ -51,14 +57,28 @@ impl Inviter {
         now.since_ms(self.at) >= LIFE_MS
     }
 
-    /// The stored form: `identity key[32] | bucket u32 | at u64 | asked u64 | start`.
+    /// The date was corrected; whether its row changes.
+    pub fn correct(&mut self, date: &DateStep, now: Time) -> bool {
+        let before = (self.at, self.asked);
+        self.at = date.moment(self.at, now);
+        self.asked = self.asked.map(|asked| date.moment(asked, now));
+        before != (self.at, self.asked)
+    }
+
+    /// The stored form: `identity key[32] | bucket u32 | at u64 | asked u64 | start`; version 2 has the
+    /// level behind.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(160);
-        w.u8(VERSION).bytes(self.ik.as_bytes()).u32(self.bucket);
+        w.u8(if self.level == 0 { NO_LEVEL } else { VERSION })
+            .bytes(self.ik.as_bytes())
+            .u32(self.bucket);
         w.u64(self.at.ms()).u64(self.asked.map_or(0, Time::ms));
         w.u8(u8::from(self.start.is_some()));
         if let Some(PendingStart { root, rounds }) = &self.start {
             w.bytes(root.expose()).u64(rounds.0).u64(rounds.1);
+        }
+        if self.level > 0 {
+            w.u8(self.level);
         }
         Wiping::new(w.finish())
     }
@@ -66,7 +86,8 @@ impl Inviter {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
+            let version = r.u8()?;
+            if version != VERSION && version != NO_LEVEL {
                 return Err(DecodeError::Value);
             }
             let ik = IdentityKey::decode(&r.array()?).map_err(|_| DecodeError::Value)?;
@@ -77,7 +98,11 @@ impl Inviter {
                 1 => Some(PendingStart { root: Secret::read(r)?, rounds: (r.u64()?, r.u64()?) }),
                 _ => return Err(DecodeError::Value),
             };
-            Ok(Self { ik, bucket, start, at, asked, times: 0 })
+            let level = if version == VERSION { r.u8()? } else { 0 };
+            if version == VERSION && !(1..=4).contains(&level) {
+                return Err(DecodeError::Value);
+            }
+            Ok(Self { ik, bucket, start, at, asked, level, times: 0 })
         })
     }
 }
@@ -112,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn msg_112_what_is_written_is_read_with_its_level(
             (n, bucket, at, asked) in (2..=255_u8, any::<u32>(), any::<u64>(), any::<u64>()),
             start in any::<Option<([u8; 32], u64, u64)>>(),
             (place, byte) in (any::<usize>(), any::<u8>()),
@@ -122,12 +147,13 @@ mod tests {
             });
             let (ik, at) = (key(n), Time::from_ms(at));
             let asked = Some(Time::from_ms(asked)).filter(|asked| *asked != Time::default());
-            let inviter = Inviter { ik, bucket, start, at, asked, times: 3 };
+            let level = (place % 5) as u8;
+            let inviter = Inviter { ik, bucket, start, at, asked, level, times: 3 };
             let bytes = inviter.write();
             let again = Inviter::read(&bytes).map_err(|error| TestCaseError::fail(format!("{error}")))?;
             prop_assert_eq!(&again.write()[..], &bytes[..]);
             prop_assert_eq!((again.bucket, again.at, again.asked), (bucket, at, asked));
-            prop_assert_eq!((again.ik, again.times), (ik, 0));
+            prop_assert_eq!((again.ik, again.level, again.times), (ik, level, 0));
             prop_assert!(Inviter::read(&bytes[..place % bytes.len()]).is_err());
             prop_assert!(Inviter::read(&[&bytes[..], &[0]].concat()).is_err());
             // Whatever else is read is written the same.
@@ -151,7 +177,7 @@ mod tests {
         ) {
             let (ik, at) = (key(2), Time::from_ms(at));
             let asked = at.plus_ms(since);
-            let mut inviter = Inviter { ik, bucket: 1, start: None, at, asked: None, times };
+            let mut inviter = Inviter { ik, bucket: 1, start: None, at, asked: None, level: 4, times };
             prop_assert!(inviter.is_over(inviter.deadline()));
             inviter.asked = Some(asked);
             let due = inviter.deadline();

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot};
 
-use crate::io::{Pace, flag};
+use crate::io::{DateStep, Pace, flag};
 
 /// Versions of the stored form: without the dialling key, and with it.
 const VERSIONS: [u8; 2] = [1, 2];
@@ -124,6 +124,14 @@ impl MixnetPeer {
     /// Whether the person wrote to it a short time ago.
     pub fn is_talked_to(&self, now: Time) -> bool {
         now >= self.wrote_at && now.since_ms(self.wrote_at) < TALK_MS
+    }
+
+    /// The date was corrected.
+    pub fn correct(&mut self, date: &DateStep) {
+        self.roots.correct(date);
+        self.own_roots.correct(date);
+        self.heard_at = date.running(self.heard_at);
+        self.wrote_at = date.running(self.wrote_at);
     }
 
     /// It says something, or calls; whether that counts.

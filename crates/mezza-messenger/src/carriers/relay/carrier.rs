@@ -16,9 +16,10 @@ use crate::carriers::Carrier;
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
-    At, CarrierConnection, CarrierState, ContactFacts, ContactId, Dropped, FetchPurpose, Forget,
-    Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows, Publication, Receiving,
-    RecordKind, RelayConnectionId, Route, Step, StoredRows, Unloaded, fits, key32, loads_again,
+    At, CarrierConnection, CarrierState, ContactFacts, ContactId, DateStep, Dropped, FetchPurpose,
+    Forget, Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows, Publication,
+    Receiving, RecordKind, RelayConnectionId, Route, Step, StoredRows, Unloaded, fits, key32,
+    loads_again,
 };
 use crate::note::Item;
 
@@ -144,6 +145,10 @@ impl<B: Backend> Carrier for Relay<B> {
     }
 
     /// A connection to each relay with a mailbox of ours.
+    fn correct(&mut self, date: &DateStep, at: &mut At<'_>) {
+        self.correct_dates(date, at);
+    }
+
     fn start(&mut self, at: &mut At<'_>) {
         let relays: Vec<_> = self.mailboxes.values().map(|own| own.relay.clone()).collect();
         for relay in relays {

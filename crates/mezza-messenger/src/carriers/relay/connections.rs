@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use mezza_core::{Time, snapshot};
 
 use crate::card::RelayEntry;
-use crate::io::{CarrierCaps, ContactId, RelayConnectionId};
+use crate::io::{CarrierCaps, ContactId, DateStep, RelayConnectionId};
 
 /// A relay that is not ours is left this long after it was needed last.
 const IDLE_MS: u64 = 10 * Time::MINUTE_MS;
@@ -135,6 +135,11 @@ impl Connections {
     pub fn next_idle(&self, own: impl Fn(&RelayEntry) -> bool) -> Option<Time> {
         let others = self.0.values().filter(|connection| !own(&connection.entry));
         others.map(|connection| connection.used.plus_ms(IDLE_MS)).min()
+    }
+
+    /// The date was corrected.
+    pub fn correct(&mut self, date: &DateStep) {
+        self.0.values_mut().for_each(|one| one.used = date.running(one.used));
     }
 
     /// Those of others that were idle for long enough; what somebody waits for counts as use.

@@ -8,7 +8,7 @@ use mezza_core::{
 };
 
 use crate::card::RelayEntry;
-use crate::io::{ContactId, flag};
+use crate::io::{ContactId, DateStep, flag};
 use crate::relay_wire::MailboxAddress;
 
 /// Version of the stored form.
@@ -92,6 +92,15 @@ impl OwnMailbox {
             self.reopened = Some(now);
         }
         again
+    }
+
+    /// The date was corrected; whether its row changes.
+    pub fn correct(&mut self, date: &DateStep, now: Time) -> bool {
+        let before = (self.made, self.retired);
+        self.made = date.moment(self.made, now);
+        self.retired = self.retired.map(|retired| date.moment(retired, now));
+        self.reopened = self.reopened.map(|reopened| date.running(reopened));
+        before != (self.made, self.retired)
     }
 
     /// The stored form.

@@ -81,7 +81,8 @@ fn msg_94_a_life_of_many_gets_its_receipts() {
     let lives = 0..40;
     for life in lives.clone() {
         let era = Era([life, 1, 1, 1]);
-        peer.put(&mut stage, &Note { era, ..note(1, 0, vec![text("a life")]) });
+        // Another text each time: what is here already is not shown again (MSG-108).
+        peer.put(&mut stage, &Note { era, ..note(1, 0, vec![text(&format!("life {life}"))]) });
         stage.pass(Time::MINUTE_MS);
         let last = stage.thread(0, contact).last().expect("notes").id;
         stage.command(0, Command::Seen { contact, note: last }).expect("seen");

@@ -148,3 +148,31 @@ fn msg_100_what_is_told_is_checked_and_the_newest_is_held() {
     stage.restart(0);
     assert_eq!(held(&stage), Some(row(&new)));
 }
+
+#[test]
+fn msg_110_a_bundle_of_a_clock_that_is_ahead_takes_nobodys_place() {
+    let mut stage = Stage::new(&["alice"]);
+    let (mut peer, _) = Peer::open(&mut stage, 11);
+    let held = |stage: &Stage| {
+        let mut rows = stage.parties[0].disk.keys();
+        rows.any(|(kind, _)| *kind == RecordKind::Bundle)
+    };
+    let mut keys = Prekeys::new(identity(11));
+    let now = stage.now;
+    stage.now = now.plus_ms(365 * Time::DAY_MS);
+    let ahead = published(&mut keys, &mut stage).0;
+    stage.now = now;
+    let mut keys = Prekeys::new(identity(11));
+    let right = published(&mut keys, &mut stage).0;
+    peer.put(&mut stage, &note(0, 0, vec![Item::Bundle(ahead.clone())]));
+    assert!(!held(&stage), "it would stay for a year");
+    peer.put(&mut stage, &note(0, 0, vec![Item::Bundle(right)]));
+    assert!(held(&stage));
+    let before = stage.parties[0].disk.clone();
+    peer.put(&mut stage, &note(0, 0, vec![Item::Bundle(ahead)]));
+    let row = |disk: &crate::stage::Disk| {
+        let mut rows = disk.iter().filter(|((kind, _), _)| *kind == RecordKind::Bundle);
+        rows.next().map(|(_, row)| row.clone())
+    };
+    assert_eq!(row(&stage.parties[0].disk), row(&before));
+}

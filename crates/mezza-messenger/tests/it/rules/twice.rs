@@ -2,8 +2,9 @@
 
 use mezza_core::Time;
 use mezza_messenger::evidence::NoteState;
-use mezza_messenger::{Command, ContactId, NoteId};
+use mezza_messenger::{Command, ContactId, NoteId, RecordKind};
 
+use crate::model::Ask;
 use crate::stage::{Disk, Stage, load};
 
 /// The disk of a party is put back, and its device starts from there.
@@ -124,4 +125,63 @@ fn write(stage: &mut Stage, bob: ContactId, n: u8) -> NoteId {
     let send = Command::Send { contact: bob, client, text: format!("NEW {n}") };
     stage.command(0, send).expect("accepted");
     stage.parties[0].device.sent(&client).expect("accepted")
+}
+
+/// Nobody hears of a restore who was never written to.
+#[test]
+fn msg_107_a_vault_that_was_put_back_writes_to_nobody_new() {
+    let mut stage = Stage::new(&["alice", "bob"]);
+    let bob = stage.add(0, 1);
+    let before = stage.parties[0].left.len();
+    stage.command(0, Command::Restored).expect("always");
+    stage.pass(Time::HOUR_MS);
+    let puts = |ask: &&Ask| matches!(ask, Ask::Put(..));
+    assert_eq!(stage.parties[0].left[before..].iter().filter(puts).count(), 0);
+    assert!(stage.parties[1].device.contacts().is_empty());
+    // The first note is one like any other, in an era that no other life has.
+    let note = stage.say(0, bob, "hello");
+    assert_eq!(stage.state(0, note), NoteState::Handed(mezza_messenger::CarrierId::RELAY));
+    let alice = stage.only_contact(1);
+    assert_eq!(stage.texts(1, alice), ["hello"]);
+}
+
+/// What had no receipt in the copy goes again under another era, to a reader who has it.
+#[test]
+fn msg_108_a_note_that_is_here_is_not_shown_again_under_another_era() {
+    let (mut stage, bob, alice) = Stage::friends();
+    stage.offline(1);
+    let notes: Vec<NoteId> = (1..=3).map(|n| stage.say(0, bob, &format!("old {n}"))).collect();
+    let copy = stage.parties[0].disk.clone();
+    stage.online(1);
+    assert_eq!(stage.texts(1, alice).len(), 5);
+    put_back(&mut stage, 0, copy);
+    stage.command(0, Command::Restored).expect("always");
+    stage.online(0);
+    for _ in 0..40 {
+        stage.pass(Time::MINUTE_MS);
+    }
+    assert!(notes.iter().all(|note| stage.state(0, *note) == NoteState::Delivered));
+    let texts = stage.texts(1, alice);
+    assert_eq!(texts.len(), 5, "{texts:?}");
+    // Also where the receipt is lost and it comes once more.
+    stage.restart(1);
+    stage.online(1);
+    assert_eq!(stage.texts(1, alice).len(), 5);
+}
+
+#[test]
+fn msg_109_a_contact_whose_vault_was_put_back_ever_so_often_is_heard() {
+    let (mut stage, bob, alice) = Stage::friends();
+    for n in 0..70 {
+        stage.command(0, Command::Restored).expect("always");
+        stage.pass(11 * Time::MINUTE_MS);
+        let note = stage.say(0, bob, &format!("after restore {n}"));
+        assert_eq!(stage.state(0, note), NoteState::Delivered, "{n}");
+    }
+    assert_eq!(stage.texts(1, alice).len(), 72);
+    // What is stored of it is bounded, and loads.
+    let windows = stage.parties[1].disk.keys();
+    let windows = windows.filter(|(kind, key)| *kind == RecordKind::Seen && key.len() == 8);
+    assert_eq!(windows.count(), 64);
+    stage.restart(1);
 }

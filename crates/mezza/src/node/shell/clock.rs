@@ -10,18 +10,11 @@ use mezza_host::api::json::HealthLine;
 use mezza_host::api::words;
 
 impl NodeShell {
-    /// The date by which vault and device go (MSG-99).
+    /// The date by which vault and device go (MSG-99). It follows the clock once what hangs on it was
+    /// moved (MSG-104).
     pub(super) fn date(&self) -> Time {
-        self.options.clock.date()
-    }
-
-    /// The date, once the newest day of the vault is known. Nothing in a demonstration is worth a day
-    /// of doubt.
-    pub(super) fn meet(&self, day: Option<u32>) -> Time {
-        if let Some(day) = day.filter(|_| !self.options.demo) {
-            self.options.clock.meet(day);
-        }
-        self.date()
+        let clock = &self.options.clock;
+        self.open.as_ref().map_or_else(|| clock.date(), |open| open.date.now(clock.boot()))
     }
 
     /// Looks at the clocks, and says so when the wall clock begins or ends to be doubted.

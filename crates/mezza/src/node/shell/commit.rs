@@ -83,10 +83,12 @@ impl NodeShell {
         let began = self.options.clock.boot();
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         later.batches.extend(open.witnessed(&later.batches));
+        later.batches.extend(open.dated(began));
         if let Err(fault) = open.vault.commit(&later.batches) {
             return Err(self.crashed(fault));
         }
         open.settled();
+        open.date.settle();
         self.commit_ms = self.options.clock.boot().since_ms(began);
         later.shows.into_iter().for_each(|event| self.tell(event));
         self.show_thief(&later.batches);
@@ -146,7 +148,9 @@ impl NodeShell {
         (self.later, self.heard) = (DeferredCommit::default(), None);
         self.durable.clear();
         let Some(mut open) = self.open.take() else { return fault.into() };
-        let (records, now) = (open.vault.records(), self.date());
+        // The date of the vault, not that of the clock: a correction may not be stored yet.
+        let now = open.date.now(self.options.clock.boot());
+        let records = open.vault.records();
         let loaded = records.and_then(|mut records| {
             let beside = Beside::take(&mut records);
             Ok((beside, load(&open.vault, records, now)?))
@@ -154,6 +158,8 @@ impl NodeShell {
         if let Ok((mut beside, device)) = loaded {
             beside.begin(&device);
             let mut open = UnlockedVault { device, beside, ..open };
+            open.date.forget();
+            open.claims = false;
             // The first batches of a fresh device are small. If even they cannot be committed, it
             // stays locked.
             let turn = plan::drain(&mut open.device);

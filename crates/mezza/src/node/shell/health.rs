@@ -43,6 +43,13 @@ impl NodeShell {
                 ),
                 "set the clock if it is wrong now; else nothing is to be done but to wait",
             ),
+            NodeStateJson::Open if self.open.as_ref().is_some_and(UnlockedVault::is_doubted) => {
+                HealthLine::good(
+                    "vault",
+                    "unlocked; it was restored from a copy, or came without its state folder: \
+                     message numbers and prekeys began anew",
+                )
+            }
             NodeStateJson::Open => HealthLine::good("vault", "unlocked"),
             NodeStateJson::Locked => {
                 HealthLine::bad("vault", "locked", "unlock it with `mezza unlock`")

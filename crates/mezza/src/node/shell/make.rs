@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use mezza_core::Time;
 use mezza_messenger::Device;
 use mezza_messenger::card::RelayEntry;
 
 use super::carriers;
+use super::dates::VaultDate;
 use crate::node::plan::{self, CommitPlan};
 use mezza_host::api::Refused;
 use mezza_host::backend::AwsLc;
-use mezza_host::clock::now;
+use mezza_host::clock::{Clock, WrittenDate};
 use mezza_host::process::rng::OsRng;
-use mezza_host::store::{Argon2Params, Vault};
+use mezza_host::store::{Argon2Params, Vault, put_date};
 
 /// A device in its vault, and what is left to do of its making.
 pub(super) type Made = (Vault, Device<AwsLc>, CommitPlan);
@@ -23,13 +23,15 @@ pub(super) fn make(
     folder: &Path,
     name: &str,
     pass: &[u8],
-    (cost, now): (Argon2Params, Time),
+    (cost, date): (Argon2Params, WrittenDate),
     relays: &[RelayEntry],
 ) -> Result<Made, Refused> {
     // The device first: an unclean name must not leave an empty vault behind.
+    let now = date.at.wall;
     let mut device = Device::create(carriers(), name, relays, now, &mut OsRng)?;
     let mut turn = plan::drain(&mut device);
-    let first = std::mem::take(&mut turn.batches);
+    let mut first = std::mem::take(&mut turn.batches);
+    first.push(put_date(&date));
     let vault = Vault::create_with(folder, pass, cost, &first, now, &mut OsRng)?;
     Ok((vault, device, turn))
 }
@@ -47,7 +49,8 @@ pub(crate) fn init(
     if Vault::exists(folder) {
         return Err(Refused::exists());
     }
-    let (vault, _, _) = make(folder, name, pass, (Argon2Params::measured()?, now()), relays)?;
+    let date = VaultDate::new(&Clock::system()).written();
+    let (vault, _, _) = make(folder, name, pass, (Argon2Params::measured()?, date), relays)?;
     vault.close()?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use mezza_messenger::carriers::mixnet::NetworkAddress;
 use mezza_messenger::view::ContactView;
 use mezza_messenger::{CarrierId, ContactId, MixnetInput};
 
-use super::NodeShell;
+use super::{NodeShell, restore};
 use mezza_host::api::network_uri::NetworkUri;
 use mezza_host::api::{Refused, json, views, words};
 use mezza_host::store::witness::Witness;
@@ -73,12 +73,13 @@ impl NodeShell {
     pub fn resume(&mut self) -> Result<json::Mixnet, Refused> {
         self.mixnet()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        if let Some(claim) = open.witness.as_mut().map_or(Ok(None), Witness::accept)? {
-            if let Err(fault) = open.vault.commit(&[claim]) {
-                return Err(self.crashed(fault));
-            }
-            open.settled();
+        let mut batches = vec![restore::accepted()];
+        batches.extend(open.witness.as_mut().map_or(Ok(None), Witness::accept)?);
+        if let Err(fault) = open.vault.commit(&batches) {
+            return Err(self.crashed(fault));
         }
+        open.settled();
+        open.put_back = false;
         self.adapters.resume();
         self.mixnet()
     }

@@ -1,6 +1,12 @@
-//! A vault that was put back: its charges are not those that the mixnet saw, so that the carrier
-//! stays down until the person decides (MSG-63), and its numbers may be those of another life, so that
-//! they begin anew at once (MSG-91).
+//! A vault that was restored, or came without its state folder. Two questions follow from that, and each
+//! has its own answer (MSG-111):
+//!
+//! ```text
+//! numbers, sessions, prekeys   may be those of another life: they begin anew at once (MSG-91), and the
+//!                              vault goes on in the next block of its witness
+//! the mixnet's budget          lacks charges that the mixnet saw: the carrier stays down until the person
+//!                              decides (MSG-63), which the record `put back` remembers
+//! ```
 
 use mezza_core::Wiping;
 use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
@@ -11,23 +17,67 @@ use mezza_host::store::witness::Witness;
 
 /// The vault's record of the last block for which its numbers began anew.
 const KEY: &[u8] = b"restored";
+/// The vault's record of a budget that lacks charges.
+const BUDGET_KEY: &[u8] = b"put back";
+const KIND: RecordKind = RecordKind::Setting;
 
-/// What is to be stored if this vault is to begin anew: it is in doubt, and did not yet for that.
-pub(super) fn of(witness: Option<&Witness>, records: &[Record]) -> Option<WriteBatch> {
-    let block = witness?.doubted_block()?.to_be_bytes();
-    let kind = RecordKind::Setting;
-    let known = records.iter().any(|(its, key, value)| {
-        (*its, key.as_slice(), value.as_slice()) == (kind, KEY, block.as_slice())
-    });
-    let (key, value) = (KEY.to_vec(), Wiping::new(block.to_vec()));
-    let put = RecordChange::Put { kind, key, bucket: Retention::Permanent, value };
-    (!known).then(|| WriteBatch(vec![put]))
+/// What follows from a witness and its vault.
+pub(super) struct Restore {
+    /// Whether numbers, sessions and prekeys are to begin anew.
+    pub begins: bool,
+    /// Whether the budget of the mixnet lacks charges.
+    pub put_back: bool,
+    /// What is to be stored for that.
+    pub batches: Vec<WriteBatch>,
+    /// Whether a block of the witness is claimed by them.
+    pub claims: bool,
+}
+
+/// Looks whether this vault is older than its witness, or came without it.
+pub(super) fn of(witness: Option<&mut Witness>, records: &[Record]) -> Restore {
+    let has =
+        |wanted: &[u8]| records.iter().any(|(kind, key, _)| (*kind, &key[..]) == (KIND, wanted));
+    let put_back = has(BUDGET_KEY);
+    let mut restore = Restore { begins: false, put_back, batches: Vec::new(), claims: false };
+    let Some(witness) = witness else { return restore };
+    let Some(block) = witness.doubted_block() else { return restore };
+    let block = block.to_be_bytes();
+    let is_block = |(kind, key, value): &Record| {
+        (*kind, &key[..], value.as_slice()) == (KIND, KEY, block.as_slice())
+    };
+    restore.begins = !records.iter().any(is_block);
+    restore.put_back = true;
+    let put = |key: &[u8]| {
+        let (key, value) = (key.to_vec(), Wiping::new(block.to_vec()));
+        RecordChange::Put { kind: KIND, key, bucket: Retention::Permanent, value }
+    };
+    restore.batches.push(WriteBatch(vec![put(KEY), put(BUDGET_KEY)]));
+    match witness.accept() {
+        Ok(claim) => {
+            restore.claims = claim.is_some();
+            restore.batches.extend(claim);
+        }
+        // The doubt stays, and the next start claims the block.
+        Err(fault) => {
+            tracing::warn!(code = fault.code.number(), "the vault's witness cannot be written");
+        }
+    }
+    restore
+}
+
+/// The budget is what the vault remembers, as the person decided.
+pub(super) fn accepted() -> WriteBatch {
+    WriteBatch(vec![RecordChange::Drop { kind: KIND, key: BUDGET_KEY.to_vec() }])
 }
 
 impl UnlockedVault {
     /// The batch to commit with `batches` for the witness. Without one the commit goes on: notes
     /// of other carriers are in it.
     pub(super) fn witnessed(&mut self, batches: &[WriteBatch]) -> Option<WriteBatch> {
+        if self.claims {
+            // The batches hold a claim already.
+            return None;
+        }
         let claimed = self.witness.as_mut()?.before(batches);
         claimed.unwrap_or_else(|fault| {
             tracing::warn!(code = fault.code.number(), "the vault's witness cannot be written");
@@ -37,13 +87,15 @@ impl UnlockedVault {
 
     /// The commit succeeded.
     pub(super) fn settled(&mut self) {
+        self.claims = false;
         if let Some(Err(fault)) = self.witness.as_mut().map(Witness::after) {
             tracing::warn!(code = fault.code.number(), "the vault's witness cannot be written");
         }
     }
 
-    /// Whether the vault is older than its witness, or came without it.
+    /// Whether the budget of the mixnet lacks charges, since the vault was older than its witness or came
+    /// without it.
     pub(super) fn is_doubted(&self) -> bool {
-        self.witness.as_ref().is_some_and(Witness::is_doubted)
+        self.put_back || self.witness.as_ref().is_some_and(Witness::is_doubted)
     }
 }

@@ -22,6 +22,7 @@ use mezza_servers::relay::{self, RelayConfig};
 
 mod away;
 mod clock;
+mod dates;
 mod kept;
 
 const PASS: &[u8] = b"a passphrase";
@@ -155,9 +156,10 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
     let back = |shell: &mut NodeShell| {
         shell.unlock(PASS)?;
         let told = waits(shell);
-        let failing = Failing::after(0, WriteStep::Create, Errno::ENOSPC);
+        let failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
         assert!(shell.resume().is_err(), "the decision is not written");
         drop(failing);
+        shell.unlock(PASS)?;
         let still = waits(shell);
         shell.resume()?;
         Ok([told, still, waits(shell)])
@@ -169,6 +171,44 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
         Ok(waits(shell))
     };
     assert_eq!(node.ask(again).await.unwrap(), (false, false));
+}
+
+#[tokio::test]
+async fn msg_111_a_vault_that_is_put_back_again_is_noticed_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let [vault, older] = ["vault", "older"].map(|name| folder.path().join(name));
+    let node = node::start(options(vault.clone(), Some(folder.path().join("state")))).node;
+    node.ask(|shell| shell.create("Ann", PASS, &[])).await.unwrap();
+    let prekeys = |shell: &mut NodeShell| Ok(shell.device()?.prekeys(shell.date()).signed.len());
+    let mut all = node.ask(prekeys).await.unwrap();
+    for n in 0..3 {
+        let lock = |shell: &mut NodeShell| {
+            shell.lock();
+            Ok(())
+        };
+        node.ask(lock).await.unwrap();
+        let _ = fs::remove_dir_all(&older);
+        copy(&vault, &older);
+        let go_on = |shell: &mut NodeShell| {
+            shell.unlock(PASS)?;
+            shell.command(Command::Rotate)?;
+            shell.lock();
+            Ok(())
+        };
+        node.ask(go_on).await.unwrap();
+        fs::remove_dir_all(&vault).unwrap();
+        copy(&older, &vault);
+        node.ask(|shell| shell.unlock(PASS)).await.unwrap();
+        let fresh = node.ask(prekeys).await.unwrap();
+        assert!(fresh > all, "{n}: prekeys of another life are not used as if they were ours");
+        let told = node.ask(|shell| Ok(shell.vault_line().text)).await.unwrap();
+        assert!(told.contains("restored"), "{told}");
+        // Once is enough.
+        node.ask(lock).await.unwrap();
+        node.ask(|shell| shell.unlock(PASS)).await.unwrap();
+        all = node.ask(prekeys).await.unwrap();
+        assert_eq!(all, fresh);
+    }
 }
 
 #[tokio::test]

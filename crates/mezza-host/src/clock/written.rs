@@ -1,0 +1,114 @@
+//! The date by which a store went last, as it is written down.
+
+use std::fs;
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+
+use super::{Moment, now};
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// How long the date may go on before it is written again, ms.
+const WRITTEN_EVERY_MS: u64 = Time::MINUTE_MS;
+/// A number that Linux draws at each start.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// One start of the system, in which boot time counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemStart([u8; 16]);
+
+impl SystemStart {
+    /// The start in which this process runs. Where the system does not name it, it is one of its own:
+    /// then a start of the program counts as a start of the system.
+    pub fn of_this_system() -> Self {
+        let text = fs::read_to_string(BOOT_ID).unwrap_or_default();
+        let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+        u128::from_str_radix(&digits, 16).map_or_else(|_| Self::draw(), |id| Self(id.to_be_bytes()))
+    }
+
+    /// A start that no other clock has: this moment, this process, and a count in it.
+    pub fn draw() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mut w = Writer::with_capacity(16);
+        w.u64(now().ms()).u32(process::id()).u32(count);
+        Self(w.finish().try_into().unwrap_or_default())
+    }
+}
+
+/// The date by which a store went last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenDate {
+    /// The moment of writing, with the date of the store as its wall clock.
+    pub at: Moment,
+    /// The start of the system in which that was.
+    pub start: SystemStart,
+    /// The first date that is to be moved by a correction, if the wall clock was doubted then
+    /// (MSG-104).
+    pub since: Option<Time>,
+    /// Whether the person or another machine had said that it is right.
+    pub confirmed: bool,
+}
+
+impl WrittenDate {
+    /// The last moment to which this date may stand for.
+    pub fn end(&self) -> Time {
+        self.at.wall.plus_ms(WRITTEN_EVERY_MS)
+    }
+
+    /// Whether the date is to be written again.
+    pub fn is_old(&self, now: &Self) -> bool {
+        self.start != now.start
+            || (self.since, self.confirmed) != (now.since, now.confirmed)
+            || self.end() <= now.at.wall
+            || now.at.wall < self.at.wall
+    }
+
+    /// The stored form: `version u8 | date u64 | since u64 | boot u64 | start[16] | confirmed
+    /// u8`; since 0: no doubt.
+    pub fn write(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(42);
+        w.u8(VERSION).u64(self.at.wall.ms()).u64(self.since.map_or(0, Time::ms));
+        w.u64(self.at.boot.ms()).bytes(&self.start.0).u8(u8::from(self.confirmed));
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    ///
+    /// # Errors
+    /// Another version or length.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            if r.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            let wall = Time::from_ms(r.u64()?);
+            let since = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            let at = Moment { wall, boot: Time::from_ms(r.u64()?) };
+            let start = SystemStart(r.array()?);
+            Ok(Self { at, start, since, confirmed: r.u8()? == 1 })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn msg_103_a_date_is_read_as_it_was_written() {
+        let at = Moment { wall: Time::from_ms(1_792_000_000_000), boot: Time::from_ms(9) };
+        let start = SystemStart::of_this_system();
+        for since in [None, Some(Time::from_ms(1))] {
+            let written = WrittenDate { at, start, since, confirmed: since.is_none() };
+            let bytes = written.write();
+            assert_eq!(WrittenDate::read(&bytes), Ok(written));
+            assert!(WrittenDate::read(&bytes[1..]).is_err());
+            assert!(written.is_old(&WrittenDate { start: SystemStart::draw(), ..written }));
+            assert!(!written.is_old(&written));
+        }
+        assert_eq!(start, SystemStart::of_this_system(), "one start for all processes");
+    }
+}

@@ -1,0 +1,27 @@
+//! Relays after a correction of the date (MSG-104).
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, Time};
+
+use super::{FETCH, IDLE, RETRY, Relay, timer};
+use crate::io::{At, DateStep, MailboxId};
+
+impl<B: Backend> Relay<B> {
+    /// Moves the ages of our mailboxes with the date, and everything that is waited for.
+    pub(super) fn correct_dates(&mut self, date: &DateStep, at: &mut At<'_>) {
+        for id in self.mailboxes.keys().copied().collect::<Vec<MailboxId>>() {
+            if self.mailboxes.get_mut(&id).is_some_and(|mailbox| mailbox.correct(date, at.now)) {
+                self.store_mailbox(id, at.step);
+            }
+        }
+        self.retry_at = self.retry_at.map(|retry| date.running(retry));
+        at.step.timer(timer(RETRY), self.retry_at);
+        for (id, peer) in self.peers.iter_mut().filter(|(_, p)| p.fetch_after != Time::default()) {
+            peer.fetch_after = date.running(peer.fetch_after);
+            at.step.timer(timer(FETCH | u64::from(id.0)), Some(peer.fetch_after));
+        }
+        self.connections.correct(date);
+        at.step.timer(timer(IDLE), self.connections.next_idle(|relay| self.is_own(relay)));
+    }
+}

@@ -1,0 +1,67 @@
+//! A correction of the date, and how a time that was taken before it follows (MSG-103, MSG-104).
+
+use mezza_core::Time;
+
+/// A correction of the date against the time that has passed by boot time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DateStep {
+    /// By how many milliseconds the date has moved; negative: it was set back.
+    pub by_ms: i64,
+    /// Where the doubt began, if the date was doubted from a start on: it is not known how much time had
+    /// passed before that start, so that older times stay where they are. `None`: every time was taken
+    /// by the date that is corrected now.
+    pub since: Option<Time>,
+}
+
+impl DateStep {
+    /// The corrected form of a stored moment of the past; `now` is the corrected date. A moment does
+    /// not lie in the future: what would, begins now.
+    pub(crate) fn moment(&self, at: Time, now: Time) -> Time {
+        self.later(at).min(now)
+    }
+
+    /// The corrected form of a stored time that may lie in the future.
+    pub(crate) fn later(&self, at: Time) -> Time {
+        let is_known = at != Time::default() && self.since.is_none_or(|since| at >= since);
+        if is_known { self.running(at) } else { at }
+    }
+
+    /// The corrected form of a time that was taken since the device started and is in memory alone.
+    pub(crate) fn running(&self, at: Time) -> Time {
+        let by_ms = self.by_ms.unsigned_abs();
+        match self.by_ms {
+            // 0 stands for "never".
+            _ if at == Time::default() => at,
+            0.. => at.plus_ms(by_ms),
+            _ => at.minus_ms(by_ms),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = Time::DAY_MS.cast_signed();
+    const NOON: Time = Time::from_ms(1_792_000_000_000);
+
+    fn day(n: i64) -> Time {
+        DateStep { by_ms: n * DAY, since: None }.running(NOON)
+    }
+
+    #[test]
+    fn msg_104_a_correction_moves_what_the_doubted_date_stamped() {
+        let ahead = DateStep { by_ms: 4 * DAY, since: Some(NOON) };
+        assert_eq!(ahead.moment(NOON, day(4)), day(4), "written in the doubt");
+        assert_eq!(ahead.moment(day(-1), day(4)), day(-1), "written before: time has passed");
+        assert_eq!(ahead.later(day(30)), day(34));
+        let back = DateStep { by_ms: -40 * DAY, since: Some(NOON) };
+        assert_eq!(back.moment(NOON, day(-40)), day(-40));
+        assert_eq!(back.moment(day(-1), day(-40)), day(-40), "the future begins now");
+        assert_eq!(back.moment(day(-50), day(-40)), day(-50));
+        let all = DateStep { by_ms: -DAY, since: None };
+        assert_eq!((all.moment(day(-9), day(-1)), all.running(day(2))), (day(-10), day(1)));
+        let never = Time::default();
+        assert_eq!((ahead.running(never), all.later(never)), (never, never));
+    }
+}

@@ -1,0 +1,78 @@
+//! What a parcel says besides receipts and the text: where the parcel is lost, it is owed again (MSG-105).
+
+use mezza_core::{DecodeError, snapshot};
+
+use super::{Owed, Spoken};
+use crate::note::{Item, Note};
+
+/// What one parcel says of what was owed and is said once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Burden {
+    /// The timer of the conversation.
+    pub timer: bool,
+    /// A newer card.
+    pub card: bool,
+    /// Which notes were read.
+    pub read: bool,
+    /// A new session because of this cause, 1 to 3, and a wish to send again; 0: none.
+    pub anew: u8,
+}
+
+snapshot!(struct Burden { timer, card, read, anew });
+
+/// The causes of `ResetCause` take two bits.
+const CAUSE_MAX: u8 = 3;
+
+impl Burden {
+    /// What this note says.
+    pub fn of(wire: &Note, spoken: Option<Spoken>) -> Self {
+        let mut burden = Self { read: spoken.is_some_and(|spoken| spoken.read), ..Self::default() };
+        for item in &wire.items {
+            match item {
+                Item::Timer(_) => burden.timer = true,
+                Item::Card(_) => burden.card = true,
+                Item::Reset(cause) => burden.anew = (*cause).min(CAUSE_MAX),
+                _ => {}
+            }
+        }
+        burden
+    }
+
+    /// All of it is owed.
+    pub fn return_to(self, owed: &mut Owed) {
+        owed.timer |= self.timer;
+        owed.card |= self.card;
+        owed.read |= self.read;
+        owed.anew = owed.anew.or(Some(self.anew).filter(|cause| *cause != 0));
+    }
+
+    /// The stored form: a bit each, and the cause in the next two.
+    pub fn bits(self) -> u8 {
+        let flags = [self.timer, self.card, self.read];
+        flags.iter().rev().fold(self.anew, |bits, on| bits << 1 | u8::from(*on))
+    }
+
+    /// Reads the stored form.
+    ///
+    /// # Errors
+    /// A bit that has no meaning.
+    pub fn from_bits(bits: u8) -> Result<Self, DecodeError> {
+        let on = |i: u8| bits >> i & 1 == 1;
+        let burden = Self { timer: on(0), card: on(1), read: on(2), anew: bits >> 3 };
+        if burden.anew <= CAUSE_MAX { Ok(burden) } else { Err(DecodeError::Value) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn msg_105_what_a_parcel_says_is_read_as_it_was_written() {
+        for bits in 0..=u8::MAX {
+            let burden = Burden::from_bits(bits);
+            assert_eq!(burden.is_ok(), bits < 32);
+            assert!(burden.is_err() || burden.is_ok_and(|burden| burden.bits() == bits));
+        }
+    }
+}

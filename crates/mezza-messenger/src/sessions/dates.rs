@@ -1,0 +1,34 @@
+//! Sessions after a correction of the date (MSG-104).
+//!
+//! Prekeys, bundles and the keys of the ratchet keep their dates: they end with what others may still
+//! send, and others go by the dates that they were told.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, Time};
+
+use super::Sessions;
+use crate::io::{ContactId, DateStep, Due, RecordKind, Step, key64};
+
+impl<B: Backend> Sessions<B> {
+    /// Moves waits and paces with the date, and with them the end of what no session opened.
+    pub fn correct(&mut self, date: &DateStep, now: Time, step: &mut Step) {
+        self.nameless.correct(date);
+        for id in self.peers.keys().copied().collect::<Vec<ContactId>>() {
+            self.set_renewal(id, step, |renewal| {
+                renewal.last_reset = date.moment(renewal.last_reset, now);
+            });
+            if let Some(peer) = self.peers.get_mut(&id) {
+                peer.begins.correct(date);
+            }
+        }
+        for (key, kept) in &mut self.undecrypted {
+            let at = date.moment(kept.at, now);
+            if at != kept.at {
+                kept.at = at;
+                step.put(RecordKind::Held, key64(*key), kept.write());
+                step.timer(Due::Undecrypted(*key), Some(kept.due()));
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The date by which an open vault goes, and how it follows the clock (MSG-103, MSG-104).
+//!
+//! ```text
+//! the vault's date --boot time--> goes on
+//!                  --the clock says another one, and is believed--> what was stamped moves, one commit
+//! ```
+
+use mezza_core::{Machine as _, Time};
+use mezza_messenger::{Command, DateStep, WriteBatch};
+
+use super::{NodeShell, UnlockedVault, plan};
+use mezza_host::api::Refused;
+use mezza_host::clock::{Clock, Moment, Today, WrittenDate};
+use mezza_host::process::rng::OsRng;
+use mezza_host::store::put_date;
+
+/// A smaller step of the clock is left until it has grown, ms.
+const STEP_MS: u64 = Time::SECOND_MS;
+/// Every time is later.
+const FIRST: Time = Time::from_ms(1);
+
+/// The date by which an open vault goes.
+pub(super) struct VaultDate {
+    /// What is to be written down now: the moment from which the date goes on by boot time, and what a
+    /// correction will move.
+    now: WrittenDate,
+    /// What is written down.
+    stored: Option<WrittenDate>,
+    /// A corrected date, until the commit with all that moves by it.
+    next: Option<WrittenDate>,
+}
+
+impl VaultDate {
+    /// The date of a vault that is made now.
+    pub(super) fn new(clock: &Clock) -> Self {
+        let Today { date, boot, confirmed, .. } = clock.today();
+        let at = Moment { wall: date, boot };
+        let now = WrittenDate { at, start: clock.start(), since: None, confirmed };
+        Self { now, stored: None, next: None }
+    }
+
+    /// The date.
+    pub(super) fn now(&self, boot: Time) -> Time {
+        self.now.at.wall.plus_ms(boot.since_ms(self.now.at.boot))
+    }
+
+    /// It is not known any more what is written down.
+    pub(super) fn forget(&mut self) {
+        (self.stored, self.next) = (None, None);
+    }
+
+    /// A commit succeeded: a corrected date holds from now on.
+    pub(super) fn settle(&mut self) {
+        if let Some(next) = self.next.take() {
+            (self.now, self.stored) = (next, Some(next));
+        }
+    }
+
+    /// What is to be written down.
+    pub(super) fn written(&self) -> WrittenDate {
+        self.now
+    }
+
+    /// The batch that writes the date down, if what is written is old or `always`.
+    fn batch(&self, boot: Time, always: bool) -> Option<(WriteBatch, WrittenDate)> {
+        let at = Moment { wall: self.now(boot), boot };
+        let now = WrittenDate { at, ..self.now };
+        let is_old = self.stored.is_none_or(|stored| stored.is_old(&now));
+        (always || is_old).then(|| (put_date(&now), now))
+    }
+}
+
+impl NodeShell {
+    /// The date of a vault whose last date and newest day are known now. Nothing in a demonstration is
+    /// worth a day of doubt.
+    pub(super) fn meet(&self, written: Option<WrittenDate>, day: Option<u32>) -> VaultDate {
+        let clock = &self.options.clock;
+        match (written, day) {
+            _ if self.options.demo => {}
+            (Some(written), _) => clock.meet(&written),
+            (None, Some(day)) => clock.meet_day(day),
+            (None, None) => {}
+        }
+        let Today { date, boot, doubted, .. } = clock.today();
+        let mut own = VaultDate::new(clock);
+        own.stored = written;
+        own.now.at = match written {
+            // Boot time went on: how much time has passed is known.
+            Some(written) if written.start == clock.start() && written.at.boot <= boot => {
+                written.at
+            }
+            // No time passes backwards: the clock was set back, or was ahead then.
+            Some(written) if !doubted && !self.options.demo => {
+                Moment { wall: written.at.wall.max(date), boot }
+            }
+            _ => Moment { wall: date, boot },
+        };
+        let since = written.and_then(|written| written.since);
+        own.now.since = match written {
+            // A step since then concerns every time.
+            Some(written) if doubted && own.now.at == written.at => since.or(Some(FIRST)),
+            // Time may have passed before this start, if the date was right until then.
+            Some(written) if doubted && written.confirmed => since.or(Some(own.now(boot))),
+            _ if doubted => since.or(Some(FIRST)),
+            _ => since,
+        };
+        own
+    }
+
+    /// Has vault and device follow the date of the clock: first what the date before had stamped moves,
+    /// in one commit, then the new one holds. Without that commit the date goes on by boot time.
+    pub(super) fn follow_clock(&mut self) -> Result<(), Refused> {
+        let today = self.options.clock.today();
+        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
+        let expected = open.date.now(today.boot);
+        open.date.now.confirmed = today.confirmed;
+        let by_ms = today.date.ms().cast_signed().saturating_sub(expected.ms().cast_signed());
+        if by_ms.unsigned_abs() < STEP_MS {
+            // A step under way concerns every time, wherever a start of the system comes in between.
+            let since = today.doubted.then(|| open.date.now.since.unwrap_or(FIRST));
+            let is_news = std::mem::replace(&mut open.date.now.since, since) != since;
+            return if is_news { self.write_date() } else { Ok(()) };
+        }
+        // Nothing grows old by a clock that nobody else has confirmed.
+        let since = open.date.now.since.map(|since| if today.confirmed { since } else { FIRST });
+        let date = DateStep { by_ms, since };
+        open.device.handle(Command::CorrectDate(date).into(), today.date, &mut OsRng)?;
+        let mut turn = plan::drain(&mut open.device);
+        let at = Moment { wall: today.date, boot: today.boot };
+        let next = WrittenDate { at, since: None, ..open.date.now };
+        open.date.next = Some(next);
+        turn.batches.push(put_date(&next));
+        self.finish(turn)
+    }
+
+    /// Writes the date down.
+    pub(super) fn write_date(&mut self) -> Result<(), Refused> {
+        let boot = self.options.clock.boot();
+        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
+        let Some((batch, now)) = open.date.batch(boot, true) else { return Ok(()) };
+        open.vault.commit(&[batch])?;
+        open.date.stored = Some(now);
+        Ok(())
+    }
+}
+
+impl UnlockedVault {
+    /// The batch to commit with others where the date that is written down is old, so that nothing is
+    /// stamped much later than it.
+    pub(super) fn dated(&mut self, boot: Time) -> Option<WriteBatch> {
+        if self.date.next.is_some() {
+            // The corrected date is in the batches already.
+            return None;
+        }
+        let (batch, now) = self.date.batch(boot, false)?;
+        // If the commit fails the vault is read again, and its date with the next commit.
+        self.date.stored = Some(now);
+        Some(batch)
+    }
+}
