@@ -8,9 +8,12 @@ pub(crate) mod mixnet;
 mod pace;
 pub(crate) mod relay;
 
+use std::time::Instant;
+
 use mezza_core::Time;
 use mezza_messenger::card::RelayKey;
 use mezza_messenger::{CarrierId, CarrierInput, CarrierOutput, RelayInput};
+use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
 
 use mezza_host::api::json::HealthLine;
@@ -64,6 +67,13 @@ pub(crate) enum ConnectionEvent {
     Down,
     /// Something for the device.
     Input(CarrierInput),
+    /// A frame of the mixnet, with the time when it was read from the line.
+    Frame {
+        /// The frame.
+        frame: Box<Frame>,
+        /// When it was read.
+        read_at: Instant,
+    },
     /// Why the last dial failed, in words for people; `None`: there is nothing to say.
     Trouble(Option<String>),
 }
@@ -111,8 +121,8 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     pub(crate) fn new(dialer: Dialer, clock: Clock, jobs: &mpsc::Sender<E>) -> Self {
         let reporter = |carrier| Reporter::new(carrier, jobs.clone());
         Self {
-            relay: RelayAdapter::new((dialer, clock), reporter(CarrierId::RELAY)),
-            mixnet: MixnetAdapter::new(reporter(CarrierId::MIXNET)),
+            relay: RelayAdapter::new((dialer, clock.clone()), reporter(CarrierId::RELAY)),
+            mixnet: MixnetAdapter::new(clock, reporter(CarrierId::MIXNET)),
         }
     }
 
@@ -205,7 +215,11 @@ mod tests {
 
     #[tokio::test]
     async fn msg_63_a_dial_that_waits_ends_with_what_it_was_for() {
-        let connect = || MixnetOutput::Connect { address: "127.0.0.1:1".into(), key: None };
+        let connect = || {
+            let hello = Frame::Hello { version: 1, config: [0; 32] };
+            let (at, address) = (Time::from_ms(0), "127.0.0.1:1".into());
+            MixnetOutput::Connect { at, hello, address, key: None }
+        };
         for end in [MixnetOutput::Disconnect, MixnetOutput::Leave] {
             let mut adapters = adapters();
             adapters.order(connect().into(), true);

@@ -13,11 +13,12 @@ use mezza_mixnet::Service;
 use mezza_mixnet::client::{Client, ClientOptions, Output, RestoreError, SettingsError};
 use mezza_mixnet::config::{Config, ServicePolicy};
 use mezza_mixnet::mix::NoiseFloor;
+use mezza_mixnet::privacy::{Ledger, NetworkPromise, reached};
 
 use super::NetworkAddress;
 use crate::card::{Card, MIXNET_PART};
 use crate::io::{CarrierCaps, CarrierHides, RecordKind, Step, key64, text};
-use crate::view::NetworkView;
+use crate::view::{BudgetView, NetworkView};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
@@ -170,21 +171,36 @@ impl<B: Backend> JoinedNetwork<B> {
         }
     }
 
+    /// Returns true if a conversation round came back less than three intervals ago (MIX-75).
+    pub fn is_proven(&self) -> bool {
+        self.up && self.client.is_returning()
+    }
+
     /// What the person is shown of it.
     pub fn view(&self, now: Time) -> NetworkView {
         let (config, policy) = (self.config(now), self.policy(now));
         let ledger = self.client.ledger();
+        let promise = config.map(NetworkPromise::of);
         NetworkView {
             link: self.member.link.clone(),
             network: config.map(|config| config.network),
-            up: self.up,
+            up: self.is_proven(),
             level: self.level,
             demo: self.demo,
             policy: policy.cloned(),
             round: policy.and_then(|policy| policy.round_at(now)),
             users: self.client.users(),
             mixes: config.map_or(0, |config| config.mixes.len()),
-            rounds_used: ledger.map_or(0, |ledger| ledger.used(Service::Conversation)),
+            rounds_used: ledger.zip(policy).map_or(0, |(ledger, policy)| ledger.count_used(policy)),
+            budgets: config.zip(ledger).map_or_else(Vec::new, |(config, ledger)| {
+                let services = config.services.iter();
+                services.map(|policy| budget_view(ledger, policy)).collect()
+            }),
+            spent: promise
+                .as_ref()
+                .zip(ledger)
+                .map(|(promise, ledger)| reached(&ledger.spent(), promise.epsilon)),
+            promise,
             alarms: self.alarms,
             clock_off: self.clock_off,
         }
@@ -192,7 +208,7 @@ impl<B: Backend> JoinedNetwork<B> {
 
     /// Looks at the noise of the config that is in force now.
     pub fn weigh(&mut self, now: Time) {
-        self.demo = self.policy(now).is_some_and(|policy| !NoiseFloor::STANDARD.allows(policy));
+        self.demo = self.config(now).is_some_and(|config| !NoiseFloor::STANDARD.allows(config));
     }
 
     /// The config in force.
@@ -247,4 +263,9 @@ impl<B: Backend> JoinedNetwork<B> {
             },
         }
     }
+}
+
+fn budget_view(ledger: &Ledger, policy: &ServicePolicy) -> BudgetView {
+    let service = policy.service;
+    BudgetView { service, used: ledger.count_used(policy), rounds: policy.rounds }
 }

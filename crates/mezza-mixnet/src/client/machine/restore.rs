@@ -108,6 +108,7 @@ impl<B: Backend> Client<B> {
             ledger: None,
             contacts: Partners::default(),
             link: Link::Down { at: now, failed: 0 },
+            silent_lines: 0,
             rounds: BTreeMap::new(),
             last: BTreeMap::new(),
             shown: BTreeMap::new(),
