@@ -128,5 +128,5 @@ fn an_entry_that_serves_another_network_is_said() {
     until("a bad light", || !light().ok && light().text.contains("another network"));
     // Nobody answers there any more, so nobody serves another network.
     drop(other);
-    until("another light", || light().text.contains("not reachable"));
+    until("another light", || light().text.contains("no round comes back"));
 }
