@@ -228,7 +228,7 @@ impl Shell for MixShell {
 
     async fn settle(&mut self) -> Result<(), Fault> {
         loop {
-            let lost = self.carry_out()?;
+            let lost = self.carry_out();
             if lost.is_empty() {
                 break;
             }
@@ -277,7 +277,7 @@ impl MixShell {
     }
 
     /// Carries out what the machine wants; the links that were lost with it come back.
-    fn carry_out(&mut self) -> Result<BTreeSet<Neighbour>, Fault> {
+    fn carry_out(&mut self) -> BTreeSet<Neighbour> {
         let mut lost = BTreeSet::new();
         while let Some(output) = self.mix.poll() {
             match output {
@@ -295,12 +295,19 @@ impl MixShell {
                 }
                 Output::Store(id) => {
                     // The machine signs once the number is durable; other inputs wait that long.
-                    tokio::task::block_in_place(|| self.signed.put(id))?;
-                    self.input(Input::Stored(id));
+                    match tokio::task::block_in_place(|| self.signed.put(id)) {
+                        Ok(()) => self.input(Input::Stored(id)),
+                        // Without the number on disk the round must not be signed (MIX-15). The next one may
+                        // find room again, so that the mix goes on (MIX-79).
+                        Err(fault) => {
+                            tracing::error!(round = id.round, "a round is not signed: {fault}");
+                            self.input(Input::Lost(id));
+                        }
+                    }
                 }
             }
         }
-        Ok(lost)
+        lost
     }
 
     /// Jobs of rounds that are over go, but those that check traps: their round is over always.
