@@ -38,7 +38,8 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
 /// and neither do requests without a bearer (MSG-83).
 pub(crate) async fn notice(State(web): State<Web>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let quiet = ["/v1/status", "/v1/observer", "/v1/health", "/v1/carriers", "/v1/events"];
+    let quiet =
+        ["/v1/status", "/v1/observer", "/v1/health", "/v1/carriers", "/v1/events", "/v1/mixnet"];
     let by_itself = request.method() == Method::GET && quiet.contains(&path);
     if path.starts_with("/v1/") && !by_itself && web.auth.bearer_is_known(request.headers()) {
         web.node.touch();
