@@ -23,7 +23,7 @@ pub use checked::{CheckedSettings, SettingsError};
 pub use contacts::{ACTIVE_MAX, PartnerId};
 pub use job::{ClientJob, ClientJobOutput};
 pub use machine::{
-    Client, ClientError, ClientOptions, Input, Invite, NewRoot, Output, ROW_BYTES_MAX,
+    Client, ClientError, ClientOptions, Input, Invite, LiveLine, NewRoot, Output, ROW_BYTES_MAX,
     RefusedReason, RestoreError, RowFault, RowsSetAside, StreamMark,
 };
 pub use schedule::{FrameSchedule, ScheduledFrame, SendTime};

@@ -12,12 +12,14 @@ use std::time::Instant;
 
 use mezza_core::Time;
 use mezza_messenger::card::RelayKey;
+use mezza_messenger::carriers::mixnet::{MixnetCover, MixnetLine};
 use mezza_messenger::{CarrierId, CarrierInput, CarrierOutput, RelayInput};
 use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
 
 use mezza_host::api::json::HealthLine;
 use mezza_host::api::words::CarrierFacts;
+use mezza_host::backend::AwsLc;
 use mezza_host::clock::Clock;
 use mixnet::MixnetAdapter;
 use relay::{RelayAdapter, RelayCommands};
@@ -167,6 +169,32 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     /// The device is gone, see [`Adapter::lock`].
     pub(crate) fn lock(&mut self) {
         self.all_mut().into_iter().for_each(|(_, one)| one.lock());
+    }
+
+    /// Ends the connections to relays alone.
+    pub(crate) fn lock_relay(&mut self) {
+        self.relay.lock();
+    }
+
+    /// The device is locked, and its rounds of the mixnet go on.
+    pub(crate) fn lock_with_cover(&mut self, cover: MixnetCover<AwsLc>) {
+        self.lock_relay();
+        self.mixnet.begin_cover(cover);
+    }
+
+    /// Takes the line of the mixnet that went on while the device was locked.
+    pub(crate) fn take_line(&mut self) -> Option<MixnetLine> {
+        self.mixnet.take_line()
+    }
+
+    /// Returns the time of the next work while the device is locked.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.mixnet.deadline()
+    }
+
+    /// Does what is due while the device is locked.
+    pub(crate) fn wake(&mut self) {
+        self.mixnet.wake();
     }
 }
 

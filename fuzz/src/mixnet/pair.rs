@@ -171,9 +171,8 @@ impl Pair {
     fn carry_out(&mut self, who: usize, output: Output) {
         let person = &mut self.people[who];
         match output {
-            Output::Dial { .. } => {
-                let trusted = person.client.chain().is_some();
-                self.give(who, Input::Up { trusted });
+            Output::Dial { search, .. } => {
+                self.give(who, Input::Up { trusted: search.is_none() });
             }
             Output::Want(pairs) => {
                 for _ in 0..pairs {

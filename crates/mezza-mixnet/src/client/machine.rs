@@ -15,6 +15,7 @@
 mod answers;
 mod buckets;
 mod commands;
+mod cover;
 mod fill;
 mod invites;
 mod io;
@@ -27,6 +28,7 @@ mod standing;
 #[cfg(test)]
 mod tests;
 
+pub use cover::LiveLine;
 pub use io::{ClientError, Input, Invite, NewRoot, Output, RefusedReason};
 pub use restore::{RestoreError, RowFault, RowsSetAside};
 pub use snapshot::ROW_BYTES_MAX;
@@ -38,7 +40,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use mezza_core::{
-    Backend, CryptoRng, EphemeralKey, Machine, PortableBackend, StaticKey, Time, Wiping,
+    Backend, CryptoRng, EphemeralKey, Machine, PortableBackend, PublicKey, StaticKey, Time, Wiping,
 };
 use mezza_lanes::Kernel;
 
@@ -86,12 +88,18 @@ mezza_core::snapshot!(enum PendingWrite [Record(a, b), Message(a, b)]);
 /// One person's side of a mixnet. `Debug` shows rounds and counts.
 pub struct Client<B: Backend = PortableBackend> {
     setup: ClientOptions,
+    /// The key whose bucket is fetched: that of `setup`, or of the locked device for which this one idles.
+    bucket_key: PublicKey,
+    /// Nobody is served and no invitation is read: the device is locked (MIX-78).
+    idles: bool,
     chain: Option<Chain>,
     ledger: Option<Ledger>,
     contacts: Partners,
     link: Link,
     /// Lines in a row that were given up because nothing came by them.
     silent_lines: u32,
+    /// Dials that looked for configs at other addresses, since the start.
+    searches: u32,
     rounds: BTreeMap<RoundId, Round>,
     /// The last round of each service that was sealed.
     last: BTreeMap<Service, u64>,
@@ -127,7 +135,7 @@ pub struct Client<B: Backend = PortableBackend> {
 }
 
 mezza_core::snapshot!(struct Client<B> {
-    setup, chain, ledger, contacts, link, silent_lines, rounds, last, shown, unread, pairs, wanted, calls, invites,
+    setup, bucket_key, idles, chain, ledger, contacts, link, silent_lines, searches, rounds, last, shown, unread, pairs, wanted, calls, invites,
     allow_more, seq, snapshot, snapshot_at, awaited, unrecorded, walk_at, standing, aside, seen,
     left, outputs, backend,
 });

@@ -152,6 +152,11 @@ impl Chain {
         self.kept[begun.unwrap_or(0)..].iter().map(|(config, _)| config)
     }
 
+    /// All configs that are kept, the newest first.
+    pub fn newest_first(&self) -> impl Iterator<Item = &Config> {
+        self.kept.iter().rev().map(|(config, _)| config)
+    }
+
     /// The newest config, which may begin later.
     pub fn head(&self) -> &Config {
         &self.last().0

@@ -125,9 +125,8 @@ impl Alone {
 
     fn carry_out(&mut self, output: Output) {
         match output {
-            Output::Dial { .. } => {
-                let trusted = self.client.chain().is_some();
-                self.give(Input::Up { trusted });
+            Output::Dial { search, .. } => {
+                self.give(Input::Up { trusted: search.is_none() });
             }
             Output::Want(pairs) => {
                 for _ in 0..pairs {

@@ -1,5 +1,7 @@
 //! One client alone, with an entry made by hand: what it believes, and what it does not.
 
+mod cover;
+mod moved;
 mod rounds;
 
 use std::collections::BTreeMap;
@@ -122,15 +124,21 @@ impl Desk {
     /// Waits for the next dial; how long that took, milliseconds.
     fn dialled(&mut self) -> u64 {
         let begin = self.now;
+        self.next_dial();
+        self.now.since_ms(begin)
+    }
+
+    /// Waits for the next dial and returns its search.
+    fn next_dial(&mut self) -> Option<u32> {
         for _ in 0..100 {
             let dial = self.news.iter().find_map(|news| match news {
-                Output::Dial { at, .. } => Some(*at),
+                Output::Dial { at, search, .. } => Some((*at, *search)),
                 _ => None,
             });
-            if let Some(at) = dial {
+            if let Some((at, search)) = dial {
                 self.news.clear();
                 self.until(at.max(self.now));
-                return self.now.since_ms(begin);
+                return search;
             }
             let next = self.client.deadline().expect("it tries again");
             self.until(next);

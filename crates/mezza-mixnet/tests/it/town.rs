@@ -201,9 +201,9 @@ impl<B: Backend> Town<B> {
         let now = self.now();
         let person = &mut self.people[at];
         match output {
-            Output::Dial { at: due, hello } => {
+            Output::Dial { at: due, hello, search } => {
                 let due = self.by_town(at, due);
-                self.people[at].dial = Some((due, hello));
+                self.people[at].dial = Some((due, hello, search.is_none()));
                 self.dial(at);
             }
             Output::Close => self.cut(at),
@@ -265,14 +265,15 @@ impl<B: Backend> Town<B> {
     /// Connects if the time of a dial has come.
     fn dial(&mut self, at: usize) {
         let (now, person) = (self.now(), &mut self.people[at]);
-        let Some((_, hello)) = person.dial.take_if(|(due, _)| *due <= now) else { return };
+        let Some((_, hello, trusted)) = person.dial.take_if(|(due, ..)| *due <= now) else {
+            return;
+        };
         if person.unlucky(person.luck.dead) {
             return self.give(at, Input::Down);
         }
         self.connections += 1;
         let person = &mut self.people[at];
         (person.connection, person.line) = (Some(self.connections), FrameSchedule::default());
-        let trusted = person.client.as_ref().is_some_and(|c| c.chain().is_some());
         self.leave(at, hello);
         self.give(at, Input::Up { trusted });
     }
@@ -407,7 +408,7 @@ impl<B: Backend> Town<B> {
                 None => person.up_at,
             });
             let lines = self.people.iter().flat_map(|person| {
-                let dial = person.dial.as_ref().map(|(due, _)| *due);
+                let dial = person.dial.as_ref().map(|(due, ..)| *due);
                 [dial, person.line.deadline(), person.disk.busy_until]
             });
             let next = own.chain(lines.flatten()).chain(self.city.entry.deadline()).min();

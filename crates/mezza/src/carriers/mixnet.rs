@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use mezza_core::Time;
 use mezza_messenger::CarrierInput;
-use mezza_messenger::carriers::mixnet::{MixnetInput, MixnetOutput};
+use mezza_messenger::carriers::mixnet::{MixnetCover, MixnetInput, MixnetLine, MixnetOutput};
 use mezza_mixnet::client::{ClientJob as Work, ROW_BYTES_MAX};
 use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
@@ -28,6 +28,7 @@ use mezza_host::backend::AwsLc;
 use mezza_host::backend::kernel::kernel;
 use mezza_host::clock::Clock;
 use mezza_host::connection::link::{self, CLIENT_FRAMES_MAX, End, FrameSizeClass};
+use mezza_host::process::rng::OsRng;
 use mezza_host::store::record::{KEY_BYTES_MAX, TEXT_BYTES_MAX};
 use mezza_host::tls::Pin;
 
@@ -54,6 +55,8 @@ pub(crate) struct MixnetAdapter<E> {
     keeper: JoinSet<()>,
     /// Why the entry server is not who the config says, in words for people.
     trouble: Option<String>,
+    /// The rounds of a device that is locked.
+    cover: Option<Box<MixnetCover<AwsLc>>>,
     /// The dial that waits for the person, as the vault was put back.
     pub(super) withheld: Option<PlannedDial>,
 }
@@ -62,7 +65,49 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
     /// No connection yet.
     pub(super) fn new(clock: Clock, reporter: Reporter<E>) -> Self {
         let (pace, keeper) = (Arc::new(Pace::new()), JoinSet::new());
-        Self { reporter, clock, pace, line: None, keeper, trouble: None, withheld: None }
+        let (line, trouble, cover, withheld) = (None, None, None, None);
+        Self { reporter, clock, pace, line, keeper, trouble, cover, withheld }
+    }
+
+    /// The device is locked: its line and its rounds go on (MIX-78).
+    pub(super) fn begin_cover(&mut self, cover: MixnetCover<AwsLc>) {
+        self.cover = Some(Box::new(cover));
+        self.drive_cover(|_, _| ());
+    }
+
+    /// The device is unlocked: it goes on with the line.
+    pub(super) fn take_line(&mut self) -> Option<MixnetLine> {
+        let now = self.clock.date();
+        self.cover.take().map(|cover| cover.into_line(now))
+    }
+
+    /// Returns the time when the rounds of a locked device have work.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.cover.as_ref()?.deadline()
+    }
+
+    /// Does the work of a locked device whose time has come.
+    pub(super) fn wake(&mut self) {
+        self.drive_cover(|cover, now| cover.wake(now, &mut OsRng));
+    }
+
+    /// Lets the rounds of a locked device do something, and carries out what follows.
+    fn drive_cover(&mut self, work: impl FnOnce(&mut MixnetCover<AwsLc>, Time)) {
+        let now = self.clock.date();
+        let Some(cover) = &mut self.cover else { return };
+        work(cover, now);
+        while let Some(order) = self.cover.as_mut().and_then(|cover| cover.poll()) {
+            self.order(order, false);
+        }
+    }
+
+    /// Hands an input to the device, or to what goes on while it is locked.
+    fn deliver(&mut self, input: MixnetInput) -> Option<CarrierInput> {
+        if self.cover.is_none() {
+            return Some(input.into());
+        }
+        self.drive_cover(|cover, now| cover.handle(input, now, &mut OsRng));
+        None
     }
 
     /// Carries out what the device wants of the mixnet. While the vault is `doubted`, nothing is dialled:
@@ -134,12 +179,15 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for MixnetAdapter<E> {
                 self.trouble = text;
                 None
             }
-            ConnectionEvent::Input(input) => Some(input),
+            ConnectionEvent::Input(CarrierInput::Mixnet(input)) => self.deliver(input),
             ConnectionEvent::Frame { frame, read_at } => {
                 let age_ms = read_at.elapsed().as_millis() as u64;
-                Some(MixnetInput::Frame { frame: *frame, age_ms }.into())
+                self.deliver(MixnetInput::Frame { frame: *frame, age_ms })
             }
-            ConnectionEvent::Up { .. } | ConnectionEvent::Down => None,
+            // No connection of this carrier reports for another one.
+            ConnectionEvent::Input(CarrierInput::Relay(_))
+            | ConnectionEvent::Up { .. }
+            | ConnectionEvent::Down => None,
         }
     }
 
@@ -165,6 +213,12 @@ async fn keep<E: From<ConnectionReport>>(
     let dialled = link::dial(&address, link::CLIENT, Arc::clone(&pin), None).await;
     // What was said of an earlier dial is over, however this one ends.
     let trouble = pin.other_key().map(|_| words::mixnet::other_key(&address));
+    // A search for configs is no try of the entry itself: what was said of that stays.
+    let say = async |trouble: Option<String>| {
+        if key.is_some() || trouble.is_some() {
+            reporter.tell(ConnectionEvent::Trouble(trouble)).await;
+        }
+    };
     let report = |input: MixnetInput| reporter.tell(ConnectionEvent::Input(input.into()));
     match dialled {
         Ok(stream) => {
@@ -174,7 +228,7 @@ async fn keep<E: From<ConnectionReport>>(
             debug_assert!(hello, "an empty queue takes one frame");
             let (frames, mut read) = mpsc::channel(CLIENT_FRAMES_MAX);
             let hand_on = async {
-                reporter.tell(ConnectionEvent::Trouble(trouble)).await;
+                say(trouble).await;
                 report(MixnetInput::Up { trusted: key.is_some() }).await;
                 while let Some((read_at, frame)) = read.recv().await {
                     pace.frame().await;
@@ -199,7 +253,7 @@ async fn keep<E: From<ConnectionReport>>(
             tokio::join!(carry, hand_on, line.send(outbox));
         }
         Err(error) => {
-            reporter.tell(ConnectionEvent::Trouble(trouble)).await;
+            say(trouble).await;
             tracing::debug!(%error, "the mixnet cannot be reached");
         }
     }

@@ -261,6 +261,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
 
     /// The device starts.
     fn start(&mut self, at: &mut At<'_>) {
+        self.attach(at);
         self.wake_client(at);
     }
 

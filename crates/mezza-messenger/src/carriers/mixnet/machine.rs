@@ -64,8 +64,11 @@ impl<B: Backend> Mixnet<B> {
     pub(super) fn output(&mut self, output: client::Output, at: &mut At<'_>) {
         let Some(net) = &mut self.network else { return };
         match output {
-            client::Output::Dial { at: due, hello } => {
-                let (address, key) = net.place(due.max(at.now));
+            client::Output::Dial { at: due, hello, search } => {
+                let (address, key) = match search {
+                    Some(number) => (net.search_address(number), None),
+                    None => net.place(due.max(at.now)),
+                };
                 self.outputs.push_back(MixnetOutput::Connect { at: due, hello, address, key });
             }
             client::Output::Close => self.outputs.push_back(MixnetOutput::Disconnect),

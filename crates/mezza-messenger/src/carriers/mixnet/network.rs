@@ -233,10 +233,13 @@ impl<B: Backend> JoinedNetwork<B> {
 
     /// Where to connect, and to whom.
     pub fn place(&self, now: Time) -> (String, Option<[u8; 32]>) {
-        match self.config(now) {
-            Some(config) => (config.coordinator.address.clone(), Some(config.coordinator.key)),
-            None => (self.member.link.address.clone(), None),
-        }
+        dial_address(&self.member.link, &self.client, now)
+    }
+
+    /// Returns the address at which configs are asked for in this search: that of the link first, then
+    /// those of all known configs in turn, the newest first (MIX-77).
+    pub fn search_address(&self, number: u32) -> String {
+        search_address(&self.member.link, &self.client, number)
     }
 
     /// What the carrier can do now.
@@ -263,6 +266,30 @@ impl<B: Backend> JoinedNetwork<B> {
             },
         }
     }
+}
+
+/// Returns the address of the entry of the config in force, and its key. Without a config it is the
+/// address of the link, and any key.
+pub(super) fn dial_address<B: Backend>(
+    link: &NetworkAddress,
+    client: &Client<B>,
+    now: Time,
+) -> (String, Option<[u8; 32]>) {
+    match client.chain().and_then(|chain| chain.current(now)) {
+        Some(config) => (config.coordinator.address.clone(), Some(config.coordinator.key)),
+        None => (link.address.clone(), None),
+    }
+}
+
+/// Returns the address of a search, see [`JoinedNetwork::search_address`].
+pub(super) fn search_address<B: Backend>(
+    link: &NetworkAddress,
+    client: &Client<B>,
+    number: u32,
+) -> String {
+    let known = client.entry_addresses().into_iter().filter(|address| *address != link.address);
+    let all: Vec<&str> = core::iter::once(link.address.as_str()).chain(known).collect();
+    all[number as usize % all.len()].into()
 }
 
 fn budget_view(ledger: &Ledger, policy: &ServicePolicy) -> BudgetView {

@@ -26,6 +26,13 @@ pub(super) struct Fetch {
 
 snapshot!(struct Fetch { bucket, expected, manifest, object });
 
+impl Fetch {
+    /// Forgets by whom we would have been called.
+    pub fn forget_expected(&mut self) {
+        self.expected.clear();
+    }
+}
+
 impl<B: Backend> Client<B> {
     /// The line will ask for our bucket once it has read RETURN, whatever we expect in it (MIX-21).
     pub(super) fn schedule_fetch(&mut self, id: RoundId) {
@@ -39,7 +46,7 @@ impl<B: Backend> Client<B> {
     }
 
     fn own_bucket(&self, buckets: u32) -> u32 {
-        contact::bucket(self.setup.dialling.public(), &self.network(), buckets)
+        contact::bucket(&self.bucket_key, &self.network(), buckets)
     }
 
     /// RETURN of a call or invitation round: the line asks for our bucket.
@@ -130,6 +137,8 @@ impl<B: Backend> Client<B> {
             // Conversations have no buckets.
             Service::Conversation => {}
             Service::Call => self.listen(&fetch.expected, &fetch.object, now),
+            // The key that opens them is in the locked vault (MIX-78). Inviters repeat them.
+            Service::Invitation if self.idles => {}
             Service::Invitation => {
                 let own = self.setup.dialling.duplicate();
                 let job = ClientJob::Open(OpenJob { id, own, object: fetch.object });

@@ -208,6 +208,10 @@ impl<B: Backend> Client<B> {
     /// Rounds can be taken part in again. A call reaches only who takes part in its round, so that
     /// partners of the last days who rest are called: one of them may have something (MIX-68).
     pub(super) fn come_back(&mut self, now: Time) {
+        // A locked device calls nobody; what it missed counts when it is unlocked (MIX-78).
+        if self.idles {
+            return;
+        }
         let Some(left) = self.left.take() else { return };
         let interval_ms = self.policy(Service::Call, now).map_or(0, |policy| policy.interval_ms);
         let missed = left.ms() == 0 || now.since_ms(left) >= u64::from(interval_ms);

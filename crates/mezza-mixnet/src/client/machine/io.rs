@@ -125,6 +125,10 @@ pub enum Output {
         at: Time,
         /// The first frame.
         hello: Frame,
+        /// `None`: to the entry of the config in force, whose key it must have. Else configs alone are
+        /// asked for, of whoever answers: the number counts such tries, and chooses among the addresses
+        /// that are known (MIX-77).
+        search: Option<u32>,
     },
     /// Hang up, then say `Down`: on a connection that nobody checked the configs are up to date, or
     /// the entry says nothing.
@@ -196,7 +200,7 @@ pub enum Output {
 }
 
 snapshot!(enum Output [
-    Dial { at, hello }, Close, Joined, Frame(a), Want(a), Job(a), Store { seq, first, record },
+    Dial { at, hello, search }, Close, Joined, Frame(a), Want(a), Job(a), Store { seq, first, record },
     Received { seq, contact, number, bytes }, Handed(a), Acked(a), Refused(a, b), Called(a, b),
     Invited(a), Absent(a, b), Broken(a), Level(a), Budget(a, b), Alarm { id, position },
     Unfit(a, b), Returning(a), Config,

@@ -1,5 +1,7 @@
 //! The connection to the entry, and the configs that come over it.
 
+use alloc::vec::Vec;
+
 use mezza_core::{Backend, CryptoRng, Time, snapshot};
 
 use super::{Client, ClientError, Output, dice};
@@ -24,6 +26,9 @@ const SILENT_MS: u64 = 30_000;
 const ASK_MS: u64 = 60_000;
 /// How long after the frame that shows them missing, at least and at most, milliseconds.
 const ASK_DELAY_MS: (u64, u64) = (1_000, 3_000);
+/// Tries in a row without a round, after which every second one looks for configs at another address: about
+/// a minute (MIX-77).
+const SEARCH_AFTER: u32 = 5;
 /// How long before its time a dial is handed over, milliseconds: then nothing that is stored moves it.
 const DIAL_AHEAD_MS: u64 = 2_000;
 
@@ -100,7 +105,8 @@ impl<B: Backend> Client<B> {
                 let (at, failed) = (*at, *failed);
                 self.link = Link::Dialling { failed };
                 let hello = Frame::Hello { version: VERSION, config: self.head() };
-                self.outputs.push_back(Output::Dial { at, hello });
+                let search = self.next_search(at, failed);
+                self.outputs.push_back(Output::Dial { at, hello, search });
             }
             Link::Greeted { until, .. } if until.is_some_and(|until| until <= now) => {
                 *until = None;
@@ -115,6 +121,30 @@ impl<B: Backend> Client<B> {
             }
             _ => {}
         }
+    }
+
+    /// Returns the number of the search if this try is one: it asks for configs alone, at the next of the
+    /// known addresses and with any key. The entry in force may have moved, and the config that says so
+    /// comes by no line to its old place (MIX-77).
+    fn next_search(&mut self, at: Time, failed: u32) -> Option<u32> {
+        let known = self.chain.as_ref().is_some_and(|chain| chain.current(at).is_some());
+        let vain = failed.saturating_add(self.silent_lines);
+        let searches = !known || vain >= SEARCH_AFTER && vain % 2 == SEARCH_AFTER % 2;
+        let number = self.searches;
+        self.searches = number.wrapping_add(u32::from(searches));
+        searches.then_some(number)
+    }
+
+    /// Returns the addresses of the entries of all known configs, the newest first, each once.
+    pub fn entry_addresses(&self) -> Vec<&str> {
+        let mut addresses: Vec<&str> = Vec::new();
+        for config in self.chain.iter().flat_map(Chain::newest_first) {
+            let address = config.coordinator.address.as_str();
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        addresses
     }
 
     pub(super) fn up(&mut self, trusted: bool, now: Time) -> Result<(), ClientError> {
@@ -139,7 +169,8 @@ impl<B: Backend> Client<B> {
             }
         };
         if self.link.is_up() {
-            self.left = Some(now);
+            // A locked device has missed calls for longer than that.
+            self.left.get_or_insert(now);
         }
         self.link = Link::Down { at, failed };
         self.wanted = 0;
@@ -292,13 +323,18 @@ impl<B: Backend> Client<B> {
                 *none = Some(chain);
             }
         }
-        if self.head() != known {
+        let is_new = self.head() != known;
+        if is_new {
             self.take_snapshot(now);
             self.outputs.push_back(Output::Config);
         }
-        if let Link::Joined { trusted, fetching, .. } = &mut self.link
-            && left == 0
-        {
+        let Link::Joined { trusted, fetching, failed, .. } = &mut self.link else { return Ok(()) };
+        if is_new && !*trusted {
+            // The entry may be another one now: that is tried at once, and as if for the first time.
+            *failed = 0;
+            self.silent_lines = 0;
+        }
+        if left == 0 {
             *fetching = false;
             if !*trusted {
                 self.outputs.push_back(Output::Close);

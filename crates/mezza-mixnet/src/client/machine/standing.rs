@@ -74,6 +74,13 @@ impl ProtectionState {
         }
     }
 
+    /// Forgets what was told, so that the next owner of the line is told all of it.
+    pub fn forget_told(&mut self) {
+        self.level = None;
+        self.noise = None;
+        self.budgets.clear();
+    }
+
     pub fn put_back(&mut self, ms: u64) {
         self.due = self.due.map(|due| due.minus_ms(ms));
     }

@@ -53,8 +53,8 @@ pub struct Person<B: Backend = PortableBackend> {
     pub inbox: BTreeMap<u32, Vec<Vec<u8>>>,
     pub(super) newest: BTreeMap<u32, u64>,
     pub(super) connection: Option<u64>,
-    /// The dial that waits for its time, with its hello, and the frames that wait at the line.
-    pub(super) dial: Option<(Time, Frame)>,
+    /// The dial that waits for its time, with its hello and whether the key is checked, and the frames that wait at the line.
+    pub(super) dial: Option<(Time, Frame, bool)>,
     pub(super) line: FrameSchedule,
     pub(super) tickets: u64,
     pub(super) up_at: Option<Time>,
