@@ -108,7 +108,9 @@ impl<P: Port> DeviceOver<P> {
     /// Does what is due, and whatever follows from it and from `step`.
     fn turn(&mut self, mut step: Step, now: Time, rng: &mut dyn CryptoRng) {
         let at = &mut At { now, step: &mut step, rng };
-        due::fire_all(&mut self.parts, &mut self.timers, at);
+        for due in self.timers.take(now) {
+            due::fire(&mut self.parts, due, at);
+        }
         // A clock that was put back shows at any time: prekeys from the future are replaced.
         self.parts.sessions.wake_prekeys(at);
         // What somebody forgot to touch waits for a wake, and no longer.

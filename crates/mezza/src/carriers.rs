@@ -19,9 +19,8 @@ use tokio::sync::mpsc;
 
 use mezza_host::api::json::HealthLine;
 use mezza_host::api::words::CarrierFacts;
-use mezza_host::backend::kernel::kernel;
+use mezza_host::backend::AwsLc;
 use mezza_host::clock::Clock;
-use mezza_host::process::rng::OsRng;
 use mixnet::MixnetAdapter;
 use relay::{RelayAdapter, RelayCommands};
 
@@ -177,15 +176,14 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         self.relay.lock();
     }
 
-    /// The device is locked. Its rounds go on where there is a line to the mixnet (MIX-78).
-    pub(crate) fn lock_but_for(&mut self, line: Option<LockedLine>, now: Time) {
-        let Some(line) = line else { return self.lock() };
+    /// The device is locked, and its rounds of the mixnet go on.
+    pub(crate) fn lock_with_cover(&mut self, cover: MixnetCover<AwsLc>) {
         self.lock_relay();
-        self.mixnet.begin_cover(MixnetCover::new(line, kernel(), now, &mut OsRng));
+        self.mixnet.begin_cover(cover);
     }
 
     /// Takes the line of the mixnet that went on while the device was locked.
-    pub(crate) fn take_line(&mut self) -> Option<LockedLine> {
+    pub(crate) fn take_line(&mut self) -> Option<MixnetLine> {
         self.mixnet.take_line()
     }
 
@@ -199,9 +197,6 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         self.mixnet.wake();
     }
 }
-
-/// A line that goes on while the device is locked.
-pub(crate) type LockedLine = MixnetLine;
 
 /// Whether what came of this input may wait for the next commit: a fact that no caller waits for.
 pub(crate) fn may_wait(input: &CarrierInput) -> bool {

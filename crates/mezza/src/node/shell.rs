@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
+use mezza_messenger::carriers::mixnet::{MixnetCover, MixnetLine};
 use mezza_messenger::{CarrierId, CarrierSet, Command, Device, Event, Input, WriteBatch};
 use tokio::task::yield_now;
 
@@ -34,7 +35,7 @@ use leaving::LeavingNotes;
 use super::event_log::{self, EventLog};
 use super::plan::{self, CommitPlan};
 use super::{LastActivity, NodeEvent, NodeHandle, NodeOptions};
-use crate::carriers::{Adapters, ConnectionEvent, ConnectionReport, LockedLine, may_wait};
+use crate::carriers::{Adapters, ConnectionEvent, ConnectionReport, may_wait};
 use mezza_host::api::json::{self, EventKind, NodeStateJson};
 use mezza_host::api::{Exit, Fault, Refused, words};
 use mezza_host::backend::AwsLc;
@@ -259,13 +260,24 @@ impl NodeShell {
         let now = self.date();
         let doubted = open.is_doubted();
         let line = open.device.into_carriers().into_line(now).filter(|_| !doubted);
-        self.adapters.lock_but_for(line, now);
+        self.keep_line(line, now);
         self.events.clear();
         if let Err(fault) = open.vault.close() {
             tracing::warn!(code = fault.code.number(), "the vault did not close cleanly");
         }
         self.events.tell(event_log::plain(EventKind::Locked));
         tracing::info!("locked");
+    }
+
+    /// The device is gone; its line to the mixnet goes on.
+    fn keep_line(&mut self, line: Option<MixnetLine>, now: Time) {
+        match line {
+            Some(line) => {
+                let cover = MixnetCover::new(line, kernel(), now, &mut OsRng);
+                self.adapters.lock_with_cover(cover);
+            }
+            None => self.adapters.lock(),
+        }
     }
 
     /// When the vault locks itself, by boot time.
@@ -371,7 +383,7 @@ fn load(
     vault: &Vault,
     records: Vec<Record>,
     now: Time,
-    line: Option<LockedLine>,
+    line: Option<MixnetLine>,
 ) -> Result<Device<AwsLc>, Fault> {
     let carriers = match line {
         Some(line) => carriers().with_line(line),

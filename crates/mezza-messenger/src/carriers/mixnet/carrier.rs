@@ -261,12 +261,6 @@ impl<B: Backend> Carrier for Mixnet<B> {
 
     fn correct(&mut self, date: &DateStep, at: &mut At<'_>) {
         self.correct_dates(date, at);
-        self.wake_client(at);
-    }
-
-    /// Only the client knows how long it waits, and its line may be down (MIX-40).
-    fn put_back(&mut self, at: &mut At<'_>) {
-        self.wake_client(at);
     }
 
     /// The device starts.

@@ -174,7 +174,7 @@ impl NodeShell {
                     turn.early.into_iter().for_each(|event| self.tell(event));
                     self.perform(turn.late);
                 } else {
-                    self.adapters.lock_but_for(device.into_carriers().into_line(now), now);
+                    self.keep_line(device.into_carriers().into_line(now), now);
                 }
             }
             Err(_) => self.adapters.lock(),
