@@ -15,5 +15,4 @@ pub mod privileges;
 pub mod rate;
 pub mod rng;
 pub mod slots;
-pub(crate) mod socket;
 pub mod stop;

@@ -133,11 +133,6 @@ impl<P: Port> DeviceOver<P> {
         step.timers.drain(..).for_each(|(due, at)| self.timers.set(due, at));
     }
 
-    /// The carriers of a device that ends.
-    pub fn into_carriers(self) -> P {
-        self.parts.carriers
-    }
-
     /// The carriers.
     pub fn carriers(&self) -> &P {
         &self.parts.carriers

@@ -8,18 +8,13 @@ pub(crate) mod mixnet;
 mod pace;
 pub(crate) mod relay;
 
-use std::time::Instant;
-
 use mezza_core::Time;
 use mezza_messenger::card::RelayKey;
-use mezza_messenger::carriers::mixnet::{MixnetCover, MixnetLine};
 use mezza_messenger::{CarrierId, CarrierInput, CarrierOutput, RelayInput};
-use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
 
 use mezza_host::api::json::HealthLine;
 use mezza_host::api::words::CarrierFacts;
-use mezza_host::backend::AwsLc;
 use mezza_host::clock::Clock;
 use mixnet::MixnetAdapter;
 use relay::{RelayAdapter, RelayCommands};
@@ -69,13 +64,6 @@ pub(crate) enum ConnectionEvent {
     Down,
     /// Something for the device.
     Input(CarrierInput),
-    /// A frame of the mixnet, with the time when it was read from the line.
-    Frame {
-        /// The frame.
-        frame: Box<Frame>,
-        /// When it was read.
-        read_at: Instant,
-    },
     /// Why the last dial failed, in words for people; `None`: there is nothing to say.
     Trouble(Option<String>),
 }
@@ -123,8 +111,8 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     pub(crate) fn new(dialer: Dialer, clock: Clock, jobs: &mpsc::Sender<E>) -> Self {
         let reporter = |carrier| Reporter::new(carrier, jobs.clone());
         Self {
-            relay: RelayAdapter::new((dialer, clock.clone()), reporter(CarrierId::RELAY)),
-            mixnet: MixnetAdapter::new(clock, reporter(CarrierId::MIXNET)),
+            relay: RelayAdapter::new((dialer, clock), reporter(CarrierId::RELAY)),
+            mixnet: MixnetAdapter::new(reporter(CarrierId::MIXNET)),
         }
     }
 
@@ -169,32 +157,6 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     /// The device is gone, see [`Adapter::lock`].
     pub(crate) fn lock(&mut self) {
         self.all_mut().into_iter().for_each(|(_, one)| one.lock());
-    }
-
-    /// Ends the connections to relays alone.
-    pub(crate) fn lock_relay(&mut self) {
-        self.relay.lock();
-    }
-
-    /// The device is locked, and its rounds of the mixnet go on.
-    pub(crate) fn lock_with_cover(&mut self, cover: MixnetCover<AwsLc>) {
-        self.lock_relay();
-        self.mixnet.begin_cover(cover);
-    }
-
-    /// Takes the line of the mixnet that went on while the device was locked.
-    pub(crate) fn take_line(&mut self) -> Option<MixnetLine> {
-        self.mixnet.take_line()
-    }
-
-    /// Returns the time of the next work while the device is locked.
-    pub(crate) fn deadline(&self) -> Option<Time> {
-        self.mixnet.deadline()
-    }
-
-    /// Does what is due while the device is locked.
-    pub(crate) fn wake(&mut self) {
-        self.mixnet.wake();
     }
 }
 
@@ -243,11 +205,7 @@ mod tests {
 
     #[tokio::test]
     async fn msg_63_a_dial_that_waits_ends_with_what_it_was_for() {
-        let connect = || {
-            let hello = Frame::Hello { version: 1, config: [0; 32] };
-            let (at, address) = (Time::from_ms(0), "127.0.0.1:1".into());
-            MixnetOutput::Connect { at, hello, address, key: None }
-        };
+        let connect = || MixnetOutput::Connect { address: "127.0.0.1:1".into(), key: None };
         for end in [MixnetOutput::Disconnect, MixnetOutput::Leave] {
             let mut adapters = adapters();
             adapters.order(connect().into(), true);

@@ -27,7 +27,6 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::files::{self, Spare};
-use super::socket::set_lasting_options;
 use room::{Full, Leaves, Number, Room};
 
 /// The time that every handshake has, even while others wait for its place.
@@ -137,7 +136,9 @@ impl ConnectionLimiter {
             }
             match listener.accept().await {
                 Ok((socket, peer)) => {
-                    set_lasting_options(&socket);
+                    // Small frames wait for nothing; where the system refuses this, only speed is
+                    // lost.
+                    drop(socket.set_nodelay(true));
                     let permit = self.seat(peer.ip()).await;
                     return (socket, peer.ip(), permit);
                 }

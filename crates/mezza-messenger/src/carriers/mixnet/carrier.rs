@@ -8,8 +8,8 @@ use mezza_mixnet::contact::Role;
 use mezza_ratchet::{Exporter, IdentityKey, Padding};
 
 use super::{
-    CLIENT, INVITER, Inviter, JoinedNetwork, LeftNetwork, Membership, Mixnet, MixnetPeer, PADDINGS,
-    YEAR, invites, last_meet, owner, timer,
+    CLIENT, INVITER, Inviter, LeftNetwork, Membership, Mixnet, MixnetPeer, PADDINGS, YEAR, invites,
+    last_meet, owner, timer,
 };
 use crate::card::{MIXNET_PART, MixnetPart};
 use crate::carriers::{Carrier, Welcome};
@@ -30,14 +30,13 @@ impl<B: Backend> Carrier for Mixnet<B> {
         Some(CarrierState { reached: true, up, caps: net.caps(now) })
     }
 
-    /// The connection to the entry; it is up while rounds come back by it.
+    /// The connection to the entry.
     fn connections(&self, now: Time) -> Vec<CarrierConnection> {
         let places = Places::default();
-        let proven = self.network.as_ref().is_some_and(JoinedNetwork::is_proven);
-        let entry = |CarrierState { caps, .. }| CarrierConnection {
+        let entry = |CarrierState { up, caps, .. }| CarrierConnection {
             relay: None,
             own: true,
-            up: proven,
+            up: up.is_ok(),
             places,
             caps,
         };
@@ -265,7 +264,6 @@ impl<B: Backend> Carrier for Mixnet<B> {
 
     /// The device starts.
     fn start(&mut self, at: &mut At<'_>) {
-        self.attach(at);
         self.wake_client(at);
     }
 
