@@ -15,8 +15,6 @@ pub struct TestTools {
     pub python: Option<PathBuf>,
     /// The standard library for wasm32-unknown-unknown.
     pub wasm: bool,
-    /// The oldest compiler that the workspace promises to build with, if rustup has it.
-    pub msrv: Option<String>,
     /// Whether tools may be installed.
     pub may_install: bool,
 }
@@ -65,20 +63,13 @@ pub fn find_tools(
     if install && python(target, &[IMPORTS, CONTROLLERS]).is_none() {
         python_packages(root, target, logs)?;
     }
-    if install && has("rustup") {
-        if !has_wasm() {
-            let args = ["target", "add", "wasm32-unknown-unknown"];
-            install_quietly("rustup", &args, logs)?;
-        }
-        if let Some(version) = promised_compiler(root).filter(|version| !has_toolchain(version)) {
-            let args = ["toolchain", "install", &version, "--profile", "minimal"];
-            install_quietly("rustup", &args, logs)?;
-        }
+    if install && has("rustup") && !has_wasm() {
+        let args = ["target", "add", "wasm32-unknown-unknown"];
+        install_quietly("rustup", &args, logs)?;
     }
     let python = python(target, &[IMPORTS, CONTROLLERS]).or_else(|| python(target, &[IMPORTS]));
-    let msrv = promised_compiler(root).filter(|version| has_toolchain(version));
     let may_install = install && machine::is_root();
-    Ok(TestTools { chromium: chromium(), python, wasm: has_wasm(), msrv, may_install })
+    Ok(TestTools { chromium: chromium(), python, wasm: has_wasm(), may_install })
 }
 
 /// Returns the path of cargo-deny. It compiles for minutes, so the step that needs it installs it, beside
@@ -97,23 +88,6 @@ fn install_quietly(program: &str, args: &[&str], logs: &Logs) -> Result<(), Stri
     println!("install  {program} {}", args.join(" "));
     let _ = run(Command::new(program).args(args), &mut logs.open("install tools")?);
     Ok(())
-}
-
-/// The `rust-version` of the workspace.
-fn promised_compiler(root: &Path) -> Option<String> {
-    let text = fs::read_to_string(root.join("Cargo.toml")).ok()?;
-    let manifest = text.parse::<toml::Table>().ok()?;
-    let version = manifest.get("workspace")?.get("package")?.get("rust-version")?;
-    version.as_str().map(str::to_owned)
-}
-
-/// Returns true if rustup has this toolchain.
-fn has_toolchain(version: &str) -> bool {
-    let output = Command::new("rustup").args(["toolchain", "list"]).output();
-    output.is_ok_and(|output| {
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.lines().any(|line| line.starts_with(&format!("{version}-")))
-    })
 }
 
 /// Installs the missing packages, as root on a system with apt.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// All steps. The page is built before the test programs, so that the program is compiled once and
 /// contains it. Of two steps that could start, the first one does: long ones stand before short ones.
-pub const STEPS: [Step; 20] = [
+pub const STEPS: [Step; 19] = [
     Step { name: "tidy", needs: &[], lane: Lane::Light, work: tidy },
     Step { name: "fmt", needs: &[], lane: Lane::Light, work: fmt },
     Step { name: "web", needs: &[], lane: Lane::Light, work: web },
@@ -30,7 +30,6 @@ pub const STEPS: [Step; 20] = [
     Step { name: "peers", needs: &["build"], lane: Lane::Cargo, work: build_peers },
     Step { name: "doc", needs: &["build"], lane: Lane::Cargo, work: doc },
     Step { name: "wasm", needs: &["build"], lane: Lane::Cargo, work: wasm },
-    Step { name: "msrv", needs: &["build"], lane: Lane::Cargo, work: msrv },
     Step { name: "publish", needs: &["build"], lane: Lane::Cargo, work: publish },
     // Compiles nothing: it follows the compilations, so that a core has work while long tests end.
     Step { name: "fuzz", needs: &["build"], lane: Lane::Cargo, work: fuzz },
@@ -262,24 +261,6 @@ fn doc(context: &Context) -> Result<Verdict, String> {
     let mut command = cargo(context, &["doc", "--workspace", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     quietly(context, "doc", &mut [command])
-}
-
-/// The workspace compiles with the oldest compiler that `rust-version` promises.
-fn msrv(context: &Context) -> Result<Verdict, String> {
-    let Some(version) = context.tools.msrv.as_deref() else {
-        let text = "msrv: the promised compiler is not here; rustup toolchain install 1.90";
-        return Ok(Verdict::Skipped(text.to_owned()));
-    };
-    let mut command = Command::new("cargo");
-    command.current_dir(context.root).arg(format!("+{version}"));
-    command.args(["check", "--workspace", "--locked"]);
-    // Two compilers in one folder would build everything again at each change between them.
-    command.env("CARGO_TARGET_DIR", context.target.join("msrv"));
-    // `cargo xtask` runs under the newer compiler and hands its choice on.
-    for name in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTDOC"] {
-        command.env_remove(name);
-    }
-    quietly(context, "msrv", &mut [command])
 }
 
 /// The crates that are meant for the registry can be packaged as they are.
