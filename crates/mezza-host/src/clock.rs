@@ -66,9 +66,9 @@ pub struct Today {
     pub date: Time,
     /// Milliseconds since the system was started.
     pub boot: Time,
-    /// Whether the wall clock is doubted.
+    /// True while the wall clock is doubted.
     pub doubted: bool,
-    /// Whether the person or another machine said that the date is right.
+    /// True if the person or another machine said that the date is right.
     pub confirmed: bool,
 }
 

@@ -125,7 +125,7 @@ impl DayKeys {
         Self { day, net, mac }
     }
 
-    /// Whether the check at the end of a frame is right; an open network has none.
+    /// Returns true if the check at the end of a frame is right; an open network has none.
     fn fits(&self, frame: &[u8]) -> bool {
         let Some(key) = &self.mac else { return true };
         let Some((body, mac)) = frame.split_last_chunk::<MAC_BYTES>() else { return false };

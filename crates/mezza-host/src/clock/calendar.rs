@@ -24,7 +24,7 @@ pub struct Calendar {
     doubt: Option<Step>,
     /// Whether it is known when something was written last. Boot time goes on from there.
     met: bool,
-    /// Whether the person or another machine said that the date is right, and it has not been doubted
+    /// True if the person or another machine said that the date is right, and it has not been doubted
     /// for a day since.
     confirmed: bool,
 }
@@ -118,7 +118,7 @@ impl Calendar {
         (self.met, self.confirmed) = (true, true);
     }
 
-    /// Whether the person or another machine said that the date is right.
+    /// Returns true if the person or another machine said that the date is right.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.confirmed
     }

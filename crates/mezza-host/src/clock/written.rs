@@ -48,7 +48,7 @@ pub struct WrittenDate {
     /// The first date that is to be moved by a correction, if the wall clock was doubted then
     /// (MSG-104).
     pub since: Option<Time>,
-    /// Whether the person or another machine had said that it is right.
+    /// True if the person or another machine had said that it is right.
     pub confirmed: bool,
 }
 
@@ -58,7 +58,7 @@ impl WrittenDate {
         self.at.wall.plus_ms(WRITTEN_EVERY_MS)
     }
 
-    /// Whether the date is to be written again.
+    /// Returns true if the date is to be written again.
     pub fn is_old(&self, now: &Self) -> bool {
         self.start != now.start
             || (self.since, self.confirmed) != (now.since, now.confirmed)

@@ -203,7 +203,8 @@ mod tests {
     #[test]
     fn node_22_a_home_may_be_a_link_to_a_folder() {
         let folder = tempfile::tempdir().unwrap();
-        let (real, link) = (folder.path().join("disk"), folder.path().join("home"));
+        let real = folder.path().join("disk");
+        let link = folder.path().join("home");
         private::folder(&real).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
         let home = Home::find(Some(&link)).unwrap();

@@ -17,7 +17,8 @@ const KEY: &[u8] = b"date";
 
 /// The batch that writes a date down.
 pub fn put_date(date: &WrittenDate) -> WriteBatch {
-    let (key, value) = (KEY.to_vec(), date.write());
+    let key = KEY.to_vec();
+    let value = date.write();
     WriteBatch(vec![RecordChange::Put { kind: KIND, key, bucket: Retention::Permanent, value }])
 }
 

@@ -58,8 +58,15 @@ impl Keyring {
     /// An empty keyring of generation 0, not yet written.
     pub fn new(path: PathBuf, master: &MasterKey) -> Self {
         let ring_key = master.derive(PURPOSE);
-        let (file, tag, keys) = (None, [0; TAG_BYTES], BTreeMap::new());
-        Self { path, file, ring_key, used: 0, written: 0, tag, keys }
+        Self {
+            path,
+            file: None,
+            ring_key,
+            used: 0,
+            written: 0,
+            tag: [0; TAG_BYTES],
+            keys: BTreeMap::new(),
+        }
     }
 
     /// Reads the file, and finishes what a crash during [`Keyring::write`] interrupted. A vault opens

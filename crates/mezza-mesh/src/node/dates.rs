@@ -24,7 +24,7 @@ pub struct OtherDate {
     pub devices: usize,
 }
 
-/// What was heard from other dates.
+/// The names that were heard with another date.
 #[derive(Debug, Default)]
 pub(super) struct OtherDates {
     /// The day of each name, and when it was heard last, µs.

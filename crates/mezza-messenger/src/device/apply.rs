@@ -86,7 +86,8 @@ pub(super) fn note<P: Port>(
 /// both sides (MSG-106).
 fn timer<P: Port>(parts: &mut Parts<P>, id: ContactId, timer_s: u32, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
-    let (ours, theirs) = (contact.policy.timer_s, timer_step(timer_s));
+    let ours = contact.policy.timer_s;
+    let theirs = timer_step(timer_s);
     // None is the longest.
     let length = |timer_s: u32| if timer_s == 0 { u32::MAX } else { timer_s };
     if parts.outbox.timer_is_open(id) && length(ours) < length(theirs) {

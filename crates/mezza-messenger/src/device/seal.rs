@@ -128,7 +128,9 @@ fn compose<P: Port>(
     }
     // Which timer this side goes by stands in what the device itself says, too.
     let own = parts.contacts.get(id).map_or(0, |contact| contact.policy.timer_s);
-    let (mut seq, mut sent, mut timer_s) = (0, now, own);
+    let mut seq = 0;
+    let mut sent = now;
+    let mut timer_s = own;
     if let Some(note) = note {
         let note = parts.threads.get(note)?;
         items.push(Item::Text(note.text()?.clone()));

@@ -1,11 +1,11 @@
-//! What a parcel says besides receipts and the text: where the parcel is lost, it is owed again (MSG-105).
+//! The burden of a parcel, besides receipts and the text: where the parcel is lost, it is owed again (MSG-105).
 
 use mezza_core::{DecodeError, snapshot};
 
 use super::{Owed, Spoken};
 use crate::note::{Item, Note};
 
-/// What one parcel says of what was owed and is said once.
+/// The parts of one parcel that were owed and are said once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Burden {
     /// The timer of the conversation.
@@ -24,7 +24,7 @@ snapshot!(struct Burden { timer, card, read, anew });
 const CAUSE_MAX: u8 = 3;
 
 impl Burden {
-    /// What this note says.
+    /// The burden of this note.
     pub fn of(wire: &Note, spoken: Option<Spoken>) -> Self {
         let mut burden = Self { read: spoken.is_some_and(|spoken| spoken.read), ..Self::default() };
         for item in &wire.items {

@@ -1,4 +1,4 @@
-//! What is on its way out after a correction of the date (MSG-104).
+//! A correction of the date moves the times of parcels and notes on their way out (MSG-104).
 
 use alloc::vec::Vec;
 

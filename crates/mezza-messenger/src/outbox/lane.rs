@@ -133,7 +133,8 @@ impl Lane {
             if !is_known {
                 return Err(DecodeError::Value);
             }
-            let (next_seq, owed) = (r.u32()?, Owed::read(r, version >= NO_TIMER)?);
+            let next_seq = r.u32()?;
+            let owed = Owed::read(r, version >= NO_TIMER)?;
             let again = AgainWish::read(r)?;
             let era = if version != OLDER[0] && flag(r)? { Some(Era::read(r)?) } else { None };
             let mut lane = Self::of(next_seq, owed, again, era);

@@ -103,8 +103,8 @@ struct UnlockedVault {
 impl UnlockedVault {
     /// A vault that was just opened or made.
     fn new(vault: Vault, device: Device<AwsLc>, date: VaultDate) -> Self {
-        let (beside, witness) = (Beside::default(), None);
-        Self { vault, device, beside, witness, date, put_back: false, claims: false }
+        let beside = Beside::default();
+        Self { vault, device, beside, witness: None, date, put_back: false, claims: false }
     }
 }
 
@@ -202,7 +202,8 @@ impl NodeShell {
         }
         let mut turn = plan::drain(&mut device);
         turn.batches.extend(restore.batches);
-        let (put_back, claims) = (restore.put_back, restore.claims);
+        let put_back = restore.put_back;
+        let claims = restore.claims;
         let open = UnlockedVault::new(vault, device, date);
         self.begin(UnlockedVault { beside, witness, put_back, claims, ..open }, turn)
     }

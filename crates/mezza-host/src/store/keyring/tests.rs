@@ -146,7 +146,8 @@ fn content(ring: &Keyring) -> Wiping<Vec<u8>> {
 fn vault_16_a_ring_that_is_replaced_is_in_no_block_of_its_file() {
     let (_folder, master, mut ring) = fresh();
     ring.add(&[RetentionCode::PERMANENT, hour(7)], &mut OsRng).unwrap();
-    let (file, before) = (fs::File::open(&ring.path).unwrap(), content(&ring));
+    let file = fs::File::open(&ring.path).unwrap();
+    let before = content(&ring);
     assert!(holds(&file, &before));
     ring.forget(&[hour(7)], &mut OsRng).unwrap();
     assert!(!holds(&file, &before[8..]) && holds(&file, &content(&ring)), "where it lies");

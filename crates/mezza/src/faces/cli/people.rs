@@ -236,7 +236,8 @@ pub(crate) fn set(context: &CliContext, set: &SetArgs) -> Result<(), Fault> {
     if set.carriers.is_some() || set.fallback.is_some() {
         let all: json::Carriers = client.get("/v1/carriers")?;
         let here: Vec<&str> = all.carriers.iter().map(|one| one.carrier.as_str()).collect();
-        let (listed, fallback) = (&contact.policy.carriers, contact.policy.fallback);
+        let listed = &contact.policy.carriers;
+        let fallback = contact.policy.fallback;
         for line in absent_carriers(&here, listed, fallback) {
             context.out.line(line);
         }

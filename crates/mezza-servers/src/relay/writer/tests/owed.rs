@@ -9,7 +9,8 @@ const OTHER: MailboxAddress = MailboxAddress([8; 16]);
 
 impl Stage {
     fn other(&self) -> WriterJob {
-        let (kind, answer) = (MailboxKind::Conversation, self.answer());
+        let kind = MailboxKind::Conversation;
+        let answer = self.answer();
         WriterJob::Open { address: OTHER, kind, site: [0; 8], answer }
     }
 
@@ -123,7 +124,8 @@ async fn relay_13_mail_that_waits_for_room_comes_though_its_resume_failed() {
         let mut stage = watched().await;
         stage.transact([1, 2, 3].map(|number| stage.put(number))).await;
         assert_eq!(stage.told().mails, [1, 2]);
-        let (watch, last) = (stage.watch, stage.last);
+        let watch = stage.watch;
+        let last = stage.last;
         stage.writer.owners.take(&BOX, watch, &[last]);
         // The store reads while it refuses to write, but for the step that fails each statement.
         stage.fail_around(step, WriterJob::Resume(vec![(BOX, watch)])).await;
