@@ -80,13 +80,14 @@ pub(super) fn told<P: Port>(parts: &mut Parts<P>, id: ContactId, bytes: &[u8], a
     if held.is_some_and(|held| held.bytes == bytes) {
         return;
     }
-    // A bundle of a clock that is ahead would hold its place for as long as that is ahead (MSG-110).
+    let Ok(new) = check(bytes) else { return parts.threads.malformed() };
+    let old = held.filter(|held| held.told).and_then(|held| check(&held.bytes).ok());
+    // A bundle that ends too late is of a clock that is ahead, or our own clock is behind: it is held, as
+    // it is told once, and counts less than each other one (MSG-110).
     let latest = at.now.plus_ms(BUNDLE_MS_MAX);
-    let sound = |bytes| check(bytes).ok().filter(|bundle| bundle.not_after() <= latest);
-    let Some(new) = sound(bytes) else { return parts.threads.malformed() };
-    let old = held.filter(|held| held.told).and_then(|held| sound(&held.bytes));
+    let end = |bundle: &CheckedBundle| Some(bundle.not_after()).filter(|end| *end <= latest);
     // Notes may come out of order.
-    if old.is_none_or(|old| old.not_after() <= new.not_after()) {
+    if old.as_ref().and_then(end) <= end(&new) {
         parts.sessions.hold(id, HeldBundle::told(bytes), at.step);
     }
 }
