@@ -44,6 +44,28 @@ fn msg_105_a_timer_whose_parcel_is_taken_back_is_owed_again() {
     assert_eq!((timer(&stage, 0, bob), timer(&stage, 1, alice)), (HOUR_S, HOUR_S));
 }
 
+/// What was read is said once, like a timer, and no later note repeats it.
+#[test]
+fn msg_105_what_was_read_is_said_again_when_its_parcel_is_taken_back() {
+    let (mut stage, bob, alice) = Stage::friends();
+    let policy = Policy { read: true, ..Policy::default() };
+    stage.command(0, Command::Policy { contact: bob, policy }).expect("sound");
+    let note = stage.say(1, alice, "did you read it");
+    let last = stage.thread(0, bob).last().expect("it came").id;
+    // The relay does not answer: the parcel is under way.
+    stage.parties[0].online = false;
+    stage.command(0, Command::Seen { contact: bob, note: last }).expect("it is here");
+    for blocked in [true, false] {
+        stage.command(0, Command::Block { contact: bob, blocked }).expect("always");
+    }
+    stage.offline(0);
+    stage.restart(0);
+    stage.parties[0].online = true;
+    stage.online(0);
+    stage.pass(Time::MINUTE_MS);
+    assert_eq!(stage.state(1, note), NoteState::Read);
+}
+
 #[test]
 fn msg_105_a_timer_that_a_relay_took_and_lost_is_said_with_the_next_note() {
     let (mut stage, bob, alice) = Stage::friends();

@@ -2,7 +2,7 @@
 
 use mezza_core::Time;
 use mezza_messenger::evidence::NoteState;
-use mezza_messenger::{Command, ContactId, NoteId, RecordKind};
+use mezza_messenger::{Command, ContactId, Event, NoteId, RecordKind};
 
 use crate::model::Ask;
 use crate::stage::{Disk, Stage, load};
@@ -143,6 +143,8 @@ fn msg_107_a_vault_that_was_put_back_writes_to_nobody_new() {
     assert_eq!(stage.state(0, note), NoteState::Handed(mezza_messenger::CarrierId::RELAY));
     let alice = stage.only_contact(1);
     assert_eq!(stage.texts(1, alice), ["hello"]);
+    let is_anew = |event: &Event| matches!(event, Event::Anew(..));
+    assert!(!stage.parties[1].shown.iter().any(is_anew), "nothing is said of the era");
 }
 
 /// What had no receipt in the copy goes again under another era, to a reader who has it.
