@@ -96,7 +96,7 @@ export const web_2_after_a_restart_the_gate_names_the_command_with_its_home = as
     await page.goto(await program.address());
     await page.getByRole('heading', { name: 'Make your identity' }).waitFor();
     await program.restart(['node', 'run', '--port', new URL(program.origin).port]);
-    await page.getByRole('heading', { name: 'A fresh address is needed' }).waitFor({ timeout: 30_000 });
+    await page.getByRole('heading', { name: 'A fresh address is needed' }).waitFor();
     assert.equal(await page.locator('code').textContent(), `mezza --home ${program.home} url`);
     const address = program.run(['url']).trim();
     await page.getByRole('textbox').fill(address);
@@ -157,7 +157,7 @@ export const web_17_a_tab_gives_nothing_to_a_program_that_took_the_port_of_its_n
     assert.equal(await page.locator('input[type=password], input[type=text]').count(), 0, 'nothing asks for a passphrase meanwhile');
     const other = await impostor(port);
     try {
-      await page.getByRole('heading', { name: 'A fresh address is needed' }).waitFor({ timeout: 30_000 });
+      await page.getByRole('heading', { name: 'A fresh address is needed' }).waitFor();
       assert.equal(await page.locator('input[type=password]').count(), 0);
       assert.ok(other.got.length > 0);
       for (const one of other.got) {

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
-import { until } from './world.mjs';
+import { until, WAIT_MS } from './world.mjs';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const FLAGS = ['--no-sandbox', '--headless', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
@@ -18,7 +18,7 @@ export const launch = () => chromium.launch({ executablePath: CHROMIUM, args: FL
 export async function tab(browser, { scheme = 'light', viewport = WIDE, reduced = false } = {}) {
   const context = await browser.newContext({ viewport, colorScheme: scheme, locale: 'en-US', ...(reduced ? { reducedMotion: 'reduce' } : {}) });
   const page = await context.newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(WAIT_MS);
   page.faults = [];
   page.on('pageerror', (error) => page.faults.push(`page error: ${error.message}`));
   page.on('console', (message) => {

@@ -204,6 +204,24 @@ export const web_15_a_draft_outlives_screen_reload_and_node = async ({ browser, 
   }
 };
 
+export const web_15_what_changes_about_a_contact_takes_nothing_that_is_being_written = async ({ browser, alice }) => {
+  const page = await opened(browser, alice);
+  const { id, policy } = await alice.contact('echo');
+  const rules = page.getByRole('region', { name: 'About echo' });
+  const name = rules.getByRole('textbox', { name: 'Your name for them' });
+  await rules.locator('.groups li').first().waitFor();
+  await name.fill('half a new na');
+  const asked = [];
+  page.on('request', (request) => asked.push(`${request.method()} ${new URL(request.url()).pathname}`));
+  await alice.ask('PATCH', `/v1/contacts/${id}`, { policy: { ...policy, timer_s: 604_800 } });
+  await line(page, 'You').filter({ hasText: '7 days' }).waitFor();
+  await until('the timer in the pane', async () => (await rules.locator('select.entry').inputValue()) === '604800');
+  assert.equal(await name.inputValue(), 'half a new na');
+  assert.deepEqual(asked.filter((one) => /\/(draft|number|notes)$/.test(one)), [], 'nothing is read again');
+  await alice.ask('PATCH', `/v1/contacts/${id}`, { policy });
+  await page.context().close();
+};
+
 export const web_15_the_page_asks_before_it_is_left_with_a_draft_that_cannot_be_kept = async ({ browser, alice }) => {
   const page = await opened(browser, alice);
   await page.route('**/draft', (route) => (route.request().method() === 'PUT' ? route.abort() : route.continue()));
@@ -234,7 +252,7 @@ export const web_16_a_burst_costs_one_seen_and_few_requests = async ({ browser, 
   });
   const stamp = Date.now();
   await Promise.all(Array.from({ length: NOTES }, (_, n) => alice.send(id, `burst ${stamp} ${n} end`)));
-  await until('all answers', async () => (await page.locator('article.note:not(.own)').filter({ hasText: `burst ${stamp}` }).count()) === NOTES, 30_000);
+  await until('all answers', async () => (await page.locator('article.note:not(.own)').filter({ hasText: `burst ${stamp}` }).count()) === NOTES);
   await until('all are seen', async () => (await alice.contact('echo')).unread === 0);
   const of = (call) => asked.filter((one) => one === call).length;
   const count = { seen: of(`POST /v1/contacts/${id}/seen`), contact: of(`GET /v1/contacts/${id}`), all: asked.length };

@@ -6,15 +6,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-const START_MS = 60_000;
-const STOP_MS = 4_000;
+const START_MS = 120_000;
+/** How long the tests wait for what must come, ms: no test passes or fails by it unless the thing never comes. */
+export const WAIT_MS = 60_000;
+const STOP_MS = 30_000;
 // The program reads MEZZA_* as settings; those that were meant for this suite are not for it.
 const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('MEZZA_')));
 /** Passphrase of every demonstration world. */
 export const DEMO_PASSPHRASE = 'demo';
 
 /** Waits until `look` gives something; the reason names what was awaited. */
-export async function until(what, look, ms = 10_000) {
+export async function until(what, look, ms = WAIT_MS) {
   const end = Date.now() + ms;
   for (;;) {
     const found = await look();
