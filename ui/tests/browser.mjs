@@ -14,7 +14,7 @@ import * as talk from './browser/talk.mjs';
 import { CHROMIUM, launch } from './browser/tab.mjs';
 import { Program } from './browser/world.mjs';
 
-// Against tests that hang; a busy machine comes nowhere near.
+// Ends a test that hangs.
 const TEST_MS = 300_000;
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const binary = process.env.MEZZA_BIN ?? join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), 'debug', 'mezza');

@@ -146,7 +146,7 @@ export const a_wrong_link_is_refused_with_its_next_step_and_a_right_one_joins = 
     await dialog.waitFor({ state: 'hidden' });
     assert.equal((await fresh.ask('GET', '/v1/mixnet')).network, network, 'nothing was done');
     await page.getByRole('button', { name: 'Leave this mixnet' }).click();
-    // A question that is on its way when it is left gets its answer first: none is asked about what is gone.
+    // Leaving waits for the question on its way: its answer would be an error once the mixnet is left.
     let free = null;
     let left = false;
     await page.route('**/v1/mixnet', async (route) => {

@@ -218,7 +218,19 @@ export const web_15_what_changes_about_a_contact_takes_nothing_that_is_being_wri
   await until('the timer in the pane', async () => (await rules.locator('select.entry').inputValue()) === '604800');
   assert.equal(await name.inputValue(), 'half a new na');
   assert.deepEqual(asked.filter((one) => /\/(draft|number|notes)$/.test(one)), [], 'nothing is read again');
-  await alice.ask('PATCH', `/v1/contacts/${id}`, { policy });
+
+  // The name changes elsewhere, too: it is shown, and the field stays.
+  await alice.ask('PATCH', `/v1/contacts/${id}`, { policy, name: 'echo elsewhere' });
+  try {
+    const pane = page.getByRole('region', { name: 'About echo elsewhere' });
+    await pane.waitFor();
+    const field = pane.getByRole('textbox', { name: 'Your name for them' });
+    assert.equal(await field.inputValue(), 'half a new na');
+    await field.fill('echo elsewhere');
+  } finally {
+    await alice.ask('PATCH', `/v1/contacts/${id}`, { name: 'echo' });
+  }
+  await until('the field follows again', async () => (await name.inputValue()) === 'echo');
   await page.context().close();
 };
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 const START_MS = 120_000;
-/** How long the tests wait for what must come, ms: no test passes or fails by it unless the thing never comes. */
+/** How long the tests wait for what must come, ms. Long enough that only what never comes fails by it. */
 export const WAIT_MS = 60_000;
 const STOP_MS = 30_000;
 // The program reads MEZZA_* as settings; those that were meant for this suite are not for it.
