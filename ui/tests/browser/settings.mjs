@@ -81,10 +81,13 @@ export const web_10_without_a_relay_a_banner_stays_until_there_is_one = async ({
   await until('a word about the wrong address', async () => (await page.getByRole('alert').first().textContent())?.trim());
   await page.getByText(BANNER).waitFor();
   await page.getByRole('button', { name: 'Use the one on this machine' }).click();
+  const name = page.getByRole('textbox', { name: 'Your name, as others will see it', exact: true });
+  await name.fill('half a new na');
   await page.getByRole('button', { name: 'Use this relay' }).click();
   await page.getByText(BANNER).waitFor({ state: 'detached' });
   await page.getByText(/^Your card names the relay now/).waitFor();
   assert.equal((await program.ask('GET', '/v1/me')).relays.length, 1);
+  assert.equal(await name.inputValue(), 'half a new na', 'WEB-15: another setting leaves it');
   await page.context().close();
 });
 
