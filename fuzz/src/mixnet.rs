@@ -49,7 +49,7 @@ pub fn client(data: &[u8]) {
             9 => {
                 let length = ops.below(256);
                 if let Ok(frame) = Frame::decode(&ops.bytes(length)) {
-                    pair.give(who, Input::Frame(frame));
+                    pair.give(who, Input::Frame { frame, age_ms: 0 });
                 }
             }
             10 => {

@@ -161,6 +161,8 @@ export interface Mixnet {
   rounds_used: number;
   rounds_max: number | null;
   promise: Promised | null;
+  budgets: Budget[];
+  spent: number | null;
   alarms: number;
   clock_off: boolean;
 }
@@ -174,11 +176,19 @@ export interface Leaving {
   guests: number;
 }
 
-/** What the noise keeps over the rounds of the budget: percent, and two probabilities that it keeps less. */
+/** The privacy budget of one service in this year. */
+export interface Budget {
+  service: string;
+  used: number;
+  max: number | null;
+}
+
+/** The promise over a year of all services: percent, and the probabilities that it keeps less. */
 export interface Promised {
   likely: number;
   idle: number;
   other: number;
+  two_years: number;
 }
 
 export interface SafetyNumber {

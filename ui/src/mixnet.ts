@@ -1,5 +1,5 @@
 // The mixnet in numbers and words: what it takes to carry so many bytes, and how much of its promise is used.
-import type { CarrierView, Leaving, Mixnet, Offer, Promised } from './api.ts';
+import type { Budget, CarrierView, Leaving, Mixnet, Offer, Promised } from './api.ts';
 import { TEXT_BYTES_MAX } from './bytes.ts';
 import { t } from './fluent.ts';
 import { carrierText } from './words.ts';
@@ -108,13 +108,25 @@ export function leavingText({ elsewhere, waiting, unreachable, guests }: Leaving
   return said.filter((words) => words !== '').join(' ');
 }
 
+/** The budgets of all services, one line each, and whether one calls for care. */
+export function budgetLines(budgets: Budget[]): { words: string; warn: boolean }[] {
+  return budgets.map(({ service, used, max }) => {
+    const { words, warn } = budget(used, max);
+    const named = service === 'call' ? t('budget-call', { words }) : service === 'invitation' ? t('budget-invitation', { words }) : t('budget-conversation', { words });
+    return { words: named, warn };
+  });
+}
+
 /** Against which stories the budget holds; nothing where it holds against none. */
-export function storyText({ likely, idle, other }: Promised): string[] {
+export function storyText({ likely, idle, other, two_years }: Promised, spent: number | null = null): string[] {
   if (!(idle < 1)) return [];
   const chance = (delta: number): string => (delta < 1 ? t('budget-chance', { one: Math.floor(1 / delta) }) : t('budget-no-promise'));
   return [
     t('budget-idle', { likely: Math.ceil(likely), chance: chance(idle) }),
     t('budget-other', { chance: chance(other) }),
+    t('budget-years', { chance: chance(two_years) }),
+    // Nothing spent, nothing lost: there is no chance to name.
+    ...(spent !== null && spent > 0 ? [t('budget-so-far', { chance: chance(spent) })] : []),
   ];
 }
 

@@ -14,6 +14,7 @@ const reasons: Record<string, () => string> = {
   box_gone: () => t('why-box-gone'),
   box_full: () => t('why-box-full'),
   budget: () => t('why-budget'),
+  call_budget: () => t('why-call-budget'),
   slow: () => t('why-slow'),
 };
 

@@ -15,4 +15,5 @@ pub mod privileges;
 pub mod rate;
 pub mod rng;
 pub mod slots;
+pub(crate) mod socket;
 pub mod stop;

@@ -13,7 +13,7 @@ use mezza_lanes::{Kernel, portable};
 use crate::error::DeviceError;
 use crate::io::{At, CarrierId, Input};
 use crate::view::NetworkView;
-use mixnet::{Mixnet, MixnetInput, MixnetOutput};
+use mixnet::{Mixnet, MixnetInput, MixnetLine, MixnetOutput};
 use relay::{Relay, RelayInput, RelayOutput};
 
 pub use carrier::{Carrier, Welcome};
@@ -104,6 +104,18 @@ impl<B: Backend> CarrierSet<B> {
     /// No relay and no network yet; the mixnet's client computes on this.
     pub fn new(kernel: &'static dyn Kernel) -> Self {
         Self { relay: Relay::default(), mixnet: Mixnet::new(kernel) }
+    }
+
+    /// The same, going on with the line that a locked device had to its mixnet (MIX-78).
+    #[must_use]
+    pub fn with_line(mut self, line: MixnetLine) -> Self {
+        self.mixnet.set_line(line);
+        self
+    }
+
+    /// Takes the line to the mixnet off a device that is locked.
+    pub fn into_line(self, now: Time) -> Option<MixnetLine> {
+        self.mixnet.into_line(now)
     }
 
     /// The mixnet, if one was joined.

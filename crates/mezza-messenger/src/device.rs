@@ -108,9 +108,7 @@ impl<P: Port> DeviceOver<P> {
     /// Does what is due, and whatever follows from it and from `step`.
     fn turn(&mut self, mut step: Step, now: Time, rng: &mut dyn CryptoRng) {
         let at = &mut At { now, step: &mut step, rng };
-        for due in self.timers.take(now) {
-            due::fire(&mut self.parts, due, at);
-        }
+        due::fire_all(&mut self.parts, &mut self.timers, at);
         // A clock that was put back shows at any time: prekeys from the future are replaced.
         self.parts.sessions.wake_prekeys(at);
         // What somebody forgot to touch waits for a wake, and no longer.
@@ -131,6 +129,11 @@ impl<P: Port> DeviceOver<P> {
 
     fn set_timers(&mut self, step: &mut Step) {
         step.timers.drain(..).for_each(|(due, at)| self.timers.set(due, at));
+    }
+
+    /// The carriers of a device that ends.
+    pub fn into_carriers(self) -> P {
+        self.parts.carriers
     }
 
     /// The carriers.

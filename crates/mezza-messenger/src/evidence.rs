@@ -60,12 +60,15 @@ pub enum WaitReason {
     BoxFull,
     /// The privacy budget of the carrier is spent.
     Budget,
+    /// The carrier would have to call the contact, and its budget of calls is spent.
+    CallBudget,
     /// The carrier asked us to slow down.
     Slow,
 }
 
 snapshot!(enum WaitReason [
-    Sending, NoCarrier, BelowPin, TooBig, Keys, Bundle, Answer, BoxGone, BoxFull, Budget, Slow,
+    Sending, NoCarrier, BelowPin, TooBig, Keys, Bundle, Answer, BoxGone, BoxFull, Budget,
+    CallBudget, Slow,
 ]);
 
 /// The state of a note, as a person reads it.

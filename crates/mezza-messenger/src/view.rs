@@ -4,7 +4,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use mezza_core::{SuiteId, Time, snapshot};
+use mezza_mixnet::Service;
 use mezza_mixnet::config::{NetworkId, ServicePolicy};
+use mezza_mixnet::privacy::NetworkPromise;
 
 use crate::card::RelayEntry;
 use crate::evidence::WaitReason;
@@ -55,12 +57,29 @@ pub struct NetworkView {
     pub users: u32,
     /// Servers in the chain.
     pub mixes: usize,
-    /// Conversation rounds charged in this period.
+    /// Conversation rounds used in this period.
     pub rounds_used: u64,
+    /// The budgets of all services in this period.
+    pub budgets: Vec<BudgetView>,
+    /// The promise of the config over the rounds of all budgets.
+    pub promise: Option<NetworkPromise>,
+    /// The delta that all rounds of all periods reach so far, at the epsilon of the promise.
+    pub spent: Option<f64>,
     /// How often noise of a mix did not come back since the start.
     pub alarms: u32,
     /// This clock and the network's differ too much.
     pub clock_off: bool,
+}
+
+/// The budget of one service of the mixnet.
+#[derive(Clone, Copy, Debug)]
+pub struct BudgetView {
+    /// Which one.
+    pub service: Service,
+    /// Rounds used in this period, in rounds of the noise in force.
+    pub used: u64,
+    /// Rounds that the config allows.
+    pub rounds: u64,
 }
 
 /// What becomes of everything that a carrier serves, once it is gone.

@@ -16,15 +16,17 @@ mod contacts;
 pub mod job;
 pub mod machine;
 pub mod record;
+mod schedule;
 
 pub use access::{Access, DropResult, NO_BUCKET, no_call, no_invitation, to_bucket};
 pub use checked::{CheckedSettings, SettingsError};
 pub use contacts::{ACTIVE_MAX, PartnerId};
 pub use job::{ClientJob, ClientJobOutput};
 pub use machine::{
-    Client, ClientError, ClientOptions, Input, Invite, NewRoot, Output, ROW_BYTES_MAX,
+    Client, ClientError, ClientOptions, Input, Invite, LiveLine, NewRoot, Output, ROW_BYTES_MAX,
     RefusedReason, RestoreError, RowFault, RowsSetAside, StreamMark,
 };
+pub use schedule::{FrameSchedule, ScheduledFrame, SendTime};
 
 use alloc::vec::Vec;
 
@@ -37,30 +39,39 @@ use crate::keys::SecretVec;
 use crate::noise::below;
 use crate::onion::{Layer, Multiply, wrap as wrap_layers, wrap_one};
 
-/// Longest wait between sealing and sending, milliseconds.
-const SEAL_MS_MAX: u64 = 500;
+/// Longest time between sealing and sending, milliseconds: a slow disk makes the record of the round
+/// durable in it, after whatever it was writing.
+const SEAL_MS_MAX: u64 = 2_000;
+/// Longest time between the last SUBMIT and the close, milliseconds: the frame travels in it.
+const TRAVEL_MS_MAX: u64 = 250;
+/// Longest time between RETURN and GET, milliseconds.
+const FETCH_MS_MAX: u64 = 5_000;
 
-/// When a client seals and when it sends, drawn when the settings arrive and before it is known
-/// whether there will be anything to say.
+/// The times of a round at one client, drawn when the settings are read and before it is known whether
+/// there will be anything to say (MIX-74).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// The cells are sealed, and what changed is stored.
     pub seal: Time,
-    /// The onions leave, by the timer.
+    /// The onions leave, by the timer of the line.
     pub send: Time,
+    /// The bucket is asked for so many milliseconds after RETURN was read.
+    pub fetch_ms: u64,
 }
 
-snapshot!(struct Timing { seal, send });
+snapshot!(struct Timing { seal, send, fetch_ms });
 
 impl Timing {
-    /// `send` is uniform in [open + w, close - w/2] and `seal` w before it, w = min(500 ms, collect
-    /// / 4).
-    pub fn draw(policy: &ServicePolicy, open: Time, rng: &mut dyn CryptoRng) -> Self {
+    /// `send` is uniform in [open + m, close - m], m = min(250 ms, collect / 8), `seal` is w before it,
+    /// w = min(2 s, collect / 2), but not before `now`, and `fetch_ms` is uniform in [0, min(5 s,
+    /// collect / 2)].
+    pub fn draw(policy: &ServicePolicy, open: Time, now: Time, rng: &mut dyn CryptoRng) -> Self {
         let collect = u64::from(policy.collect_ms);
-        let wait = SEAL_MS_MAX.min(collect / 4);
-        let span = collect - wait - wait / 2;
-        let send = open.plus_ms(wait + below(u128::from(span) + 1, rng) as u64);
-        Self { seal: send.minus_ms(wait), send }
+        let margin = TRAVEL_MS_MAX.min(collect / 8).max(1);
+        let draw = |max: u64, rng: &mut dyn CryptoRng| below(u128::from(max) + 1, rng) as u64;
+        let send = open.plus_ms(margin + draw(collect - 2 * margin, rng));
+        let seal = send.minus_ms(SEAL_MS_MAX.min(collect / 2)).max(now);
+        Self { seal, send, fetch_ms: draw(FETCH_MS_MAX.min(collect / 2), rng) }
     }
 }
 

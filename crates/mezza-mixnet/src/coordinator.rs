@@ -130,6 +130,8 @@ pub struct Coordinator {
     /// All configs from genesis on, as clients get them.
     archive: Archive,
     clients: BTreeMap<ConnectionId, ClientState>,
+    /// When the newest of them was welcomed.
+    newest_since: Time,
     rounds: BTreeMap<RoundId, Round>,
     /// The last round of each service that keys were asked for.
     asked: BTreeMap<Service, u64>,
@@ -142,7 +144,7 @@ pub struct Coordinator {
 }
 
 snapshot!(struct Coordinator {
-    signer, chain, archive, clients, rounds, asked, ask_at, past, shelves, outputs,
+    signer, chain, archive, clients, newest_since, rounds, asked, ask_at, past, shelves, outputs,
 });
 
 impl Coordinator {
@@ -154,6 +156,7 @@ impl Coordinator {
             chain,
             archive: Archive::new(archive),
             clients: BTreeMap::new(),
+            newest_since: Time::default(),
             rounds: BTreeMap::new(),
             asked: BTreeMap::new(),
             ask_at: Some(Time::from_ms(0)),
@@ -219,6 +222,13 @@ impl Coordinator {
     /// Whether the clock was put back since a service's last round was asked for: what was asked for
     /// ahead of its time ends, and rounds are asked for by the time of now (MIX-49).
     fn go_back(&mut self, now: Time) {
+        if self.newest_since > now {
+            // Clients that came while the clock was ahead take part from now on, not from then.
+            for client in self.clients.values_mut() {
+                client.since = client.since.map(|since| since.min(now));
+            }
+            self.newest_since = now;
+        }
         for service in Service::ALL {
             let Some(round) = self.asked.get(&service) else { continue };
             let asked = self.ask_time(RoundId { service, round: *round });

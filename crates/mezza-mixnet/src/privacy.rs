@@ -21,10 +21,14 @@
 
 mod calibrate;
 pub mod ledger;
+mod preset;
+mod promise;
 mod tight;
 
 pub use calibrate::{Accounting, PrivacyTarget, noise_for};
 pub use ledger::Ledger;
+pub use preset::{NoisePreset, PresetNoise};
+pub use promise::{NetworkPromise, reached};
 pub use tight::{Bracket, tight};
 
 use crate::Service;
@@ -53,7 +57,26 @@ impl RoundsSpent {
     /// The rounds that differ from a story in which the user talked as often, at other times.
     #[must_use]
     pub const fn other_story(self) -> Self {
-        Self { rounds: self.rounds.saturating_mul(2), ..self }
+        self.times(2)
+    }
+
+    /// Returns the same rounds, `factor` times as many.
+    #[must_use]
+    pub const fn times(self, factor: u64) -> Self {
+        Self { rounds: self.rounds.saturating_mul(factor), ..self }
+    }
+
+    /// Returns the number of rounds like `unit` that lose at least as much as these do.
+    ///
+    /// A `unit` without noise loses everything in one round: then the plain number is returned.
+    pub fn count_as(&self, unit: &Self) -> u64 {
+        let same = (self.service, self.law, self.slots) == (unit.service, unit.law, unit.slots);
+        if same || unit.law.scale == 0 {
+            return self.rounds;
+        }
+        let clamped = self.clamped() / unit.clamped().max(f64::MIN_POSITIVE);
+        let ratio = orders().map(|a| self.rho(a) / unit.rho(a)).fold(clamped, f64::max);
+        whole(libm::ceil(real(self.rounds) * ratio))
     }
 
     /// The Rényi divergence of one round at order `a`.
@@ -188,6 +211,12 @@ pub fn fifty_becomes(epsilon: f64) -> f64 {
 /// The probability that a normal variable lies `x` standard deviations above its mean or higher.
 pub fn normal_tail(x: f64) -> f64 {
     libm::erfc(x / core::f64::consts::SQRT_2) / 2.0
+}
+
+/// The whole number of a real one that is not negative; `u64::MAX` beyond the end of numbers.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
+const fn whole(number: f64) -> u64 {
+    number as u64
 }
 
 /// A number of rounds; those above 2^53 do not fit into the life of a network.

@@ -8,14 +8,20 @@ pub(crate) mod mixnet;
 mod pace;
 pub(crate) mod relay;
 
+use std::time::Instant;
+
 use mezza_core::Time;
 use mezza_messenger::card::RelayKey;
+use mezza_messenger::carriers::mixnet::{MixnetCover, MixnetLine};
 use mezza_messenger::{CarrierId, CarrierInput, CarrierOutput, RelayInput};
+use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
 
 use mezza_host::api::json::HealthLine;
 use mezza_host::api::words::CarrierFacts;
+use mezza_host::backend::kernel::kernel;
 use mezza_host::clock::Clock;
+use mezza_host::process::rng::OsRng;
 use mixnet::MixnetAdapter;
 use relay::{RelayAdapter, RelayCommands};
 
@@ -64,6 +70,13 @@ pub(crate) enum ConnectionEvent {
     Down,
     /// Something for the device.
     Input(CarrierInput),
+    /// A frame of the mixnet, with the time when it was read from the line.
+    Frame {
+        /// The frame.
+        frame: Box<Frame>,
+        /// When it was read.
+        read_at: Instant,
+    },
     /// Why the last dial failed, in words for people; `None`: there is nothing to say.
     Trouble(Option<String>),
 }
@@ -111,8 +124,8 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     pub(crate) fn new(dialer: Dialer, clock: Clock, jobs: &mpsc::Sender<E>) -> Self {
         let reporter = |carrier| Reporter::new(carrier, jobs.clone());
         Self {
-            relay: RelayAdapter::new((dialer, clock), reporter(CarrierId::RELAY)),
-            mixnet: MixnetAdapter::new(reporter(CarrierId::MIXNET)),
+            relay: RelayAdapter::new((dialer, clock.clone()), reporter(CarrierId::RELAY)),
+            mixnet: MixnetAdapter::new(clock, reporter(CarrierId::MIXNET)),
         }
     }
 
@@ -158,7 +171,37 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     pub(crate) fn lock(&mut self) {
         self.all_mut().into_iter().for_each(|(_, one)| one.lock());
     }
+
+    /// Ends the connections to relays alone.
+    pub(crate) fn lock_relay(&mut self) {
+        self.relay.lock();
+    }
+
+    /// The device is locked. Its rounds go on where there is a line to the mixnet (MIX-78).
+    pub(crate) fn lock_but_for(&mut self, line: Option<LockedLine>, now: Time) {
+        let Some(line) = line else { return self.lock() };
+        self.lock_relay();
+        self.mixnet.begin_cover(MixnetCover::new(line, kernel(), now, &mut OsRng));
+    }
+
+    /// Takes the line of the mixnet that went on while the device was locked.
+    pub(crate) fn take_line(&mut self) -> Option<LockedLine> {
+        self.mixnet.take_line()
+    }
+
+    /// Returns the time of the next work while the device is locked.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.mixnet.deadline()
+    }
+
+    /// Does what is due while the device is locked.
+    pub(crate) fn wake(&mut self) {
+        self.mixnet.wake();
+    }
 }
+
+/// A line that goes on while the device is locked.
+pub(crate) type LockedLine = MixnetLine;
 
 /// Whether what came of this input may wait for the next commit: a fact that no caller waits for.
 pub(crate) fn may_wait(input: &CarrierInput) -> bool {
@@ -205,7 +248,11 @@ mod tests {
 
     #[tokio::test]
     async fn msg_63_a_dial_that_waits_ends_with_what_it_was_for() {
-        let connect = || MixnetOutput::Connect { address: "127.0.0.1:1".into(), key: None };
+        let connect = || {
+            let hello = Frame::Hello { version: 1, config: [0; 32] };
+            let (at, address) = (Time::from_ms(0), "127.0.0.1:1".into());
+            MixnetOutput::Connect { at, hello, address, key: None }
+        };
         for end in [MixnetOutput::Disconnect, MixnetOutput::Leave] {
             let mut adapters = adapters();
             adapters.order(connect().into(), true);

@@ -3,7 +3,9 @@
 use mezza_core::{EphemeralKey, Machine, PortableBackend, Secret, StaticKey, Time, Wiping};
 use mezza_lanes::{Scalar, portable};
 use mezza_mixnet::client::record::RECORD_BYTES;
-use mezza_mixnet::client::{Client, ClientJob, ClientOptions, Input, NewRoot, Output, StreamMark};
+use mezza_mixnet::client::{
+    Client, ClientJob, ClientOptions, Input, NewRoot, Output, ScheduledFrame, StreamMark,
+};
 use mezza_mixnet::config::{
     Config, MixServer, Mode, NetworkId, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
@@ -126,9 +128,9 @@ impl Pair {
         for who in 0..2 {
             pair.until(now);
             let welcome = Frame::Welcome { head: config().hash(), now };
-            pair.give(who, Input::Frame(welcome));
+            pair.give(who, Input::Frame { frame: welcome, age_ms: 0 });
             let config = Frame::Config { left: 0, config: genesis.encode() };
-            pair.give(who, Input::Frame(config));
+            pair.give(who, Input::Frame { frame: config, age_ms: 0 });
             pair.give(who, Input::Down);
             let role = if who == 0 { Role::Initiator } else { Role::Responder };
             pair.add(who, 3, role);
@@ -149,7 +151,7 @@ impl Pair {
 
     pub fn join(&mut self, who: usize) {
         let welcome = Frame::Welcome { head: config().hash(), now: self.now };
-        self.give(who, Input::Frame(welcome));
+        self.give(who, Input::Frame { frame: welcome, age_ms: 0 });
     }
 
     /// One input; a refusal changes nothing.
@@ -169,9 +171,8 @@ impl Pair {
     fn carry_out(&mut self, who: usize, output: Output) {
         let person = &mut self.people[who];
         match output {
-            Output::Dial => {
-                let trusted = person.client.chain().is_some();
-                self.give(who, Input::Up { trusted });
+            Output::Dial { search, .. } => {
+                self.give(who, Input::Up { trusted: search.is_none() });
             }
             Output::Want(pairs) => {
                 for _ in 0..pairs {
@@ -212,7 +213,11 @@ impl Pair {
                     }
                 }
             }
-            Output::Frame(Frame::Round(id, FrameBody::Submit(onions))) => {
+            // The line here is never busy: a frame leaves when it is handed over.
+            Output::Frame(ScheduledFrame {
+                frame: Frame::Round(id, FrameBody::Submit(onions)),
+                ..
+            }) => {
                 let plain = person.wrapped.remove(&id).expect("it was wrapped");
                 let (drop, cell) = plain.split_at(DROP_BYTES);
                 let twice = person.cells.insert(drop.to_vec(), cell.to_vec());
@@ -303,7 +308,7 @@ impl Pair {
         let announced = SignedSettings { settings, signatures, closes_in_ms };
         for who in 0..2 {
             let body = FrameBody::Settings(announced.clone());
-            self.give(who, Input::Frame(Frame::Round(id, body)));
+            self.give(who, Input::Frame { frame: Frame::Round(id, body), age_ms: 0 });
         }
     }
 
@@ -333,7 +338,7 @@ impl Pair {
                 0 => FrameBody::Missed(MissedReason::Aborted),
                 _ => FrameBody::Return { users: 2, replies },
             };
-            self.give(*owner, Input::Frame(Frame::Round(id, body)));
+            self.give(*owner, Input::Frame { frame: Frame::Round(id, body), age_ms: 0 });
         }
     }
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { CarrierView, Offer } from '../../src/api.ts';
 import { TEXT_BYTES_MAX } from '../../src/bytes.ts';
 import {
-  askAfter, budget, carriageText, cells, CELL_BYTES, CELLS_MAX, durationText, filesText, intervalText, leavingText, MESSAGE_BYTES_MAX, noiseText, maxBytes, sizeText, storyText, tooBig,
+  askAfter, budget, budgetLines, carriageText, cells, CELL_BYTES, CELLS_MAX, durationText, filesText, intervalText, leavingText, MESSAGE_BYTES_MAX, noiseText, maxBytes, sizeText, storyText, tooBig,
 } from '../../src/mixnet.ts';
 
 const carrier = (name: string, piece_bytes: number, pieces_max: number): CarrierView => ({
@@ -116,20 +116,33 @@ describe('budget', () => {
   });
 });
 
+test('each service has its budget, and one that is spent calls for care', () => {
+  const lines = budgetLines([
+    { service: 'conversation', used: 12, max: 240_000 },
+    { service: 'call', used: 3_500, max: 3_500 },
+    { service: 'invitation', used: 0, max: 1_000 },
+  ]);
+  expect(lines.map((line) => line.warn)).toEqual([false, true, false]);
+  expect(lines[0]?.words).toBe('Conversation: 12 of 240,000 rounds used (0 %)');
+  expect(lines[1]?.words).toMatch(/^Calls: 3,500 of 3,500 rounds used: nothing is left/);
+});
+
 test('the page asks once a round, and at most once a second', () => {
   expect([null, 500, 1_000, 5_000].map(askAfter)).toEqual([1_000, 1_000, 1_000, 5_000]);
 });
 
 describe('stories', () => {
   test('the budget holds against idling, and keeps less against talking with somebody else', () => {
-    expect(storyText({ likely: 66.67, idle: 9.998e-5, other: 2.909e-3 })).toEqual([
+    expect(storyText({ likely: 66.67, idle: 9.998e-5, other: 2.909e-3, two_years: 2.909e-3 }, 1e-5)).toEqual([
       'Against “I was idle in these rounds”: what somebody thought 50 % likely becomes at most 67 % likely; it keeps less with a chance of one in 10,002.',
       'Against “I talked with somebody else at other times” twice as many rounds differ; it keeps less with a chance of one in 343.',
+      'After two years whose budgets are used up: it keeps less with a chance of one in 343.',
+      'After everything so far: it keeps less with a chance of one in 99,999.',
     ]);
   });
 
   test('where nothing is kept nothing is said, or that', () => {
-    expect(storyText({ likely: 67, idle: 1, other: 1 })).toEqual([]);
-    expect(storyText({ likely: 67, idle: 0.5, other: 1 })[1]).toMatch(/differ; it promises nothing\.$/);
+    expect(storyText({ likely: 67, idle: 1, other: 1, two_years: 1 })).toEqual([]);
+    expect(storyText({ likely: 67, idle: 0.5, other: 1, two_years: 1 })[1]).toMatch(/differ; it promises nothing\.$/);
   });
 });

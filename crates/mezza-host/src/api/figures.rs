@@ -1,9 +1,8 @@
 //! The costs of a config for its clients, and its promises to them.
 
 use mezza_mixnet::Service;
-use mezza_mixnet::config::{Config, Mode, ServicePolicy};
+use mezza_mixnet::config::{Config, ServicePolicy};
 use mezza_mixnet::noise::Law;
-use mezza_mixnet::privacy::{RoundsSpent, advanced, delta};
 use mezza_mixnet::service::{INVITATION_BYTES, reply_bytes};
 
 /// Bytes of a frame in front of its body: length, type, service, round.
@@ -56,23 +55,7 @@ pub fn day_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
     round_bytes(config, policy) * DAY_MS / u64::from(policy.interval_ms.max(1))
 }
 
-/// The delta that the noise of a service reaches for its own epsilon and rounds, by Rényi accounting
-/// or the paper's composition: a bound.
-pub fn reached(policy: &ServicePolicy) -> f64 {
-    stories(policy)[0]
-}
-
-/// The same against a story of being idle, and against one of talking with somebody else at other
-/// times.
-pub fn stories(policy: &ServicePolicy) -> [f64; 2] {
-    let (spent, epsilon) = (RoundsSpent::of(policy, policy.rounds), promised(policy).0);
-    [spent, spent.other_story()].map(|spent| match policy.mode {
-        Mode::Gauss => delta(&[spent], epsilon),
-        Mode::Paper => advanced(&[spent], epsilon),
-    })
-}
-
-/// Epsilon and delta as the config promises them.
+/// Returns epsilon and delta as the config states them for a service.
 pub fn promised(policy: &ServicePolicy) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "a delta is at most 10^12 units")]
     let delta = policy.delta_pico as f64 / 1e12;

@@ -6,18 +6,17 @@ use mezza_messenger::card::RelayEntry;
 use mezza_messenger::evidence::{Fact, NoteState};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::view::{
-    CarrierEstimate, ConnectionView, ContactState, ContactView, IdentityView, InvitationView,
-    NetworkView, NoteContent, NoteView, PrekeysView, VerificationMethod,
+    BudgetView, CarrierEstimate, ConnectionView, ContactState, ContactView, IdentityView,
+    InvitationView, NetworkView, NoteContent, NoteView, PrekeysView, VerificationMethod,
 };
 use mezza_messenger::{CarrierId, ContactId, NoteId};
-use mezza_mixnet::config::ServicePolicy;
-use mezza_mixnet::privacy::fifty_becomes;
+use mezza_mixnet::privacy::{NetworkPromise, fifty_becomes};
 use mezza_ratchet::SessionSummary;
 
 use super::refused::Refused;
 use super::words;
 use crate::api::network_uri::NetworkUri;
-use crate::api::{Exit, Fault, figures, json};
+use crate::api::{Exit, Fault, json};
 
 /// The own identity.
 pub fn me(me: &IdentityView) -> json::MeJson {
@@ -235,16 +234,29 @@ pub fn mixnet(view: &NetworkView) -> json::Mixnet {
         noise: policy.map(|policy| [policy.mu, policy.scale]),
         rounds_used: view.rounds_used,
         rounds_max: policy.map(|policy| policy.rounds).filter(|rounds| *rounds < NO_BUDGET),
-        promise: policy.map(promise),
+        promise: view.promise.as_ref().map(promise),
+        budgets: view.budgets.iter().map(budget).collect(),
+        spent: view.spent,
         alarms: view.alarms,
         clock_off: view.clock_off,
     }
 }
 
-fn promise(policy: &ServicePolicy) -> json::Promise {
-    let (likely, [idle, other]) =
-        (100.0 * fifty_becomes(figures::promised(policy).0), figures::stories(policy));
-    json::Promise { likely, idle, other }
+fn promise(promise: &NetworkPromise) -> json::Promise {
+    json::Promise {
+        likely: 100.0 * fifty_becomes(promise.epsilon),
+        idle: promise.reached_after(1),
+        other: promise.reached_by_other_story(),
+        two_years: promise.reached_after(2),
+    }
+}
+
+fn budget(budget: &BudgetView) -> json::Budget {
+    json::Budget {
+        service: words::mixnet::service_name(budget.service).into(),
+        used: budget.used,
+        max: Some(budget.rounds).filter(|rounds| *rounds < NO_BUDGET),
+    }
 }
 
 /// An estimate of how one carrier would transport a text.

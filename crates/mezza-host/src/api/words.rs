@@ -44,6 +44,7 @@ pub(crate) fn why(why: WaitReason) -> (&'static str, &'static str) {
         WaitReason::BoxGone => ("box_gone", relay::BOX_GONE),
         WaitReason::BoxFull => ("box_full", relay::BOX_FULL),
         WaitReason::Budget => ("budget", mixnet::BUDGET_SPENT),
+        WaitReason::CallBudget => ("call_budget", mixnet::CALLS_SPENT),
         WaitReason::Slow => ("slow", relay::SLOW),
     }
 }

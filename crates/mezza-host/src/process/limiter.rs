@@ -27,6 +27,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::files::{self, Spare};
+use super::socket::set_lasting_options;
 use room::{Full, Leaves, Number, Room};
 
 /// The time that every handshake has, even while others wait for its place.
@@ -136,9 +137,7 @@ impl ConnectionLimiter {
             }
             match listener.accept().await {
                 Ok((socket, peer)) => {
-                    // Small frames wait for nothing; where the system refuses this, only speed is
-                    // lost.
-                    drop(socket.set_nodelay(true));
+                    set_lasting_options(&socket);
                     let permit = self.seat(peer.ip()).await;
                     return (socket, peer.ip(), permit);
                 }

@@ -201,6 +201,8 @@ pub trait Carrier {
 
     /// The date was corrected: moves what the date before has stamped (MSG-104).
     fn correct(&mut self, date: &DateStep, at: &mut At<'_>) {}
+    /// The clock shows less than at the last wake: looks again at whatever waits for a time.
+    fn put_back(&mut self, at: &mut At<'_>) {}
     /// The device starts.
     fn start(&mut self, at: &mut At<'_>) {}
     /// What it asked for by a timer is due. `busy`: for whom something waits.

@@ -8,6 +8,7 @@
 //! ```
 
 mod carrier;
+mod cover;
 mod invitations;
 mod inviter;
 mod io;
@@ -41,6 +42,7 @@ use left::LeftNetworks;
 use network::{JoinedNetwork, LENGTH_BYTES, PIECE_BYTES, PIECES_MAX};
 
 pub use crate::io::NetworkAddress;
+pub use cover::{MixnetCover, MixnetLine};
 pub(crate) use inviter::{Inviter, owner};
 pub use io::{MixnetInput, MixnetOutput};
 pub(crate) use left::LeftNetwork;
@@ -86,6 +88,8 @@ type Out = (ParcelId, Option<u8>);
 pub(crate) struct Mixnet<B: Backend> {
     kernel: &'static dyn Kernel,
     network: Option<JoinedNetwork<B>>,
+    /// The line that went on while the device was locked, until the start.
+    live: Option<MixnetLine>,
     /// What is stored of a network does not load, so that no other one is written over it.
     set_aside: bool,
     left: LeftNetworks,
@@ -99,7 +103,7 @@ pub(crate) struct Mixnet<B: Backend> {
 }
 
 snapshot!(struct Mixnet<B> {
-    kernel => String::from(kernel.name()), network, set_aside, left, peers, inviters, out,
+    kernel => String::from(kernel.name()), network, live, set_aside, left, peers, inviters, out,
     next_ticket, unopened, news, outputs,
 });
 
@@ -109,6 +113,7 @@ impl<B: Backend> Mixnet<B> {
         Self {
             kernel,
             network: None,
+            live: None,
             set_aside: false,
             left: LeftNetworks::default(),
             peers: BTreeMap::new(),
@@ -118,6 +123,27 @@ impl<B: Backend> Mixnet<B> {
             unopened: 0,
             news: VecDeque::new(),
             outputs: VecDeque::new(),
+        }
+    }
+
+    /// Goes on with this line at the start.
+    pub fn set_line(&mut self, line: MixnetLine) {
+        self.live = Some(line);
+    }
+
+    /// Takes the line off a device that is locked; `None` if no network was joined.
+    pub fn into_line(self, now: Time) -> Option<MixnetLine> {
+        let net = self.network?;
+        Some(MixnetLine { link: net.member.link, line: net.client.into_live_line(now) })
+    }
+
+    /// Goes on with the line of the time in which the device was locked. One of another network ends.
+    fn attach(&mut self, at: &mut At<'_>) {
+        let Some(MixnetLine { line, .. }) = self.live.take() else { return };
+        let attached =
+            self.network.as_mut().is_some_and(|net| net.client.attach(line, at.now, at.rng));
+        if !attached {
+            self.outputs.push_back(MixnetOutput::Leave);
         }
     }
 

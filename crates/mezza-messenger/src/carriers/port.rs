@@ -286,6 +286,11 @@ pub trait Port: Snapshot {
         self.all_mut().for_each(|(_, one)| one.correct(date, at));
     }
 
+    /// The clock was put back, see [`Carrier::put_back`].
+    fn put_back(&mut self, at: &mut At<'_>) {
+        self.all_mut().for_each(|(_, one)| one.put_back(at));
+    }
+
     /// The device starts.
     fn start(&mut self, at: &mut At<'_>) {
         self.all_mut().for_each(|(_, one)| one.start(at));

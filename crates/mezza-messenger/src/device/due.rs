@@ -1,11 +1,26 @@
 //! What is due: each deadline goes to whoever registered it.
 
+use mezza_core::Timers;
+
 use super::{Parts, contact};
 use crate::carriers::Port;
 use crate::io::{At, ContactId, Dropped, Due, Event, Forget, NoteId, ParcelId};
 
+/// Does everything that is due.
+pub(super) fn fire_all<P: Port>(parts: &mut Parts<P>, timers: &mut Timers<Due>, at: &mut At<'_>) {
+    // A timer was set by the clock of before: a carrier that waits for it would wait for as long as the
+    // clock was put back.
+    if at.now < parts.seen {
+        parts.carriers.put_back(at);
+    }
+    parts.seen = at.now;
+    for due in timers.take(at.now) {
+        fire(parts, due, at);
+    }
+}
+
 /// Does what is due.
-pub(super) fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
+fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
     match due {
         // They are looked at whenever the device wakes.
         Due::Prekeys => {}

@@ -1,6 +1,6 @@
 //! The components of a device, and what carriers may know of a contact.
 
-use mezza_core::{Backend, snapshot};
+use mezza_core::{Backend, Time, snapshot};
 
 use super::aside::Aside;
 use crate::carriers::Port;
@@ -20,10 +20,12 @@ pub(crate) struct Parts<P: Port> {
     pub outbox: Outbox,
     pub carriers: P,
     pub aside: Aside,
+    /// The clock at the last wake.
+    pub seen: Time,
 }
 
 snapshot!(struct Parts<P: Port> {
-    profile, contacts, threads, sessions, outbox, carriers, aside,
+    profile, contacts, threads, sessions, outbox, carriers, aside, seen,
 });
 
 /// What carriers may know of a contact.
@@ -54,6 +56,7 @@ impl<P: Port> Parts<P> {
             sessions: Sessions::new(profile.identity()),
             outbox: Outbox::default(),
             aside: Aside::default(),
+            seen: Time::default(),
             profile,
             carriers,
         }

@@ -18,10 +18,11 @@ use mezza_messenger::{
     CallerError, CarrierError, CarrierInput, CarrierOutput, Command, ContactId, Device,
     DeviceError, Input, NoteId, Output, RecordKind,
 };
-use mezza_mixnet::client::{Client, ClientOptions};
+use mezza_mixnet::client::{Client, ClientOptions, FrameSchedule, ScheduledFrame, SendTime};
 use mezza_mixnet::config::Config;
 use mezza_mixnet::coordinator;
 use mezza_mixnet::mix::NoiseFloor;
+use mezza_mixnet::wire::Frame;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -249,30 +250,33 @@ impl Town {
             Output::Durable(carrier, number) => {
                 self.queue.push_back((who, Input::Stored(carrier, number)));
             }
-            Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Connect { key, .. })) => {
-                let input = if member.net {
-                    self.connections += 1;
-                    member.connection = Some(self.connections);
-                    member.heard = self.city.all.len();
-                    MixnetInput::Up { trusted: key.is_some() }
-                } else {
-                    MixnetInput::Down
-                };
-                self.queue.push_back((who, input.into()));
+            Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Connect {
+                at,
+                hello,
+                key,
+                ..
+            })) => {
+                let at = self.by_town(who, at);
+                self.members[who].dial = Some((at, hello, key.is_some()));
+                self.dial(who);
             }
             Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Disconnect)) => self.hang_up(who),
             Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Leave)) => {
                 self.hang_up(who);
+                self.members[who].dial = None;
                 let theirs =
                     |input: &Input| matches!(input, Input::Carrier(CarrierInput::Mixnet(_)));
                 self.queue.retain(|(to, input)| *to != who || !theirs(input));
             }
-            Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Frame(frame))) => {
-                let size = frame.encode().expect("short enough").len();
-                member.frames.push((frame.kind(), size));
-                if let Some(connection) = member.connection {
-                    self.city.input(coordinator::Input::FromClient(connection, frame));
-                }
+            Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Frame(scheduled))) => {
+                let when = match scheduled.when {
+                    SendTime::At(at) => SendTime::At(self.by_town(who, at)),
+                    after @ SendTime::AfterReturn(_) => after,
+                };
+                let now = self.now();
+                let line = &mut self.members[who].line;
+                line.push(ScheduledFrame { when, ..scheduled }, now);
+                self.flush(who);
             }
             Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Job(mut job))) => {
                 member.wraps(&mut job);
@@ -289,6 +293,52 @@ impl Town {
         }
     }
 
+    /// A time by the clock of a member, by that of the town.
+    fn by_town(&self, who: usize, at: Time) -> Time {
+        self.now().plus_ms(at.since_ms(self.clock(who)))
+    }
+
+    /// Connects a member whose dial is due.
+    fn dial(&mut self, who: usize) {
+        let (now, member) = (self.now(), &mut self.members[who]);
+        let Some((_, hello, trusted)) = member.dial.take_if(|(at, ..)| *at <= now) else { return };
+        let input = if member.net {
+            self.connections += 1;
+            member.connection = Some(self.connections);
+            member.line = FrameSchedule::default();
+            member.heard = self.city.all.len();
+            self.leave(who, hello);
+            MixnetInput::Up { trusted }
+        } else {
+            MixnetInput::Down
+        };
+        self.queue.push_back((who, input.into()));
+    }
+
+    /// Frames whose time has come leave.
+    fn flush(&mut self, who: usize) {
+        while let Some(frame) = self.members[who].line.pop_due(self.city.net.now) {
+            self.leave(who, frame);
+        }
+    }
+
+    fn leave(&mut self, who: usize, frame: Frame) {
+        let member = &mut self.members[who];
+        let Some(connection) = member.connection else { return };
+        let size = frame.encode().expect("short enough").len();
+        member.frames.push((frame.kind(), size));
+        self.city.input(coordinator::Input::FromClient(connection, frame));
+    }
+
+    /// What the lines of all members do next.
+    fn next_of_lines(&self) -> Option<Time> {
+        let lines = self
+            .members
+            .iter()
+            .flat_map(|member| [member.dial.as_ref().map(|(at, ..)| *at), member.line.deadline()]);
+        lines.flatten().min()
+    }
+
     /// Lets everything happen that needs no time.
     pub fn settle(&mut self) {
         loop {
@@ -299,9 +349,15 @@ impl Town {
                 let heard = std::mem::replace(&mut member.heard, all);
                 let told = self.city.told.remove(&connection).unwrap_or_default();
                 let frames = told.into_iter().chain(self.city.all[heard..].iter().cloned());
-                let frames = member.entry.tells(frames.collect()).into_iter();
-                let frames = frames.map(|frame| (who, MixnetInput::Frame(frame).into()));
-                self.queue.extend(frames);
+                let frames = member.entry.tells(frames.collect());
+                let now = self.city.net.now;
+                for frame in &frames {
+                    member.line.on_read(frame, now);
+                }
+                let frames =
+                    frames.into_iter().map(|frame| MixnetInput::Frame { frame, age_ms: 0 });
+                self.queue.extend(frames.map(|input| (who, input.into())));
+                self.flush(who);
             }
             if self.queue.is_empty() {
                 return;
@@ -329,9 +385,14 @@ impl Town {
         let end = self.now().plus_ms(ms);
         self.settle();
         loop {
-            let next = self.next().into_iter().chain(self.city.entry.deadline()).min();
+            let others = self.city.entry.deadline().into_iter().chain(self.next_of_lines());
+            let next = self.next().into_iter().chain(others).min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
             self.city.until(next.max(self.now()));
+            for who in 0..self.members.len() {
+                self.dial(who);
+                self.flush(who);
+            }
             self.wake();
         }
         self.city.until(end);
@@ -345,8 +406,11 @@ impl Town {
             self.hang_up(who);
         }
         self.settle();
-        while let Some(next) = self.next().filter(|next| *next <= end) {
+        loop {
+            let next = self.next().into_iter().chain(self.next_of_lines()).min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
             self.city.net.now = next.max(self.now().plus_ms(Time::HOUR_MS)).min(end);
+            (0..self.members.len()).for_each(|who| self.dial(who));
             self.wake();
         }
         self.city.net.now = end;
@@ -373,6 +437,7 @@ impl Town {
     }
 
     pub fn hang_up(&mut self, who: usize) {
+        self.members[who].line = FrameSchedule::default();
         if let Some(connection) = self.members[who].connection.take() {
             self.city.input(coordinator::Input::Gone(connection));
             self.queue.push_back((who, MixnetInput::Down.into()));
@@ -393,6 +458,7 @@ impl Town {
         let member = &mut self.members[who];
         member.doom = None;
         member.device = device;
+        (member.dial, member.line) = (None, FrameSchedule::default());
         if let Some(connection) = member.connection.take() {
             self.city.input(coordinator::Input::Gone(connection));
         }

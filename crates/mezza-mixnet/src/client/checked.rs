@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use mezza_core::{PublicKey, Time, snapshot};
 use mezza_lanes::Kernel;
 
+use crate::RoundId;
 use crate::config::Chain;
 use crate::onion::Layer;
 use crate::wire::{Settings, SignedSettings};
@@ -16,10 +17,10 @@ pub(super) const CLOCK_MS: u64 = 60_000;
 /// Why a client does not take part in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// No config is in force, or it has no such service.
-    #[error("no config with this service is in force")]
+    /// No config is in force when the round opens, or it has no such service.
+    #[error("no config with this service is in force when the round opens")]
     NoConfig,
-    /// The settings are not those of the config in force.
+    /// The settings are not those of the config of the round.
     #[error("the settings differ from the config")]
     Differ,
     /// A mix did not sign exactly these settings.
@@ -55,7 +56,7 @@ snapshot!(struct CheckedSettings { settings, open });
 
 impl CheckedSettings {
     /// Checks what the entry announced: all mixes signed it (MIX-5), every key can be used (MIX-6),
-    /// it is of the config in force, of now (MIX-34), and above `last`, the last round of the
+    /// it is of the config in force when it opens, of now (MIX-34), and above `last`, the last round of the
     /// service that this client took part in.
     ///
     /// # Errors
@@ -69,11 +70,13 @@ impl CheckedSettings {
     ) -> Result<Self, SettingsError> {
         let settings = &announced.settings;
         let id = settings.id;
-        let config = chain.current(now).ok_or(SettingsError::NoConfig)?;
+        // The config in force when the round opens, as mixes and entry judge it: settings of the first
+        // round of a successor come before it has begun (MIX-5).
+        let config = chain.of_round(id).ok_or_else(|| no_config(chain, id, now))?;
         let (index, policy) = config.policy(id.service).ok_or(SettingsError::NoConfig)?;
         let values = (settings.policy, settings.collect_ms, settings.slots, settings.buckets);
         let due = (index, policy.collect_ms, policy.slots, policy.buckets);
-        if Some(settings.config) != chain.current_hash(now) || values != due {
+        if Some(settings.config) != chain.hash_of_round(id) || values != due {
             return Err(SettingsError::Differ);
         }
         if last.is_some_and(|last| id.round <= last) {
@@ -89,6 +92,12 @@ impl CheckedSettings {
             return Err(SettingsError::BadKey);
         }
         Ok(Self { settings: settings.clone(), open })
+    }
+
+    /// The same settings for another round, of a test.
+    #[cfg(test)]
+    pub(super) const fn renumber(&mut self, round: u64) {
+        self.settings.id.round = round;
     }
 
     /// What was checked.
@@ -107,4 +116,11 @@ impl CheckedSettings {
         keys.map(|(key, position)| Layer { id: self.settings.id, position, key: PublicKey(*key) })
             .collect()
     }
+}
+
+/// Why a round has no config: it is far from now, or none is in force when it opens.
+fn no_config(chain: &Chain, id: RoundId, now: Time) -> SettingsError {
+    let policy = chain.current(now).and_then(|config| config.policy(id.service));
+    let is_far = policy.is_some_and(|(_, of)| of.opens_around(id.round, now, CLOCK_MS).is_none());
+    if is_far { SettingsError::Clock } else { SettingsError::NoConfig }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
-use super::record::{SealedSlot, flag};
+use super::record::SealedSlot;
 use crate::contact::{CallKeywheel, ConversationKeywheel, DeadDrop, Intent};
 use crate::stream::{Receiver, Sender};
 
@@ -29,6 +29,8 @@ const LEAVING_CELLS: u8 = 3;
 /// Who comes back calls so many partners at most, whom it met in so many milliseconds (MIX-68).
 const GREETED_MAX: usize = 4;
 const GREETED_MS: u64 = 7 * Time::DAY_MS;
+/// No time of a contact is 0, which stands for none in what is stored.
+const FIRST: Time = Time::from_ms(1);
 /// When to look again for a partner who was not there, hours.
 const RETRY_HOURS: [u64; 3] = [1, 4, 12];
 
@@ -109,6 +111,8 @@ pub(super) struct Partner {
     pub suspended: bool,
     /// Until when it is served.
     active: Option<Time>,
+    /// How long it is served once it is no longer suspended, milliseconds.
+    paused: Option<u64>,
     /// Cells that still tell the partner that we leave.
     leaving: Option<u8>,
     /// Whether it was called, or was there, since it is served.
@@ -119,12 +123,12 @@ pub(super) struct Partner {
     /// When to look for the partner again, and how often that was done.
     retry: Option<Time>,
     tries: u8,
-    /// When it was met last, or served, where that stands in a row. Not stored by itself.
+    /// When it was met last, or served, where that stands in a row. The day is stored (MIX-68).
     met_at: Option<Time>,
 }
 
 snapshot!(struct Partner {
-    bucket, line, younger, muted, suspended, active, leaving, called, ring, absent, retry, tries,
+    bucket, line, younger, muted, suspended, active, paused, leaving, called, ring, absent, retry, tries,
     met_at,
 });
 
@@ -137,6 +141,7 @@ impl Partner {
             muted: false,
             suspended: false,
             active: None,
+            paused: None,
             leaving: None,
             called: false,
             ring: None,
@@ -160,7 +165,7 @@ impl Partner {
     }
 
     pub const fn is_active(&self) -> bool {
-        self.active.is_some()
+        self.active.is_some() && !self.suspended
     }
 
     /// Something was said or asked for: the time begins anew.
@@ -189,6 +194,16 @@ impl Partner {
         self.ring = Some(CallRetry { intent, again, times: times.saturating_add(1) });
     }
 
+    /// The root under which the next call goes: every second one under the newest, as the partner may have
+    /// but that (it joined again) or but the one in use (MIX-67).
+    pub fn call_root(&mut self) -> &mut PartnerRoot {
+        let newest = self.ring.is_some_and(|ring| ring.times % 2 == 1);
+        match self.younger.last_mut().filter(|_| newest) {
+            Some(root) => root,
+            None => &mut self.line,
+        }
+    }
+
     /// What it is to be called for again in this call round.
     pub fn call_is_due(&self, round: u64) -> Option<Intent> {
         let ring = self.ring.filter(|ring| self.is_active() && ring.again <= round)?;
@@ -199,7 +214,7 @@ impl Partner {
     /// which stands for none in what is stored.
     pub fn put_back(&mut self, ms: u64) {
         for at in [&mut self.active, &mut self.retry, &mut self.met_at].into_iter().flatten() {
-            *at = at.minus_ms(ms).max(Time::from_ms(1));
+            *at = at.minus_ms(ms).max(FIRST);
         }
     }
 
@@ -231,6 +246,21 @@ impl Partner {
         true
     }
 
+    /// It is suspended: nothing of it goes on, and nothing is forgotten, so that a pause does not begin
+    /// its waits again (MIX-42).
+    pub fn pause(&mut self, now: Time) {
+        self.suspended = true;
+        self.paused = self.active.map(|end| end.since_ms(now));
+        self.leaving = None;
+    }
+
+    /// It is no longer suspended. Returns true if it is served again, or will be at a time that is set.
+    pub fn resume(&mut self, now: Time) -> bool {
+        self.suspended = false;
+        self.active = self.active.and(self.paused.take()).map(|ms| now.plus_ms(ms));
+        self.active.is_some() || self.retry.is_some()
+    }
+
     /// It is not served any longer; what waits for it makes us look again later.
     pub fn deactivate(&mut self, now: Time) {
         (self.active, self.leaving, self.called, self.ring) = (None, None, false, None);
@@ -251,7 +281,7 @@ impl Partner {
 
     /// When something is due: the end of its activity, or the next try.
     pub fn deadline(&self) -> Option<Time> {
-        self.active.or(self.retry)
+        self.active.or(self.retry).filter(|_| !self.suspended)
     }
 
     /// Another root waits for its first meeting; of too many the oldest goes.
@@ -274,20 +304,28 @@ impl Partner {
     }
 
     fn write(&self, w: &mut Writer) {
-        w.u32(self.bucket).u8(u8::from(self.active.is_some()));
+        let met_day = self.met_at.map(|at| (at.ms() / Time::DAY_MS) as u32);
+        w.u32(self.bucket).u8(u8::from(self.active.is_some()) + 2 * u8::from(met_day.is_some()));
         w.u64(self.active.unwrap_or_default().ms());
+        if let Some(day) = met_day {
+            w.u32(day);
+        }
         self.line.write(w);
         w.u8(self.younger.len() as u8);
         self.younger.iter().for_each(|line| line.write(w));
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (bucket, active) = (r.u32()?, (flag(r)?, Time::from_ms(r.u64()?)));
-        let mut contact = Self::new(bucket, PartnerRoot::read(r)?);
-        contact.active = active.0.then_some(active.1);
-        if active.0 == (active.1 == Time::default()) {
+        let (bucket, flags, end) = (r.u32()?, r.u8()?, Time::from_ms(r.u64()?));
+        // Versions without the day of the last meeting wrote flags 0 and 1.
+        let met_day = if flags & 2 == 2 { Some(r.u32()?) } else { None };
+        let is_active = flags & 1 == 1;
+        if flags > 3 || is_active == (end == Time::default()) {
             return Err(DecodeError::Value);
         }
+        let mut contact = Self::new(bucket, PartnerRoot::read(r)?);
+        contact.active = is_active.then_some(end);
+        contact.met_at = met_day.map(|day| Time::from_ms(u64::from(day) * Time::DAY_MS).max(FIRST));
         for _ in 0..r.u8()? {
             contact.younger.push(PartnerRoot::read(r)?);
         }
@@ -364,7 +402,7 @@ impl Partners {
     /// Contacts whose time is over rest; those whose next try has come, in order.
     pub fn due(&mut self, now: Time) -> Vec<PartnerId> {
         let mut again = Vec::new();
-        for (id, contact) in &mut self.all {
+        for (id, contact) in self.all.iter_mut().filter(|(_, contact)| !contact.suspended) {
             if contact.active.is_some_and(|end| end <= now) {
                 contact.deactivate(now);
             } else if contact.active.is_none() && contact.retry.is_some_and(|at| at <= now) {

@@ -8,12 +8,14 @@
 //! ```
 //!
 //! What a client sends, and when, depends on the rounds alone: an idle one draws the same times,
-//! stores records of the same size, and asks for one bucket of each round (MIX-21). What it could
-//! not make durable until its time has come is not sent, and what it missed is not made up for.
+//! stores records of the same size, and asks for one bucket of each round (MIX-21). It hands frames
+//! to the line ahead of their time (MIX-74). What it could not make durable until its time has come
+//! is not sent, and what it missed is not made up for.
 
 mod answers;
 mod buckets;
 mod commands;
+mod cover;
 mod fill;
 mod invites;
 mod io;
@@ -22,9 +24,11 @@ mod rejoin;
 mod restore;
 mod rounds;
 mod snapshot;
+mod standing;
 #[cfg(test)]
 mod tests;
 
+pub use cover::LiveLine;
 pub use io::{ClientError, Input, Invite, NewRoot, Output, RefusedReason};
 pub use restore::{RestoreError, RowFault, RowsSetAside};
 pub use snapshot::ROW_BYTES_MAX;
@@ -36,7 +40,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use mezza_core::{
-    Backend, CryptoRng, EphemeralKey, Machine, PortableBackend, StaticKey, Time, Wiping,
+    Backend, CryptoRng, EphemeralKey, Machine, PortableBackend, PublicKey, StaticKey, Time, Wiping,
 };
 use mezza_lanes::Kernel;
 
@@ -45,11 +49,11 @@ use crate::config::Chain;
 use crate::contact::Intent;
 use crate::mix::NoiseFloor;
 use crate::privacy::Ledger;
-use crate::privacy::ledger::BudgetState;
 use crate::{RoundId, Service};
 use invites::Invites;
 use links::Link;
 use rounds::Round;
+use standing::ProtectionState;
 
 /// How late a wake, or an input in its place, may be, ms. Beyond, the clock was put forward or the machine
 /// slept: nobody rests because of it.
@@ -84,10 +88,18 @@ mezza_core::snapshot!(enum PendingWrite [Record(a, b), Message(a, b)]);
 /// One person's side of a mixnet. `Debug` shows rounds and counts.
 pub struct Client<B: Backend = PortableBackend> {
     setup: ClientOptions,
+    /// The key whose bucket is fetched: that of `setup`, or of the locked device for which this one idles.
+    bucket_key: PublicKey,
+    /// Nobody is served and no invitation is read: the device is locked (MIX-78).
+    idles: bool,
     chain: Option<Chain>,
     ledger: Option<Ledger>,
     contacts: Partners,
     link: Link,
+    /// Lines in a row that were given up because nothing came by them.
+    silent_lines: u32,
+    /// Dials that looked for configs at other addresses, since the start.
+    searches: u32,
     rounds: BTreeMap<RoundId, Round>,
     /// The last round of each service that was sealed.
     last: BTreeMap<Service, u64>,
@@ -123,7 +135,7 @@ pub struct Client<B: Backend = PortableBackend> {
 }
 
 mezza_core::snapshot!(struct Client<B> {
-    setup, chain, ledger, contacts, link, rounds, last, shown, unread, pairs, wanted, calls, invites,
+    setup, bucket_key, idles, chain, ledger, contacts, link, silent_lines, searches, rounds, last, shown, unread, pairs, wanted, calls, invites,
     allow_more, seq, snapshot, snapshot_at, awaited, unrecorded, walk_at, standing, aside, seen,
     left, outputs, backend,
 });
@@ -152,22 +164,6 @@ impl StreamMark {
         Self { contact, line: line.id, next, acked_by_partner, ack, sack }
     }
 }
-
-/// What the level follows from, and what was told of it.
-#[derive(Default)]
-struct ProtectionState {
-    /// Whether the last settings were good.
-    verified: bool,
-    /// The config whose noise was looked at, and whether it is above the floor.
-    noise: Option<([u8; 32], bool)>,
-    users: u32,
-    level: Option<u8>,
-    budgets: BTreeMap<Service, BudgetState>,
-    /// The last round of each service in which each mix raised an alarm.
-    alarmed: BTreeMap<(Service, u8), u64>,
-}
-
-mezza_core::snapshot!(struct ProtectionState { verified, noise, users, level, budgets, alarmed });
 
 impl<B: Backend> Client<B> {
     /// The configs known; `None` while the first one is fetched.
@@ -244,7 +240,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// Everything up to a number is durable.
-    fn stored(&mut self, seq: u64) -> Result<(), ClientError> {
+    fn stored(&mut self, seq: u64, now: Time) -> Result<(), ClientError> {
         let later = self.awaited.split_off(&seq.saturating_add(1));
         let durable = core::mem::replace(&mut self.awaited, later);
         if durable.is_empty() {
@@ -263,9 +259,9 @@ impl<B: Backend> Client<B> {
                             line.receiver.durable(seq);
                         }
                     }
-                    if let Some(round) = round.and_then(|id| self.rounds.get_mut(&id)) {
-                        round.is_durable();
-                    }
+                    let Some(id) = round else { continue };
+                    self.rounds.get_mut(&id).into_iter().for_each(Round::is_durable);
+                    self.submit(id, now);
                 }
             }
         }
@@ -286,6 +282,7 @@ impl<B: Backend> Client<B> {
         self.contacts.all.values_mut().for_each(|contact| contact.put_back(back));
         self.snapshot_at = self.snapshot_at.minus_ms(back);
         self.walk_at = self.walk_at.map(|at| at.minus_ms(back));
+        self.standing.put_back(back);
         self.left = self.left.map(|at| at.minus_ms(back));
     }
 
@@ -309,19 +306,19 @@ impl<B: Backend> Client<B> {
         match input {
             Input::Up { trusted } => self.up(trusted, now),
             Input::Down => self.down(now, rng),
-            Input::Frame(frame) => self.frame(frame, now, rng),
+            Input::Frame { frame, age_ms } => self.frame(frame, age_ms, now, rng),
             Input::Give(pair) => {
                 self.wanted = self.wanted.checked_sub(1).ok_or(ClientError::Unasked)?;
                 self.pairs.push(pair);
                 Ok(())
             }
-            Input::Done(job, done) => self.done(&job, done),
+            Input::Done(job, done) => self.done(&job, done, now),
             Input::Lost(id) => {
                 self.rounds.get(&id).ok_or(ClientError::UnknownRound)?;
                 self.missed(id);
                 Ok(())
             }
-            Input::Stored(seq) => self.stored(seq),
+            Input::Stored(seq) => self.stored(seq, now),
             Input::Add(contact) => self.add(&contact, now),
             Input::Remove(contact) => self.remove(contact, now),
             Input::Activate(contact) => {
@@ -390,6 +387,7 @@ impl<B: Backend> Machine for Client<B> {
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.follow_back(now);
         self.follow(now);
+        self.check_overdue(now);
         self.dial(now);
         if self.snapshot_at <= now {
             self.take_snapshot(now);
@@ -411,7 +409,7 @@ impl<B: Backend> Machine for Client<B> {
     fn deadline(&self) -> Option<Time> {
         let rounds = self.rounds.values().map(Round::deadline);
         let contacts = self.contacts.all.values().filter_map(Partner::deadline);
-        let own = [self.link.deadline(), self.walk_at, Some(self.snapshot_at)];
+        let own = [self.link.deadline(), self.walk_at, self.standing.due, Some(self.snapshot_at)];
         rounds.chain(contacts).chain(own.into_iter().flatten()).min()
     }
 

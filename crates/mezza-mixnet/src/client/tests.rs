@@ -94,19 +94,23 @@ fn mix_34_a_client_takes_no_far_round() {
 }
 
 #[test]
-fn times_are_uniform_and_leave_room_to_seal() {
+fn mix_74_times_are_uniform_and_leave_room_to_seal() {
     let (policy, open, mut rng) = (service(Service::Conversation), NOW, dice(1));
-    let mut tenths = [0_u32; 10];
+    let announced = open.minus_ms(5_000);
+    let (mut sends, mut fetches) = ([0_u32; 10], [0_u32; 10]);
     for _ in 0..10_000 {
-        let timing = Timing::draw(&policy, open, &mut rng);
+        let timing = Timing::draw(&policy, open, announced, &mut rng);
         let after = timing.send.since_ms(open);
-        assert!((500..=3_750).contains(&after) && timing.send.since_ms(timing.seal) == 500);
-        tenths[((after - 500) * 10 / 3_251) as usize] += 1;
+        assert!((250..=3_750).contains(&after) && timing.send.since_ms(timing.seal) == 2_000);
+        sends[((after - 250) * 10 / 3_501) as usize] += 1;
+        fetches[(timing.fetch_ms * 10 / 2_001) as usize] += 1;
     }
-    assert!(tenths.iter().all(|n| n.abs_diff(1_000) < 190), "{tenths:?}");
+    for tenths in [sends, fetches] {
+        assert!(tenths.iter().all(|n| n.abs_diff(1_000) < 190), "{tenths:?}");
+    }
     let quick = ServicePolicy { collect_ms: 4, ..policy };
-    let timing = Timing::draw(&quick, open, &mut rng);
-    assert!(timing.seal >= open && timing.send.since_ms(open) <= 4);
+    let timing = Timing::draw(&quick, open, open, &mut rng);
+    assert!(timing.seal >= open && timing.seal < timing.send && timing.send.since_ms(open) < 4);
 }
 
 #[test]

@@ -128,19 +128,33 @@ impl Chain {
     /// The config that a round runs under: the one in force when the round opens, whose numbers it
     /// has. Rounds are prepared before they open, so this may be one that has not begun.
     pub fn of_round(&self, id: RoundId) -> Option<&Config> {
+        self.entry_of_round(id).map(|(config, _)| config)
+    }
+
+    /// The hash of [`of_round`](Self::of_round).
+    pub fn hash_of_round(&self, id: RoundId) -> Option<[u8; 32]> {
+        self.entry_of_round(id).map(|(_, hash)| *hash)
+    }
+
+    fn entry_of_round(&self, id: RoundId) -> Option<&(Config, [u8; 32])> {
         let opens = |config: &Config| config.policy(id.service)?.1.open(id.round);
         let numbered = self.kept.iter().rev().find(|(config, _)| {
             config.policy(id.service).is_some_and(|(_, policy)| policy.base_round <= id.round)
         });
         let (config, hash) = numbered?;
         let in_force = self.current_hash(opens(config)?) == Some(*hash);
-        in_force.then_some(config)
+        numbered.filter(|_| in_force)
     }
 
     /// The config in force and those that begin later, in order.
     pub fn from_now(&self, now: Time) -> impl Iterator<Item = &Config> {
         let begun = self.kept.iter().rposition(|(config, _)| config.valid_from <= now);
         self.kept[begun.unwrap_or(0)..].iter().map(|(config, _)| config)
+    }
+
+    /// All configs that are kept, the newest first.
+    pub fn newest_first(&self) -> impl Iterator<Item = &Config> {
+        self.kept.iter().rev().map(|(config, _)| config)
     }
 
     /// The newest config, which may begin later.
@@ -212,10 +226,11 @@ fn signed(config: &SignedConfig, set: SignatureSet, by: &Config) -> Result<(), C
     if valid < needed { Err(ChainError::Unsigned { valid, needed }) } else { Ok(()) }
 }
 
-/// Whether each service's first round is above the last one of the config before.
+/// Whether each service of the config before goes on, with a first round above its last one. A service
+/// that could be left out would come back with numbers that mixes and clients refuse (MIX-76).
 fn counts_on(before: &Config, next: &Config) -> bool {
-    next.services.iter().all(|service| {
-        let old = before.policy(service.service).and_then(|(_, p)| p.round_at(next.valid_from));
-        old.is_none_or(|last| service.base_round > last)
+    before.services.iter().all(|old| {
+        let new = next.policy(old.service).map(|(_, policy)| policy.base_round);
+        new.is_some_and(|first| old.round_at(next.valid_from).is_none_or(|last| first > last))
     })
 }

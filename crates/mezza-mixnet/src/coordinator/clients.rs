@@ -73,6 +73,7 @@ impl Coordinator {
             return Err(CoordinatorError::TooOften);
         }
         *since = Some(now);
+        self.newest_since = self.newest_since.max(now);
         let welcome = Frame::Welcome { head: self.chain.head_hash(), now };
         self.outputs.push_back(Output::ToClient(client, welcome));
         for round in self.rounds.values().filter(|round| now < round.open) {

@@ -28,13 +28,13 @@ const CLOCK_MS: u64 = 30_000;
 pub enum NoiseFloor {
     /// Whatever the config says, the paper's mode too.
     None,
-    /// The config's noise must keep this promise; the paper's mode does not count as noise.
+    /// The config's noise must keep this promise over all services; the paper's mode does not count as noise.
     Promise {
         /// By which factor `e^epsilon` odds may move.
         epsilon: f64,
         /// With which probability they may move more.
         delta: f64,
-        /// Over how many rounds of each service.
+        /// Over how many rounds of each service, all of them together.
         rounds: [u64; 3],
     },
 }
@@ -42,7 +42,8 @@ pub enum NoiseFloor {
 snapshot!(enum NoiseFloor [None, Promise { epsilon, delta, rounds }]);
 
 impl NoiseFloor {
-    /// eps = ln 2, delta = 1e-4 over 240,000 conversation, 3,500 call and 1,000 invitation rounds.
+    /// eps = ln 2, delta = 1e-4 over 240,000 conversation, 3,500 call and 1,000 invitation rounds
+    /// together.
     pub const STANDARD: Self = Self::Promise {
         epsilon: core::f64::consts::LN_2,
         delta: 1e-4,
@@ -55,16 +56,27 @@ impl NoiseFloor {
         rounds: [240_000, 3_500, 1_000],
     };
 
-    /// Whether the noise of a service is at or above the floor.
-    pub fn allows(&self, policy: &ServicePolicy) -> bool {
+    /// Returns true if the noise of a config keeps the promise of this floor over the rounds of all
+    /// services together, as many as the floor or the config names, whichever are more (MIX-71).
+    pub fn allows(&self, config: &Config) -> bool {
         match self {
             Self::None => true,
-            Self::Promise { epsilon, delta: most, rounds } => {
-                let rounds = rounds[usize::from(policy.service.number()) - 1];
-                let reached = delta(&[RoundsSpent::of(policy, rounds)], *epsilon);
-                policy.mode == Mode::Gauss && reached <= *most
+            Self::Promise { delta: most, .. } => {
+                let gauss = |policy: &ServicePolicy| policy.mode == Mode::Gauss;
+                config.services.iter().all(gauss) && self.reached(config) <= *most
             }
         }
+    }
+
+    /// Returns the delta that the noise of a config reaches at the epsilon of this floor; 0 without a
+    /// floor.
+    pub fn reached(&self, config: &Config) -> f64 {
+        let Self::Promise { epsilon, rounds, .. } = self else { return 0.0 };
+        let spent = config.services.iter().map(|policy| {
+            let least = rounds[usize::from(policy.service.number()) - 1];
+            RoundsSpent::of(policy, policy.rounds.max(least))
+        });
+        delta(&spent.collect::<Vec<_>>(), *epsilon)
     }
 }
 
@@ -151,7 +163,7 @@ impl<B: Backend> Mix<B> {
         if !agreed {
             return Err(MixError::Settings);
         }
-        if !self.setup.floor.allows(policy) {
+        if !self.setup.floor.allows(config) {
             return Err(MixError::Noise);
         }
         let round = self.round(id)?;

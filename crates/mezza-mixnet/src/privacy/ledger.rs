@@ -48,6 +48,11 @@ impl PrivacyCost {
         Self { service: policy.service, law: Law::of(policy), slots: policy.slots }
     }
 
+    /// Returns `rounds` rounds of this cost.
+    const fn spent(self, rounds: u64) -> RoundsSpent {
+        RoundsSpent { service: self.service, law: self.law, slots: self.slots, rounds }
+    }
+
     /// Writes `service u8 | mode u8 | mu u32 | scale u32 | slots u8`, 11 bytes.
     pub fn write(self, w: &mut Writer) {
         w.u8(self.service.number()).u8(u8::from(self.law.mode == Mode::Gauss));
@@ -156,7 +161,7 @@ impl Ledger {
         *rounds = rounds.saturating_add(1);
     }
 
-    /// Rounds of a service spent in this period, under whatever noise.
+    /// Returns the plain number of rounds of a service charged in this period.
     pub fn used(&self, service: Service) -> u64 {
         let now =
             |kind: &PrivacyCost, period: u32| kind.service == service && period == self.period();
@@ -164,9 +169,20 @@ impl Ledger {
         rounds.map(|(_, rounds)| *rounds).fold(0, u64::saturating_add)
     }
 
+    /// Returns the rounds of a service spent in this period, in rounds of the noise of `policy`: a
+    /// round under less noise counts as many times as it loses more (MIX-72).
+    pub fn count_used(&self, policy: &ServicePolicy) -> u64 {
+        let unit = RoundsSpent::of(policy, 1);
+        let spent = self.rounds.iter().filter(|((_, kind, period), _)| {
+            kind.service == policy.service && *period == self.period()
+        });
+        let used = spent.map(|((_, kind, _), rounds)| kind.spent(*rounds).count_as(&unit));
+        used.fold(0, u64::saturating_add)
+    }
+
     /// How much of a config's budget is used.
     pub fn level(&self, policy: &ServicePolicy) -> BudgetState {
-        let used = u128::from(self.used(policy.service));
+        let used = u128::from(self.count_used(policy));
         match u128::from(policy.rounds) {
             all if used >= all => BudgetState::Used,
             all if used * 10 >= all * 8 => BudgetState::Low,
@@ -176,13 +192,7 @@ impl Ledger {
 
     /// All that was spent, over all periods, for [`delta`](super::delta).
     pub fn spent(&self) -> Vec<RoundsSpent> {
-        let of = |((_, kind, _), rounds): (&(u64, PrivacyCost, u32), &u64)| RoundsSpent {
-            service: kind.service,
-            law: kind.law,
-            slots: kind.slots,
-            rounds: *rounds,
-        };
-        self.rounds.iter().map(of).collect()
+        self.rounds.iter().map(|((_, kind, _), rounds)| kind.spent(*rounds)).collect()
     }
 
     /// Goes on under another branch, a number of chance: after a restore from a backup, whose

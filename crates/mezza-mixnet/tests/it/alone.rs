@@ -109,7 +109,7 @@ impl Alone {
     }
 
     pub fn frame(&mut self, frame: Frame) {
-        self.give(Input::Frame(frame));
+        self.give(Input::Frame { frame, age_ms: 0 });
     }
 
     pub fn give(&mut self, input: Input) {
@@ -125,9 +125,8 @@ impl Alone {
 
     fn carry_out(&mut self, output: Output) {
         match output {
-            Output::Dial => {
-                let trusted = self.client.chain().is_some();
-                self.give(Input::Up { trusted });
+            Output::Dial { search, .. } => {
+                self.give(Input::Up { trusted: search.is_none() });
             }
             Output::Want(pairs) => {
                 for _ in 0..pairs {
@@ -148,8 +147,10 @@ impl Alone {
                 self.received.push(bytes.to_vec());
                 self.unsaid.push(seq);
             }
-            Output::Frame(Frame::Round(id, FrameBody::Submit(onions))) => {
-                self.submits.push((id, onions));
+            Output::Frame(scheduled) => {
+                if let Frame::Round(id, FrameBody::Submit(onions)) = scheduled.frame {
+                    self.submits.push((id, onions));
+                }
             }
             _ => {}
         }

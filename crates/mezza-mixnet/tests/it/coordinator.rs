@@ -437,3 +437,20 @@ fn mix_30_a_refused_input_changes_nothing_at_the_coordinator() {
         assert_eq!(format!("{:?}", city.entry), before, "{shown}");
     }
 }
+
+/// The entry's clock was five minutes ahead when a client came, and is put right.
+#[test]
+fn mix_49_who_came_while_the_clock_was_ahead_takes_part_once_it_is_right() {
+    let mut city = City::new();
+    let right = OPEN.minus_ms(8_000);
+    city.net.now = right.plus_ms(300_000);
+    city.hello(1);
+    city.net.now = right;
+    city.hello(2);
+    for round in 101..104 {
+        let id = RoundId { round, ..TALK };
+        city.until(OPEN.plus_ms(5_000 * (round - 100) + 100));
+        (1..=2).for_each(|client| city.submit(client, id, &[7; 416]));
+        assert_eq!(city.missed(1), city.missed(2), "round {round}");
+    }
+}

@@ -1,12 +1,16 @@
 //! One client alone, with an entry made by hand: what it believes, and what it does not.
 
+mod cover;
+mod moved;
 mod rounds;
 
 use std::collections::BTreeMap;
 
 use mezza_core::{EphemeralKey, Machine as _, PortableBackend, Secret, StaticKey, Time};
 use mezza_lanes::portable;
-use mezza_mixnet::client::{Client, ClientError, ClientOptions, Input, Output, SettingsError};
+use mezza_mixnet::client::{
+    Client, ClientError, ClientOptions, Input, Output, ScheduledFrame, SettingsError,
+};
 use mezza_mixnet::config::{Chain, ChainError, Config, SignatureSet, SignedConfig};
 use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::service::reply_bytes;
@@ -120,10 +124,21 @@ impl Desk {
     /// Waits for the next dial; how long that took, milliseconds.
     fn dialled(&mut self) -> u64 {
         let begin = self.now;
+        self.next_dial();
+        self.now.since_ms(begin)
+    }
+
+    /// Waits for the next dial and returns its search.
+    fn next_dial(&mut self) -> Option<u32> {
         for _ in 0..100 {
-            if self.news.iter().any(|news| matches!(news, Output::Dial)) {
+            let dial = self.news.iter().find_map(|news| match news {
+                Output::Dial { at, search, .. } => Some((*at, *search)),
+                _ => None,
+            });
+            if let Some((at, search)) = dial {
                 self.news.clear();
-                return self.now.since_ms(begin);
+                self.until(at.max(self.now));
+                return search;
             }
             let next = self.client.deadline().expect("it tries again");
             self.until(next);
@@ -138,15 +153,19 @@ impl Desk {
 
     fn welcome(&mut self, head: [u8; 32]) {
         let welcome = Frame::Welcome { head, now: self.now };
-        self.input(Input::Frame(welcome)).expect("it said hello");
+        self.frame(welcome).expect("it said hello");
     }
 
     fn config(&mut self, left: u16, config: &SignedConfig) -> Result<(), ClientError> {
-        self.input(Input::Frame(Frame::Config { left, config: config.encode() }))
+        self.frame(Frame::Config { left, config: config.encode() })
     }
 
     fn round(&mut self, id: RoundId, body: FrameBody) -> Result<(), ClientError> {
-        self.input(Input::Frame(Frame::Round(id, body)))
+        self.frame(Frame::Round(id, body))
+    }
+
+    fn frame(&mut self, frame: Frame) -> Result<(), ClientError> {
+        self.input(Input::Frame { frame, age_ms: 0 })
     }
 
     fn settings(&self, id: RoundId) -> Settings {
@@ -186,6 +205,15 @@ impl Desk {
         self.round(id, FrameBody::Return { users, replies }).expect("it submitted");
     }
 
+    /// The frames that the line got.
+    fn frames(&self) -> Vec<&ScheduledFrame> {
+        let frames = self.news.iter().filter_map(|news| match news {
+            Output::Frame(frame) => Some(frame),
+            _ => None,
+        });
+        frames.collect()
+    }
+
     fn levels(&mut self) -> Vec<u8> {
         let news = std::mem::take(&mut self.news).into_iter();
         news.filter_map(|news| match news {
@@ -205,7 +233,7 @@ fn mix_2_configs_are_taken_one_by_one_from_the_pin_on() {
     assert_eq!(desk.config(0, &genesis(&first)), Err(ClientError::Unexpected), "not asked for");
     desk.welcome(third.config().hash());
     let asked = desk.news.iter().filter_map(|news| match news {
-        Output::Frame(Frame::FetchConfig { from }) => Some(*from),
+        Output::Frame(ScheduledFrame { frame: Frame::FetchConfig { from }, .. }) => Some(*from),
         _ => None,
     });
     assert_eq!(asked.collect::<Vec<_>>(), [[0; 32]], "from genesis on");
@@ -224,6 +252,24 @@ fn mix_2_configs_are_taken_one_by_one_from_the_pin_on() {
     assert_eq!(news(|news| matches!(news, Output::Config)), 3);
     assert_eq!(news(|news| matches!(news, Output::Close)), 1, "nobody checked this connection");
     assert_eq!(desk.client.chain().map(|chain| chain.head().seq), Some(2));
+}
+
+#[test]
+fn mix_76_round_numbers_only_grow() {
+    let first = config(3);
+    let mut desk = Desk::joined(first.clone(), NoiseFloor::None);
+    desk.until(desk.now.plus_ms(61_000));
+    desk.input(Input::Down).expect("it was up");
+    desk.connect(true);
+    let without = successor(&first, |config| {
+        config.services.remove(1);
+    });
+    desk.welcome(without.config().hash());
+    let refused = Err(ClientError::Config(ChainError::Rounds));
+    assert_eq!(desk.config(1, &without), refused, "calls could come back from round 1 on");
+    let lower = successor(&first, |config| config.services[2].base_round = 100);
+    assert_eq!(desk.config(1, &lower), refused);
+    assert_eq!(desk.config(1, &successor(&first, |_| {})), Ok(()));
 }
 
 #[test]
@@ -251,8 +297,8 @@ fn mix_23_what_was_sealed_before_a_start_is_not_sealed_again() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let submits = |desk: &Desk| {
         let is_one =
-            |news: &&Output| matches!(news, Output::Frame(Frame::Round(_, FrameBody::Submit(_))));
-        desk.news.iter().filter(is_one).count()
+            |frame: &&ScheduledFrame| matches!(frame.frame, Frame::Round(_, FrameBody::Submit(_)));
+        desk.frames().into_iter().filter(is_one).count()
     };
     let id = RoundId { service: Service::Conversation, round: 100 };
     desk.until(OPEN.minus_ms(1_000));

@@ -218,7 +218,7 @@ fn slow_an_entry_that_lies_never_gets_two_onions_of_one_call() {
             for at in 0..3 {
                 let again = lies.borrow_mut().again();
                 if let Some(frame) = again.filter(|_| town.people[at].client.is_some()) {
-                    town.give(at, Input::Frame(frame));
+                    town.give(at, Input::Frame { frame, age_ms: 0 });
                 }
             }
             after(&mut town, 290);

@@ -10,6 +10,7 @@ mod keyed;
 mod liar;
 mod mix;
 mod talk;
+mod times;
 mod town;
 mod toy;
 mod two_of_three;

@@ -7,14 +7,13 @@ use mezza_core::Machine as _;
 use mezza_mixnet::config::{Config, Mode, SignatureSet, SignedConfig};
 use mezza_mixnet::job::JobOutput;
 use mezza_mixnet::mix::{Input, MixError, Neighbour, NoiseFloor};
+use mezza_mixnet::privacy::NoisePreset;
 use mezza_mixnet::wire::{AbortReason, Frame, FrameBody};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use crate::fixture::{
-    Net, OPEN, TRAPS, accesses, config, mix_with, onions, opened, policy, signer,
-};
+use crate::fixture::{Net, OPEN, TRAPS, accesses, config, mix_with, onions, opened, signer};
 
 mod batch;
 mod replies;
@@ -172,17 +171,18 @@ fn mix_4_settings_that_are_not_the_configs_are_not_signed() {
 #[test]
 fn mix_4_noise_below_the_own_floor_is_not_signed() {
     let allowed = |law: (u32, u32), mode, floor: NoiseFloor| {
-        let mut policy = policy(Service::Conversation);
-        (policy.mu, policy.scale) = law;
-        policy.mode = mode;
-        floor.allows(&policy)
+        let mut config = config(1);
+        config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill(policy));
+        let talk = &mut config.services[0];
+        (talk.mu, talk.scale, talk.mode) = (law.0, law.1, mode);
+        floor.allows(&config)
     };
     let (standard, relaxed) = (NoiseFloor::STANDARD, NoiseFloor::RELAXED);
-    assert!(allowed((45_710, 6_892), Mode::Gauss, standard));
-    assert!(!allowed((45_700, 6_892), Mode::Gauss, standard));
-    assert!(!allowed((45_710, 0), Mode::Gauss, standard));
-    assert!(!allowed((16_070, 2_360), Mode::Gauss, standard));
-    assert!(allowed((16_070, 2_360), Mode::Gauss, relaxed));
+    assert!(allowed((51_962, 7_784), Mode::Gauss, standard));
+    assert!(!allowed((51_952, 7_784), Mode::Gauss, standard));
+    assert!(!allowed((51_962, 0), Mode::Gauss, standard));
+    assert!(!allowed((16_458, 2_408), Mode::Gauss, standard));
+    assert!(allowed((16_458, 2_408), Mode::Gauss, relaxed));
     assert!(!allowed((600_000, 30_000), Mode::Paper, standard));
     // So much of it that it would do, if it counted.
     assert!(allowed((1_000_000, 30_000), Mode::Gauss, standard));

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use mezza_core::{Backend, EphemeralKey, Machine, PortableBackend, Secret, Time, Wiping};
 use mezza_mixnet::Service;
-use mezza_mixnet::client::{Client, ClientJob, ClientOptions, Input, NewRoot, Output, StreamMark};
+use mezza_mixnet::client::{
+    Client, ClientJob, ClientOptions, FrameSchedule, Input, NewRoot, Output, ScheduledFrame,
+    SendTime, StreamMark,
+};
 use mezza_mixnet::config::Config;
 use mezza_mixnet::contact::{Intent, Role};
 use mezza_mixnet::coordinator;
@@ -15,6 +18,7 @@ use rand_core::Rng as _;
 use crate::city::City;
 use crate::fixture::Net;
 
+mod disk;
 mod person;
 
 use person::Write;
@@ -139,6 +143,10 @@ impl<B: Backend> Town<B> {
     }
 
     pub fn give(&mut self, at: usize, input: Input) {
+        if self.people[at].disk.is_busy() {
+            let now = self.now();
+            return self.people[at].disk.inputs.push_back((now, input));
+        }
         let (now, person) = (self.clock(at), &mut self.people[at]);
         if let Some(client) = &mut person.client {
             // Some come late: a job of a round that is over, a row of a connection that is gone.
@@ -149,6 +157,9 @@ impl<B: Backend> Town<B> {
 
     /// Carries out all outputs of one client, and all that follows.
     fn drain(&mut self, at: usize) {
+        if self.people[at].disk.sync_ms > 0 {
+            return self.drain_slowly(at);
+        }
         while let Some(output) = self.people[at].client.as_mut().and_then(Machine::poll) {
             let person = &mut self.people[at];
             if person.unlucky(person.luck.crash) {
@@ -190,12 +201,10 @@ impl<B: Backend> Town<B> {
         let now = self.now();
         let person = &mut self.people[at];
         match output {
-            Output::Dial if person.unlucky(person.luck.dead) => self.give(at, Input::Down),
-            Output::Dial => {
-                self.connections += 1;
-                self.people[at].connection = Some(self.connections);
-                let trusted = self.people[at].client.as_ref().is_some_and(|c| c.chain().is_some());
-                self.give(at, Input::Up { trusted });
+            Output::Dial { at: due, hello, search } => {
+                let due = self.by_town(at, due);
+                self.people[at].dial = Some((due, hello, search.is_none()));
+                self.dial(at);
             }
             Output::Close => self.cut(at),
             Output::Joined => {
@@ -205,15 +214,13 @@ impl<B: Backend> Town<B> {
                     }
                 }
             }
-            Output::Frame(frame) => {
-                if let Frame::Round(id, FrameBody::Submit(_)) = &frame {
-                    person.submits(*id);
-                }
-                let bytes = frame.encode().expect("short enough");
-                person.frames.push((now, frame.kind(), bytes.len()));
-                if let Some(connection) = person.connection {
-                    self.city.input(coordinator::Input::FromClient(connection, frame));
-                }
+            Output::Frame(ScheduledFrame { when, frame }) => {
+                let when = match when {
+                    SendTime::At(due) => SendTime::At(self.by_town(at, due)),
+                    after @ SendTime::AfterReturn(_) => after,
+                };
+                self.people[at].line.push(ScheduledFrame { when, frame }, now);
+                self.flush(at);
             }
             Output::Want(pairs) => {
                 for _ in 0..pairs {
@@ -250,6 +257,47 @@ impl<B: Backend> Town<B> {
         }
     }
 
+    /// A time by the clock of a person, by that of the town.
+    fn by_town(&self, at: usize, time: Time) -> Time {
+        self.now().plus_ms(time.since_ms(self.clock(at)))
+    }
+
+    /// Connects if the time of a dial has come.
+    fn dial(&mut self, at: usize) {
+        let (now, person) = (self.now(), &mut self.people[at]);
+        let Some((_, hello, trusted)) = person.dial.take_if(|(due, ..)| *due <= now) else {
+            return;
+        };
+        if person.unlucky(person.luck.dead) {
+            return self.give(at, Input::Down);
+        }
+        self.connections += 1;
+        let person = &mut self.people[at];
+        (person.connection, person.line) = (Some(self.connections), FrameSchedule::default());
+        self.leave(at, hello);
+        self.give(at, Input::Up { trusted });
+    }
+
+    /// Sends the frames whose time has come.
+    fn flush(&mut self, at: usize) {
+        let now = self.now();
+        while let Some(frame) = self.people[at].line.pop_due(now) {
+            self.leave(at, frame);
+        }
+    }
+
+    fn leave(&mut self, at: usize, frame: Frame) {
+        let (now, person) = (self.now(), &mut self.people[at]);
+        let Some(connection) = person.connection else { return };
+        if let Frame::Round(id, FrameBody::Submit(_)) = &frame {
+            person.submits(*id);
+        }
+        let bytes = frame.encode().expect("short enough");
+        person.frames.push((now, frame.kind(), bytes.len()));
+        person.notes_time(&frame, now);
+        self.city.input(coordinator::Input::FromClient(connection, frame));
+    }
+
     /// What is durable is said in order: nothing behind what is not said yet.
     fn stored(&mut self, at: usize, seq: u64, later: bool) {
         let person = &mut self.people[at];
@@ -274,6 +322,7 @@ impl<B: Backend> Town<B> {
         let now = self.now();
         let person = &mut self.people[at];
         person.client = None;
+        (person.dial, person.line) = (None, FrameSchedule::default());
         person.wrapped.clear();
         person.unsaid.clear();
         person.synced.clear();
@@ -311,6 +360,8 @@ impl<B: Backend> Town<B> {
     pub fn cut(&mut self, at: usize) {
         if let Some(connection) = self.people[at].connection.take() {
             self.cuts += 1;
+            let now = self.now();
+            self.people[at].notes_cut(now);
             self.city.input(coordinator::Input::Gone(connection));
             self.give(at, Input::Down);
         }
@@ -333,7 +384,9 @@ impl<B: Backend> Town<B> {
                 };
                 for frame in frames {
                     if self.people[at].connection == Some(connection) {
-                        self.give(at, Input::Frame(frame));
+                        let now = self.now();
+                        self.people[at].reads(&frame, now);
+                        self.give(at, Input::Frame { frame, age_ms: 0 });
                     }
                 }
             }
@@ -346,20 +399,32 @@ impl<B: Backend> Town<B> {
         loop {
             while self.deliver() {}
             let own = self.people.iter().filter_map(|person| match &person.client {
+                // Nothing is done until the disk is.
+                Some(_) if person.disk.is_busy() => None,
                 Some(client) => {
                     let due = client.deadline().map(|due| due.plus_ms(person.back_ms));
                     due.map(|due| due.minus_ms(person.ahead_ms))
                 }
                 None => person.up_at,
             });
-            let next = own.chain(self.city.entry.deadline()).min();
+            let lines = self.people.iter().flat_map(|person| {
+                let dial = person.dial.as_ref().map(|(due, ..)| *due);
+                [dial, person.line.deadline(), person.disk.busy_until]
+            });
+            let next = own.chain(lines.flatten()).chain(self.city.entry.deadline()).min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
             let next = next.max(self.now());
             self.city.until(next);
             for at in 0..self.people.len() {
+                self.dial(at);
+                self.flush(at);
+                self.go_on(at);
                 let (clock, person) = (self.clock(at), &self.people[at]);
                 match &person.client {
-                    Some(client) if client.deadline().is_some_and(|due| due <= clock) => {
+                    Some(client)
+                        if !person.disk.is_busy()
+                            && client.deadline().is_some_and(|due| due <= clock) =>
+                    {
                         self.wake(at);
                     }
                     None if person.up_at.is_some_and(|due| due <= next) => self.start(at),

@@ -59,6 +59,39 @@ enum Event {
     Stop,
 }
 
+/// Why a frame is not taken. The link ends with it.
+#[derive(Debug)]
+enum Refusal {
+    /// The peer sent what does not belong here.
+    Foreign,
+    /// The round is signed as it must be, and is not of this time.
+    Clock,
+    /// The disk refuses.
+    Disk(Fault),
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self::Disk(fault)
+    }
+}
+
+impl Refusal {
+    /// Tells the operator the cause and the next step.
+    fn log(&self, peer: Peer) {
+        match self {
+            Self::Foreign => {
+                tracing::warn!(?peer, "a peer sent what does not belong here; hung up");
+            }
+            Self::Clock => tracing::warn!(
+                "a round is not of this time: set the clock of this bucket store, or that of the last mix"
+            ),
+            // The next round may find room again, so that the store goes on (MIX-79).
+            Self::Disk(fault) => tracing::error!("the buckets of a round are not stored: {fault}"),
+        }
+    }
+}
+
 /// Starts a bucket store. It runs until `stop` turns true.
 ///
 /// # Errors
@@ -119,13 +152,15 @@ async fn run(
     mut stop: watch::Receiver<bool>,
 ) -> Result<Exit, Fault> {
     let mut thread = tokio::task::spawn_blocking(move || store.serve(queue));
-    let panicked = |_| Err(Fault::bug("the thread of a server panicked"));
+    let end = |ended: Result<(), _>| {
+        ended.map(|()| Exit::Done).map_err(|_| Fault::bug("the thread of a server panicked"))
+    };
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => {}
-        ended = &mut thread => return ended.unwrap_or_else(panicked),
+        ended = &mut thread => return end(ended),
     }
     let _ = events.send(Event::Stop).await;
-    let ended = thread.await.unwrap_or_else(panicked);
+    let ended = end(thread.await);
     tokio::time::sleep(LEAVE).await;
     ended
 }
@@ -144,10 +179,10 @@ struct Store {
 }
 
 impl Store {
-    fn serve(mut self, mut queue: mpsc::Receiver<Event>) -> Result<Exit, Fault> {
+    fn serve(mut self, mut queue: mpsc::Receiver<Event>) {
         while let Some(event) = queue.blocking_recv() {
             match event {
-                Event::Link(peer, link, news) => self.hear(peer, link, news)?,
+                Event::Link(peer, link, news) => self.hear(peer, link, news),
                 Event::Config(config) => {
                     if server::is_news(&config, &self.chain)
                         && let Err(error) = self.chain.accept(&config, now())
@@ -158,28 +193,26 @@ impl Store {
                 Event::Stop => break,
             }
         }
-        Ok(Exit::Done)
     }
 
     /// Handles an event of a link.
-    fn hear(&mut self, peer: Peer, link: u64, news: LinkEvent) -> Result<(), Fault> {
-        let allowed = match (peer, self.links.hear(peer, link, news)) {
-            (_, LinkChange::None) => true,
+    fn hear(&mut self, peer: Peer, link: u64, news: LinkEvent) {
+        let taken = match (peer, self.links.hear(peer, link, news)) {
+            (_, LinkChange::None) => Ok(()),
             (peer, LinkChange::Lost) => {
                 self.forget(peer);
-                true
+                Ok(())
             }
-            (Peer::Mix, LinkChange::Frame(frame)) => self.put(frame)?,
-            (Peer::Entry, LinkChange::Frame(frame)) => self.hand_out(&frame)?,
+            (Peer::Mix, LinkChange::Frame(frame)) => self.put(frame),
+            (Peer::Entry, LinkChange::Frame(frame)) => self.hand_out(&frame),
         };
-        if !allowed {
-            tracing::warn!(?peer, "a peer sent what does not belong here; hung up");
+        if let Err(refusal) = taken {
+            refusal.log(peer);
             self.metrics.count(Metric::Refused);
             self.links.drop_link(peer);
             self.forget(peer);
         }
         self.metrics.set(Metric::Links, self.links.count());
-        Ok(())
     }
 
     /// Begins anew with a peer whose link is gone.
@@ -202,51 +235,48 @@ impl Store {
         sent
     }
 
-    /// PUT and CHUNK of the last mix; `false` if it is not what must come.
-    fn put(&mut self, frame: Frame) -> Result<bool, Fault> {
-        let Frame::Round(id, body) = frame else { return Ok(false) };
+    /// Takes PUT and CHUNK of the last mix.
+    fn put(&mut self, frame: Frame) -> Result<(), Refusal> {
+        let Frame::Round(id, body) = frame else { return Err(Refusal::Foreign) };
         match body {
             FrameBody::Put { manifest, signature } => {
-                let config = self.chain.of_round(id);
-                let sound = config.is_some_and(|config| {
-                    let last = config.mix_keys().last();
-                    let signed = |key| manifest.signed_by(key, &config.hash(), &signature);
-                    let due = config.policy(id.service).is_some_and(|(_, at)| is_due(at, id));
-                    due && last.is_some_and(signed) && config.allows(&manifest, config.users_max)
-                });
-                if !sound {
-                    return Ok(false);
+                let config = self.chain.of_round(id).ok_or(Refusal::Foreign)?;
+                let last = config.mix_keys().last();
+                let signed = |key| manifest.signed_by(key, &config.hash(), &signature);
+                if !last.is_some_and(signed) || !config.allows(&manifest, config.users_max) {
+                    return Err(Refusal::Foreign);
+                }
+                if !config.policy(id.service).is_some_and(|(_, policy)| is_due(policy, id)) {
+                    return Err(Refusal::Clock);
                 }
                 // An unfinished one of the same round would take the new folder with it.
                 self.upload = None;
                 self.upload = Some(self.shelves.begin(manifest, signature)?);
             }
             FrameBody::Chunk { bucket, offset, bytes } => {
-                let Some(upload) = self.upload.as_mut().filter(|upload| upload.id() == id) else {
-                    return Ok(false);
-                };
-                if !upload.put(bucket, offset, &bytes)? {
-                    return Ok(false);
+                let upload = self.upload.as_mut().filter(|upload| upload.id() == id);
+                if !upload.ok_or(Refusal::Foreign)?.put(bucket, offset, &bytes)? {
+                    return Err(Refusal::Foreign);
                 }
-                if upload.is_whole()
-                    && let Some(upload) = self.upload.take()
-                {
+                if let Some(upload) = self.upload.take_if(|upload| upload.is_whole()) {
                     self.shelves.keep(&upload, self.newest(id))?;
                     self.given.retain(|(given, _)| BucketDir::may_hold(*given, id));
                     self.metrics.count(Metric::Returned);
                     self.send(Peer::Mix, Frame::Round(id, FrameBody::Stored));
                 }
             }
-            _ => return Ok(false),
+            _ => return Err(Refusal::Foreign),
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// GET of the entry: manifest and object, or that there is none.
-    fn hand_out(&mut self, frame: &Frame) -> Result<bool, Fault> {
-        let Frame::Round(id, FrameBody::Fetch { bucket }) = frame else { return Ok(false) };
+    /// Answers GET of the entry: manifest and object, or that there is none.
+    fn hand_out(&mut self, frame: &Frame) -> Result<(), Refusal> {
+        let Frame::Round(id, FrameBody::Fetch { bucket }) = frame else {
+            return Err(Refusal::Foreign);
+        };
         if self.absent >= ABSENT_MAX || self.given.contains(&(*id, *bucket)) {
-            return Ok(false);
+            return Err(Refusal::Foreign);
         }
         let answer = self.shelves.answer(*id, *bucket)?;
         if answer == [FrameBody::Object(None)] {
@@ -260,7 +290,7 @@ impl Store {
                 break;
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The newest round of a service that can be here now, where `id` was stored just now.
@@ -312,19 +342,46 @@ mod tests {
 
     /// Puts the only bucket of a call round; whether the store takes it.
     fn put(store: &mut Store, key: &ServerKey, round: u64) -> bool {
+        try_put(store, key, round).is_ok()
+    }
+
+    fn try_put(store: &mut Store, key: &ServerKey, round: u64) -> Result<(), Refusal> {
         let id = RoundId { service: Service::Call, round };
         let manifest = Manifest { id, entries: vec![ObjectDigest::of(OBJECT)] };
         let signature = manifest.sign(&key.signer(), &store.chain.head_hash());
-        store.put(Frame::Round(id, FrameBody::Put { manifest, signature })).unwrap() && {
-            let bytes = OBJECT.to_vec();
-            store.put(Frame::Round(id, FrameBody::Chunk { bucket: 1, offset: 0, bytes })).unwrap()
-        }
+        store.put(Frame::Round(id, FrameBody::Put { manifest, signature }))?;
+        let bytes = OBJECT.to_vec();
+        store.put(Frame::Round(id, FrameBody::Chunk { bucket: 1, offset: 0, bytes }))
+    }
+
+    #[test]
+    fn mix_79_a_store_whose_clock_is_off_names_the_clock() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut store, key) = store(folder.path());
+        let far = current(&store) + 1_000;
+        assert!(matches!(try_put(&mut store, &key, far), Err(Refusal::Clock)));
+        let other = ServerKey::load(&folder.path().join("mixnet/mix1.key")).unwrap();
+        assert!(matches!(try_put(&mut store, &other, far), Err(Refusal::Foreign)));
+    }
+
+    #[test]
+    fn mix_79_a_store_goes_on_after_a_disk_that_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut store, key) = store(folder.path());
+        let (round, shelf) = (current(&store), folder.path().join("buckets"));
+        // A file in the place of the folder is as good as a full disk, for root, too.
+        std::fs::remove_dir_all(&shelf).unwrap();
+        std::fs::write(&shelf, b"").unwrap();
+        assert!(matches!(try_put(&mut store, &key, round), Err(Refusal::Disk(_))));
+        std::fs::remove_file(&shelf).unwrap();
+        std::fs::create_dir(&shelf).unwrap();
+        assert!(try_put(&mut store, &key, round + 1).is_ok(), "there is room again");
     }
 
     /// A link of the entry for which so many frames may wait.
     fn link_up(store: &mut Store, link: u64, frames: usize) -> mpsc::Receiver<FrameBytes> {
         let (outbox, sent) = mpsc::channel(frames);
-        store.hear(Peer::Entry, link, LinkEvent::Up(outbox)).unwrap();
+        store.hear(Peer::Entry, link, LinkEvent::Up(outbox));
         sent
     }
 
@@ -336,7 +393,7 @@ mod tests {
     ) -> usize {
         let id = RoundId { service: Service::Call, round };
         let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
-        store.hear(Peer::Entry, link, LinkEvent::Frame(fetch)).unwrap();
+        store.hear(Peer::Entry, link, LinkEvent::Frame(fetch));
         std::iter::from_fn(|| entry.try_recv().ok()).count()
     }
 
@@ -385,7 +442,7 @@ mod tests {
             assert!(!entry.is_closed());
             assert_eq!(fetch(&mut store, &mut entry, (link, round)), 0);
             assert!(entry.is_closed(), "it had that");
-            store.hear(Peer::Entry, link, LinkEvent::Down).unwrap();
+            store.hear(Peer::Entry, link, LinkEvent::Down);
         }
         for link in [3, 4] {
             let mut entry = link_up(&mut store, link, 2);
@@ -413,7 +470,7 @@ mod tests {
         let id = RoundId { service: Service::Call, round };
         let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
         let _entry = link_up(&mut store, 1, 2);
-        assert!(store.hand_out(&fetch).unwrap());
+        store.hand_out(&fetch).unwrap();
         // Buckets that are removed from the folder are not remembered for ever.
         (1..=10).for_each(|ahead| assert!(put(&mut store, &key, round + ahead)));
         assert_eq!(store.given.len(), 1);

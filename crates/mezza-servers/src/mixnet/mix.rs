@@ -13,10 +13,9 @@ use std::sync::Arc;
 use mezza_core::{Machine as _, Time};
 use mezza_lanes::Kernel;
 use mezza_mixnet::RoundId;
-use mezza_mixnet::config::{Config, SignedConfig};
+use mezza_mixnet::config::{Config, Mode, SignedConfig};
 use mezza_mixnet::job::Job;
 use mezza_mixnet::mix::{Input, Mix, MixError, MixOptions, Neighbour, NoiseFloor, Output};
-use mezza_mixnet::privacy::{Accounting, PrivacyTarget, noise_for};
 use mezza_mixnet::sign::VerifyKey;
 use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
@@ -78,23 +77,22 @@ pub fn place(network: &ConfigArchive, key: &VerifyKey) -> Result<(Config, usize)
 
 /// Refuses a config whose noise is below the operator's floor (MIX-4).
 fn check_noise(config: &Config, floor: &NoiseFloor) -> Result<(), Fault> {
-    let Some(low) = config.services.iter().find(|policy| !floor.allows(policy)) else {
+    let NoiseFloor::Promise { delta, .. } = floor else { return Ok(()) };
+    if floor.allows(config) {
         return Ok(());
+    }
+    let text = if config.services.iter().all(|policy| policy.mode == Mode::Gauss) {
+        let reached = floor.reached(config);
+        format!(
+            "mix: over a year of all services the noise of this config reaches delta {reached:.2e}, \
+             and your --min-noise allows {delta:.0e}"
+        )
+    } else {
+        "mix: the config has noise of the paper's law, which no --min-noise counts".into()
     };
-    let least = match *floor {
-        NoiseFloor::Promise { epsilon, delta, rounds } => {
-            let rounds = rounds[usize::from(low.service.number()) - 1];
-            let (service, slots) = (low.service, low.slots);
-            noise_for(&PrivacyTarget { service, rounds, slots, epsilon, delta }, Accounting::Gauss)
-        }
-        NoiseFloor::None => None,
-    };
-    let least = least.map_or_else(String::new, |law| format!(" ({}/{})", law.mu, law.scale));
-    Err(Fault::new(
-        Exit::No,
-        format!("mix: config noise {}/{} is below your --min-noise{least}", low.mu, low.scale),
-        "lower --min-noise or ask the guardians for a new config",
-    ))
+    let next = "lower --min-noise, or ask the guardians for a config with a preset of \
+                `mezza mixnet config example`";
+    Err(Fault::new(Exit::No, text, next))
 }
 
 /// Starts a mix on the fastest kernel. It runs until `stop` turns true; then its rounds are ended and
@@ -230,7 +228,7 @@ impl Shell for MixShell {
 
     async fn settle(&mut self) -> Result<(), Fault> {
         loop {
-            let lost = self.carry_out()?;
+            let lost = self.carry_out();
             if lost.is_empty() {
                 break;
             }
@@ -279,7 +277,7 @@ impl MixShell {
     }
 
     /// Carries out what the machine wants; the links that were lost with it come back.
-    fn carry_out(&mut self) -> Result<BTreeSet<Neighbour>, Fault> {
+    fn carry_out(&mut self) -> BTreeSet<Neighbour> {
         let mut lost = BTreeSet::new();
         while let Some(output) = self.mix.poll() {
             match output {
@@ -297,12 +295,19 @@ impl MixShell {
                 }
                 Output::Store(id) => {
                     // The machine signs once the number is durable; other inputs wait that long.
-                    tokio::task::block_in_place(|| self.signed.put(id))?;
-                    self.input(Input::Stored(id));
+                    match tokio::task::block_in_place(|| self.signed.put(id)) {
+                        Ok(()) => self.input(Input::Stored(id)),
+                        // Without the number on disk the round must not be signed (MIX-15). The next one may
+                        // find room again, so that the mix goes on (MIX-79).
+                        Err(fault) => {
+                            tracing::error!(round = id.round, "a round is not signed: {fault}");
+                            self.input(Input::Lost(id));
+                        }
+                    }
                 }
             }
         }
-        Ok(lost)
+        lost
     }
 
     /// Jobs of rounds that are over go, but those that check traps: their round is over always.

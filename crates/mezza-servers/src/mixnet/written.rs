@@ -4,6 +4,7 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 use mezza_core::Time;
 use mezza_mixnet::Service;
 use mezza_mixnet::config::{Config, MixServer, Mode, NetworkId, Server, ServicePolicy, Traps};
+use mezza_mixnet::privacy::{NoisePreset, PresetNoise};
 use serde::Deserialize;
 use toml::value::{Datetime, Offset};
 
@@ -86,7 +87,7 @@ enum WrittenMode {
     Gauss,
 }
 
-/// Noise with its promise, calibrated (section "Noise and privacy" of the specification).
+/// The presets of the specification (section "Noise and privacy").
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Preset {
@@ -107,30 +108,24 @@ impl<'de, const N: usize> Deserialize<'de> for Hex<N> {
     }
 }
 
-/// Mean, scale, epsilon, delta and rounds of a Gaussian noise.
-type Noise = (u32, u32, f64, f64, u64);
-
-impl Preset {
-    const fn noise(self, service: Name) -> Noise {
-        use std::f64::consts::{LN_2, LN_10};
-        match (self, service) {
-            (Self::Standard, Name::Conversation) => (45_710, 6_892, LN_2, 1e-4, 240_000),
-            (Self::Relaxed, Name::Conversation) => (16_070, 2_360, LN_10, 1e-4, 240_000),
-            (Self::Small, Name::Conversation) => (2_566, 446, LN_2, 1e-4, 1_000),
-            (_, Name::Call) => (2_487, 417, LN_2, 1e-4, 3_500),
-            (_, Name::Invitation) => (1_283, 223, LN_2, 1e-4, 1_000),
+impl Name {
+    const fn service(self) -> Service {
+        match self {
+            Self::Conversation => Service::Conversation,
+            Self::Call => Service::Call,
+            Self::Invitation => Service::Invitation,
         }
     }
+}
 
-    /// Far fewer than the least noise, which they come on top of (MIX-45).
-    const fn traps(self, service: Name) -> Traps {
-        match (self, service) {
-            (Self::Standard | Self::Relaxed, Name::Conversation) => {
-                Traps { singles: 256, pairs: 128 }
-            }
-            (Self::Small, Name::Conversation) => Traps { singles: 32, pairs: 16 },
-            (_, Name::Call | Name::Invitation) => Traps::NONE,
+impl Preset {
+    const fn noise(self, service: Service) -> PresetNoise {
+        match self {
+            Self::Standard => NoisePreset::Standard,
+            Self::Relaxed => NoisePreset::Relaxed,
+            Self::Small => NoisePreset::Small,
         }
+        .noise(service)
     }
 }
 
@@ -198,24 +193,22 @@ impl WrittenServer {
 
 impl WrittenService {
     fn policy(self, valid_from: Time) -> Result<ServicePolicy, Fault> {
-        let noise = self.preset.map(|preset| preset.noise(self.id));
+        let service = self.id.service();
+        let noise = self.preset.map(|preset| preset.noise(service));
         let slots = self.slots.unwrap_or(1);
         // s slots take s times the noise (section "Noise and privacy").
         let scaled = |n: u32| n.saturating_mul(slots.into());
         let missing =
             |what: &str| malformed(format!("a service has neither a preset nor `{what}`"));
-        let preset_mu = noise.map(|noise| scaled(noise.0));
-        let preset_scale = noise.map(|noise| scaled(noise.1));
-        let eps = self.eps.or(noise.map(|noise| noise.2)).ok_or_else(|| missing("eps"))?;
-        let delta = self.delta.or(noise.map(|noise| noise.3)).ok_or_else(|| missing("delta"))?;
-        let traps = self.preset.map_or(Traps::NONE, |preset| preset.traps(self.id));
+        let preset_mu = noise.map(|noise| scaled(noise.mu));
+        let preset_scale = noise.map(|noise| scaled(noise.scale));
+        let eps = self.eps.or(noise.map(|noise| noise.epsilon)).ok_or_else(|| missing("eps"))?;
+        let delta =
+            self.delta.or(noise.map(|noise| noise.delta)).ok_or_else(|| missing("delta"))?;
+        let traps = noise.map_or(Traps::NONE, |noise| noise.traps);
         let base_time = self.base_time.as_ref().map_or(Ok(valid_from), time)?;
         Ok(ServicePolicy {
-            service: match self.id {
-                Name::Conversation => Service::Conversation,
-                Name::Call => Service::Call,
-                Name::Invitation => Service::Invitation,
-            },
+            service,
             base_round: self.base_round,
             base_time,
             interval_ms: self.interval,
@@ -233,7 +226,10 @@ impl WrittenService {
             scale: self.scale.or(preset_scale).ok_or_else(|| missing("scale"))?,
             epsilon_micro: whole(eps * 1e6)? as u32,
             delta_pico: whole(delta * 1e12)?,
-            rounds: self.rounds.or(noise.map(|n| n.4)).ok_or_else(|| missing("rounds"))?,
+            rounds: self
+                .rounds
+                .or(noise.map(|noise| noise.rounds))
+                .ok_or_else(|| missing("rounds"))?,
             traps: Traps {
                 singles: self.trap_singles.unwrap_or(traps.singles),
                 pairs: self.trap_pairs.unwrap_or(traps.pairs),
@@ -273,6 +269,7 @@ mod tests {
     use mezza_host::api::figures;
 
     use super::*;
+    use mezza_mixnet::privacy::NetworkPromise;
 
     #[test]
     fn the_example_is_sound_and_says_what_it_says() {
@@ -280,10 +277,10 @@ mod tests {
         assert_eq!(config.valid_from, Time::from_ms(1_793_491_200_000));
         assert_eq!(config.mixes.len(), 3);
         let [talk, call, invitation] = &config.services[..] else { panic!("three services") };
-        assert_eq!((talk.mu, talk.scale, talk.rounds), (45_710, 6_892, 240_000));
+        assert_eq!((talk.mu, talk.scale, talk.rounds), (51_962, 7_784, 240_000));
         assert_eq!(talk.traps, Traps { singles: 256, pairs: 128 });
-        assert_eq!((call.mu, call.delta_pico), (2_487, 100_000_000));
-        assert_eq!((invitation.scale, invitation.epsilon_micro), (223, 693_147));
+        assert_eq!((call.mu, call.delta_pico), (8_000, 100_000_000));
+        assert_eq!((invitation.scale, invitation.epsilon_micro), (670, 693_147));
         assert_eq!(talk.base_time, config.valid_from);
     }
 
@@ -303,7 +300,7 @@ mod tests {
             (("seq = 0", "sequence = 0"), "unknown field `sequence`"),
             (("users_max = 10_000", "users_max = 0"), "outside its limits"),
             (("threshold = 2", "threshold = 4"), "outside its limits"),
-            (("mu = 1_283", ""), "neither a preset nor `mu`"),
+            (("mu = 4_150", ""), "neither a preset nor `mu`"),
             (("\"entry.example:7000\"", "\"entry.example\""), "host:port"),
             (("00112233445566778899aabbccddeeff", "0011"), "not 32 hex digits in line 4"),
         ];
@@ -317,17 +314,18 @@ mod tests {
     #[test]
     fn mix_55_the_standard_keeps_less_against_talking_with_somebody_else() {
         let config = read(EXAMPLE).unwrap();
-        let [idle, other] = figures::stories(&config.services[0]);
-        assert!((9.9e-5..1e-4).contains(&idle) && (2.90e-3..2.92e-3).contains(&other));
-        assert!((figures::reached(&config.services[0]) - idle).abs() < 1e-18);
+        let promise = NetworkPromise::of(&config);
+        let [idle, other] = [promise.reached_after(1), promise.reached_by_other_story()];
+        assert!((9.9e-5..1e-4).contains(&idle) && (2.9e-3..3.1e-3).contains(&other));
     }
 
-    /// Section "Limits": 1.2 KB a round and 20 MB a day, 35 MB and 24 MB.
+    /// Section "Limits": 1.2 KB a round and 20 MB a day, 112 MB and 78 MB.
     #[test]
     fn bytes_of_a_day_are_those_of_the_specification() {
         let config = read(EXAMPLE).unwrap();
-        let day = |policy| figures::day_bytes(&config, policy) / 1_000_000;
-        assert_eq!(config.services.iter().map(day).collect::<Vec<_>>(), [20, 35, 24]);
+        // Megabytes, rounded as the guide has them.
+        let day = |policy| (figures::day_bytes(&config, policy) + 500_000) / 1_000_000;
+        assert_eq!(config.services.iter().map(day).collect::<Vec<_>>(), [20, 112, 78]);
         assert_eq!(figures::round_bytes(&config, &config.services[0]), 1_177);
     }
 }

@@ -1,70 +1,135 @@
 //! The connection to the entry server of a mixnet, kept as long as the client's machine wants.
 //!
 //! ```text
-//! Dial --TLS with the key of the config--> Up .. frames .. Down        (the machine says when to dial)
+//! Dial --TLS with the key of the config--> Up .. frames .. Down        (the machine draws the times)
 //! Job  --> a thread that may wait --> Done | Lost
 //! ```
 
-use std::sync::Arc;
+mod line;
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mezza_core::Time;
 use mezza_messenger::CarrierInput;
-use mezza_messenger::carriers::mixnet::{MixnetInput, MixnetOutput};
+use mezza_messenger::carriers::mixnet::{MixnetCover, MixnetInput, MixnetLine, MixnetOutput};
 use mezza_mixnet::client::{ClientJob as Work, ROW_BYTES_MAX};
 use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
 use tokio::task::{self, JoinSet};
+use tokio::time::sleep;
 
 use super::pace::Pace;
 use super::{Adapter, ConnectionEvent, ConnectionReport, Reporter};
+use line::Line;
 use mezza_host::api::json::HealthLine;
 use mezza_host::api::words::{self, CarrierFacts};
 use mezza_host::backend::AwsLc;
 use mezza_host::backend::kernel::kernel;
-use mezza_host::connection::link::{
-    self, CLIENT_FRAMES_MAX, End, FrameBytes, FrameSender, FrameSizeClass,
-};
+use mezza_host::clock::Clock;
+use mezza_host::connection::link::{self, CLIENT_FRAMES_MAX, End, FrameSizeClass};
+use mezza_host::process::rng::OsRng;
 use mezza_host::store::record::{KEY_BYTES_MAX, TEXT_BYTES_MAX};
 use mezza_host::tls::Pin;
 
 /// Whatever row the client wants stored, the vault takes it (MIX-44).
 const _: () = assert!(ROW_BYTES_MAX + KEY_BYTES_MAX + 5 <= TEXT_BYTES_MAX);
 
-/// Where an entry server is, and its key if the config names one.
-type Entry = (String, Option<[u8; 32]>);
+/// A connection that the device wants.
+pub(super) struct PlannedDial {
+    at: Time,
+    hello: Frame,
+    address: String,
+    /// The key of the config; `None`: any key.
+    key: Option<[u8; 32]>,
+}
 
 /// The connection of one node to its network.
 pub(crate) struct MixnetAdapter<E> {
     reporter: Reporter<E>,
+    clock: Clock,
     /// Shared by successive connections, as an entry server may close one and be dialled again.
     pace: Arc<Pace>,
-    outbox: Option<FrameSender>,
+    line: Option<Arc<Line>>,
     /// The task of the last dial, which ends with it.
     keeper: JoinSet<()>,
     /// Why the entry server is not who the config says, in words for people.
     trouble: Option<String>,
+    /// The rounds of a device that is locked.
+    cover: Option<Box<MixnetCover<AwsLc>>>,
     /// The dial that waits for the person, as the vault was put back.
-    pub(super) withheld: Option<Entry>,
+    pub(super) withheld: Option<PlannedDial>,
 }
 
 impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
     /// No connection yet.
-    pub(super) fn new(reporter: Reporter<E>) -> Self {
-        let (pace, outbox, keeper) = (Arc::new(Pace::new()), None, JoinSet::new());
-        Self { reporter, pace, outbox, keeper, trouble: None, withheld: None }
+    pub(super) fn new(clock: Clock, reporter: Reporter<E>) -> Self {
+        let (pace, keeper) = (Arc::new(Pace::new()), JoinSet::new());
+        let (line, trouble, cover, withheld) = (None, None, None, None);
+        Self { reporter, clock, pace, line, keeper, trouble, cover, withheld }
+    }
+
+    /// The device is locked: its line and its rounds go on (MIX-78).
+    pub(super) fn begin_cover(&mut self, cover: MixnetCover<AwsLc>) {
+        self.cover = Some(Box::new(cover));
+        self.drive_cover(|_, _| ());
+    }
+
+    /// The device is unlocked: it goes on with the line.
+    pub(super) fn take_line(&mut self) -> Option<MixnetLine> {
+        let now = self.clock.date();
+        self.cover.take().map(|cover| cover.into_line(now))
+    }
+
+    /// Returns the time when the rounds of a locked device have work.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.cover.as_ref()?.deadline()
+    }
+
+    /// Does the work of a locked device whose time has come.
+    pub(super) fn wake(&mut self) {
+        self.drive_cover(|cover, now| cover.wake(now, &mut OsRng));
+    }
+
+    /// Lets the rounds of a locked device do something, and carries out what follows.
+    fn drive_cover(&mut self, work: impl FnOnce(&mut MixnetCover<AwsLc>, Time)) {
+        let now = self.clock.date();
+        let Some(cover) = &mut self.cover else { return };
+        work(cover, now);
+        while let Some(order) = self.cover.as_mut().and_then(|cover| cover.poll()) {
+            self.order(order, false);
+        }
+    }
+
+    /// Hands an input to the device, or to what goes on while it is locked.
+    fn deliver(&mut self, input: MixnetInput) -> Option<CarrierInput> {
+        if self.cover.is_none() {
+            return Some(input.into());
+        }
+        self.drive_cover(|cover, now| cover.handle(input, now, &mut OsRng));
+        None
     }
 
     /// Carries out what the device wants of the mixnet. While the vault is `doubted`, nothing is dialled:
     /// its charges are not those that the mixnet saw (MSG-63).
     pub(super) fn order(&mut self, order: MixnetOutput, doubted: bool) {
         match order {
-            MixnetOutput::Connect { address, key } if doubted => {
-                self.withheld = Some((address, key));
-            }
             MixnetOutput::Frame(_) | MixnetOutput::Job(_) if doubted => {}
-            MixnetOutput::Connect { address, key } => self.dial((address, key)),
-            // The task writes what is left, hangs up and says `Down`.
-            MixnetOutput::Disconnect => (self.outbox, self.withheld) = (None, None),
-            MixnetOutput::Frame(frame) => self.send(frame),
+            MixnetOutput::Connect { at, hello, address, key } => {
+                let dial = PlannedDial { at, hello, address, key };
+                if doubted { self.withheld = Some(dial) } else { self.dial(dial) }
+            }
+            // The task hangs up and says `Down`.
+            MixnetOutput::Disconnect => {
+                self.line.take().into_iter().for_each(|line| line.close());
+                self.withheld = None;
+            }
+            MixnetOutput::Frame(scheduled) => {
+                let now = self.clock.date();
+                if let Some(line) = &self.line {
+                    line.push(scheduled, now);
+                }
+            }
             MixnetOutput::Job(job) => self.run(job),
             MixnetOutput::Leave => self.lock(),
         }
@@ -72,27 +137,21 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
 
     /// The person goes on with a vault that was put back.
     pub(super) fn resume(&mut self) {
-        if let Some(entry) = self.withheld.take() {
-            self.dial(entry);
+        if let Some(dial) = self.withheld.take() {
+            self.dial(dial);
         }
     }
 
-    fn dial(&mut self, entry: Entry) {
+    fn dial(&mut self, dial: PlannedDial) {
         self.keeper = JoinSet::new();
-        let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
-        self.outbox = Some(outbox);
+        let line = Arc::new(Line::new());
+        self.line = Some(Arc::clone(&line));
+        let wait = Duration::from_millis(dial.at.since_ms(self.clock.date()));
         let (reporter, pace) = (self.reporter.clone(), Arc::clone(&self.pace));
-        self.keeper.spawn(keep(entry, parcels, reporter, pace));
-    }
-
-    /// Sends a frame to the entry server. If the server reads too slowly, the connection is closed.
-    fn send(&mut self, frame: Frame) {
-        let sent = link::parcel(frame)
-            .zip(self.outbox.as_ref())
-            .is_some_and(|(parcel, outbox)| outbox.try_send(parcel).is_ok());
-        if !sent {
-            self.outbox = None;
-        }
+        self.keeper.spawn(async move {
+            sleep(wait).await;
+            keep(dial, &line, reporter, pace).await;
+        });
     }
 
     fn run(&self, mut job: Work) {
@@ -120,8 +179,15 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for MixnetAdapter<E> {
                 self.trouble = text;
                 None
             }
-            ConnectionEvent::Input(input) => Some(input),
-            ConnectionEvent::Up { .. } | ConnectionEvent::Down => None,
+            ConnectionEvent::Input(CarrierInput::Mixnet(input)) => self.deliver(input),
+            ConnectionEvent::Frame { frame, read_at } => {
+                let age_ms = read_at.elapsed().as_millis() as u64;
+                self.deliver(MixnetInput::Frame { frame: *frame, age_ms })
+            }
+            // No connection of this carrier reports for another one.
+            ConnectionEvent::Input(CarrierInput::Relay(_))
+            | ConnectionEvent::Up { .. }
+            | ConnectionEvent::Down => None,
         }
     }
 
@@ -131,45 +197,65 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for MixnetAdapter<E> {
 
     /// What its tasks still report bears a serial number that nobody has any more.
     fn lock(&mut self) {
-        *self = Self::new(self.reporter.next());
+        *self = Self::new(self.clock.clone(), self.reporter.next());
     }
 }
 
 /// One connection, from the dial to its end.
 async fn keep<E: From<ConnectionReport>>(
-    (address, key): Entry,
-    parcels: mpsc::Receiver<FrameBytes>,
+    dial: PlannedDial,
+    line: &Line,
     reporter: Reporter<E>,
     pace: Arc<Pace>,
 ) {
+    let PlannedDial { hello, address, key, .. } = dial;
     let pin = key.map_or_else(Pin::any, Pin::new);
     let dialled = link::dial(&address, link::CLIENT, Arc::clone(&pin), None).await;
     // What was said of an earlier dial is over, however this one ends.
     let trouble = pin.other_key().map(|_| words::mixnet::other_key(&address));
-    reporter.tell(ConnectionEvent::Trouble(trouble)).await;
-    let tell = |input: MixnetInput| reporter.tell(ConnectionEvent::Input(input.into()));
+    // A search for configs is no try of the entry itself: what was said of that stays.
+    let say = async |trouble: Option<String>| {
+        if key.is_some() || trouble.is_some() {
+            reporter.tell(ConnectionEvent::Trouble(trouble)).await;
+        }
+    };
+    let report = |input: MixnetInput| reporter.tell(ConnectionEvent::Input(input.into()));
     match dialled {
         Ok(stream) => {
-            tell(MixnetInput::Up { trusted: key.is_some() }).await;
-            let (frames, mut heard) = mpsc::channel(CLIENT_FRAMES_MAX);
-            let hear = async {
-                while let Some(frame) = heard.recv().await {
+            let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
+            // The hello waits for nobody: when it leaves tells nothing about the node.
+            let hello = link::parcel(hello).is_some_and(|hello| outbox.try_send(hello).is_ok());
+            debug_assert!(hello, "an empty queue takes one frame");
+            let (frames, mut read) = mpsc::channel(CLIENT_FRAMES_MAX);
+            let hand_on = async {
+                say(trouble).await;
+                report(MixnetInput::Up { trusted: key.is_some() }).await;
+                while let Some((read_at, frame)) = read.recv().await {
                     pace.frame().await;
-                    tell(MixnetInput::Frame(frame)).await;
+                    let frame = Box::new(frame);
+                    reporter.tell(ConnectionEvent::Frame { frame, read_at }).await;
                 }
             };
             let carry = async {
-                let end =
-                    link::carry(stream, FrameSizeClass::Long, parcels, &frames, |frame| frame)
-                        .await;
+                let note = |frame: Frame| {
+                    line.on_read(&frame);
+                    (Instant::now(), frame)
+                };
+                let carried = link::carry(stream, FrameSizeClass::Long, parcels, &frames, note);
+                let end = carried.await;
                 drop(frames);
+                // The sender of the line ends with the connection.
+                line.close();
                 if end != End::Left {
                     tracing::info!(%end, "the line to the mixnet is down");
                 }
             };
-            tokio::join!(carry, hear);
+            tokio::join!(carry, hand_on, line.send(outbox));
         }
-        Err(error) => tracing::debug!(%error, "the mixnet cannot be reached"),
+        Err(error) => {
+            say(trouble).await;
+            tracing::debug!(%error, "the mixnet cannot be reached");
+        }
     }
-    tell(MixnetInput::Down).await;
+    report(MixnetInput::Down).await;
 }

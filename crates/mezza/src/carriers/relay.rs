@@ -152,6 +152,8 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for RelayAdapter<E> {
                 known.trouble = text;
                 None
             }
+            // Frames are the mixnet's.
+            ConnectionEvent::Frame { .. } => None,
             ConnectionEvent::Input(input) => {
                 if let CarrierInput::Relay(
                     RelayInput::Done { ticket } | RelayInput::Refused { ticket, .. },

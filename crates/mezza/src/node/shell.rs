@@ -34,7 +34,7 @@ use leaving::LeavingNotes;
 use super::event_log::{self, EventLog};
 use super::plan::{self, CommitPlan};
 use super::{LastActivity, NodeEvent, NodeHandle, NodeOptions};
-use crate::carriers::{Adapters, ConnectionEvent, ConnectionReport, may_wait};
+use crate::carriers::{Adapters, ConnectionEvent, ConnectionReport, LockedLine, may_wait};
 use mezza_host::api::json::{self, EventKind, NodeStateJson};
 use mezza_host::api::{Exit, Fault, Refused, words};
 use mezza_host::backend::AwsLc;
@@ -196,7 +196,14 @@ impl NodeShell {
         let restore = restore::of(witness.as_mut(), &records);
         let beside = Beside::take(&mut records);
         let now = date.now(self.options.clock.boot());
-        let mut device = load(&vault, records, now)?;
+        // A vault that was put back does not go on with rounds that it does not know of (MSG-63).
+        let is_behind = restore.begins || restore.put_back;
+        let line = self.adapters.take_line().filter(|_| !is_behind);
+        let loaded = load(&vault, records, now, line);
+        if loaded.is_err() || is_behind {
+            self.adapters.lock();
+        }
+        let mut device = loaded?;
         if restore.begins {
             device.handle(Command::Restored.into(), now, &mut OsRng).map_err(Refused::from)?;
         }
@@ -243,15 +250,18 @@ impl NodeShell {
         Ok(())
     }
 
-    /// Locks the vault: connections are closed, keys are wiped.
+    /// Locks the vault: keys are wiped, and connections are closed but for that to the mixnet. Its rounds
+    /// go on without the keys, as leaving would show when the person was last there (MIX-78).
     pub fn lock(&mut self) {
         self.forget_due(None);
         self.log(Self::commit_later);
         self.log(Self::write_date);
-        self.adapters.lock();
         let Some(open) = self.open.take() else { return };
+        let now = self.date();
+        let doubted = open.is_doubted();
+        let line = open.device.into_carriers().into_line(now).filter(|_| !doubted);
+        self.adapters.lock_but_for(line, now);
         self.events.clear();
-        drop(open.device);
         if let Err(fault) = open.vault.close() {
             tracing::warn!(code = fault.code.number(), "the vault did not close cleanly");
         }
@@ -272,6 +282,9 @@ impl NodeShell {
         let back = now < self.seen;
         self.seen = now;
         if self.open.is_none() {
+            if back || self.adapters.deadline().is_some_and(|due| now >= due) {
+                self.adapters.wake();
+            }
             return;
         }
         let boot = self.options.clock.boot();
@@ -354,9 +367,18 @@ impl NodeShell {
     }
 }
 
-/// Loads a device from the records of its vault.
-fn load(vault: &Vault, records: Vec<Record>, now: Time) -> Result<Device<AwsLc>, Fault> {
-    let device = Device::load(carriers(), records, vault.unread(), now, &mut OsRng);
+/// Loads a device from the records of its vault. It goes on with a line to its mixnet, if there is one.
+fn load(
+    vault: &Vault,
+    records: Vec<Record>,
+    now: Time,
+    line: Option<LockedLine>,
+) -> Result<Device<AwsLc>, Fault> {
+    let carriers = match line {
+        Some(line) => carriers().with_line(line),
+        None => carriers(),
+    };
+    let device = Device::load(carriers, records, vault.unread(), now, &mut OsRng);
     device.map_err(words::load_fault)
 }
 
@@ -370,7 +392,10 @@ impl Shell for NodeShell {
 
     /// Never the past: a deadline that stays there must not keep a processor busy.
     fn deadline(&self) -> Option<Time> {
-        let open = self.open.as_ref()?;
+        let nap = self.seen.plus_ms(NAP_MS_MIN);
+        let Some(open) = &self.open else {
+            return self.adapters.deadline().map(|end| end.max(nap));
+        };
         let (now, boot) = (self.date(), self.options.clock.boot());
         let by_boot = |end: Time| now.plus_ms(end.since_ms(boot));
         let ends = [
@@ -380,7 +405,7 @@ impl Shell for NodeShell {
             self.leaving.deadline().map(by_boot),
         ];
         let end = ends.into_iter().flatten().fold(open.vault.deadline(), Time::min);
-        Some(end.max(self.seen.plus_ms(NAP_MS_MIN)))
+        Some(end.max(nap))
     }
 
     /// `run_due_work` does what is due.
@@ -418,5 +443,6 @@ impl Shell for NodeShell {
 
     fn stop(&mut self) {
         self.lock();
+        self.adapters.lock();
     }
 }

@@ -81,6 +81,11 @@ impl World {
         home
     }
 
+    /// Unlocks the vault of a running node.
+    pub fn unlock(&self, home: &Path) {
+        ok(home, &["unlock", "--passphrase-file", &self.pass]);
+    }
+
     pub fn node(&self, home: &Path) -> Program {
         self.node_with(home, &[])
     }

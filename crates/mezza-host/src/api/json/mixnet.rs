@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::silent;
 
-silent!(Mixnet Promise JoinRequest NetworkLeaving LeftBehind);
+silent!(Mixnet Promise Budget JoinRequest NetworkLeaving LeftBehind);
 
 /// A network to join.
 #[derive(Serialize, Deserialize, ToSchema)]
@@ -38,7 +38,7 @@ pub struct NetworkLeaving {
     pub guests: usize,
 }
 
-/// What the noise of conversations keeps over the rounds of the budget, by Rényi accounting: a bound.
+/// The promise of a network over one year of all services together, by Rényi accounting: a bound.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Promise {
     /// What somebody thought 50 % likely becomes at most this likely, percent.
@@ -48,6 +48,19 @@ pub struct Promise {
     /// But for this one, where it is that they talked with somebody else at other times: twice as many
     /// rounds differ.
     pub other: f64,
+    /// But for this one after two years whose budgets are used up: losses of years add.
+    pub two_years: f64,
+}
+
+/// The privacy budget of one service in this year.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Budget {
+    /// conversation, call or invitation.
+    pub service: String,
+    /// Rounds used, in rounds of the noise that the network has now.
+    pub used: u64,
+    /// Rounds that the promise covers; none where the network promises nothing.
+    pub max: Option<u64>,
 }
 
 /// The network that was joined.
@@ -79,8 +92,12 @@ pub struct Mixnet {
     pub rounds_used: u64,
     /// How many of them the promise covers; none where the network promises nothing.
     pub rounds_max: Option<u64>,
-    /// What its noise keeps over these rounds.
+    /// The promise of its noise over the rounds of all budgets.
     pub promise: Option<Promise>,
+    /// The budgets of all services.
+    pub budgets: Vec<Budget>,
+    /// The probability that more than promised was lost by all rounds of all years so far.
+    pub spent: Option<f64>,
     /// How often noise of a mix did not come back.
     pub alarms: u32,
     /// Whether this clock and the network's differ too much.

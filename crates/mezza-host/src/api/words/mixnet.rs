@@ -1,5 +1,6 @@
 //! Words that are of the mixnet alone.
 
+use mezza_mixnet::Service;
 use mezza_mixnet::client::ClientError;
 use mezza_mixnet::config::Mode;
 
@@ -10,6 +11,9 @@ use crate::api::{Exit, Fault, Refused};
 
 /// Why a note waits.
 pub(super) const BUDGET_SPENT: &str = "waiting: the privacy budget is spent";
+/// Why a note for a contact that rests waits.
+pub(super) const CALLS_SPENT: &str =
+    "waiting: the budget of calls is spent, and the contact is not there without one";
 /// Where a note is that the mixnet took.
 pub(super) const HANDED: &str = "in the mixnet";
 
@@ -29,11 +33,11 @@ pub fn health(trouble: Option<&str>, facts: &CarrierFacts) -> Option<HealthLine>
     } else if entry.up {
         good(&format!("rounds are taken part in, at level {}", entry.caps.level))
     } else if facts.alone == 0 {
-        good("not reachable, and no conversation goes by it alone")
+        good("no round comes back, and no conversation goes by it alone")
     } else {
         let go = counted(facts.alone as u64, "conversation goes", "conversations go");
         let next = "check the network, or let them take the relay with `mezza set NAME --carriers`";
-        bad(&format!("not reachable, and by it alone {go}"), next)
+        bad(&format!("no round comes back, and by it alone {go}"), next)
     })
 }
 
@@ -50,6 +54,15 @@ pub const fn law_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Gauss => "gauss",
         Mode::Paper => "paper",
+    }
+}
+
+/// Name of a service, as the interface writes it.
+pub(crate) const fn service_name(service: Service) -> &'static str {
+    match service {
+        Service::Conversation => "conversation",
+        Service::Call => "call",
+        Service::Invitation => "invitation",
     }
 }
 
@@ -158,9 +171,9 @@ mod tests {
         assert!(!ok && text.starts_with("this vault is older"));
         let (ok, text) = line(None, false, true, 3);
         assert!(ok && text.starts_with("rounds are taken part in, at level "));
-        let text = "not reachable, and no conversation goes by it alone";
+        let text = "no round comes back, and no conversation goes by it alone";
         assert_eq!(line(None, false, false, 0), (true, text.into()));
-        let text = "not reachable, and by it alone 1 conversation goes";
+        let text = "no round comes back, and by it alone 1 conversation goes";
         assert_eq!(line(None, false, false, 1), (false, text.into()));
     }
 }

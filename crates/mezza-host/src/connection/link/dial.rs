@@ -16,6 +16,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::{LinkEvent, between};
 use crate::process::metrics::Metrics;
+use crate::process::socket::set_lasting_options;
 use crate::tls::{Pin, TlsIdentity, link_client_config};
 
 /// Time for TCP and TLS together.
@@ -75,8 +76,7 @@ pub async fn reach(
 ) -> Result<Box<TlsStream<TcpStream>>, DialError> {
     let connecting = async {
         let socket = TcpStream::connect(address).await?;
-        // Small frames wait for nothing; where the system refuses this, only speed is lost.
-        drop(socket.set_nodelay(true));
+        set_lasting_options(&socket);
         // Never sent (no SNI) and never checked (the key is): rustls wants some name.
         let name = ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into());
         TlsConnector::from(config).connect(name, socket).await

@@ -8,8 +8,8 @@ use mezza_mixnet::contact::Role;
 use mezza_ratchet::{Exporter, IdentityKey, Padding};
 
 use super::{
-    CLIENT, INVITER, Inviter, LeftNetwork, Membership, Mixnet, MixnetPeer, PADDINGS, YEAR, invites,
-    last_meet, owner, timer,
+    CLIENT, INVITER, Inviter, JoinedNetwork, LeftNetwork, Membership, Mixnet, MixnetPeer, PADDINGS,
+    YEAR, invites, last_meet, owner, timer,
 };
 use crate::card::{MIXNET_PART, MixnetPart};
 use crate::carriers::{Carrier, Welcome};
@@ -30,13 +30,14 @@ impl<B: Backend> Carrier for Mixnet<B> {
         Some(CarrierState { reached: true, up, caps: net.caps(now) })
     }
 
-    /// The connection to the entry.
+    /// The connection to the entry; it is up while rounds come back by it.
     fn connections(&self, now: Time) -> Vec<CarrierConnection> {
         let places = Places::default();
-        let entry = |CarrierState { up, caps, .. }| CarrierConnection {
+        let proven = self.network.as_ref().is_some_and(JoinedNetwork::is_proven);
+        let entry = |CarrierState { caps, .. }| CarrierConnection {
             relay: None,
             own: true,
-            up: up.is_ok(),
+            up: proven,
             places,
             caps,
         };
@@ -260,10 +261,17 @@ impl<B: Backend> Carrier for Mixnet<B> {
 
     fn correct(&mut self, date: &DateStep, at: &mut At<'_>) {
         self.correct_dates(date, at);
+        self.wake_client(at);
+    }
+
+    /// Only the client knows how long it waits, and its line may be down (MIX-40).
+    fn put_back(&mut self, at: &mut At<'_>) {
+        self.wake_client(at);
     }
 
     /// The device starts.
     fn start(&mut self, at: &mut At<'_>) {
+        self.attach(at);
         self.wake_client(at);
     }
 

@@ -132,7 +132,7 @@ impl<B: Backend> Mixnet<B> {
         Some(if came_at == 0 { now } else { came_at })
     }
 
-    /// The date was corrected: invitations are as old as before. The client follows by itself (MIX-40).
+    /// The date was corrected: invitations are as old as before.
     pub(super) fn correct_dates(&mut self, date: &DateStep, at: &mut At<'_>) {
         self.peers.values_mut().for_each(|peer| peer.correct(date));
         for id in self.inviters.keys().copied().collect::<Vec<ContactId>>() {

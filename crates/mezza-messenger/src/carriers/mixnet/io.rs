@@ -3,9 +3,9 @@
 use alloc::string::String;
 use core::fmt;
 
-use mezza_core::snapshot;
+use mezza_core::{Time, snapshot};
 use mezza_mixnet::RoundId;
-use mezza_mixnet::client::{ClientJob, ClientJobOutput};
+use mezza_mixnet::client::{ClientJob, ClientJobOutput, ScheduledFrame};
 use mezza_mixnet::wire::Frame;
 
 use crate::io::{ContactId, NetworkAddress};
@@ -18,7 +18,7 @@ pub enum MixnetInput {
     Leave,
     /// Ask who it is that invites: their hello and card come in cells (messenger 4.4).
     AskWho(ContactId),
-    /// The entry answers; `trusted`: its key is the one of the config.
+    /// The entry answers, and the hello was sent; `trusted`: its key is the one of the config.
     Up {
         /// Whether the key was checked.
         trusted: bool,
@@ -26,7 +26,12 @@ pub enum MixnetInput {
     /// The connection is gone, or could not be made.
     Down,
     /// A frame of the entry.
-    Frame(Frame),
+    Frame {
+        /// The frame.
+        frame: Frame,
+        /// How long ago it was read from the line, milliseconds.
+        age_ms: u64,
+    },
     /// A job ended.
     Done(ClientJob, ClientJobOutput),
     /// A job of this round will never end.
@@ -36,8 +41,12 @@ pub enum MixnetInput {
 /// What the device wants of the network.
 #[derive(Debug)]
 pub enum MixnetOutput {
-    /// Connect, then say `Up` or `Down`.
+    /// Connect at this time, send the hello at once, then say `Up` or `Down`.
     Connect {
+        /// When to connect.
+        at: Time,
+        /// The first frame.
+        hello: Frame,
         /// `host:port` of the entry.
         address: String,
         /// Its key; `None`: any key, and `Up` is not trusted.
@@ -47,14 +56,14 @@ pub enum MixnetOutput {
     Disconnect,
     /// The network was left: hang up, and say nothing more of this connection nor of its jobs.
     Leave,
-    /// Send a frame.
-    Frame(Frame),
+    /// A frame for the schedule of the line.
+    Frame(ScheduledFrame),
     /// Run a job and hand it back.
     Job(ClientJob),
 }
 
 snapshot!(enum MixnetOutput [
-    Connect { address, key }, Disconnect, Leave, Frame(a), Job(a),
+    Connect { at, hello, address, key }, Disconnect, Leave, Frame(a), Job(a),
 ]);
 
 impl fmt::Debug for MixnetInput {
@@ -65,7 +74,7 @@ impl fmt::Debug for MixnetInput {
             Self::AskWho(contact) => write!(f, "AskWho({})", contact.0),
             Self::Up { trusted } => write!(f, "Up({trusted})"),
             Self::Down => f.write_str("Down"),
-            Self::Frame(frame) => write!(f, "{frame:?}"),
+            Self::Frame { frame, .. } => write!(f, "{frame:?}"),
             Self::Done(job, _) => write!(f, "Done({job:?})"),
             Self::Lost(round) => write!(f, "Lost({round:?})"),
         }

@@ -23,7 +23,7 @@ impl<B: Backend> Mixnet<B> {
             MixnetInput::AskWho(contact) => return self.ask_who(contact, at),
             MixnetInput::Up { trusted } => client::Input::Up { trusted },
             MixnetInput::Down => client::Input::Down,
-            MixnetInput::Frame(frame) => client::Input::Frame(frame),
+            MixnetInput::Frame { frame, age_ms } => client::Input::Frame { frame, age_ms },
             MixnetInput::Done(job, done) => client::Input::Done(job, done),
             MixnetInput::Lost(round) => client::Input::Lost(round),
         };
@@ -64,9 +64,12 @@ impl<B: Backend> Mixnet<B> {
     pub(super) fn output(&mut self, output: client::Output, at: &mut At<'_>) {
         let Some(net) = &mut self.network else { return };
         match output {
-            client::Output::Dial => {
-                let (address, key) = net.place(at.now);
-                self.outputs.push_back(MixnetOutput::Connect { address, key });
+            client::Output::Dial { at: due, hello, search } => {
+                let (address, key) = match search {
+                    Some(number) => (net.search_address(number), None),
+                    None => net.place(due.max(at.now)),
+                };
+                self.outputs.push_back(MixnetOutput::Connect { at: due, hello, address, key });
             }
             client::Output::Close => self.outputs.push_back(MixnetOutput::Disconnect),
             client::Output::Frame(frame) => self.outputs.push_back(MixnetOutput::Frame(frame)),
@@ -114,6 +117,18 @@ impl<B: Backend> Mixnet<B> {
                 net.heed(&output);
                 at.step.touch_all();
                 at.step.show(Event::Carrier(CarrierId::MIXNET));
+            }
+            // What was given before is given again (MIX-75).
+            client::Output::Returning(true) if !net.up => self.joined(at),
+            client::Output::Returning(true) => {
+                // A round that was sealed and came back proves the clock.
+                net.clock_off = false;
+                at.step.touch_all();
+                at.step.show(Event::Carrier(CarrierId::MIXNET));
+            }
+            client::Output::Returning(false) => {
+                self.down(at.step);
+                at.step.touch_all();
             }
             // The receipt tells the person.
             client::Output::Acked(_) | client::Output::Absent(..) => {}
@@ -210,6 +225,7 @@ impl<B: Backend> Mixnet<B> {
             RefusedReason::TooBig => WaitReason::TooBig,
             RefusedReason::NoRoot => WaitReason::Keys,
             RefusedReason::Budget => WaitReason::Budget,
+            RefusedReason::CallBudget => WaitReason::CallBudget,
             RefusedReason::Down => WaitReason::NoCarrier,
         };
         self.news.push_back(News::Refused { parcel, why, after: now.plus_ms(FULL_AGAIN_MS) });

@@ -13,11 +13,12 @@ use mezza_mixnet::Service;
 use mezza_mixnet::client::{Client, ClientOptions, Output, RestoreError, SettingsError};
 use mezza_mixnet::config::{Config, ServicePolicy};
 use mezza_mixnet::mix::NoiseFloor;
+use mezza_mixnet::privacy::{Ledger, NetworkPromise, reached};
 
 use super::NetworkAddress;
 use crate::card::{Card, MIXNET_PART};
 use crate::io::{CarrierCaps, CarrierHides, RecordKind, Step, key64, text};
-use crate::view::NetworkView;
+use crate::view::{BudgetView, NetworkView};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
@@ -170,21 +171,36 @@ impl<B: Backend> JoinedNetwork<B> {
         }
     }
 
+    /// Returns true if a conversation round came back less than three intervals ago (MIX-75).
+    pub fn is_proven(&self) -> bool {
+        self.up && self.client.is_returning()
+    }
+
     /// What the person is shown of it.
     pub fn view(&self, now: Time) -> NetworkView {
         let (config, policy) = (self.config(now), self.policy(now));
         let ledger = self.client.ledger();
+        let promise = config.map(NetworkPromise::of);
         NetworkView {
             link: self.member.link.clone(),
             network: config.map(|config| config.network),
-            up: self.up,
+            up: self.is_proven(),
             level: self.level,
             demo: self.demo,
             policy: policy.cloned(),
             round: policy.and_then(|policy| policy.round_at(now)),
             users: self.client.users(),
             mixes: config.map_or(0, |config| config.mixes.len()),
-            rounds_used: ledger.map_or(0, |ledger| ledger.used(Service::Conversation)),
+            rounds_used: ledger.zip(policy).map_or(0, |(ledger, policy)| ledger.count_used(policy)),
+            budgets: config.zip(ledger).map_or_else(Vec::new, |(config, ledger)| {
+                let services = config.services.iter();
+                services.map(|policy| budget_view(ledger, policy)).collect()
+            }),
+            spent: promise
+                .as_ref()
+                .zip(ledger)
+                .map(|(promise, ledger)| reached(&ledger.spent(), promise.epsilon)),
+            promise,
             alarms: self.alarms,
             clock_off: self.clock_off,
         }
@@ -192,7 +208,7 @@ impl<B: Backend> JoinedNetwork<B> {
 
     /// Looks at the noise of the config that is in force now.
     pub fn weigh(&mut self, now: Time) {
-        self.demo = self.policy(now).is_some_and(|policy| !NoiseFloor::STANDARD.allows(policy));
+        self.demo = self.config(now).is_some_and(|config| !NoiseFloor::STANDARD.allows(config));
     }
 
     /// The config in force.
@@ -217,10 +233,13 @@ impl<B: Backend> JoinedNetwork<B> {
 
     /// Where to connect, and to whom.
     pub fn place(&self, now: Time) -> (String, Option<[u8; 32]>) {
-        match self.config(now) {
-            Some(config) => (config.coordinator.address.clone(), Some(config.coordinator.key)),
-            None => (self.member.link.address.clone(), None),
-        }
+        dial_address(&self.member.link, &self.client, now)
+    }
+
+    /// Returns the address at which configs are asked for in this search: that of the link first, then
+    /// those of all known configs in turn, the newest first (MIX-77).
+    pub fn search_address(&self, number: u32) -> String {
+        search_address(&self.member.link, &self.client, number)
     }
 
     /// What the carrier can do now.
@@ -247,4 +266,33 @@ impl<B: Backend> JoinedNetwork<B> {
             },
         }
     }
+}
+
+/// Returns the address of the entry of the config in force, and its key. Without a config it is the
+/// address of the link, and any key.
+pub(super) fn dial_address<B: Backend>(
+    link: &NetworkAddress,
+    client: &Client<B>,
+    now: Time,
+) -> (String, Option<[u8; 32]>) {
+    match client.chain().and_then(|chain| chain.current(now)) {
+        Some(config) => (config.coordinator.address.clone(), Some(config.coordinator.key)),
+        None => (link.address.clone(), None),
+    }
+}
+
+/// Returns the address of a search, see [`JoinedNetwork::search_address`].
+pub(super) fn search_address<B: Backend>(
+    link: &NetworkAddress,
+    client: &Client<B>,
+    number: u32,
+) -> String {
+    let known = client.entry_addresses().into_iter().filter(|address| *address != link.address);
+    let all: Vec<&str> = core::iter::once(link.address.as_str()).chain(known).collect();
+    all[number as usize % all.len()].into()
+}
+
+fn budget_view(ledger: &Ledger, policy: &ServicePolicy) -> BudgetView {
+    let service = policy.service;
+    BudgetView { service, used: ledger.count_used(policy), rounds: policy.rounds }
 }

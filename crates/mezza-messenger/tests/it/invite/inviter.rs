@@ -168,6 +168,8 @@ fn an_invitation_goes_again_in_the_next_round_and_then_lets_more_and_more_pass()
     let ben = town.add(ANN, BEN, cells(1));
     let note = town.say(ANN, ben, "guess who");
     let invitations = |town: &Town| real(&town.members[ANN].invitations);
+    // Rounds are sealed around the time when they open: half a round off it, each interval holds one.
+    town.pass(ROUND_MS / 2);
     town.members[BEN].net = false;
     town.hang_up(BEN);
     let mut rounds = Vec::new();
@@ -196,6 +198,8 @@ fn whoever_was_asked_is_called_again_and_after_a_start_too() {
     let guest = town.until("the invitation", |town| town.guest(BEN));
     town.members[ANN].net = false;
     town.hang_up(ANN);
+    // Rounds are sealed around the time when they open: half a round off it, each interval holds one.
+    town.pass(ROUND_MS / 2);
     town.command(BEN, MixnetInput::AskWho(guest)).expect("seen");
     let asked = town.now();
     let calls = |town: &Town| real(&town.members[BEN].calls);

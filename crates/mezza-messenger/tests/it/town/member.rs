@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Wiping};
+use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Time, Wiping};
 use mezza_messenger::{Device, Event, Input, RecordChange, RecordKind};
 use mezza_mixnet::client::record::RoundRecord;
-use mezza_mixnet::client::{ClientJob, to_bucket};
+use mezza_mixnet::client::{ClientJob, FrameSchedule, to_bucket};
 use mezza_mixnet::contact::bucket;
+use mezza_mixnet::wire::Frame;
 use mezza_mixnet::wire::invitation::Invitation;
 use mezza_mixnet::{RoundId, Service};
 
@@ -44,6 +45,9 @@ pub struct Member {
     /// What came since its process stands still.
     pub(super) stalled: Option<Vec<Input>>,
     pub(super) connection: Option<u64>,
+    /// The dial that waits for its time: its hello, and whether the key is checked.
+    pub(super) dial: Option<(Time, Frame, bool)>,
+    pub(super) line: FrameSchedule,
     pub(super) heard: usize,
     chains: BTreeMap<Link, Vec<u8>>,
     /// The newest round of each service that was sealed.
@@ -70,6 +74,8 @@ impl Member {
             entry: Lies::default(),
             stalled: None,
             connection: None,
+            dial: None,
+            line: FrameSchedule::default(),
             heard: 0,
             chains: BTreeMap::new(),
             rounds: BTreeMap::new(),

@@ -8,17 +8,10 @@ use super::rounds::{RoundState, Slot, SlotContents};
 use super::{Client, ClientError, Output, PendingWrite};
 use crate::RoundId;
 use crate::client::DropResult;
-use crate::mix::NoiseFloor;
 use crate::onion::open_reply;
-use crate::privacy::ledger::BudgetState;
 use crate::service::reply_bytes;
 use crate::stream::{CellOutcome, ReceivedMessage};
 use crate::wire::Cell;
-
-/// Users of a round from which on it hides somebody.
-const USERS_MIN: u32 = 128;
-/// Levels as the messenger counts them: whether somebody talks is hidden; nothing is.
-const LEVELS: (u8, u8) = (4, 1);
 
 impl<B: Backend> Client<B> {
     /// RETURN: replies are read, buckets are asked for.
@@ -39,10 +32,11 @@ impl<B: Backend> Client<B> {
             return Err(ClientError::Malformed);
         }
         if !id.service.has_replies() {
-            self.fetch(id);
+            self.await_bucket(id, now);
             return Ok(());
         }
-        self.standing.users = users;
+        let interval_ms = round.policy.interval_ms;
+        self.on_round_returned(users, interval_ms, now);
         let stage = self.rounds.remove(&id).map(|round| round.stage);
         let Some(RoundState::Sent { back, content: SlotContents::Drops(slots) }) = stage else {
             return Ok(());
@@ -147,36 +141,6 @@ impl<B: Backend> Client<B> {
             let seq = self.number(PendingWrite::Message(line, last));
             let number = (u64::from(line) << 32) + u64::from(last);
             self.outputs.push_back(Output::Received { seq, contact, number, bytes });
-        }
-    }
-
-    /// Tells what changed of level and budgets (MIX-25, MIX-31).
-    pub(super) fn tell(&mut self, now: Time) {
-        let config =
-            self.chain.as_ref().and_then(|chain| chain.current(now).zip(chain.current_hash(now)));
-        let (Some((config, hash)), Some(ledger)) = (config, &self.ledger) else { return };
-        let mut left = true;
-        for policy in &config.services {
-            let level = ledger.level(policy);
-            left &= level != BudgetState::Used;
-            let before = self.standing.budgets.insert(policy.service, level);
-            if before.unwrap_or(BudgetState::Plenty) != level {
-                self.outputs.push_back(Output::Budget(policy.service, level));
-            }
-        }
-        if self.standing.noise.is_none_or(|(its, _)| its != hash) {
-            let enough =
-                |floor: &NoiseFloor| config.services.iter().all(|policy| floor.allows(policy));
-            // Whatever the person says, nothing below this counts as protection.
-            let noisy = enough(&NoiseFloor::RELAXED) && enough(&self.setup.floor);
-            self.standing.noise = Some((hash, noisy));
-        }
-        let noisy = self.standing.noise.is_some_and(|(_, noisy)| noisy);
-        let hides = self.standing.verified && self.standing.users >= USERS_MIN;
-        let protects = self.link.is_up() && noisy && hides && left;
-        let level = if protects { LEVELS.0 } else { LEVELS.1 };
-        if self.standing.level.replace(level) != Some(level) {
-            self.outputs.push_back(Output::Level(level));
         }
     }
 }

@@ -8,19 +8,12 @@ use super::rounds::{RoundState, SlotContents};
 use super::{Client, ClientError, Output};
 use crate::client::contacts::PartnerId;
 use crate::client::job::{ClientJob, OpenJob};
+use crate::client::{ScheduledFrame, SendTime};
 use crate::contact::{self, Intent};
-use crate::limits::USERS_MAX;
-use crate::service::INVITATION_BYTES;
 use crate::sign::Signature;
 use crate::wire::filter::Filter;
 use crate::wire::{Frame, FrameBody, Manifest};
 use crate::{RoundId, Service};
-
-/// Most bytes of one object: an invitation for every user that a network may have, and half as much
-/// for noise. Nothing is allocated for it before it comes.
-const OBJECT_BYTES_MAX: u64 = 4 + USERS_MAX as u64 * 3 / 2 * INVITATION_BYTES as u64;
-/// The count in front of every object.
-const OBJECT_BYTES_MIN: u32 = 4;
 
 /// A bucket on its way.
 pub(super) struct Fetch {
@@ -33,14 +26,35 @@ pub(super) struct Fetch {
 
 snapshot!(struct Fetch { bucket, expected, manifest, object });
 
+impl Fetch {
+    /// Forgets by whom we would have been called.
+    pub fn forget_expected(&mut self) {
+        self.expected.clear();
+    }
+}
+
 impl<B: Backend> Client<B> {
-    /// RETURN of a call or invitation round: our bucket is asked for, whatever we expect in it
-    /// (MIX-21).
-    pub(super) fn fetch(&mut self, id: RoundId) {
-        let network = self.network();
+    /// The line will ask for our bucket once it has read RETURN, whatever we expect in it (MIX-21).
+    pub(super) fn schedule_fetch(&mut self, id: RoundId) {
+        let Some(round) = self.rounds.get(&id).filter(|_| !id.service.has_replies()) else {
+            return;
+        };
+        let bucket = self.own_bucket(round.policy.buckets);
+        let when = SendTime::AfterReturn(round.fetch_ms());
+        let frame = Frame::Round(id, FrameBody::Fetch { bucket });
+        self.outputs.push_back(Output::Frame(ScheduledFrame { when, frame }));
+    }
+
+    fn own_bucket(&self, buckets: u32) -> u32 {
+        contact::bucket(&self.bucket_key, &self.network(), buckets)
+    }
+
+    /// RETURN of a call or invitation round: the line asks for our bucket.
+    pub(super) fn await_bucket(&mut self, id: RoundId, now: Time) {
+        let Some(buckets) = self.rounds.get(&id).map(|round| round.policy.buckets) else { return };
+        let bucket = self.own_bucket(buckets);
         let Some(round) = self.rounds.get_mut(&id) else { return };
-        let own = self.setup.dialling.public();
-        let bucket = contact::bucket(own, &network, round.policy.buckets);
+        round.wait_for_bucket(now);
         let mut fetch = Fetch { bucket, expected: Vec::new(), manifest: None, object: Vec::new() };
         match core::mem::replace(&mut round.stage, RoundState::Armed) {
             RoundState::Sent { content: SlotContents::Call(_, expected), .. } => {
@@ -53,8 +67,6 @@ impl<B: Backend> Client<B> {
             _ => {}
         }
         round.stage = RoundState::Fetching(fetch);
-        let fetch = Frame::Round(id, FrameBody::Fetch { bucket });
-        self.outputs.push_back(Output::Frame(fetch));
     }
 
     /// OBJECT: what the bucket must hold, by the word of the last mix.
@@ -74,15 +86,16 @@ impl<B: Backend> Client<B> {
             self.rounds.remove(&id);
             return Ok(());
         };
-        let (config, buckets) = (&round.checked.settings().config, round.policy.buckets);
+        let config = &round.checked.settings().config;
         let signed = |key| manifest.signed_by(key, config, &signature);
         if !round.mixes.last().is_some_and(signed) {
             return Err(ClientError::Signature);
         }
-        let entry = manifest.entries.get(fetch.bucket as usize - 1);
-        let size = OBJECT_BYTES_MIN.into()..=OBJECT_BYTES_MAX;
-        let fits = entry.is_some_and(|entry| size.contains(&u64::from(entry.len)));
-        if manifest.id != id || manifest.entries.len() as u64 != u64::from(buckets) || !fits {
+        // An entry and a last mix that are in it together must not fill the memory of a client: buckets
+        // are no longer than users and noise can make them (MIX-65).
+        let of = self.chain.as_ref().and_then(|chain| chain.of_round(id));
+        let allowed = of.is_some_and(|config| config.allows(&manifest, config.users_max));
+        if manifest.id != id || !allowed {
             return Err(ClientError::Malformed);
         }
         fetch.manifest = Some(manifest);
@@ -124,6 +137,8 @@ impl<B: Backend> Client<B> {
             // Conversations have no buckets.
             Service::Conversation => {}
             Service::Call => self.listen(&fetch.expected, &fetch.object, now),
+            // The key that opens them is in the locked vault (MIX-78). Inviters repeat them.
+            Service::Invitation if self.idles => {}
             Service::Invitation => {
                 let own = self.setup.dialling.duplicate();
                 let job = ClientJob::Open(OpenJob { id, own, object: fetch.object });

@@ -110,9 +110,15 @@ impl<B: Backend> Client<B> {
             return Err(RefusedReason::Down);
         }
         let spend = self.may_spend(Service::Conversation, now);
+        let may_call =
+            self.policy(Service::Call, now).is_none() || self.may_spend(Service::Call, now);
         let of = self.contacts.all.get_mut(&contact).ok_or(RefusedReason::NoRoot)?;
         if !spend {
             return Err(RefusedReason::Budget);
+        }
+        // Without a call a partner that rests does not come: the note would wait without a word (MIX-73).
+        if !may_call && !of.called {
+            return Err(RefusedReason::CallBudget);
         }
         of.line.sender.push(ticket, bytes).map_err(|error| match error {
             StreamError::Full => RefusedReason::Full,
@@ -153,12 +159,19 @@ impl<B: Backend> Client<B> {
         if contact.suspended == suspended {
             return Ok(());
         }
-        contact.suspended = suspended;
-        let waits = contact.lines().any(|line| !line.sender.is_idle());
         if suspended {
-            contact.deactivate(now);
+            contact.pause(now);
+            // A call that was not made yet is queued again afterwards.
+            contact.called &= self.calls.iter().all(|(called, _)| *called != id);
             self.calls.retain(|(called, _)| *called != id);
-        } else if waits {
+            return Ok(());
+        }
+        let waits = contact.lines().any(|line| !line.sender.is_idle());
+        let goes_on = contact.resume(now);
+        let calls = contact.is_active() && !contact.called;
+        if waits && calls {
+            self.queue_call(id, Intent::Talk);
+        } else if waits && !goes_on {
             self.look_again(id, now);
         }
         Ok(())
@@ -195,6 +208,10 @@ impl<B: Backend> Client<B> {
     /// Rounds can be taken part in again. A call reaches only who takes part in its round, so that
     /// partners of the last days who rest are called: one of them may have something (MIX-68).
     pub(super) fn come_back(&mut self, now: Time) {
+        // A locked device calls nobody; what it missed counts when it is unlocked (MIX-78).
+        if self.idles {
+            return;
+        }
         let Some(left) = self.left.take() else { return };
         let interval_ms = self.policy(Service::Call, now).map_or(0, |policy| policy.interval_ms);
         let missed = left.ms() == 0 || now.since_ms(left) >= u64::from(interval_ms);
@@ -220,7 +237,7 @@ impl<B: Backend> Client<B> {
     /// Calls that nobody asked for, and invitations that go again, take at most half of the budget.
     pub(super) fn may_repeat(&self, service: Service, now: Time) -> bool {
         let ledger = self.ledger.as_ref().zip(self.policy(service, now));
-        ledger.is_some_and(|(l, policy)| l.used(service) < policy.rounds / 2)
+        ledger.is_some_and(|(ledger, policy)| ledger.count_used(policy) < policy.rounds / 2)
     }
 
     pub(super) fn invite(&mut self, invite: Invite, now: Time) {

@@ -90,18 +90,20 @@ impl<B: Backend> Client<B> {
         let may = self.may_spend(Service::Call, now);
         self.ring(id.round, now);
         let (contacts, mut inner) = (&mut self.contacts.all, no_call(rng));
-        let is_there = |(contact, _): &(PartnerId, Intent)| {
-            contacts.get(contact).is_some_and(|contact| contact.line.calls.round() == id.round)
+        let mut is_there = |(contact, _): &(PartnerId, Intent)| {
+            let contact = contacts.get_mut(contact).filter(|contact| !contact.suspended);
+            contact.is_some_and(|contact| contact.call_root().calls.round() == id.round)
         };
-        let at = self.calls.iter().position(is_there).filter(|_| may);
+        let at = self.calls.iter().position(&mut is_there).filter(|_| may);
         let called = at.and_then(|at| self.calls.remove(at));
         let called = called.and_then(|(id, intent)| Some((contacts.get_mut(&id)?, intent)));
         let real = called.is_some();
         if let Some((contact, intent)) = called {
             // Where there are fewer buckets than the contact knew of, they are its lower bits.
             let bucket = 1 + contact.bucket.wrapping_sub(1) % round.policy.buckets;
-            let role = contact.line.chain.role();
-            inner = to_bucket(bucket, &contact.line.calls.take(role, intent));
+            let root = contact.call_root();
+            let role = root.chain.role();
+            inner = to_bucket(bucket, &root.calls.take(role, intent));
             contact.record_call(id.round, intent);
         }
         let content = SlotContents::Call(real, expected);

@@ -3,11 +3,11 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{EphemeralKey, PublicKey, Secret, Wiping, snapshot};
+use mezza_core::{EphemeralKey, PublicKey, Secret, Time, Wiping, snapshot};
 
-use crate::client::SettingsError;
 use crate::client::contacts::PartnerId;
 use crate::client::job::{ClientJob, ClientJobOutput};
+use crate::client::{ScheduledFrame, SettingsError};
 use crate::config::ChainError;
 use crate::contact::{Intent, Role};
 use crate::privacy::ledger::BudgetState;
@@ -18,8 +18,8 @@ use crate::{RoundId, Service};
 /// What may happen to a client.
 #[derive(Debug)]
 pub enum Input {
-    /// The entry answers. `trusted`: its key is that of the config. If not, configs are fetched and
-    /// nothing else is said.
+    /// The entry answers, and the hello was sent. `trusted`: its key is that of the config. If not,
+    /// configs are fetched and nothing else is said.
     Up {
         /// Whether the key was checked.
         trusted: bool,
@@ -27,7 +27,13 @@ pub enum Input {
     /// The connection is gone, or could not be made.
     Down,
     /// A frame of the entry.
-    Frame(Frame),
+    Frame {
+        /// The frame.
+        frame: Frame,
+        /// How long ago it was read from the line, milliseconds: what follows from it keeps its time,
+        /// however busy the program was (MIX-74).
+        age_ms: u64,
+    },
     /// A fresh pair that was asked for by [`Output::Want`].
     Give(EphemeralKey),
     /// A job ended.
@@ -112,16 +118,26 @@ impl fmt::Debug for Invite {
 /// What a client wants done.
 #[derive(Debug)]
 pub enum Output {
-    /// Connect to the entry, then say `Up` or `Down`.
-    Dial,
+    /// Connect to the entry at this time, send the hello as soon as the connection is up, then say `Up`
+    /// or `Down`.
+    Dial {
+        /// When to connect.
+        at: Time,
+        /// The first frame.
+        hello: Frame,
+        /// `None`: to the entry of the config in force, whose key it must have. Else configs alone are
+        /// asked for, of whoever answers: the number counts such tries, and chooses among the addresses
+        /// that are known (MIX-77).
+        search: Option<u32>,
+    },
     /// Hang up, then say `Down`: on a connection that nobody checked the configs are up to date, or
     /// the entry says nothing.
     Close,
     /// Rounds are taken part in from now on: all messages and invitations that were not handed are
     /// sent again, in their order.
     Joined,
-    /// Send a frame to the entry.
-    Frame(Frame),
+    /// A frame for the [`FrameSchedule`](crate::client::FrameSchedule) of the line.
+    Frame(ScheduledFrame),
     /// Give so many fresh pairs.
     Want(usize),
     /// Run a job and hand it back with its result.
@@ -175,15 +191,19 @@ pub enum Output {
     },
     /// This client does not take part in a round, because of its settings.
     Unfit(RoundId, SettingsError),
+    /// Whether conversation rounds come back: true with the first one after WELCOME or after a pause,
+    /// false when none came back for three intervals. Then messages and invitations that were not handed
+    /// are to be sent again after the next `Returning(true)`.
+    Returning(bool),
     /// A newer config is known: [`Client::chain`](super::Client::chain).
     Config,
 }
 
 snapshot!(enum Output [
-    Dial, Close, Joined, Frame(a), Want(a), Job(a), Store { seq, first, record },
+    Dial { at, hello, search }, Close, Joined, Frame(a), Want(a), Job(a), Store { seq, first, record },
     Received { seq, contact, number, bytes }, Handed(a), Acked(a), Refused(a, b), Called(a, b),
     Invited(a), Absent(a, b), Broken(a), Level(a), Budget(a, b), Alarm { id, position },
-    Unfit(a, b), Config,
+    Unfit(a, b), Returning(a), Config,
 ]);
 
 /// Why a message, call or invitation is not taken.
@@ -199,9 +219,11 @@ pub enum RefusedReason {
     Budget,
     /// 5: there is no connection.
     Down,
+    /// 6: the contact rests, and the budget of calls is used up.
+    CallBudget,
 }
 
-snapshot!(enum RefusedReason [Full, TooBig, NoRoot, Budget, Down]);
+snapshot!(enum RefusedReason [Full, TooBig, NoRoot, Budget, Down, CallBudget]);
 
 impl RefusedReason {
     /// The number of the specification.

@@ -1,9 +1,12 @@
 //! The connection to the entry, and the configs that come over it.
 
+use alloc::vec::Vec;
+
 use mezza_core::{Backend, CryptoRng, Time, snapshot};
 
 use super::{Client, ClientError, Output, dice};
 use crate::client::contacts::Partner;
+use crate::client::{ScheduledFrame, SendTime};
 use crate::config::{Chain, SignedConfig};
 use crate::noise::below;
 use crate::privacy::Ledger;
@@ -16,20 +19,31 @@ use crate::{RoundId, Service};
 const BACKOFF_MS: (u64, u64) = (2_000, 60_000);
 /// How long an entry may take for WELCOME, and for configs on a connection that carries nothing else.
 const PATIENCE_MS: u64 = 30_000;
+/// How long a line may be silent: so many intervals of conversations, and so many milliseconds.
+const SILENT_INTERVALS: u64 = 3;
+const SILENT_MS: u64 = 30_000;
 /// How often configs are asked for at most, milliseconds.
 const ASK_MS: u64 = 60_000;
+/// How long after the frame that shows them missing, at least and at most, milliseconds.
+const ASK_DELAY_MS: (u64, u64) = (1_000, 3_000);
+/// Tries in a row without a round, after which every second one looks for configs at another address: about
+/// a minute (MIX-77).
+const SEARCH_AFTER: u32 = 5;
+/// How long before its time a dial is handed over, milliseconds: then nothing that is stored moves it.
+const DIAL_AHEAD_MS: u64 = 2_000;
 
 /// Where the connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     /// There is none; when to try, and how often it failed.
     Down { at: Time, failed: u32 },
-    /// Somebody is connecting.
+    /// Somebody is connecting, or will at the time that was drawn.
     Dialling { failed: u32 },
     /// HELLO was said; until when WELCOME is waited for.
     Greeted { trusted: bool, failed: u32, until: Option<Time> },
-    /// WELCOME came; when configs were asked for, and whether they are under way. Without trust:
-    /// until when they are waited for.
+    /// WELCOME came; when configs were asked for, and whether they are under way. `until`: without trust
+    /// until when configs are waited for, with trust until when settings of conversations are, if a config
+    /// is in force.
     Joined { trusted: bool, failed: u32, asked: Option<Time>, fetching: bool, until: Option<Time> },
 }
 
@@ -41,7 +55,7 @@ snapshot!(enum Link [
 impl Link {
     pub const fn deadline(&self) -> Option<Time> {
         match self {
-            Self::Down { at, .. } => Some(*at),
+            Self::Down { at, .. } => Some(at.minus_ms(DIAL_AHEAD_MS)),
             Self::Dialling { .. } => None,
             Self::Greeted { until, .. } | Self::Joined { until, .. } => *until,
         }
@@ -87,53 +101,113 @@ impl<B: Backend> Client<B> {
     /// Dials when it is time, and hangs up on who says nothing.
     pub(super) fn dial(&mut self, now: Time) {
         match &mut self.link {
-            Link::Down { at, failed } if *at <= now => {
-                self.link = Link::Dialling { failed: *failed };
-                self.outputs.push_back(Output::Dial);
+            Link::Down { at, failed } if at.minus_ms(DIAL_AHEAD_MS) <= now => {
+                let (at, failed) = (*at, *failed);
+                self.link = Link::Dialling { failed };
+                let hello = Frame::Hello { version: VERSION, config: self.head() };
+                let search = self.next_search(at, failed);
+                self.outputs.push_back(Output::Dial { at, hello, search });
             }
-            Link::Greeted { until, .. } | Link::Joined { until, .. }
-                if until.is_some_and(|until| until <= now) =>
-            {
+            Link::Greeted { until, .. } if until.is_some_and(|until| until <= now) => {
                 *until = None;
+                self.outputs.push_back(Output::Close);
+            }
+            Link::Joined { until, .. } if until.is_some_and(|until| until <= now) => {
+                // A line on which nothing comes may be dead: no system tells that of a line on which
+                // nothing is sent (MIX-75).
+                *until = None;
+                self.silent_lines = self.silent_lines.saturating_add(1);
                 self.outputs.push_back(Output::Close);
             }
             _ => {}
         }
     }
 
+    /// Returns the number of the search if this try is one: it asks for configs alone, at the next of the
+    /// known addresses and with any key. The entry in force may have moved, and the config that says so
+    /// comes by no line to its old place (MIX-77).
+    fn next_search(&mut self, at: Time, failed: u32) -> Option<u32> {
+        let known = self.chain.as_ref().is_some_and(|chain| chain.current(at).is_some());
+        let vain = failed.saturating_add(self.silent_lines);
+        let searches = !known || vain >= SEARCH_AFTER && vain % 2 == SEARCH_AFTER % 2;
+        let number = self.searches;
+        self.searches = number.wrapping_add(u32::from(searches));
+        searches.then_some(number)
+    }
+
+    /// Returns the addresses of the entries of all known configs, the newest first, each once.
+    pub fn entry_addresses(&self) -> Vec<&str> {
+        let mut addresses: Vec<&str> = Vec::new();
+        for config in self.chain.iter().flat_map(Chain::newest_first) {
+            let address = config.coordinator.address.as_str();
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        addresses
+    }
+
     pub(super) fn up(&mut self, trusted: bool, now: Time) -> Result<(), ClientError> {
         let Link::Dialling { failed } = self.link else { return Err(ClientError::Unasked) };
         self.link = Link::Greeted { trusted, failed, until: Some(now.plus_ms(PATIENCE_MS)) };
-        let config = self.head();
-        self.outputs.push_back(Output::Frame(Frame::Hello { version: VERSION, config }));
         Ok(())
     }
 
-    /// Every round under way is missed. Messages lose their request ids until they are sent again.
+    /// The connection is gone, or could not be made.
     pub(super) fn down(&mut self, now: Time, rng: &mut dyn CryptoRng) -> Result<(), ClientError> {
         let (at, failed) = match self.link {
             Link::Down { .. } => return Err(ClientError::Unasked),
-            Link::Joined { trusted: true, .. } => {
-                self.left = Some(now);
+            Link::Joined { trusted: true, .. } if self.silent_lines == 0 => {
                 (self.first_try(now, rng), 0)
             }
+            // Nothing came by the last lines: they are as good as tries that failed.
+            Link::Joined { trusted: true, .. } => (now.plus_ms(backoff(self.silent_lines, rng)), 0),
             Link::Dialling { failed }
             | Link::Greeted { failed, .. }
             | Link::Joined { failed, .. } => {
                 (now.plus_ms(backoff(failed, rng)), failed.saturating_add(1))
             }
         };
+        if self.link.is_up() {
+            // A locked device has missed calls for longer than that.
+            self.left.get_or_insert(now);
+        }
         self.link = Link::Down { at, failed };
+        self.wanted = 0;
+        self.stop_waiting();
+        Ok(())
+    }
+
+    /// No round comes back by this connection: what is under way is missed.
+    fn stop_waiting(&mut self) {
         while let Some(id) = self.rounds.keys().next().copied() {
             self.missed(id);
         }
+        self.detach();
+        self.standing.stop();
+    }
+
+    /// Messages and invitations lose their tickets until they are given again.
+    pub(super) fn detach(&mut self) {
         for line in self.contacts.all.values_mut().flat_map(Partner::lines_mut) {
             line.sender.detach();
         }
         self.invites.detach();
-        self.wanted = 0;
-        self.standing.users = 0;
-        Ok(())
+    }
+
+    /// The line lives: settings of conversations came, good or not.
+    pub(super) fn on_settings(&mut self, now: Time) {
+        let until = self.silence_ms(now).map(|ms| now.plus_ms(ms));
+        if let Link::Joined { until: end, trusted: true, .. } = &mut self.link {
+            *end = until;
+            self.silent_lines = 0;
+        }
+    }
+
+    /// How long a line may be silent, milliseconds: three intervals of conversations and half a minute.
+    fn silence_ms(&self, now: Time) -> Option<u64> {
+        let policy = self.policy(Service::Conversation, now)?;
+        Some(SILENT_INTERVALS * u64::from(policy.interval_ms) + SILENT_MS)
     }
 
     fn head(&self) -> [u8; 32] {
@@ -143,19 +217,23 @@ impl<B: Backend> Client<B> {
     pub(super) fn frame(
         &mut self,
         frame: Frame,
+        age_ms: u64,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
+        let read_at = now.minus_ms(age_ms);
         match (frame, self.link) {
             (Frame::Welcome { head, .. }, Link::Greeted { trusted, failed, .. }) => {
-                let until = (!trusted).then_some(now.plus_ms(PATIENCE_MS));
+                let wait_ms = if trusted { self.silence_ms(now) } else { Some(PATIENCE_MS) };
+                let until = wait_ms.map(|ms| now.plus_ms(ms));
                 self.link = Link::Joined { trusted, failed, asked: None, fetching: false, until };
                 if trusted {
                     self.outputs.push_back(Output::Joined);
+                    self.await_rounds(now);
                     self.come_back(now);
                 }
                 if head != self.head() {
-                    self.ask(now);
+                    self.ask(read_at, now, rng);
                 } else if !trusted {
                     self.outputs.push_back(Output::Close);
                 }
@@ -166,7 +244,10 @@ impl<B: Backend> Client<B> {
             }
             (Frame::Round(id, body), Link::Joined { trusted: true, .. }) => match body {
                 FrameBody::Settings(announced) => {
-                    self.arm(&announced, now, rng);
+                    if id.service == Service::Conversation {
+                        self.on_settings(now);
+                    }
+                    self.arm(&announced, read_at, now, rng);
                     Ok(())
                 }
                 FrameBody::Return { users, replies } => self.returned(id, users, &replies, now),
@@ -179,9 +260,7 @@ impl<B: Backend> Client<B> {
                 FrameBody::Chunk { bucket, offset, bytes } => {
                     self.chunk(id, bucket, offset, &bytes, now)
                 }
-                FrameBody::Alarm { position, signature } => {
-                    self.alarm(id, position, &signature, now)
-                }
+                FrameBody::Alarm { position, signature } => self.alarm(id, position, &signature),
                 _ => Err(ClientError::Unexpected),
             },
             _ => Err(ClientError::Unexpected),
@@ -194,10 +273,10 @@ impl<B: Backend> Client<B> {
         id: RoundId,
         position: u8,
         signature: &Signature,
-        now: Time,
     ) -> Result<(), ClientError> {
         let chain = self.chain.as_ref().ok_or(ClientError::Unexpected)?;
-        let config = chain.current(now).ok_or(ClientError::Unexpected)?;
+        // An alarm of the last round before a change comes after it.
+        let config = chain.of_round(id).ok_or(ClientError::Unexpected)?;
         let key = config.mix_keys().nth(position.into()).ok_or(ClientError::Malformed)?;
         let bytes = alarm_bytes(&config.hash(), id, position);
         if !sign::verify(key, Purpose::Alarm, &[&bytes], signature) {
@@ -212,12 +291,17 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// Asks for the configs behind the one that is known, once a minute at most.
-    pub(super) fn ask(&mut self, now: Time) {
+    /// Asks for the configs behind the one that is known, once a minute at most, at a time drawn from
+    /// when the frame was read that shows them missing.
+    pub(super) fn ask(&mut self, read_at: Time, now: Time, rng: &mut dyn CryptoRng) {
         let Link::Joined { asked, fetching, .. } = &mut self.link else { return };
         if asked.is_none_or(|asked| now.since_ms(asked) >= ASK_MS) {
             (*asked, *fetching) = (Some(now), true);
-            self.outputs.push_back(Output::Frame(Frame::FetchConfig { from: self.head() }));
+            let (least, most) = ASK_DELAY_MS;
+            let delay_ms = least + below(u128::from(most - least) + 1, rng) as u64;
+            let when = SendTime::At(read_at.plus_ms(delay_ms));
+            let frame = Frame::FetchConfig { from: self.head() };
+            self.outputs.push_back(Output::Frame(ScheduledFrame { when, frame }));
         }
     }
 
@@ -239,13 +323,18 @@ impl<B: Backend> Client<B> {
                 *none = Some(chain);
             }
         }
-        if self.head() != known {
+        let is_new = self.head() != known;
+        if is_new {
             self.take_snapshot(now);
             self.outputs.push_back(Output::Config);
         }
-        if let Link::Joined { trusted, fetching, .. } = &mut self.link
-            && left == 0
-        {
+        let Link::Joined { trusted, fetching, failed, .. } = &mut self.link else { return Ok(()) };
+        if is_new && !*trusted {
+            // The entry may be another one now: that is tried at once, and as if for the first time.
+            *failed = 0;
+            self.silent_lines = 0;
+        }
+        if left == 0 {
             *fetching = false;
             if !*trusted {
                 self.outputs.push_back(Output::Close);

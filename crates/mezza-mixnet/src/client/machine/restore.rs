@@ -103,11 +103,15 @@ impl<B: Backend> Client<B> {
 
     pub(super) fn empty(setup: ClientOptions, now: Time) -> Self {
         Self {
+            bucket_key: *setup.dialling.public(),
+            idles: false,
             setup,
             chain: None,
             ledger: None,
             contacts: Partners::default(),
             link: Link::Down { at: now, failed: 0 },
+            silent_lines: 0,
+            searches: 0,
             rounds: BTreeMap::new(),
             last: BTreeMap::new(),
             shown: BTreeMap::new(),

@@ -14,7 +14,9 @@ use crate::client::checked::CLOCK_MS;
 use crate::client::contacts::PartnerId;
 use crate::client::job::{ClientJob, ClientJobOutput, WrapJob};
 use crate::client::record::{ReceivedPiece, RoundRecord, received_max};
-use crate::client::{Access, CheckedSettings, SettingsError, Submission, Timing};
+use crate::client::{
+    Access, CheckedSettings, ScheduledFrame, SendTime, SettingsError, Submission, Timing,
+};
 use crate::config::{NetworkId, ServicePolicy};
 use crate::contact::Intent;
 use crate::keys::SecretVec;
@@ -38,12 +40,11 @@ pub(super) struct Round {
     /// The identities of the mixes.
     pub mixes: Vec<VerifyKey>,
     timing: Timing,
-    close: Time,
     end: Time,
     pub stage: RoundState,
 }
 
-snapshot!(struct Round { checked, policy, mixes, timing, close, end, stage });
+snapshot!(struct Round { checked, policy, mixes, timing, end, stage });
 
 /// What a round waits for.
 pub(super) enum RoundState {
@@ -102,10 +103,19 @@ impl Round {
         }
     }
 
+    pub const fn fetch_ms(&self) -> u64 {
+        self.timing.fetch_ms
+    }
+
+    /// RETURN came: the bucket is asked for and has its time to come.
+    pub fn wait_for_bucket(&mut self, now: Time) {
+        self.end = self.end.max(now.plus_ms(self.timing.fetch_ms + GRACE_MS));
+    }
+
     /// The clock was put back by so much.
     pub fn put_back(&mut self, ms: u64) {
-        let Self { timing: Timing { seal, send }, close, end, .. } = self;
-        for at in [seal, send, close, end] {
+        let Self { timing: Timing { seal, send, .. }, end, .. } = self;
+        for at in [seal, send, end] {
             *at = at.minus_ms(ms);
         }
     }
@@ -139,21 +149,32 @@ impl fmt::Debug for Round {
 }
 
 impl<B: Backend> Client<B> {
-    /// SETTINGS: the times are drawn before it is known whether there will be anything to say.
-    pub(super) fn arm(&mut self, announced: &SignedSettings, now: Time, rng: &mut dyn CryptoRng) {
+    /// SETTINGS that were read at `read_at`: the times are drawn before it is known whether there will
+    /// be anything to say.
+    pub(super) fn arm(
+        &mut self,
+        announced: &SignedSettings,
+        read_at: Time,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) {
         let id = announced.settings.id;
-        match self.fits(announced, now, rng).and_then(|round| self.shows(round, now)) {
+        match self.fits(announced, read_at, rng).and_then(|round| self.shows(round, now)) {
             Ok(round) => {
                 self.standing.verified = true;
+                self.standing.draw_needed(rng);
                 self.rounds.insert(id, round);
+                self.schedule_fetch(id);
                 self.want();
             }
             Err(error) => {
                 use SettingsError::{Late, Old, TooMany};
-                self.standing.verified &= matches!(error, Late | Old | TooMany);
-                let known = self.chain.as_ref().and_then(|chain| chain.current_hash(now));
+                if !matches!(error, Late | Old | TooMany) {
+                    self.standing.doubt();
+                }
+                let known = self.chain.as_ref().and_then(|chain| chain.hash_of_round(id));
                 if known != Some(announced.settings.config) {
-                    self.ask(now);
+                    self.ask(read_at, now, rng);
                 }
                 self.outputs.push_back(Output::Unfit(id, error));
             }
@@ -170,7 +191,7 @@ impl<B: Backend> Client<B> {
         let chain = self.chain.as_ref().ok_or(SettingsError::NoConfig)?;
         let last = self.last.get(&id.service).copied();
         let checked = CheckedSettings::check(announced, chain, last, now, self.setup.kernel)?;
-        let config = chain.current(now).ok_or(SettingsError::NoConfig)?;
+        let config = chain.of_round(id).ok_or(SettingsError::NoConfig)?;
         let (_, policy) = config.policy(id.service).ok_or(SettingsError::NoConfig)?;
         let under_way = self.rounds.keys().filter(|other| other.service == id.service);
         if self.rounds.contains_key(&id) {
@@ -190,8 +211,7 @@ impl<B: Backend> Client<B> {
         }
         let close = now.plus_ms(closes);
         Ok(Round {
-            timing: Timing::draw(policy, close.minus_ms(collect), rng),
-            close,
+            timing: Timing::draw(policy, close.minus_ms(collect), now, rng),
             end: close.plus_ms(u64::from(policy.mix_limit_ms) + GRACE_MS),
             policy: policy.clone(),
             mixes: config.mix_keys().copied().collect(),
@@ -235,8 +255,9 @@ impl<B: Backend> Client<B> {
     pub(super) fn move_on(&mut self, id: RoundId, now: Time, rng: &mut dyn CryptoRng) {
         match self.rounds.get(&id).map(|round| &round.stage) {
             Some(RoundState::Armed) => self.seal(id, now, rng),
-            Some(RoundState::Sealed { .. }) => self.submit(id, now),
-            Some(RoundState::Sent { .. } | RoundState::Fetching(_)) | None => self.missed(id),
+            // Its record or its onions are not there, and its time has come: nothing is sent.
+            Some(RoundState::Sealed { .. } | RoundState::Sent { .. } | RoundState::Fetching(_))
+            | None => self.missed(id),
         }
     }
 
@@ -305,20 +326,20 @@ impl<B: Backend> Client<B> {
         self.chain.as_ref().map_or(NetworkId([0; 16]), |chain| chain.head().network)
     }
 
-    /// The onions leave by the timer; if something is missing then, nothing is sent.
-    fn submit(&mut self, id: RoundId, now: Time) {
-        let Some(round) = self.rounds.get_mut(&id) else { return };
-        let in_time = now < round.close;
+    /// The onions go to the line as soon as they are wrapped and their record is durable; the line sends
+    /// them at their time. What is late is not sent.
+    pub(super) fn submit(&mut self, id: RoundId, now: Time) {
+        let Some(round) = self.rounds.get_mut(&id).filter(|round| now < round.timing.send) else {
+            return;
+        };
         match core::mem::replace(&mut round.stage, RoundState::Armed) {
-            RoundState::Sealed { durable: true, work: Some(work), content } if in_time => {
+            RoundState::Sealed { durable: true, work: Some(work), content } => {
                 round.stage = RoundState::Sent { back: work.reply_keys, content };
-                let submit = Frame::Round(id, FrameBody::Submit(work.onions));
-                self.outputs.push_back(Output::Frame(submit));
+                let frame = Frame::Round(id, FrameBody::Submit(work.onions));
+                let when = SendTime::At(round.timing.send);
+                self.outputs.push_back(Output::Frame(ScheduledFrame { when, frame }));
             }
-            stage => {
-                round.stage = stage;
-                self.missed(id);
-            }
+            stage => round.stage = stage,
         }
     }
 
@@ -327,6 +348,7 @@ impl<B: Backend> Client<B> {
         &mut self,
         job: &ClientJob,
         done: ClientJobOutput,
+        now: Time,
     ) -> Result<(), ClientError> {
         let id = job.id();
         match done {
@@ -336,6 +358,7 @@ impl<B: Backend> Client<B> {
                     return Err(ClientError::Unasked);
                 };
                 *place = work;
+                self.submit(id, now);
             }
             ClientJobOutput::Open(invitations) => {
                 self.outputs.extend(invitations.into_iter().map(Output::Invited));

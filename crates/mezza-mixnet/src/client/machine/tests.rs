@@ -12,9 +12,10 @@ use rand_core::SeedableRng as _;
 
 use super::*;
 use crate::config::tests::{config, signed};
-use crate::config::{Config, Mode, SignatureSet};
+use crate::config::{Config, SignatureSet};
 use crate::contact::{CallKeywheel, ConversationKeywheel, Role};
 use crate::limits::MESSAGE_BYTES_MAX;
+use crate::privacy::NoisePreset;
 use crate::privacy::ledger::PrivacyCost;
 use crate::stream::{Receiver, Sender, WINDOW};
 use crate::wire::cell::{PIECE_BYTES, Piece};
@@ -282,14 +283,15 @@ fn mix_41_a_stream_that_does_not_go_on_costs_one_contact_its_root() {
 #[test]
 fn mix_31_level_4_needs_budget_in_every_service() {
     let mut config = config(3);
-    for policy in &mut config.services {
-        (policy.mode, policy.mu, policy.scale) = (Mode::Gauss, 45_710, 6_892);
-    }
+    config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill(policy));
     for at in 0..3 {
         let mut client = joined(&config);
         client.link =
             Link::Joined { trusted: true, failed: 0, asked: None, fetching: false, until: None };
-        (client.standing.verified, client.standing.users) = (true, 128);
+        client.standing.verified = true;
+        client.standing.draw_needed(&mut ChaCha20Rng::seed_from_u64(1));
+        (0..8).for_each(|_| client.on_round_returned(128, 5_000, NOW));
+        client.outputs.clear();
         client.tell(NOW);
         assert!(matches!(client.poll(), Some(Output::Level(4))));
         let policy = config.services[at].clone();

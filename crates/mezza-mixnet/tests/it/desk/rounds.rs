@@ -1,17 +1,17 @@
 //! Levels, tries, buckets, backups: what a client makes of rounds.
 
 use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Time, Wiping};
-use mezza_mixnet::client::{Client, ClientError, Input, Invite, NewRoot, Output};
+use mezza_mixnet::client::{Client, ClientError, Input, Invite, NewRoot, Output, SendTime};
 use mezza_mixnet::config::{Config, NetworkId};
 use mezza_mixnet::contact::{Role, bucket};
 use mezza_mixnet::mix::NoiseFloor;
-use mezza_mixnet::privacy::Ledger;
 use mezza_mixnet::privacy::ledger::PrivacyCost;
+use mezza_mixnet::privacy::{Ledger, NoisePreset};
 use mezza_mixnet::sign::{Purpose, Signature};
 use mezza_mixnet::wire::bucket::ObjectDigest;
 use mezza_mixnet::wire::frame::alarm_bytes;
 use mezza_mixnet::wire::invitation::BODY_BYTES;
-use mezza_mixnet::wire::{Frame, FrameBody, Manifest, SignedSettings, filter};
+use mezza_mixnet::wire::{Frame, FrameBody, Manifest, MissedReason, SignedSettings, filter};
 use mezza_mixnet::{RoundId, Service};
 
 use super::{Desk, setup, successor};
@@ -20,32 +20,167 @@ use crate::fixture::{OPEN, config, signer};
 /// The noise of the preset `standard`.
 fn standard() -> Config {
     let mut config = config(3);
-    for (policy, law) in
-        config.services.iter_mut().zip([(45_710, 6_892), (2_487, 417), (1_283, 223)])
-    {
-        (policy.mu, policy.scale) = law;
-    }
+    config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill(policy));
     config
 }
 
 #[test]
 fn mix_31_the_level_is_4_only_while_everything_holds() {
     let mut desk = Desk::joined(standard(), NoiseFloor::STANDARD);
-    desk.talk(100, 127);
+    let mut round = 100;
+    desk.talk(round, 127);
     assert_eq!(desk.levels(), [], "too few users: it stays at 1, where it began");
-    desk.talk(101, 128);
-    assert_eq!(desk.levels(), [4]);
-    desk.talk(102, 127);
-    assert_eq!(desk.levels(), [1]);
-    desk.talk(103, 10_000);
-    assert_eq!(desk.levels(), [4]);
-    let id = RoundId { service: Service::Call, round: 104 };
+    let needed = rise(&mut desk, &mut round);
+    assert!((3..=8).contains(&needed), "{needed} rounds in a row");
+    round += 1;
+    desk.talk(round, 127);
+    assert_eq!(desk.levels(), [1], "it falls at once");
+    assert_eq!(rise(&mut desk, &mut round), needed, "the number is drawn once");
+    let id = RoundId { service: Service::Call, round: round + 1 };
     desk.announce(id, |announced| announced.signatures[0][0] ^= 1);
     assert_eq!(desk.levels(), [1], "settings that do not verify");
-    desk.talk(104, 10_000);
-    assert_eq!(desk.levels(), [4]);
+    assert_eq!(rise(&mut desk, &mut round), needed);
     desk.input(Input::Down).expect("it was up");
     assert_eq!(desk.levels(), [1]);
+}
+
+/// Rounds with enough users, up to the one with which the level rises; how many there were.
+fn rise(desk: &mut Desk, round: &mut u64) -> u64 {
+    for count in 1..=8 {
+        *round += 1;
+        desk.talk(*round, 10_000);
+        if desk.levels() == [4] {
+            return count;
+        }
+    }
+    panic!("the level never rises");
+}
+
+/// An entry that names few users now and then has the level fall, and rise after a while alone.
+#[test]
+fn mix_31_a_level_that_fell_rises_after_rounds_in_a_row_alone() {
+    let mut desk = Desk::joined(standard(), NoiseFloor::STANDARD);
+    for round in 100..160 {
+        desk.talk(round, if round % 3 == 0 { 127 } else { 10_000 });
+    }
+    assert_eq!(desk.levels(), [], "never three in a row");
+}
+
+#[test]
+fn mix_75_the_level_and_the_state_follow_from_the_last_round_that_returned() {
+    let mut desk = Desk::joined(standard(), NoiseFloor::STANDARD);
+    let mut round = 100;
+    rise(&mut desk, &mut round);
+    assert!(desk.client.is_returning());
+    let last = desk.now;
+    // Settings come on, and no round comes back.
+    for ahead in 1..=4 {
+        let id = RoundId { service: Service::Conversation, round: round + ahead };
+        desk.until(last.plus_ms(5_000 * ahead).minus_ms(100));
+        let before = desk.client.is_returning();
+        desk.announce(id, |_| {});
+        desk.round(id, FrameBody::Missed(MissedReason::Aborted)).expect("it takes part");
+        assert_eq!(before, ahead <= 3, "{ahead} intervals");
+    }
+    let overdue = desk.news.iter().filter(|news| matches!(news, Output::Returning(false)));
+    assert_eq!(overdue.count(), 1);
+    assert_eq!(desk.levels(), [1]);
+    assert_eq!((desk.client.is_returning(), desk.client.users()), (false, 0));
+    // One that comes back is news; the level has to be earned again.
+    desk.talk(round + 6, 10_000);
+    assert!(desk.news.iter().any(|news| matches!(news, Output::Returning(true))));
+    assert_eq!(desk.levels(), []);
+}
+
+#[test]
+fn mix_75_no_level_outlives_its_config() {
+    let mut config = standard();
+    config.valid_until = OPEN.plus_ms(60_000);
+    let mut desk = Desk::joined(config, NoiseFloor::STANDARD);
+    rise(&mut desk, &mut 100);
+    desk.until(OPEN.plus_ms(600_000));
+    assert_eq!(desk.levels(), [1]);
+    assert!(!desk.client.is_returning());
+}
+
+#[test]
+fn mix_75_a_silent_line_is_given_up_and_dialled_again() {
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
+    desk.talk(100, 9);
+    let id = RoundId { service: Service::Conversation, round: 101 };
+    desk.announce(id, |_| {});
+    desk.news.clear();
+    let last = desk.now;
+    let closes = |desk: &Desk| desk.news.iter().filter(|n| matches!(n, Output::Close)).count();
+    desk.until(last.plus_ms(44_999));
+    assert_eq!(closes(&desk), 0, "three intervals and half a minute");
+    desk.until(last.plus_ms(45_001));
+    assert_eq!(closes(&desk), 1);
+    desk.until(last.plus_ms(10 * Time::MINUTE_MS));
+    assert_eq!(closes(&desk), 1, "it is hung up on once");
+    desk.input(Input::Down).expect("it hung up");
+    desk.news.clear();
+    assert!((3_200..=4_800).contains(&desk.dialled()), "as after a try that failed");
+    // Nothing comes on the next one either: tries get rare.
+    desk.input(Input::Up { trusted: true }).expect("it dialled");
+    desk.welcome(desk.config.hash());
+    desk.until(desk.now.plus_ms(46_000));
+    desk.input(Input::Down).expect("it hung up");
+    desk.news.clear();
+    assert!((6_400..=9_600).contains(&desk.dialled()));
+}
+
+/// Settings of a successor's first rounds come before it has begun.
+#[test]
+fn mix_5_rounds_are_judged_by_the_config_in_force_when_they_open() {
+    let first = config(3);
+    let mut desk = Desk::joined(first.clone(), NoiseFloor::None);
+    let next = successor(&first, |_| {});
+    let begins = next.config().valid_from;
+    desk.until(begins.minus_ms(60_000));
+    desk.input(Input::Down).expect("it was up");
+    desk.connect(true);
+    desk.welcome(next.config().hash());
+    desk.config(0, &next).expect("its guardian signed");
+    // The last round of the first config, and the first of the next.
+    let last = 100 + begins.since_ms(OPEN) / 5_000 - 1;
+    desk.until(begins.minus_ms(6_000));
+    desk.announce(RoundId { service: Service::Conversation, round: last }, |_| {});
+    desk.config = next.config().clone();
+    desk.until(begins.minus_ms(1_000));
+    for service in Service::ALL {
+        let base = next.config().policy(service).expect("a service").1.base_round;
+        desk.announce(RoundId { service, round: base }, |_| {});
+    }
+    let unfit: Vec<&Output> =
+        desk.news.iter().filter(|news| matches!(news, Output::Unfit(..))).collect();
+    assert!(unfit.is_empty(), "{unfit:?}");
+    desk.until(begins.plus_ms(2_000));
+    // An alarm of the last round comes after the change.
+    let id = RoundId { service: Service::Conversation, round: last };
+    let signature = signer(51).sign(Purpose::Alarm, &[&alarm_bytes(&first.hash(), id, 1)]);
+    assert_eq!(desk.round(id, FrameBody::Alarm { position: 1, signature }), Ok(()));
+}
+
+#[test]
+fn mix_65_a_client_takes_no_bucket_that_users_and_noise_cannot_make() {
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
+    let own =
+        *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9))).public();
+    let own = bucket(&own, &NetworkId([0xaa; 16]), 2) as usize;
+    let id = called(&mut desk, 100);
+    for (len, taken) in [(1_560_000_004, false), (200_000, false), (900, true)] {
+        let mut entries = vec![ObjectDigest { len: 4, hash: [0; 32] }; 2];
+        entries[own - 1].len = len;
+        let manifest = Manifest { id, entries };
+        let signature = manifest.sign(&signer(52), &desk.config.hash());
+        let outcome = desk.round(id, FrameBody::Object(Some((manifest, signature))));
+        assert_eq!(
+            outcome,
+            if taken { Ok(()) } else { Err(ClientError::Malformed) },
+            "{len} bytes"
+        );
+    }
 }
 
 #[test]
@@ -55,20 +190,26 @@ fn mix_31_noise_below_the_floor_never_counts() {
     weak.services[1].scale = 6;
     for floor in [NoiseFloor::STANDARD, NoiseFloor::None] {
         let mut desk = Desk::joined(weak.clone(), floor);
-        desk.talk(100, 10_000);
+        (100..110).for_each(|round| desk.talk(round, 10_000));
         assert_eq!(desk.levels(), [], "a floor below `relaxed` is none");
     }
     let mut relaxed = standard();
-    (relaxed.services[0].mu, relaxed.services[0].scale) = (16_070, 2_360);
+    relaxed.services.iter_mut().for_each(|policy| NoisePreset::Relaxed.fill(policy));
     for (floor, levels) in [
         (NoiseFloor::STANDARD, vec![]),
         (NoiseFloor::RELAXED, vec![4]),
         (NoiseFloor::None, vec![4]),
     ] {
         let mut desk = Desk::joined(relaxed.clone(), floor);
-        desk.talk(100, 10_000);
+        (100..110).for_each(|round| desk.talk(round, 10_000));
         assert_eq!(desk.levels(), levels, "{floor:?}");
     }
+    // A promise without end is none, whatever the noise.
+    let mut endless = standard();
+    endless.services[0].rounds = u64::from(u32::MAX);
+    let mut desk = Desk::joined(endless, NoiseFloor::None);
+    (100..110).for_each(|round| desk.talk(round, 10_000));
+    assert_eq!(desk.levels(), []);
 }
 
 #[test]
@@ -102,7 +243,7 @@ fn settings_of_a_config_that_is_not_known_make_a_client_ask_for_it() {
         desk.news.clear();
         desk.announce(id, |announced| announced.settings.config = next);
         let ask = Frame::FetchConfig { from: desk.config.hash() };
-        desk.news.iter().filter(|news| matches!(news, Output::Frame(f) if *f == ask)).count()
+        desk.frames().into_iter().filter(|scheduled| scheduled.frame == ask).count()
     };
     assert_eq!([asked(&mut desk), asked(&mut desk)], [1, 0], "once a minute");
     desk.until(desk.now.plus_ms(60_000));
@@ -163,9 +304,9 @@ fn sixteen_are_served_and_the_next_one_waits_its_turn() {
 fn called(desk: &mut Desk, round: u64) -> RoundId {
     let id = RoundId { service: Service::Call, round };
     desk.until(OPEN.plus_ms(5_000 * (round - 100)).minus_ms(1_000));
+    desk.news.clear();
     desk.announce(id, |_| {});
     desk.until(OPEN.plus_ms(5_000 * (round - 100) + 4_000));
-    desk.news.clear();
     desk.round(id, FrameBody::Return { users: 9, replies: Vec::new() }).expect("it submitted");
     id
 }
@@ -185,10 +326,10 @@ fn buckets_are_believed_by_the_word_of_the_last_mix() {
         *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9))).public();
     let own = bucket(&own, &NetworkId([0xaa; 16]), 2);
     let id = called(&mut desk, 100);
-    assert!(matches!(
-        desk.news[..],
-        [Output::Frame(Frame::Round(its, FrameBody::Fetch { bucket }))] if its == id && bucket == own
-    ));
+    let get = Frame::Round(id, FrameBody::Fetch { bucket: own });
+    let gets = desk.frames().into_iter().filter(|scheduled| scheduled.frame == get);
+    let when: Vec<SendTime> = gets.map(|scheduled| scheduled.when).collect();
+    assert!(matches!(when[..], [SendTime::AfterReturn(0..=2_000)]), "{when:?}");
     let (objects, manifest, signature) = objects(&desk, id);
     let object = &objects[own as usize - 1];
     let chunk =

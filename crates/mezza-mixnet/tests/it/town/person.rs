@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use mezza_core::{Backend, PortableBackend, PublicKey, Secret, StaticKey, Time};
 use mezza_lanes::Kernel;
 use mezza_mixnet::client::record::{RECORD_BYTES, RoundRecord};
-use mezza_mixnet::client::{Client, ClientOptions, Output};
+use mezza_mixnet::client::{Client, ClientOptions, FrameSchedule, Output};
 use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::service::DROP_BYTES;
+use mezza_mixnet::wire::Frame;
+
+use super::disk::{Disk, Times};
 use mezza_mixnet::{RoundId, Service};
 use mezza_sim::{SimRng, WriteCache};
 use rand_chacha::ChaCha20Rng;
@@ -50,6 +53,9 @@ pub struct Person<B: Backend = PortableBackend> {
     pub inbox: BTreeMap<u32, Vec<Vec<u8>>>,
     pub(super) newest: BTreeMap<u32, u64>,
     pub(super) connection: Option<u64>,
+    /// The dial that waits for its time, with its hello and whether the key is checked, and the frames that wait at the line.
+    pub(super) dial: Option<(Time, Frame, bool)>,
+    pub(super) line: FrameSchedule,
     pub(super) tickets: u64,
     pub(super) up_at: Option<Time>,
     pub luck: Luck,
@@ -80,6 +86,9 @@ pub struct Person<B: Backend = PortableBackend> {
     /// Rounds in which a record that was charged was followed by its onions.
     pub(super) charged: BTreeSet<RoundId>,
     pub paid: BTreeSet<RoundId>,
+    pub(super) disk: Disk,
+    /// What a watcher can time.
+    pub times: Times,
     /// Sizes and kinds of what a watcher of line and disk sees.
     pub frames: Vec<(Time, u8, usize)>,
     pub records: Vec<usize>,
@@ -110,6 +119,8 @@ impl<B: Backend> Person<B> {
             inbox: BTreeMap::new(),
             newest: BTreeMap::new(),
             connection: None,
+            dial: None,
+            line: FrameSchedule::default(),
             tickets: 0,
             up_at: None,
             luck: Luck::default(),
@@ -130,6 +141,8 @@ impl<B: Backend> Person<B> {
             drops: BTreeMap::new(),
             charged: BTreeSet::new(),
             paid: BTreeSet::new(),
+            disk: Disk::default(),
+            times: Times::default(),
             frames: Vec::new(),
             records: Vec::new(),
             news: Vec::new(),

@@ -160,7 +160,8 @@ impl LoadRound {
             self.outcomes.insert(*user, UserOutcome::Ready(access, back));
         }
         let send = |(user, onion)| {
-            let timing = Timing::draw(&self.policy, self.open, &mut OsRng);
+            let timing =
+                Timing::draw(&self.policy, self.open, mezza_host::clock::now(), &mut OsRng);
             (timing.send, user, onion)
         };
         users.into_iter().zip(onions).map(send).collect()

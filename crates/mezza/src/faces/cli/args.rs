@@ -29,7 +29,7 @@ pub(crate) use mesh::{
 };
 pub(crate) use mixnet::{
     AccountingName, BucketArgs, EntryArgs, LoadArgs, MixArgs, MixnetCommand, MixnetConfigCommand,
-    NoiseFloorName, PrivacyArgs, ServerArgs, ServiceName,
+    NoiseFloorName, PresetName, PrivacyArgs, ServerArgs, ServiceName,
 };
 pub(crate) use ratchet::{NumberArgs, PeerArgs, RatchetCommand, SuiteName};
 pub(crate) use relay::RelayCommand;

@@ -143,31 +143,41 @@ impl NodeShell {
     /// A commit that fails counts as a crash: the device comes again from the vault.
     pub(super) fn crashed(&mut self, fault: Fault) -> Refused {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
-        self.adapters.lock();
+        self.adapters.lock_relay();
         // Pending inputs and outputs of the old device are dropped with it.
         (self.later, self.heard) = (DeferredCommit::default(), None);
         self.durable.clear();
-        let Some(mut open) = self.open.take() else { return fault.into() };
+        let Some(open) = self.open.take() else {
+            self.adapters.lock();
+            return fault.into();
+        };
         // The date of the vault, not that of the clock: a correction may not be stored yet.
         let now = open.date.now(self.options.clock.boot());
-        let records = open.vault.records();
-        let loaded = records.and_then(|mut records| {
+        let doubted = open.is_doubted();
+        let UnlockedVault { mut vault, device, witness, mut date, put_back, .. } = open;
+        // A disk that refuses shows as little as a lock: the line to the mixnet goes on (MIX-78).
+        let line = device.into_carriers().into_line(now).filter(|_| !doubted);
+        let loaded = vault.records().and_then(|mut records| {
             let beside = Beside::take(&mut records);
-            Ok((beside, load(&open.vault, records, now)?))
+            Ok((beside, load(&vault, records, now, line)?))
         });
-        if let Ok((mut beside, device)) = loaded {
-            beside.begin(&device);
-            let mut open = UnlockedVault { device, beside, ..open };
-            open.date.forget();
-            open.claims = false;
-            // The first batches of a fresh device are small. If even they cannot be committed, it
-            // stays locked.
-            let turn = plan::drain(&mut open.device);
-            if open.vault.commit(&turn.batches).is_ok() {
-                self.open = Some(open);
-                turn.early.into_iter().for_each(|event| self.tell(event));
-                self.perform(turn.late);
+        match loaded {
+            Ok((mut beside, mut device)) => {
+                beside.begin(&device);
+                date.forget();
+                let turn = plan::drain(&mut device);
+                // The first batches of a fresh device are small. If even they cannot be committed, it
+                // stays locked.
+                if vault.commit(&turn.batches).is_ok() {
+                    let open = UnlockedVault::new(vault, device, date);
+                    self.open = Some(UnlockedVault { beside, witness, put_back, ..open });
+                    turn.early.into_iter().for_each(|event| self.tell(event));
+                    self.perform(turn.late);
+                } else {
+                    self.adapters.lock_but_for(device.into_carriers().into_line(now), now);
+                }
             }
+            Err(_) => self.adapters.lock(),
         }
         let kind = if self.open.is_some() { EventKind::Reload } else { EventKind::Locked };
         self.events.tell(event_log::plain(kind));

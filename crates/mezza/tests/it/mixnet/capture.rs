@@ -90,6 +90,13 @@ impl Wire {
         let _ = to.shutdown(Shutdown::Both);
     }
 
+    /// How many records went up over a connection since then.
+    fn records_up(&self, connection: usize, since: Instant) -> usize {
+        let wire = self.0.lock().unwrap();
+        let seen = wire.1.iter().filter(|seen| seen.connection == connection && seen.up);
+        seen.filter(|seen| seen.at >= since).count()
+    }
+
     /// What went over a connection in the window from `begin` on: the records of one way, by size.
     fn of(&self, connection: usize, begin: Instant, up: bool) -> Sizes {
         let mut sizes = Sizes::new();
@@ -121,14 +128,49 @@ fn join(home: &Path, link: &str, wire: &Wire) -> usize {
     wire.newest()
 }
 
-#[test]
-fn mix_21_the_wire_of_an_idle_a_busy_and_a_returning_person_is_the_same() {
-    let (world, wire) = (World::start(), Wire::default());
-    let town = Town::with(world.folder(), |address| {
+/// A network whose entry is reached over this wire.
+fn tapped(world: &World, wire: &Wire) -> Town {
+    Town::with(world.folder(), |address| {
         let entry = format!("127.0.0.1:{}", free_port());
         wire.listen(address, entry.clone());
         entry
-    });
+    })
+}
+
+#[test]
+fn mix_78_a_locked_member_stays_in_each_round_by_the_same_line() {
+    let (world, wire) = (World::start(), Wire::default());
+    let town = tapped(&world, &wire);
+    let link = town.files.uri().unwrap().to_string();
+    let homes = ["Ann", "Ben"].map(|name| world.init(name));
+    let _nodes = homes.each_ref().map(|home| world.node(home));
+    let lines = homes.each_ref().map(|home| join(home, &link, &wire));
+    let [ann, ben] = &homes;
+    ok(ann, &["add", ok(ben, &["card"]).trim()]);
+    ok(ben, &["add", ok(ann, &["card"]).trim()]);
+    ok(ann, &["send", "Ben", "over the relay", "--wait", "delivered"]);
+    ok(ben, &["send", "Ann", "and back", "--wait", "delivered"]);
+    for (home, name) in [(ann, "Ben"), (ben, "Ann")] {
+        ok(home, &["set", name, "--carriers", "mixnet"]);
+        ok(home, &["send", name, "in cells", "--wait", "delivered"]);
+    }
+    let dialled = wire.newest();
+    ok(ann, &["lock"]);
+    let locked = Instant::now();
+    ok(ben, &["send", "Ann", "while you were locked"]);
+    until("rounds of a locked member", || wire.records_up(lines[0], locked) > 30);
+    world.unlock(ann);
+    until("the note", || ok(ann, &["log", "Ben"]).contains("while you were locked"));
+    until("the mixnet", || json(ann, &["mixnet", "status"])[0]["up"] == true);
+    assert_eq!(wire.newest(), dialled, "no line was dialled again");
+    let unlocked = Instant::now();
+    until("rounds of an unlocked member", || wire.records_up(lines[0], unlocked) > 10);
+}
+
+#[test]
+fn mix_21_the_wire_of_an_idle_a_busy_and_a_returning_person_is_the_same() {
+    let (world, wire) = (World::start(), Wire::default());
+    let town = tapped(&world, &wire);
     let link = town.files.uri().unwrap().to_string();
     let homes = ["Ann", "Ben", "Cas"].map(|name| world.init(name));
     let mut nodes = homes.each_ref().map(|home| world.node(home));

@@ -77,6 +77,29 @@ fn traffic_resumes_within_two_rounds_whoever_is_killed() {
     }
 }
 
+/// A disk that refuses costs the rounds of that time; the mix neither signs them nor ends.
+#[test]
+fn mix_79_a_mix_goes_on_after_a_disk_that_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let town = Town::start(folder.path());
+    let load = town.load(folder.path(), 5, 100_000);
+    let returned = |since_ms: u64| {
+        let all = rounds(&load);
+        let mut after = all.iter().filter(|round| round["open_ms"].as_u64() >= Some(since_ms));
+        after.any(|round| round["returned"].as_u64() > Some(0))
+    };
+    until("the first round", || returned(0));
+    // A folder in the place of the file is as good as a full disk, for root, too.
+    let signed = folder.path().join("mixnet/mix1.key.signed");
+    std::fs::remove_file(&signed).unwrap();
+    std::fs::create_dir(&signed).unwrap();
+    let mix = &town.servers[SERVERS.iter().position(|server| *server == "mix1").unwrap()];
+    until("a refusal", || mix.log().contains("a round is not signed"));
+    std::fs::remove_dir(&signed).unwrap();
+    let room_ms = mezza::testing::clock::now().ms();
+    until("rounds again", || returned(room_ms));
+}
+
 /// MIX-32: nothing in a log is as long as a key or a drop, and no client has an address there.
 fn assert_silent(logs: &str) {
     let words = logs.split(|c: char| !c.is_ascii_hexdigit());

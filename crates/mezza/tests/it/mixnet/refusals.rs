@@ -47,8 +47,8 @@ fn a_server_with_the_wrong_key_noise_or_place_says_what_to_do() {
         (
             place.run("mix", "mix1", &listen),
             1,
-            "mix: config noise 40/6 is below your --min-noise (45710/6886); lower --min-noise or ask \
-             the guardians for a new config",
+            "mix: over a year of all services the noise of this config reaches delta 1.00e0, and your \
+             --min-noise allows 1e-4; lower --min-noise, or ask the guardians for a config",
         ),
         (place.run("entry", "mix0", &listen), 78, "entry: this key is not that of the config's"),
         (
@@ -128,5 +128,5 @@ fn an_entry_that_serves_another_network_is_said() {
     until("a bad light", || !light().ok && light().text.contains("another network"));
     // Nobody answers there any more, so nobody serves another network.
     drop(other);
-    until("another light", || light().text.contains("not reachable"));
+    until("another light", || light().text.contains("no round comes back"));
 }

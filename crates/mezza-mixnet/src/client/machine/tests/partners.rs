@@ -2,15 +2,30 @@
 
 use super::*;
 use crate::client::DropResult;
+use crate::client::machine::fill::Filled;
 use crate::wire::{Cell, Frame};
 
 fn rng() -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(1)
 }
 
-/// A client with one partner, number 0.
+/// The content of a call round.
+fn fill_call(client: &mut Client, config: &Config, round: u64, now: Time) -> Filled {
+    let id = RoundId { service: Service::Call, round: 101 };
+    let mut other = joined(config);
+    super::rounds::arm(&mut other, config, id, 8_000);
+    let mut armed = other.rounds.remove(&id).expect("it takes part");
+    armed.checked.renumber(round);
+    client.fill_call(&armed, now, &mut rng())
+}
+
 fn with_partner() -> Client {
-    let mut client = joined(&config(3));
+    with_partner_in(&config(3))
+}
+
+/// A client with one partner, number 0.
+fn with_partner_in(config: &Config) -> Client {
+    let mut client = joined(config);
     client.link =
         Link::Joined { trusted: true, failed: 0, asked: None, fetching: false, until: None };
     client.contacts.line_number();
@@ -86,8 +101,8 @@ fn mix_68_who_comes_back_calls() {
         let now = now.plus_ms(away_ms);
         client.link = Link::Greeted { trusted: true, failed: 0, until: None };
         let head = client.chain.as_ref().unwrap().head_hash();
-        let welcome = Frame::Welcome { head, now };
-        client.handle(Input::Frame(welcome), now, &mut rng()).unwrap();
+        let welcome = Input::Frame { frame: Frame::Welcome { head, now }, age_ms: 0 };
+        client.handle(welcome, now, &mut rng()).unwrap();
         client.calls.len()
     };
     assert_eq!(back(&mut client, 1_000, NOW), 0, "no round of calls was missed");
@@ -126,4 +141,128 @@ fn mix_68_a_refused_frame_extends_nothing() {
     assert_eq!(client.contacts.all[&0].deadline(), end);
     client.wake(late, &mut rng());
     assert_eq!(client.contacts.all[&0].deadline(), Some(late.plus_ms(600_000)));
+}
+
+/// A level that falls and rises once a minute, while a note waits for a partner who is away.
+#[test]
+fn mix_42_a_pause_begins_no_wait_again() {
+    let calls = |flips: bool| {
+        let mut config = config(3);
+        config.valid_until = NOW.plus_ms(30 * Time::DAY_MS);
+        let (mut client, policy) = (with_partner_in(&config), config.services[1].clone());
+        let (mut now, mut real) = (NOW, 0);
+        send(&mut client, now);
+        for round in 101..101 + 1_440 {
+            now = now.plus_ms(60_000);
+            client.wake(now, &mut rng());
+            let filled = fill_call(&mut client, &config, round, now);
+            if filled.content.is_real() {
+                real += 1;
+                client.ledger.iter_mut().for_each(|l| l.charge(PrivacyCost::of(&policy)));
+            }
+            if flips {
+                client.handle(Input::Suspend(0, true), now, &mut rng()).unwrap();
+                client.handle(Input::Suspend(0, false), now, &mut rng()).unwrap();
+            }
+            client.outputs.clear();
+        }
+        real
+    };
+    let (steady, flipping) = (calls(false), calls(true));
+    assert!((6..=20).contains(&steady), "{steady} of 1,440 rounds");
+    assert!(flipping <= steady, "{flipping} with pauses, {steady} without");
+}
+
+/// What is suspended before it was called is called afterwards.
+#[test]
+fn mix_42_a_call_that_was_not_made_is_made_after_the_pause() {
+    let mut client = with_partner();
+    send(&mut client, NOW);
+    client.handle(Input::Suspend(0, true), NOW, &mut rng()).unwrap();
+    let later = NOW.plus_ms(3 * Time::HOUR_MS);
+    client.wake(later, &mut rng());
+    client.handle(Input::Suspend(0, false), later, &mut rng()).unwrap();
+    assert!(client.is_active(0) && client.calls.len() == 1);
+    assert_eq!(client.contacts.all[&0].deadline(), Some(later.plus_ms(600_000)));
+}
+
+#[test]
+fn mix_42_calls_that_nobody_asked_for_leave_half_of_the_budget() {
+    let mut config = config(3);
+    config.services[1].rounds = 10;
+    let mut client = with_partner_in(&config);
+    for used in 0..10 {
+        assert_eq!(client.may_repeat(Service::Call, NOW), used < 5, "{used} used");
+        client.calls.clear();
+        client.contacts.all.get_mut(&0).unwrap().deactivate(NOW);
+        client.look_again(0, NOW);
+        assert_eq!(client.calls.len(), usize::from(used < 5), "{used} used");
+        client.ledger.iter_mut().for_each(|l| l.charge(PrivacyCost::of(&config.services[1])));
+    }
+}
+
+/// MIX-68, its second half: who is started calls whom it met before the last snapshot, too.
+#[test]
+fn mix_68_a_start_calls_the_partners_of_the_last_days() {
+    let mut config = config(3);
+    config.valid_until = NOW.plus_ms(30 * Time::DAY_MS);
+    let cell = || Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
+    let start_after = |days: u64| {
+        let mut client = with_partner_in(&config);
+        client.outputs.clear();
+        client.answered(0, None, DropResult::Met(Ok(cell())), NOW);
+        client.take_snapshot(NOW.plus_ms(Time::HOUR_MS));
+        let stored = rows(&mut client);
+        let now = NOW.plus_ms(10 * Time::HOUR_MS + days * Time::DAY_MS);
+        let rows = stored.iter().map(|(seq, row)| (*seq, row.as_slice()));
+        let again = Client::<PortableBackend>::restore(setup(&config), rows, now, &mut rng());
+        let mut again = again.expect("its own rows");
+        again.link = Link::Greeted { trusted: true, failed: 0, until: None };
+        let head = again.chain.as_ref().unwrap().head_hash();
+        let welcome = Input::Frame { frame: Frame::Welcome { head, now }, age_ms: 0 };
+        again.handle(welcome, now, &mut rng()).unwrap();
+        again.calls.len()
+    };
+    assert_eq!((start_after(0), start_after(8)), (1, 0));
+}
+
+#[test]
+fn mix_67_a_call_reaches_a_partner_that_has_but_one_of_two_roots() {
+    let config = config(3);
+    let mut client = with_partner_in(&config);
+    client.contacts.line_number();
+    client.contacts.all.get_mut(&0).unwrap().add_younger(line(1));
+    send(&mut client, NOW);
+    let mut heard = [false; 2];
+    let mut now = NOW;
+    for round in 101..120 {
+        now = now.plus_ms(5_000);
+        let filled = fill_call(&mut client, &config, round, now);
+        for (heard, root) in heard.iter_mut().zip([line(0), line(1)]) {
+            let mut calls = root.calls;
+            calls.advance(round, 64).unwrap();
+            *heard |= filled.inner[4..] == calls.token(Role::Initiator, Intent::Talk);
+        }
+        client.wake(now, &mut rng());
+    }
+    assert_eq!(heard, [true; 2]);
+}
+
+#[test]
+fn mix_73_a_note_that_needs_a_call_without_budget_is_refused_by_name() {
+    let mut config = config(3);
+    config.services[1].rounds = 1;
+    let mut client = with_partner_in(&config);
+    client.ledger.iter_mut().for_each(|l| l.charge(PrivacyCost::of(&config.services[1])));
+    client.outputs.clear();
+    send(&mut client, NOW);
+    let refused = core::iter::from_fn(|| client.poll())
+        .any(|output| matches!(output, Output::Refused(1, RefusedReason::CallBudget)));
+    assert!(refused && !client.is_active(0));
+    // A partner that is there needs no call.
+    client.contacts.activate(0, NOW);
+    let cell = Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
+    client.answered(0, None, DropResult::Met(Ok(cell)), NOW);
+    send(&mut client, NOW);
+    assert!(!client.is_idle(0));
 }

@@ -47,13 +47,15 @@ fn refusals() -> Vec<(ClientError, Client, Input)> {
     use ClientError::{
         Full, Malformed, NoContact, OutOfReach, Signature, Unasked, Unexpected, UnknownRound,
     };
-    let frame = |body| Input::Frame(Frame::Round(TALK, body));
-    let configured = |config: &crate::config::SignedConfig| {
-        Input::Frame(Frame::Config { left: 0, config: config.encode() })
+    let frame = |body| Input::Frame { frame: Frame::Round(TALK, body), age_ms: 0 };
+    let configured = |config: &crate::config::SignedConfig| Input::Frame {
+        frame: Frame::Config { left: 0, config: config.encode() },
+        age_ms: 0,
     };
     let alarm = FrameBody::Alarm { position: 0, signature: [0; 64] };
     let far = FrameBody::Alarm { position: 9, signature: [0; 64] };
-    let nobody = Input::Frame(Frame::Config { left: 0, config: Vec::from([1]) });
+    let nobody =
+        Input::Frame { frame: Frame::Config { left: 0, config: Vec::from([1]) }, age_ms: 0 };
     let other = signed(&Config { users_max: 7, ..config(3) }, SignatureSet::Own, &[0, 1]);
     let mut all = vec![
         (UnknownRound, online(), Input::Lost(TALK)),
@@ -145,7 +147,8 @@ fn anything(jobs: &mut Vec<crate::client::ClientJob>, dice: &mut SimRng) -> Inpu
         _ => {
             let frames =
                 one_of_each(id, vec![7; dice.between(0, 400) as usize], dice.between(0, 3) as u32);
-            Input::Frame(dice.pick(&frames).expect("frames").clone())
+            let frame = dice.pick(&frames).expect("frames").clone();
+            Input::Frame { frame, age_ms: dice.between(0, 2_000) }
         }
     }
 }

@@ -34,7 +34,8 @@ pub(super) fn arm(client: &mut Client, config: &Config, id: RoundId, closes_in_m
         keys: [1, 2, 3].map(key).to_vec(),
     };
     let signatures = (50..53).map(|n| settings.sign(&signer(n))).collect();
-    client.arm(&SignedSettings { settings, signatures, closes_in_ms }, NOW, &mut rng());
+    let announced = SignedSettings { settings, signatures, closes_in_ms };
+    client.arm(&announced, NOW, NOW, &mut rng());
 }
 
 /// A client that heard good settings of this round, and the round.

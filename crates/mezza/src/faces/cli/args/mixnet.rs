@@ -220,9 +220,12 @@ pub enum MixnetConfigCommand {
 /// `mezza mixnet privacy`.
 #[derive(Args)]
 pub struct PrivacyArgs {
-    /// How many rounds
-    #[arg(long)]
-    pub rounds: u64,
+    /// How many rounds of one service
+    #[arg(long, required_unless_present = "preset")]
+    pub rounds: Option<u64>,
+    /// A preset: the promise of all services of a year together
+    #[arg(long, value_enum, exclusive = true)]
+    pub preset: Option<PresetName>,
     /// Of which service
     #[arg(long, value_enum, default_value_t = ServiceName::Conversation)]
     pub service: ServiceName,
@@ -244,6 +247,17 @@ pub struct PrivacyArgs {
     /// Its scale: sigma or b
     #[arg(long, requires = "mu")]
     pub scale: Option<u32>,
+}
+
+/// `--preset`.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum PresetName {
+    /// For a network that protects people
+    Standard,
+    /// Less noise, odds that move by a factor of 10
+    Relaxed,
+    /// For trying a network out
+    Small,
 }
 
 /// `--service`.

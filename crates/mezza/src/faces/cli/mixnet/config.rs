@@ -8,6 +8,7 @@ use std::path::Path;
 
 use data_encoding::HEXLOWER;
 use mezza_mixnet::config::{Config, ServicePolicy, SignatureSet, SignedConfig};
+use mezza_mixnet::privacy::NetworkPromise;
 use serde_json::{Value, json};
 
 use super::serve;
@@ -54,7 +55,9 @@ fn show_config(out: Out, file: &Path, qr: bool) -> Result<Exit, Fault> {
 /// The config goes to a file or to standard output, what is said about it then to the other one.
 fn new(out: Out, file: &Path, to: Option<&Path>) -> Result<Exit, Fault> {
     let text = fs::read_to_string(file).map_err(|error| private::cannot_read(file, &error))?;
-    let signed = SignedConfig::new(written::read(&text)?);
+    let config = written::read(&text)?;
+    check_promise(&config)?;
+    let signed = SignedConfig::new(config);
     let bytes = signed.encode();
     if let Some(to) = to {
         private::replace_shared(to, &bytes)?;
@@ -197,10 +200,36 @@ fn about(signed: &SignedConfig) -> Value {
         "valid_from_ms": config.valid_from.ms(), "valid_until_ms": config.valid_until.ms(),
         "entry": config.coordinator.address, "entry_key": hex(&config.coordinator.key),
         "bucket": config.bucket.address, "bucket_key": hex(&config.bucket.key),
-        "mixes": config.mixes.iter().map(mix).collect::<Vec<_>>(), "users_max": config.users_max,
+        "mixes": config.mixes.iter().map(mix).collect::<Vec<_>>(), "users_max": config.users_max, "promise": promise(config),
         "services": config.services.iter().map(|policy| service(config, policy)).collect::<Vec<_>>(),
         "signatures": { "valid": valid, "needed": needed },
     })
+}
+
+/// The promise over one year of all services, for programs.
+fn promise(config: &Config) -> Value {
+    let promise = NetworkPromise::of(config);
+    json!({
+        "epsilon": promise.epsilon, "delta": promise.delta, "none": promise.is_none(),
+        "kept": promise.is_kept(), "delta_reached": promise.reached_after(1),
+        "delta_after_two_years": promise.reached_after(2),
+    })
+}
+
+/// Refuses a promise that the noise does not keep over the rounds of all services together.
+fn check_promise(config: &Config) -> Result<(), Fault> {
+    let promise = NetworkPromise::of(config);
+    if promise.is_none() || promise.is_kept() {
+        return Ok(());
+    }
+    let text = format!(
+        "config: over a year of all services the noise reaches delta {:.2e}, and {:.2e} is promised",
+        promise.reached_after(1),
+        promise.delta
+    );
+    let next = "take more noise, fewer rounds or a larger delta (`preset = \"standard\"` keeps its \
+                promise), or promise nothing with `rounds = 4_294_967_295`";
+    Err(Fault::new(Exit::Malformed, text, next))
 }
 
 fn service(config: &Config, policy: &ServicePolicy) -> Value {
@@ -213,7 +242,7 @@ fn service(config: &Config, policy: &ServicePolicy) -> Value {
         "mode": law_name(policy.mode), "mu": policy.mu, "scale": policy.scale,
         "trap_singles": policy.traps.singles, "trap_pairs": policy.traps.pairs,
         "rounds": policy.rounds,
-        "epsilon": epsilon, "delta": delta, "delta_reached": figures::reached(policy),
+        "epsilon": epsilon, "delta": delta,
         "client_day_bytes": figures::day_bytes(config, policy),
     })
 }

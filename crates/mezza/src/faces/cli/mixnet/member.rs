@@ -106,7 +106,7 @@ fn lines(net: &Mixnet) -> Vec<String> {
     let known = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
     let mut lines =
         vec![format!("network   {}", net.network.as_deref().unwrap_or("not known yet"))];
-    let state = if net.up { "up" } else { "down; the next try comes by itself" };
+    let state = if net.up { "up" } else { "down: no round comes back; tries go on by themselves" };
     lines.push(format!("carrier   {state}, level {}", net.level));
     let every = net.interval_ms.map_or_else(String::new, |ms| format!(", one every {ms} ms"));
     lines.push(format!(
@@ -118,15 +118,28 @@ fn lines(net: &Mixnet) -> Vec<String> {
         let demo = if net.demo { "  DEMO NOISE: it hides nothing" } else { "" };
         lines.push(format!("noise     {} servers, mu={mu}, scale {scale}{demo}", net.mixes));
     }
-    lines.push(match net.rounds_max {
-        Some(max) => format!("budget    {} of {max} rounds used", net.rounds_used),
-        None if net.network.is_some() => format!(
+    lines.extend(net.budgets.iter().filter_map(|budget| {
+        let max = budget.max?;
+        let spent = if budget.used >= max { "; it is SPENT" } else { "" };
+        Some(format!("budget    {} of {max} {} rounds used{spent}", budget.used, budget.service))
+    }));
+    lines.extend(net.rounds_max.zip(net.promise.as_ref()).map(|(_, promise)| {
+        format!(
+            "promise   50 % becomes at most {:.0} %, but for one chance in {}; after two years one in {}",
+            promise.likely,
+            one_in(promise.idle),
+            one_in(promise.two_years)
+        )
+    }));
+    lines.extend(match net.rounds_max {
+        Some(_) => None,
+        None if net.network.is_some() => Some(format!(
             "budget    none: this network promises nothing ({} taken part in)",
             words::counted(net.rounds_used, "round", "rounds")
-        ),
+        )),
         None => {
             let used = words::counted(net.rounds_used, "round", "rounds");
-            format!("budget    not known yet, {used} used")
+            Some(format!("budget    not known yet, {used} used"))
         }
     });
     if net.alarms > 0 {
@@ -137,4 +150,10 @@ fn lines(net: &Mixnet) -> Vec<String> {
         lines.push("mixnet: this clock and the network's differ; set the clock".into());
     }
     lines
+}
+
+/// The number of cases among which one has this probability.
+#[expect(clippy::cast_sign_loss, reason = "a probability is not negative")]
+fn one_in(delta: f64) -> u64 {
+    (1.0 / delta.max(f64::MIN_POSITIVE)).floor() as u64
 }

@@ -4,17 +4,83 @@ use mezza_mixnet::Service;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 use mezza_mixnet::privacy::{
-    Accounting, Bracket, PrivacyTarget, RoundsSpent, advanced, delta, fifty_becomes, noise_for,
-    tight,
+    Accounting, Bracket, NetworkPromise, NoisePreset, PrivacyTarget, RoundsSpent, advanced, delta,
+    fifty_becomes, noise_for, reached, tight,
 };
 use serde_json::{Value, json};
 
-use crate::faces::cli::args::{self, PrivacyArgs, ServiceName};
+use crate::faces::cli::args::{self, PresetName, PrivacyArgs, ServiceName};
 use crate::faces::cli::show::Out;
 use mezza_host::api::{Exit, Fault, figures};
 
 /// `mezza mixnet privacy`
 pub(super) fn privacy(out: Out, asked: &PrivacyArgs) -> Result<Exit, Fault> {
+    match (asked.preset, asked.rounds) {
+        (Some(preset), _) => Ok(network_privacy(out, preset)),
+        (None, Some(rounds)) => service_privacy(out, asked, rounds),
+        (None, None) => {
+            let next = "name `--rounds N` or `--preset standard`";
+            Err(Fault::new(Exit::Usage, "privacy: nothing to compute", next))
+        }
+    }
+}
+
+/// The promise of a preset over one year of all services together (MIX-70).
+fn network_privacy(out: Out, name: PresetName) -> Exit {
+    let (text, preset) = match name {
+        PresetName::Standard => ("standard", NoisePreset::Standard),
+        PresetName::Relaxed => ("relaxed", NoisePreset::Relaxed),
+        PresetName::Small => ("small", NoisePreset::Small),
+    };
+    let noise = preset.noise(Service::Conversation);
+    let spent = Service::ALL.map(|service| {
+        let noise = preset.noise(service);
+        let law = Law { mode: Mode::Gauss, mu: noise.mu, scale: noise.scale };
+        RoundsSpent { service, law, slots: 1, rounds: noise.rounds }
+    });
+    let (epsilon, delta) = (noise.epsilon, noise.delta);
+    let promise = NetworkPromise { epsilon, delta, spent: spent.to_vec() };
+    let (year, two_years) = (promise.reached_after(1), promise.reached_after(2));
+    let alone = |spent: &RoundsSpent| reached(&[*spent], epsilon);
+    let services = spent.iter().map(|spent| {
+        json!({
+            "service": service_name(spent.service), "mu": spent.law.mu, "scale": spent.law.scale,
+            "rounds": spent.rounds, "delta_alone": alone(spent),
+        })
+    });
+    out.value(&json!({
+        "preset": text, "epsilon": epsilon, "delta": delta, "services": services.collect::<Vec<_>>(),
+        "delta_reached": year, "delta_after_two_years": two_years,
+    }));
+    let most = 100.0 * fifty_becomes(epsilon);
+    out.line(format!(
+        "keeps    epsilon {epsilon:.4}, 50 % becomes at most {most:.0} %, but for a probability of delta:"
+    ));
+    for spent in &spent {
+        let (name, Law { mu, scale, .. }) = (service_name(spent.service), spent.law);
+        out.line(format!(
+            "service  {name}: mu {mu}, scale {scale}, {} rounds a year: delta {:.3e} if it were alone",
+            spent.rounds,
+            alone(spent)
+        ));
+    }
+    out.line(format!(
+        "year     all services together: delta {year:.3e}, and {delta:.0e} is promised"
+    ));
+    out.line(format!("later    after two years whose budgets are used up: delta {two_years:.3e}"));
+    Exit::Done
+}
+
+const fn service_name(service: Service) -> &'static str {
+    match service {
+        Service::Conversation => "conversation",
+        Service::Call => "call",
+        Service::Invitation => "invitation",
+    }
+}
+
+/// The noise for a promise of one service, or the promise of its noise.
+fn service_privacy(out: Out, asked: &PrivacyArgs, rounds: u64) -> Result<Exit, Fault> {
     let service = service(asked.service);
     if service != Service::Conversation && asked.slots != 1 {
         let text = "calls and invitations have one slot";
@@ -22,15 +88,15 @@ pub(super) fn privacy(out: Out, asked: &PrivacyArgs) -> Result<Exit, Fault> {
     }
     let law = match asked.mu.zip(asked.scale) {
         Some((mu, scale)) => Law { mode: mode(asked.mode), mu, scale },
-        None => least(asked, service)?,
+        None => least(asked, service, rounds)?,
     };
-    let spent = RoundsSpent { service, law, slots: asked.slots, rounds: asked.rounds };
+    let spent = RoundsSpent { service, law, slots: asked.slots, rounds };
     let stories = [spent, spent.other_story()].map(|spent| Story::of(spent, asked));
     let messages = figures::noise_messages(law, service, 1);
     let [idle, other] = &stories;
     out.value(&json!({
         "mu": law.mu, "scale": law.scale, "delta": idle.reached, "epsilon": asked.epsilon,
-        "rounds": asked.rounds, "messages": messages, "tight": idle.tight_value(),
+        "rounds": rounds, "messages": messages, "tight": idle.tight_value(),
         "other_story": {
             "rounds": other.rounds, "delta": other.reached, "tight": other.tight_value(),
         },
@@ -47,6 +113,10 @@ pub(super) fn privacy(out: Out, asked: &PrivacyArgs) -> Result<Exit, Fault> {
         "against  \"I talked with somebody else at other times\", {}",
         other.line(asked.mode)
     ));
+    // A promise that each service keeps by itself is kept by nobody who uses all of them (MIX-70).
+    out.line(
+        "alone    the rounds of the other services add: `mezza mixnet privacy --preset standard`",
+    );
     Ok(Exit::Done)
 }
 
@@ -83,10 +153,9 @@ impl Story {
     }
 }
 
-fn least(asked: &PrivacyArgs, service: Service) -> Result<Law, Fault> {
+fn least(asked: &PrivacyArgs, service: Service, rounds: u64) -> Result<Law, Fault> {
     let (epsilon, delta) = (asked.epsilon, asked.delta);
-    let target =
-        PrivacyTarget { service, rounds: asked.rounds, slots: asked.slots, epsilon, delta };
+    let target = PrivacyTarget { service, rounds, slots: asked.slots, epsilon, delta };
     let accounting = match asked.mode {
         args::AccountingName::Gauss => Accounting::Gauss,
         args::AccountingName::Rdp => Accounting::Laplace,

@@ -4,7 +4,7 @@
 use mezza_core::Time;
 use mezza_mixnet::config::{Config, Server, ServicePolicy};
 use mezza_mixnet::mix::NoiseFloor;
-use mezza_mixnet::privacy::fifty_becomes;
+use mezza_mixnet::privacy::{NetworkPromise, fifty_becomes};
 
 use super::hex;
 use crate::faces::cli::show;
@@ -53,31 +53,43 @@ pub(super) fn changes(before: &Config, next: &Config) -> Vec<String> {
 
 /// The consequences of a config for the people in its network; they are not signed.
 pub(super) fn consequences(config: &Config) -> Vec<String> {
-    config.services.iter().flat_map(|policy| consequence(config, policy)).collect()
+    let services = config.services.iter().flat_map(|policy| consequence(config, policy));
+    services.chain(promise(config)).collect()
 }
 
 fn consequence(config: &Config, policy: &ServicePolicy) -> Vec<String> {
     let name = name(policy);
     #[expect(clippy::cast_precision_loss, reason = "people read megabytes")]
     let megabytes = figures::day_bytes(config, policy) as f64 / 1e6;
-    let becomes = 100.0 * fifty_becomes(figures::promised(policy).0);
-    let (rounds, reached) = (policy.rounds, figures::reached(policy));
-    let mut lines = vec![
-        format!("{name:<8} {megabytes:.1} MB a client and day"),
-        format!(
-            "{name:<8} over {rounds} rounds 50 % becomes at most {becomes:.0} %, but with delta \
-             {reached:.2e}"
-        ),
-    ];
-    if !NoiseFloor::STANDARD.allows(policy) {
-        lines
-            .push(format!("{name:<8} the noise is below `standard`: mixes that ask for it refuse"));
-    }
+    let mut lines = vec![format!("{name:<8} {megabytes:.1} MB a client and day")];
     if policy.buckets > 1 {
         lines.push(format!(
             "{name:<8} who has a card knows which of {} parts of the clients its owner is in",
             policy.buckets
         ));
+    }
+    lines
+}
+
+/// The promise over all services, in words (MIX-70).
+fn promise(config: &Config) -> Vec<String> {
+    let promise = NetworkPromise::of(config);
+    if promise.is_none() {
+        return vec!["promise  none: a service has rounds without end".into()];
+    }
+    let becomes = 100.0 * fifty_becomes(promise.epsilon);
+    let [one, two] = [1, 2].map(|years| promise.reached_after(years));
+    let kept = if promise.is_kept() { "is kept" } else { "is NOT kept by this noise" };
+    let mut lines = vec![
+        format!(
+            "promise  over a year of all services 50 % becomes at most {becomes:.0} %, but with \
+             delta {:.2e}: it {kept} (delta {one:.2e})",
+            promise.delta
+        ),
+        format!("promise  after two years whose budgets are used up delta is {two:.2e}"),
+    ];
+    if !NoiseFloor::STANDARD.allows(config) {
+        lines.push("promise  the noise is below `standard`: mixes that ask for it refuse".into());
     }
     lines
 }

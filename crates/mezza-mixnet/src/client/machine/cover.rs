@@ -1,0 +1,160 @@
+//! Rounds that go on while the device is locked (MIX-78): a client that idles, without contacts, their keys
+//! or a ledger.
+//!
+//! ```text
+//! Client -- into_live_line --> LiveLine -- idle --> Client that idles
+//!   ^                                                      |
+//!   +---- attach ---- LiveLine <---- into_live_line -------+
+//! ```
+//!
+//! The connection, the times of its frames and the rounds under way are the same before and after both
+//! steps, so that nobody outside learns when a person locks the device or comes back.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, CryptoRng, EphemeralKey, PublicKey, Secret, StaticKey, Time, snapshot};
+use mezza_lanes::Kernel;
+
+use super::links::Link;
+use super::rounds::{Round, RoundState, SlotContents};
+use super::standing::ProtectionState;
+use super::{Client, ClientOptions, Output, dice};
+use crate::config::Chain;
+use crate::mix::NoiseFloor;
+use crate::privacy::Ledger;
+use crate::{RoundId, Service};
+
+/// The part of a client that goes on while the device is locked. It holds no key of a contact, and no
+/// secret but the pairs and reply keys of rounds under way.
+pub struct LiveLine {
+    pin: [u8; 32],
+    /// The key whose bucket is fetched.
+    bucket_key: PublicKey,
+    chain: Option<Chain>,
+    link: Link,
+    silent_lines: u32,
+    searches: u32,
+    rounds: BTreeMap<RoundId, Round>,
+    last: BTreeMap<Service, u64>,
+    shown: BTreeMap<Service, u64>,
+    pairs: Vec<EphemeralKey>,
+    wanted: usize,
+    standing: ProtectionState,
+    seen: Time,
+    left: Option<Time>,
+}
+
+snapshot!(struct LiveLine {
+    pin, bucket_key, chain, link, silent_lines, searches, rounds, last, shown, pairs, wanted, standing,
+    seen, left,
+});
+
+impl Round {
+    /// Forgets whom the slots served. Returns false if the round cannot go on: its record is not durable,
+    /// so that its onions must not leave (MIX-23).
+    fn forget_content(&mut self) -> bool {
+        let idle = |content: &mut SlotContents| match content {
+            SlotContents::Drops(slots) => slots.iter_mut().for_each(|slot| slot.served = None),
+            SlotContents::Call(real, expected) => {
+                *real = false;
+                expected.clear();
+            }
+            SlotContents::Invite(waiting) => *waiting = None::<Box<_>>,
+        };
+        match &mut self.stage {
+            RoundState::Armed => {}
+            RoundState::Sealed { durable, content, .. } => {
+                idle(content);
+                return *durable;
+            }
+            RoundState::Sent { content, .. } => idle(content),
+            RoundState::Fetching(fetch) => fetch.forget_expected(),
+        }
+        true
+    }
+}
+
+impl<B: Backend> Client<B> {
+    /// Takes the line off a client. What the slots of rounds under way held is as if those rounds had been
+    /// missed.
+    pub fn into_live_line(self, now: Time) -> LiveLine {
+        let mut rounds = self.rounds;
+        rounds.retain(|_, round| round.forget_content());
+        let mut standing = self.standing;
+        standing.forget_told();
+        LiveLine {
+            pin: self.setup.pin,
+            bucket_key: self.bucket_key,
+            chain: self.chain,
+            link: self.link,
+            silent_lines: self.silent_lines,
+            searches: self.searches,
+            rounds,
+            last: self.last,
+            shown: self.shown,
+            pairs: self.pairs,
+            wanted: self.wanted,
+            standing,
+            seen: self.seen,
+            // Calls of the rounds from now on reach nobody.
+            left: self.left.or(Some(now)),
+        }
+    }
+
+    /// Returns a client that takes part in all rounds and has nobody to serve. It reads no invitations, and
+    /// the rows that it stores need not be kept.
+    pub fn idle(
+        line: LiveLine,
+        kernel: &'static dyn Kernel,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Self {
+        let dialling = StaticKey::from_scalar::<B>(Secret::random(rng));
+        let (pin, floor) = (line.pin, NoiseFloor::None);
+        let mut client = Self::empty(ClientOptions { pin, dialling, floor, kernel }, now);
+        client.idles = true;
+        client.bucket_key = line.bucket_key;
+        client.chain.clone_from(&line.chain);
+        client.take_over(line);
+        client
+    }
+
+    /// Goes on by a line that went on while the device was locked. Returns false if the line is of another
+    /// network or person: then nothing of it is taken.
+    pub fn attach(&mut self, line: LiveLine, now: Time, rng: &mut dyn CryptoRng) -> bool {
+        if line.pin != self.setup.pin || line.bucket_key != self.bucket_key {
+            return false;
+        }
+        let seq = |chain: &Option<Chain>| chain.as_ref().map(|chain| chain.head().seq);
+        if seq(&line.chain) > seq(&self.chain) {
+            self.chain.clone_from(&line.chain);
+            if let (Some(chain), None) = (&self.chain, &self.ledger) {
+                self.ledger = Some(Ledger::new(chain.head().network, dice(rng)));
+            }
+            self.take_snapshot(now);
+            self.outputs.push_back(Output::Config);
+        }
+        self.take_over(line);
+        // Rows that were not read are of rounds before the lock: the last rounds of the line bound them.
+        self.unread.clear();
+        self.walk_at.get_or_insert(now);
+        if self.link.is_up() {
+            self.outputs.push_back(Output::Joined);
+            self.come_back(now);
+        }
+        true
+    }
+
+    fn take_over(&mut self, line: LiveLine) {
+        (self.link, self.silent_lines, self.searches) =
+            (line.link, line.silent_lines, line.searches);
+        for (service, round) in line.last {
+            self.goes_to(RoundId { service, round });
+        }
+        (self.rounds, self.shown) = (line.rounds, line.shown);
+        (self.pairs, self.wanted, self.standing) = (line.pairs, line.wanted, line.standing);
+        (self.seen, self.left) = (line.seen, line.left);
+    }
+}

@@ -1,0 +1,71 @@
+//! The promise of a network: one epsilon and one delta over the rounds of all services of a year.
+//!
+//! Losses of services add, and everybody uses all of them: a conversation begins with a call, an
+//! acquaintance with an invitation. A promise that each service keeps by itself is therefore kept by
+//! nobody (MIX-70).
+
+use alloc::vec::Vec;
+
+use super::{RoundsSpent, advanced, delta};
+use crate::config::{Config, Mode, ServicePolicy};
+
+/// Epsilon, delta and the rounds of one year to which they apply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkPromise {
+    /// The largest epsilon that the config names for a service.
+    pub epsilon: f64,
+    /// The largest delta that the config names for a service.
+    pub delta: f64,
+    /// The rounds of each service that the config allows in one year.
+    pub spent: Vec<RoundsSpent>,
+}
+
+/// A config that names this many rounds of a service promises nothing.
+const ROUNDS_WITHOUT_PROMISE: u64 = u32::MAX as u64;
+
+impl NetworkPromise {
+    /// Reads the promise of a config.
+    pub fn of(config: &Config) -> Self {
+        let services = &config.services;
+        let largest = |of: fn(&ServicePolicy) -> f64| services.iter().map(of).fold(0.0, f64::max);
+        Self {
+            epsilon: largest(|policy| f64::from(policy.epsilon_micro) / 1e6),
+            delta: largest(|policy| super::real(policy.delta_pico) / 1e12),
+            spent: services.iter().map(|policy| RoundsSpent::of(policy, policy.rounds)).collect(),
+        }
+    }
+
+    /// Returns true if the network promises nothing: its config allows rounds without end.
+    pub fn is_none(&self) -> bool {
+        self.spent.iter().any(|spent| spent.rounds >= ROUNDS_WITHOUT_PROMISE)
+    }
+
+    /// Returns the delta that the noise reaches after `years` years whose rounds are all used.
+    pub fn reached_after(&self, years: u64) -> f64 {
+        let all = self.spent.iter().map(|spent| spent.times(years));
+        reached(&all.collect::<Vec<_>>(), self.epsilon)
+    }
+
+    /// Returns the delta against a story in which the user talked as often, at other times (MIX-55).
+    pub fn reached_by_other_story(&self) -> f64 {
+        self.reached_after(2)
+    }
+
+    /// Returns true if the noise keeps the promise over the rounds of one year.
+    pub fn is_kept(&self) -> bool {
+        self.reached_after(1) <= self.delta
+    }
+}
+
+/// A delta that holds for `epsilon` over all of `spent`: by Rényi accounting, or by the composition of
+/// the paper where all noise is the paper's.
+pub fn reached(spent: &[RoundsSpent], epsilon: f64) -> f64 {
+    if !spent.is_empty() && spent.iter().all(|part| part.law.mode == Mode::Paper) {
+        advanced(spent, epsilon)
+    } else {
+        delta(spent, epsilon)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+use core::f64::consts::LN_2;
+
+use super::*;
+use crate::config::NetworkId;
+use crate::config::tests::config;
+use crate::mix::NoiseFloor;
+use crate::noise::Law;
+use crate::privacy::ledger::{BudgetState, PrivacyCost};
+use crate::privacy::{Ledger, NoisePreset};
+
+fn preset(preset: NoisePreset) -> Config {
+    let mut config = config(3);
+    config.services.iter_mut().for_each(|policy| preset.fill(policy));
+    config
+}
+
+/// Noise that keeps eps = ln 2 and delta = 1e-4 over the rounds of one service, and of no other.
+fn each_alone() -> Config {
+    let mut config = preset(NoisePreset::Standard);
+    for (policy, law) in
+        config.services.iter_mut().zip([(45_710, 6_892), (2_487, 417), (1_283, 223)])
+    {
+        (policy.mu, policy.scale) = law;
+    }
+    config
+}
+
+#[test]
+fn mix_70_presets_keep_one_promise_over_all_services() {
+    for name in NoisePreset::ALL {
+        let promise = NetworkPromise::of(&preset(name));
+        let reached = promise.reached_after(1);
+        assert!(promise.is_kept() && reached > 0.99 * promise.delta, "{name:?}: {reached:e}");
+        assert!(promise.reached_after(2) > promise.delta, "{name:?}: losses of years add");
+    }
+    for alone in each_alone().services {
+        let spent = RoundsSpent::of(&alone, alone.rounds);
+        assert!(delta(&[spent], LN_2) < 1e-4, "{:?} keeps it alone", alone.service);
+    }
+    let promise = NetworkPromise::of(&each_alone());
+    assert!(!promise.is_kept() && promise.reached_after(1) > 1e-2, "all three do not");
+}
+
+#[test]
+fn mix_71_a_floor_adds_the_services_and_takes_the_larger_number_of_rounds() {
+    let (standard, relaxed) = (NoiseFloor::STANDARD, NoiseFloor::RELAXED);
+    assert!(standard.allows(&preset(NoisePreset::Standard)));
+    assert!(!standard.allows(&each_alone()));
+    assert!(relaxed.allows(&preset(NoisePreset::Relaxed)));
+    assert!(!standard.allows(&preset(NoisePreset::Relaxed)));
+    assert!(!relaxed.allows(&preset(NoisePreset::Small)));
+    for at in 0..3 {
+        let mut more = preset(NoisePreset::Standard);
+        more.services[at].rounds *= 2;
+        assert!(!standard.allows(&more), "service {at}: more rounds than the floor names");
+        more.services[at].rounds = 1;
+        assert!(standard.allows(&more), "service {at}: fewer rounds than the floor names");
+        more.services[at].rounds = u64::from(u32::MAX);
+        assert!(!relaxed.allows(&more) && NetworkPromise::of(&more).is_none());
+        assert!(NoiseFloor::None.allows(&more));
+    }
+    let mut laplace = preset(NoisePreset::Standard);
+    laplace.services[1].mode = Mode::Paper;
+    (laplace.services[1].mu, laplace.services[1].scale) = (1_000_000, 60_000);
+    assert!(!standard.allows(&laplace), "Laplace noise does not count");
+}
+
+#[test]
+fn mix_72_rounds_under_less_noise_count_as_many_as_they_lose() {
+    let (small, standard) = (preset(NoisePreset::Small), preset(NoisePreset::Standard));
+    let mut ledger = Ledger::new(NetworkId([1; 16]), 7);
+    let charge = |ledger: &mut Ledger, policy: &ServicePolicy, rounds: u64| {
+        (0..rounds).for_each(|_| ledger.charge(PrivacyCost::of(policy)));
+    };
+    charge(&mut ledger, &small.services[0], 500);
+    assert_eq!(ledger.count_used(&small.services[0]), 500);
+    let used = ledger.count_used(&standard.services[0]);
+    assert!((119_000..140_000).contains(&used), "half of the year: {used}");
+    charge(&mut ledger, &small.services[0], 500);
+    assert_eq!(ledger.level(&standard.services[0]), BudgetState::Used);
+    assert_eq!(ledger.level(&small.services[0]), BudgetState::Used);
+    // Whatever the mixture, a budget that is not used up keeps the promise.
+    for rounds in [100, 300, 700] {
+        let mut ledger = Ledger::new(NetworkId([1; 16]), 7);
+        charge(&mut ledger, &small.services[0], rounds);
+        let left = 240_000 - ledger.count_used(&standard.services[0]);
+        let mut spent = ledger.spent();
+        spent.push(RoundsSpent::of(&standard.services[0], left));
+        spent.extend(standard.services[1..].iter().map(|of| RoundsSpent::of(of, of.rounds)));
+        assert!(
+            delta(&spent, LN_2) <= 1e-4,
+            "{rounds} of `small` before: {:e}",
+            delta(&spent, LN_2)
+        );
+    }
+}
+
+#[test]
+fn mix_72_rounds_without_noise_use_all_of_a_budget() {
+    let standard = preset(NoisePreset::Standard);
+    let policy = &standard.services[0];
+    let bare = ServicePolicy { mu: 0, scale: 0, ..policy.clone() };
+    let mut ledger = Ledger::new(NetworkId([1; 16]), 7);
+    ledger.charge(PrivacyCost::of(&bare));
+    assert_eq!(ledger.count_used(policy), u64::MAX);
+    assert_eq!(ledger.count_used(&bare), 1, "a network without noise has no other count");
+    assert_eq!(
+        RoundsSpent { law: Law::of(policy), ..RoundsSpent::of(policy, 7) }
+            .count_as(&RoundsSpent::of(policy, 1)),
+        7
+    );
+}
