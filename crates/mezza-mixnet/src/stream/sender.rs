@@ -131,6 +131,9 @@ pub struct Sender {
     waiting_bytes: usize,
     /// Messages of which pieces were sealed, oldest first; pieces of the last one may be left.
     cuts: VecDeque<MessageInTransit>,
+    /// Messages that were acknowledged while nobody waited for them, oldest first, 32 at most: who gives
+    /// one of them again is told.
+    unclaimed: VecDeque<Message>,
     /// Pieces that were sealed and are not acknowledged.
     places: BTreeMap<u32, PieceState>,
     /// The number of the next new piece.
@@ -139,12 +142,13 @@ pub struct Sender {
     acked: Vec<u64>,
 }
 
-snapshot!(struct Sender { waiting, waiting_bytes, cuts, places, next, handed, acked });
+snapshot!(struct Sender { waiting, waiting_bytes, cuts, unclaimed, places, next, handed, acked });
 
 impl Sender {
     /// A message of 1 to 8,998 bytes; `ticket` names it in [`handed`](Self::handed) and
     /// [`acked`](Self::acked). One that is on its way without a ticket, since a start or
-    /// [`detach`](Self::detach), is not sent a second time: it goes on under this ticket.
+    /// [`detach`](Self::detach), is not sent a second time: it goes on under this ticket, also if it was
+    /// acknowledged meanwhile.
     ///
     /// # Errors
     /// [`StreamError`]; nothing is kept.
@@ -163,6 +167,12 @@ impl Sender {
             }
             return Ok(());
         }
+        if let Some(place) = self.unclaimed.iter().position(|held| held.is_unclaimed(&framed)) {
+            self.unclaimed.remove(place);
+            self.handed.push(ticket);
+            self.acked.push(ticket);
+            return Ok(());
+        }
         if self.waiting_bytes + message.len() > QUEUE_BYTES_MAX {
             return Err(StreamError::Full);
         }
@@ -177,6 +187,7 @@ impl Sender {
         self.waiting.clear();
         self.waiting_bytes = 0;
         self.cuts.iter_mut().for_each(|cut| cut.message.ticket = None);
+        self.unclaimed.clear();
         self.handed.clear();
         self.acked.clear();
     }
@@ -315,11 +326,15 @@ impl Sender {
         // What `sack` alone names may wait there for a piece in front of it, and a partner who takes a
         // younger root into use wipes it: such a message is kept until nothing in front is missing.
         let missing = self.unacknowledged();
-        let is_open = |cut: &MessageInTransit| cut.end() > missing;
-        self.acked.extend(
-            self.cuts.iter().filter(|cut| !is_open(cut)).filter_map(|cut| cut.message.ticket),
-        );
-        self.cuts.retain(is_open);
+        let whole = self.cuts.iter().take_while(|cut| cut.end() <= missing).count();
+        for cut in self.cuts.drain(..whole) {
+            match cut.message.ticket {
+                Some(ticket) => self.acked.push(ticket),
+                None => self.unclaimed.push_back(cut.message),
+            }
+        }
+        let forgotten = self.unclaimed.len().saturating_sub(WINDOW as usize);
+        self.unclaimed.drain(..forgotten);
         true
     }
 

@@ -467,3 +467,31 @@ fn mix_66_a_message_that_lost_its_ticket_is_taken_back_too() {
     assert!(ann.sender.retract(&[7; 500]));
     assert_eq!(all_come(&mut ann, &mut ben), [vec![0; 500]]);
 }
+
+#[test]
+fn mix_75_what_is_acknowledged_while_nobody_waits_goes_once() {
+    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    let messages = [vec![1; 300], vec![2; 300]];
+    for (ticket, message) in (0..).zip(&messages) {
+        sender.push(ticket, message).expect("room");
+    }
+    // Both pieces of the first one are under way when the tickets are lost, and come.
+    let pieces = [0, 1].map(|_| sender.take().expect("a piece"));
+    sender.detach();
+    for (seq, piece) in &pieces {
+        receiver.receive(*seq, piece).expect("an honest partner");
+        receiver.durable(*seq);
+        sender.settle(Some(*seq), CellOutcome::Met);
+    }
+    receiver.kept(1);
+    let (ack, sack) = receiver.acknowledged();
+    assert!(sender.acknowledge(ack, sack) && sender.is_idle());
+    for (ticket, message) in (7..).zip(&messages) {
+        sender.push(ticket, message).expect("room");
+    }
+    assert_eq!((sender.handed(), sender.acked()), (vec![7], vec![7]), "the first one is there");
+    assert_eq!(sender.take().expect("the second one").0, 2);
+    // Given once more it is a new message.
+    sender.push(9, &messages[0]).expect("room");
+    assert!(sender.handed().is_empty());
+}

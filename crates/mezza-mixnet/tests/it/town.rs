@@ -119,11 +119,12 @@ impl<B: Backend> Town<B> {
         }
     }
 
-    /// A message is on the disk of its messenger; the client gets it if it runs.
+    /// A message is on the disk of its messenger; the client gets it if it runs and rounds come back.
     pub fn write(&mut self, from: usize, to: usize, bytes: Vec<u8>) {
         let mail = Mail { contact: to as u32, bytes, ticket: None, handed: false, acked: false };
         self.people[from].mails.push(mail);
-        if self.people[from].client.is_some() {
+        let person = &self.people[from];
+        if person.client.is_some() && !person.was_overdue {
             let last = self.people[from].mails.len() - 1;
             self.send(from, last);
         }
@@ -136,6 +137,16 @@ impl<B: Backend> Town<B> {
         mail.ticket = Some(ticket);
         let (contact, bytes) = (mail.contact, Wiping::new(mail.bytes.clone()));
         self.give(from, Input::Send { ticket, contact, bytes });
+    }
+
+    /// All messages that were not handed.
+    fn send_again(&mut self, from: usize) {
+        self.people[from].was_overdue = false;
+        for mail in 0..self.people[from].mails.len() {
+            if !self.people[from].mails[mail].handed {
+                self.send(from, mail);
+            }
+        }
     }
 
     pub fn call(&mut self, from: usize, to: usize) {
@@ -207,11 +218,13 @@ impl<B: Backend> Town<B> {
                 self.dial(at);
             }
             Output::Close => self.cut(at),
-            Output::Joined => {
-                for mail in 0..self.people[at].mails.len() {
-                    if !self.people[at].mails[mail].handed {
-                        self.send(at, mail);
-                    }
+            Output::Joined => self.send_again(at),
+            // What was not handed has lost its ticket, and is sent again with the next round.
+            Output::Returning(returning) => {
+                if !returning {
+                    person.was_overdue = true;
+                } else if std::mem::take(&mut person.was_overdue) {
+                    self.send_again(at);
                 }
             }
             Output::Frame(ScheduledFrame { when, frame }) => {

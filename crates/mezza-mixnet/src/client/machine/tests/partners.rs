@@ -94,6 +94,8 @@ fn mix_67_roots_that_cross_are_both_kept() {
 #[test]
 fn mix_68_who_comes_back_calls() {
     let mut client = with_partner();
+    // It took part in rounds since its start.
+    client.left = None;
     let cell = || Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
     client.answered(0, None, DropResult::Met(Ok(cell())), NOW);
     let back = |client: &mut Client, away_ms: u64, now: Time| {
