@@ -162,9 +162,11 @@ impl<B: Backend> Client<B> {
             }
             // Nothing came by the last lines: they are as good as tries that failed.
             Link::Joined { trusted: true, .. } => (now.plus_ms(backoff(self.silent_lines, rng)), 0),
-            Link::Dialling { failed }
-            | Link::Greeted { failed, .. }
-            | Link::Joined { failed, .. } => {
+            // Somebody answered a search: the way out is there again, and the entry is tried at once.
+            Link::Joined { trusted: false, failed, .. } => {
+                (now.plus_ms(backoff(0, rng)), failed.saturating_add(1))
+            }
+            Link::Dialling { failed } | Link::Greeted { failed, .. } => {
                 (now.plus_ms(backoff(failed, rng)), failed.saturating_add(1))
             }
         };

@@ -89,3 +89,25 @@ fn mix_77_lines_on_which_nothing_comes_make_a_client_search_too() {
     desk.is_answered(&next);
     assert_eq!(desk.client.entry_addresses()[0], "elsewhere:7000");
 }
+
+/// The network was gone for a while, and a search is the first try that is answered.
+#[test]
+fn mix_77_a_search_that_is_answered_leads_to_the_entry_at_once() {
+    let first = config(3);
+    let mut desk = Desk::joined(first.clone(), NoiseFloor::None);
+    desk.input(Input::Down).expect("it was up");
+    desk.tries_in_vain(11);
+    assert!(desk.next_dial().is_some());
+    desk.input(Input::Up { trusted: false }).expect("it dialled");
+    desk.welcome(first.hash());
+    assert!(matches!(desk.news.last(), Some(Output::Close)), "nothing new");
+    desk.input(Input::Down).expect("it was up");
+    let answered = desk.now;
+    assert_eq!(desk.next_dial(), None, "the entry itself");
+    assert!(desk.now.since_ms(answered) < 4_000, "as after a first try");
+    // If that one fails, the pace is as before.
+    desk.input(Input::Down).expect("it dialled");
+    let failed = desk.now;
+    desk.next_dial();
+    assert!(desk.now.since_ms(failed) > 40_000);
+}
