@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use toml::Table;
 
-/// Folders with generated files only.
+/// What is made, and is not looked at.
 const MADE: [&str; 8] =
     ["target", "node_modules", ".git", "var", "dist", "corpus", "artifacts", "__pycache__"];
 
@@ -82,8 +82,11 @@ fn walk(root: &Path, inside: &str, files: &mut BTreeMap<String, String>) -> Resu
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = if inside.is_empty() { name.clone() } else { format!("{inside}/{name}") };
         let Ok(kind) = entry.file_type() else { continue };
-        // The built page lies inside the crate that embeds it.
-        if kind.is_dir() && !MADE.contains(&name.as_str()) && path != "crates/mezza/page" {
+        // The built page lies inside the crate that embeds it; `.git` is a file in a second checkout.
+        if MADE.contains(&name.as_str()) || path == "crates/mezza/page" {
+            continue;
+        }
+        if kind.is_dir() {
             walk(root, &path, files)?;
         } else if kind.is_file()
             && let Ok(text) = fs::read_to_string(entry.path())

@@ -1,6 +1,6 @@
 //! People with whole clients around one network: their disks, their messengers, their bad luck.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mezza_core::{Backend, EphemeralKey, Machine, PortableBackend, Secret, Time, Wiping};
 use mezza_mixnet::Service;
@@ -48,6 +48,8 @@ pub struct Town<B: Backend = PortableBackend> {
     pub people: Vec<Person<B>>,
     connections: u64,
     heard: BTreeMap<u64, usize>,
+    /// Those for whom no round came back for so long that messages lost their tickets.
+    overdue: BTreeSet<usize>,
     pub crashes: u32,
     pub cuts: u32,
     pub liar: Option<Liar>,
@@ -66,8 +68,9 @@ impl<B: Backend> Town<B> {
     pub fn around(net: Net<B>, people: u64, seed: u64) -> Self {
         let people = (0..people).map(|number| Person::new(number, seed)).collect();
         let (connections, heard, city) = (0, BTreeMap::new(), City::around(net));
-        let (crashes, cuts, liar, looks) = (0, 0, None, false);
-        let mut town = Self { city, people, connections, heard, crashes, cuts, liar, looks };
+        let (crashes, cuts, liar, looks, overdue) = (0, 0, None, false, BTreeSet::new());
+        let mut town =
+            Self { city, people, connections, heard, overdue, crashes, cuts, liar, looks };
         for at in 0..town.people.len() {
             let setup = town.setup(at);
             town.people[at].client = Some(Client::new(setup, town.now()));
@@ -123,8 +126,7 @@ impl<B: Backend> Town<B> {
     pub fn write(&mut self, from: usize, to: usize, bytes: Vec<u8>) {
         let mail = Mail { contact: to as u32, bytes, ticket: None, handed: false, acked: false };
         self.people[from].mails.push(mail);
-        let person = &self.people[from];
-        if person.client.is_some() && !person.was_overdue {
+        if self.people[from].client.is_some() && !self.overdue.contains(&from) {
             let last = self.people[from].mails.len() - 1;
             self.send(from, last);
         }
@@ -141,7 +143,7 @@ impl<B: Backend> Town<B> {
 
     /// All messages that were not handed.
     fn send_again(&mut self, from: usize) {
-        self.people[from].was_overdue = false;
+        self.overdue.remove(&from);
         for mail in 0..self.people[from].mails.len() {
             if !self.people[from].mails[mail].handed {
                 self.send(from, mail);
@@ -222,8 +224,8 @@ impl<B: Backend> Town<B> {
             // What was not handed has lost its ticket, and is sent again with the next round.
             Output::Returning(returning) => {
                 if !returning {
-                    person.was_overdue = true;
-                } else if std::mem::take(&mut person.was_overdue) {
+                    self.overdue.insert(at);
+                } else if self.overdue.contains(&at) {
                     self.send_again(at);
                 }
             }

@@ -61,8 +61,6 @@ pub struct Person<B: Backend = PortableBackend> {
     pub luck: Luck,
     /// Rows are written, and the client never hears of it.
     pub slow_disk: bool,
-    /// No round came back for so long that messages lost their tickets.
-    pub(super) was_overdue: bool,
     /// Messages come in, and the messenger does not say that it has them.
     pub slow_messenger: bool,
     pub(super) unsaid: Vec<u64>,
@@ -127,7 +125,6 @@ impl<B: Backend> Person<B> {
             up_at: None,
             luck: Luck::default(),
             slow_disk: false,
-            was_overdue: false,
             slow_messenger: false,
             unsaid: Vec::new(),
             synced: Vec::new(),
