@@ -112,21 +112,19 @@ export function leavingText({ elsewhere, waiting, unreachable, guests }: Leaving
 export function budgetLines(budgets: Budget[]): { words: string; warn: boolean }[] {
   return budgets.map(({ service, used, max }) => {
     const { words, warn } = budget(used, max);
-    const named = service === 'call' ? t('budget-call', { words }) : service === 'invitation' ? t('budget-invitation', { words }) : t('budget-conversation', { words });
-    return { words: named, warn };
+    const name = service === 'call' ? t('budget-call') : service === 'invitation' ? t('budget-invitation') : t('budget-conversation');
+    return { words: `${name}: ${words}`, warn };
   });
 }
 
 /** Against which stories the budget holds; nothing where it holds against none. */
-export function storyText({ likely, idle, other, two_years }: Promised, spent: number | null = null): string[] {
+export function storyText({ likely, idle, other, two_years }: Promised): string[] {
   if (!(idle < 1)) return [];
   const chance = (delta: number): string => (delta < 1 ? t('budget-chance', { one: Math.floor(1 / delta) }) : t('budget-no-promise'));
   return [
     t('budget-idle', { likely: Math.ceil(likely), chance: chance(idle) }),
     t('budget-other', { chance: chance(other) }),
     t('budget-years', { chance: chance(two_years) }),
-    // Nothing spent, nothing lost: there is no chance to name.
-    ...(spent !== null && spent > 0 ? [t('budget-so-far', { chance: chance(spent) })] : []),
   ];
 }
 

@@ -133,11 +133,10 @@ test('the page asks once a round, and at most once a second', () => {
 
 describe('stories', () => {
   test('the budget holds against idling, and keeps less against talking with somebody else', () => {
-    expect(storyText({ likely: 66.67, idle: 9.998e-5, other: 2.909e-3, two_years: 2.909e-3 }, 1e-5)).toEqual([
+    expect(storyText({ likely: 66.67, idle: 9.998e-5, other: 2.909e-3, two_years: 2.909e-3 })).toEqual([
       'Against “I was idle in these rounds”: what somebody thought 50 % likely becomes at most 67 % likely; it keeps less with a chance of one in 10,002.',
       'Against “I talked with somebody else at other times” twice as many rounds differ; it keeps less with a chance of one in 343.',
-      'After two years whose budgets are used up: it keeps less with a chance of one in 343.',
-      'After everything so far: it keeps less with a chance of one in 99,999.',
+      'After two years with spent budgets: it keeps less with a chance of one in 343.',
     ]);
   });
 
