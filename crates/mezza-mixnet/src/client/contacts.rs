@@ -303,6 +303,17 @@ impl Partner {
         true
     }
 
+    /// The first meeting of all decides between roots that cross, also where it is under the root in use:
+    /// the partner wipes its own root in this moment. Whether one was wiped.
+    pub fn prevail(&mut self, id: u32) -> bool {
+        if self.line.id != id || self.met_at.is_some() {
+            return false;
+        }
+        let (before, role) = (self.younger.len(), self.line.chain.role());
+        self.younger.retain(|root| root.chain.role() == role);
+        self.younger.len() < before
+    }
+
     fn write(&self, w: &mut Writer) {
         let met_day = self.met_at.map(|at| (at.ms() / Time::DAY_MS) as u32);
         w.u32(self.bucket).u8(u8::from(self.active.is_some()) + 2 * u8::from(met_day.is_some()));

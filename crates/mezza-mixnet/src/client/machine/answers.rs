@@ -91,14 +91,14 @@ impl<B: Backend> Client<B> {
             }
             return;
         };
+        let changed = contact.take_over(line) || contact.prevail(line);
         contact.met(now);
-        let younger = contact.take_over(line);
         let theirs = !contact.muted && cell.as_ref().is_ok_and(|cell| cell.piece.is_some());
         let data = seq.is_some() || theirs;
         if data && contact.is_active() {
             contact.touch(now);
         }
-        if younger {
+        if changed {
             // What was sealed under the old root must not be cut anew after a start.
             self.take_snapshot(now);
         }

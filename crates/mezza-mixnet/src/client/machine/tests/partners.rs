@@ -90,6 +90,38 @@ fn mix_67_roots_that_cross_are_both_kept() {
     assert_eq!(partner.lines().map(|root| root.id).collect::<Vec<_>>(), [1, 4, 5, 6]);
 }
 
+/// The first round in which two who began at once met: the next one, under the other root, is under way
+/// already.
+#[test]
+fn mix_67_the_first_meeting_decides_between_roots_that_cross() {
+    let theirs = |id| {
+        let chain =
+            ConversationKeywheel::begin(&Secret::init_with(|s| s.fill(9)), Role::Responder, 100);
+        PartnerRoot { chain, ..line(id) }
+    };
+    let cell =
+        || DropResult::Met(Ok(Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None }));
+    let roots = |client: &Client| {
+        let partner = client.contacts.all.get(&0).unwrap();
+        partner.lines().map(|root| root.id).collect::<Vec<_>>()
+    };
+    // The one who made the root that meets, and then one who met before.
+    for (meets, later, left) in [(0, 1, vec![0]), (1, 0, vec![1])] {
+        let mut client = with_partner();
+        client.contacts.line_number();
+        client.contacts.all.get_mut(&0).unwrap().add_younger(theirs(1));
+        client.answered(meets, None, cell(), NOW);
+        client.answered(later, None, cell(), NOW);
+        assert_eq!(roots(&client), left);
+    }
+    let mut client = with_partner();
+    client.answered(0, None, cell(), NOW);
+    client.contacts.line_number();
+    client.contacts.all.get_mut(&0).unwrap().add_younger(theirs(1));
+    client.answered(0, None, cell(), NOW);
+    assert_eq!(roots(&client), [0, 1], "a root that was made later waits for its own meeting");
+}
+
 /// Calls that came meanwhile reached nobody: whoever is back calls the partners of the last days.
 #[test]
 fn mix_68_who_comes_back_calls() {
