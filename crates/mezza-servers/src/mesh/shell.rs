@@ -115,7 +115,7 @@ impl MeshShell {
 
     /// Links of interfaces that came, and farewell to those that went.
     pub(super) fn look_for_links(&mut self) {
-        let inputs = self.links.look();
+        let inputs = self.links.look(self.clock.boot());
         self.give_all(inputs);
     }
 
@@ -138,7 +138,16 @@ impl MeshShell {
     }
 
     fn give(&mut self, input: Input) -> Result<(), mezza_mesh::node::Error> {
-        self.node.handle(input, self.clock.boot(), &mut OsRng)
+        let up = match &input {
+            Input::LinkUp { link, .. } => Some(*link),
+            _ => None,
+        };
+        let done = self.node.handle(input, self.clock.boot(), &mut OsRng);
+        // A link that the node refuses is none, and `status` does not show it (MESH-70).
+        if let (Some(link), Err(_)) = (up, &done) {
+            self.links.close(link);
+        }
+        done
     }
 
     fn drain(&mut self) {
@@ -190,15 +199,18 @@ impl MeshShell {
     fn hear_link(&mut self, event: MeshLinkEvent) {
         let (now, from) = (self.clock.boot(), event.ip());
         let Some(input) = self.links.hear(event, now) else { return };
-        let source = match &input {
-            Input::Frame { source, .. } => Some(*source),
+        let frame = match &input {
+            Input::Frame { link, source, .. } => Some((*link, *source)),
             _ => None,
         };
         // What strangers send is refused all day long; `status` counts what matters.
         if self.give(input).is_ok()
-            && let (Some(source), Some(from)) = (source, from)
+            && let Some((link, source)) = frame
         {
-            self.links.heard(source, from, now);
+            self.links.on_accepted(link, now);
+            if let Some(from) = from {
+                self.links.heard(source, from, now);
+            }
         }
     }
 
