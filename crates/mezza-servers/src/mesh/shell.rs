@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::ble::BleIdentity;
 use super::control::{self, MeshAsk};
-use super::grade::{self, BentClock};
+use super::grade::{self, BentClock, SystemClock};
 use super::link::MeshLinkEvent;
 use super::links::Links;
 use super::listeners::{LISTENERS_MAX, Listeners};
@@ -48,6 +48,7 @@ pub(super) struct MeshShell {
     clock: Clock,
     bent: BentClock,
     named_grade: Option<Grade>,
+    system: SystemClock,
     links: Links,
     listeners: Listeners,
     senders: BTreeMap<Ticket, ControlAnswer>,
@@ -74,6 +75,7 @@ impl MeshShell {
             clock,
             bent,
             named_grade,
+            system: SystemClock::default(),
             links,
             listeners: Listeners::default(),
             senders: BTreeMap::new(),
@@ -106,11 +108,14 @@ impl MeshShell {
 
     fn read_clock(&mut self) {
         let now = self.clock.read();
+        let expected = self.read.0.plus_ms(now.boot.since_ms(self.read.1));
+        self.system.on_move(now.wall.ms().cast_signed() - expected.ms().cast_signed());
+        self.system.on_source(grade::synchronised_at());
         self.read = (now.wall, now.boot);
         self.read_at = now.boot.plus_ms(READ_MS);
         let time = self.bent.bend(now.wall);
         let named = self.named_grade.or(self.bent.grade);
-        let _ = self.give(Input::Rtc { time, grade: grade::grade(named, time) });
+        let _ = self.give(self.system.reading(named, time, now.wall));
     }
 
     /// Links of interfaces that came, and farewell to those that went.
