@@ -19,10 +19,14 @@ pub const CAST_BYTES_MAX: usize = 1_200;
 pub const STREAM_BYTES_MAX: usize = 4_160;
 /// Most ids in one frame.
 pub const SHORTS_PER_FRAME: usize = 144;
-/// Links of a node.
-pub const LINKS_MAX: usize = 16;
-/// Streams of a node, of these.
+/// Cast links of a node.
+pub const CASTS_MAX: usize = 16;
+/// Streams of a node.
 pub const STREAMS_MAX: usize = 8;
+/// Streams of a node to devices without a cast link: those of Bluetooth LE.
+pub const RADIOS_MAX: usize = 4;
+/// Links of a node. Each kind has places of its own (MESH-70).
+pub const LINKS_MAX: usize = CASTS_MAX + STREAMS_MAX + RADIOS_MAX;
 /// Neighbours of one link.
 pub const NEIGHBOURS_MAX: usize = 64;
 /// Cells that were announced and are not here.

@@ -9,6 +9,7 @@ mod link;
 pub mod links;
 mod listeners;
 pub mod network;
+mod places;
 pub mod run;
 mod shell;
 mod tcp;

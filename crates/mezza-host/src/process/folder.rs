@@ -23,6 +23,8 @@ use super::home::private;
 use super::lock::Lock;
 use super::slots::SlotFile;
 use crate::api::{Exit, Fault};
+#[cfg(any(test, feature = "failing-writes"))]
+use crate::process::home::failing;
 
 const RECORDS: &str = "rec";
 const LOCK: &str = "lock";
@@ -130,6 +132,10 @@ impl Folder {
 
     /// Returns true if the disk has this many bytes free for this user.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        #[cfg(any(test, feature = "failing-writes"))]
+        if failing::is_full() {
+            return false;
+        }
         statvfs(&self.root)
             .is_ok_and(|disk| disk.blocks_available().saturating_mul(disk.fragment_size()) >= bytes)
     }

@@ -24,7 +24,9 @@ impl Node {
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
-        if self.links.contains_key(&link) || self.links.len() >= crate::limits::LINKS_MAX {
+        // A machine with many interfaces still has places for streams (MESH-70).
+        let of_kind = self.links.values().filter(|other| other.kind == kind).count();
+        if self.links.contains_key(&link) || of_kind >= kind.places() {
             return Err(Error::NoLink);
         }
         let at = self.silent_until.max(now) + rng.next_u64() % SECOND;

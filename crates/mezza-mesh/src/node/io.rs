@@ -9,7 +9,7 @@ use crate::clock::{ClockMode, ClockState, Grade};
 use crate::engine::EngineSettings;
 use crate::epoch::Life;
 use crate::frame::Name;
-use crate::limits::STORE_BYTES_MAX;
+use crate::limits::{CASTS_MAX, RADIOS_MAX, STORE_BYTES_MAX, STREAMS_MAX};
 
 /// The driver's number of a link.
 pub type LinkNumber = u32;
@@ -28,6 +28,15 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
+    /// How many links of this kind a node has at most.
+    pub(super) fn places(self) -> usize {
+        match self {
+            Self::Cast => CASTS_MAX,
+            Self::Stream => STREAMS_MAX,
+            Self::StreamAlone => RADIOS_MAX,
+        }
+    }
+
     /// One bit for each class that travels there.
     pub(super) fn classes(self) -> u8 {
         match self {

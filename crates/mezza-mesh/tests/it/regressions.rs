@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::crowd::{START, grid};
+use crate::lone::{CAST, Lone};
 use crate::town::{Town, payload};
 use mezza_core::Machine;
 use mezza_mesh::crew::CrewSettings;
@@ -411,4 +412,27 @@ fn mesh_21_no_frame_tells_a_grade() {
     let (good, poor) = (frames(Grade::Good), frames(Grade::Poor));
     assert!(good.iter().all(|sent| sent.len() > 15));
     assert!(good == poor, "a frame differs");
+}
+
+/// Sixteen interfaces, as a machine with containers has them: streams and radios have places of their own, and
+/// one link too many of a kind is refused.
+#[test]
+fn mesh_70_each_kind_of_link_has_places_of_its_own() {
+    let mut lone = Lone::new(Grade::Good);
+    let mut number = CAST + 1;
+    for (kind, places) in [(LinkKind::Cast, 15), (LinkKind::Stream, 8), (LinkKind::StreamAlone, 4)]
+    {
+        let up = |link| Input::LinkUp {
+            link,
+            kind,
+            frame_bytes_max: 1_200,
+            delay_us: 1_000,
+            room: 1_000_000,
+        };
+        for n in 0..places {
+            assert_eq!(lone.give(up(number + n)), Ok(()), "{kind:?} {n}");
+        }
+        assert_eq!(lone.give(up(number + places)), Err(Error::NoLink), "{kind:?}");
+        number += places;
+    }
 }

@@ -5,12 +5,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
 use mezza_core::Time;
-use mezza_mesh::limits::{CAST_BYTES_MAX, STREAM_BYTES_MAX, STREAMS_MAX};
+use mezza_mesh::limits::{CAST_BYTES_MAX, CASTS_MAX, STREAM_BYTES_MAX, STREAMS_MAX};
 use mezza_mesh::node::{Input, LinkKind, LinkNumber, Source};
 use tokio::task::JoinHandle;
 
 use super::ble::{Ble, BleIdentity};
 use super::link::{FrameLink, FramePeer, LinkSender, MeshLinkEvent};
+use super::places::{CastPlaces, PlaceChanges};
 use super::tcp;
 use super::udp::{self, CastInterface, CastLink};
 
@@ -45,7 +46,9 @@ pub(super) struct Links {
     choice: LinkChoice,
     sender: LinkSender,
     up: BTreeMap<LinkNumber, UpLink>,
-    cast: BTreeMap<LinkNumber, CastInterface>,
+    cast: CastPlaces,
+    /// Whether a person was told that interfaces wait for a place.
+    told_of_waiting: bool,
     hasher: RandomState,
     heard: BTreeMap<Source, (SocketAddr, Time)>,
     listening: Option<JoinHandle<()>>,
@@ -67,7 +70,8 @@ impl Links {
             choice,
             sender,
             up: BTreeMap::new(),
-            cast: BTreeMap::new(),
+            cast: CastPlaces::default(),
+            told_of_waiting: false,
             hasher: RandomState::new(),
             heard: BTreeMap::new(),
             listening,
@@ -92,33 +96,43 @@ impl Links {
     }
 
     /// Links of interfaces that came, and farewell to those that went.
-    pub(super) fn look(&mut self) -> Vec<Input> {
+    pub(super) fn look(&mut self, now: Time) -> Vec<Input> {
         let found = if self.choice.casts {
             // No descriptor is free for a moment: that is no farewell of all interfaces.
-            let known = |_| self.cast.values().cloned().collect();
+            let known = |_| self.cast.interfaces().cloned().collect();
             udp::interfaces(&self.choice.interfaces).unwrap_or_else(known)
         } else {
             Vec::new()
         };
-        let is_gone = |(link, up): &(&LinkNumber, &UpLink)| {
-            let cast = self.cast.get(*link);
-            up.frames.is_over() || cast.is_some_and(|interface| !found.contains(interface))
-        };
-        let gone: Vec<_> = self.up.iter().filter(is_gone).map(|(link, _)| *link).collect();
-        let mut inputs: Vec<_> = gone.into_iter().filter_map(|link| self.close(link)).collect();
-        for interface in found {
-            if self.cast.values().all(|known| *known != interface) {
-                inputs.extend(self.cast_on(interface));
-            }
-        }
+        let over = self.up.iter().filter(|(_, up)| up.frames.is_over());
+        let over: Vec<_> = over.map(|(link, _)| *link).collect();
+        let mut inputs: Vec<_> = over.into_iter().filter_map(|link| self.close(link)).collect();
+        let PlaceChanges { close, open } = self.cast.choose(&found, now);
+        inputs.extend(close.into_iter().filter_map(|link| self.close(link)));
+        inputs.extend(open.into_iter().filter_map(|interface| self.cast_on(interface, now)));
+        self.tell_of_waiting(&found);
         inputs
     }
 
-    fn cast_on(&mut self, interface: CastInterface) -> Option<Input> {
+    /// Says once that there are more interfaces than places, and how to choose among them (MESH-70).
+    fn tell_of_waiting(&mut self, found: &[CastInterface]) {
+        let wait = found.len() > CASTS_MAX;
+        if wait && !self.told_of_waiting {
+            tracing::warn!(
+                target: "mezza",
+                "{} interfaces for {CASTS_MAX} links: quiet ones take turns; name those of the mesh with \
+                 `--if`",
+                found.len()
+            );
+        }
+        self.told_of_waiting = wait;
+    }
+
+    fn cast_on(&mut self, interface: CastInterface, now: Time) -> Option<Input> {
         let (link, words) = (self.sender.number(), interface.words());
         match CastLink::open(interface.clone(), self.choice.port, link, &self.sender) {
             Ok(frames) => {
-                self.cast.insert(link, interface);
+                self.cast.insert(link, interface, now);
                 Some(self.bring_up(link, None, Box::new(frames)))
             }
             Err(error) => {
@@ -181,6 +195,11 @@ impl Links {
         heard && self.is_neighbour(peer) && of_one < STREAMS_OF_ONE && streams.len() < STREAMS_MAX
     }
 
+    /// A frame was accepted on a link.
+    pub(super) fn on_accepted(&mut self, link: LinkNumber, now: Time) {
+        self.cast.on_heard(link, now);
+    }
+
     /// A frame that the node took came from there.
     pub(super) fn heard(&mut self, source: Source, from: SocketAddr, now: Time) {
         if self.heard.len() >= HEARD_MAX && !self.heard.contains_key(&source) {
@@ -204,12 +223,12 @@ impl Links {
 
     /// Whether an address can only be that of a device on one of the cast links.
     fn is_neighbour(&self, address: SocketAddr) -> bool {
-        self.cast.values().any(|interface| interface.has_neighbour(address))
+        self.cast.interfaces().any(|interface| interface.has_neighbour(address))
     }
 
     /// Closes a link.
     pub(super) fn close(&mut self, link: LinkNumber) -> Option<Input> {
-        self.cast.remove(&link);
+        self.cast.remove(link);
         self.up.remove(&link).map(|_| Input::LinkDown { link })
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::ble::BleIdentity;
 use super::control::{self, MeshAsk};
-use super::grade::{self, BentClock};
+use super::grade::{self, BentClock, SystemClock};
 use super::link::MeshLinkEvent;
 use super::links::Links;
 use super::listeners::{LISTENERS_MAX, Listeners};
@@ -48,6 +48,7 @@ pub(super) struct MeshShell {
     clock: Clock,
     bent: BentClock,
     named_grade: Option<Grade>,
+    system: SystemClock,
     links: Links,
     listeners: Listeners,
     senders: BTreeMap<Ticket, ControlAnswer>,
@@ -74,6 +75,7 @@ impl MeshShell {
             clock,
             bent,
             named_grade,
+            system: SystemClock::default(),
             links,
             listeners: Listeners::default(),
             senders: BTreeMap::new(),
@@ -106,16 +108,19 @@ impl MeshShell {
 
     fn read_clock(&mut self) {
         let now = self.clock.read();
+        let expected = self.read.0.plus_ms(now.boot.since_ms(self.read.1));
+        self.system.on_move(now.wall.ms().cast_signed() - expected.ms().cast_signed());
+        self.system.on_source(grade::synchronised_at());
         self.read = (now.wall, now.boot);
         self.read_at = now.boot.plus_ms(READ_MS);
         let time = self.bent.bend(now.wall);
         let named = self.named_grade.or(self.bent.grade);
-        let _ = self.give(Input::Rtc { time, grade: grade::grade(named, time) });
+        let _ = self.give(self.system.reading(named, time, now.wall));
     }
 
     /// Links of interfaces that came, and farewell to those that went.
     pub(super) fn look_for_links(&mut self) {
-        let inputs = self.links.look();
+        let inputs = self.links.look(self.clock.boot());
         self.give_all(inputs);
     }
 
@@ -138,7 +143,16 @@ impl MeshShell {
     }
 
     fn give(&mut self, input: Input) -> Result<(), mezza_mesh::node::Error> {
-        self.node.handle(input, self.clock.boot(), &mut OsRng)
+        let up = match &input {
+            Input::LinkUp { link, .. } => Some(*link),
+            _ => None,
+        };
+        let done = self.node.handle(input, self.clock.boot(), &mut OsRng);
+        // A link that the node refuses is none, and `status` does not show it (MESH-70).
+        if let (Some(link), Err(_)) = (up, &done) {
+            self.links.close(link);
+        }
+        done
     }
 
     fn drain(&mut self) {
@@ -190,15 +204,18 @@ impl MeshShell {
     fn hear_link(&mut self, event: MeshLinkEvent) {
         let (now, from) = (self.clock.boot(), event.ip());
         let Some(input) = self.links.hear(event, now) else { return };
-        let source = match &input {
-            Input::Frame { source, .. } => Some(*source),
+        let frame = match &input {
+            Input::Frame { link, source, .. } => Some((*link, *source)),
             _ => None,
         };
         // What strangers send is refused all day long; `status` counts what matters.
         if self.give(input).is_ok()
-            && let (Some(source), Some(from)) = (source, from)
+            && let Some((link, source)) = frame
         {
-            self.links.heard(source, from, now);
+            self.links.on_accepted(link, now);
+            if let Some(from) = from {
+                self.links.heard(source, from, now);
+            }
         }
     }
 

@@ -7,9 +7,11 @@
 //! The source of a datagram is not proved. A datagram is dropped unread unless it comes from an address of
 //! this link and from the port of the mesh: nobody far away can be named by it (MESH-67).
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::num::NonZeroU32;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -65,19 +67,24 @@ impl Subnet {
     }
 }
 
-/// The interfaces that are up and can multicast, loopback aside; of these, those that are named.
+/// The interfaces that are up and can multicast, loopback aside; of these, those that are named. Those with a
+/// carrier come first, and bridges after others: a machine with containers has many (MESH-70).
 ///
 /// # Errors
 /// If the system does not list them.
 pub(crate) fn interfaces(named: &[String]) -> io::Result<Vec<CastInterface>> {
     let wanted = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_MULTICAST;
     let mut found: Vec<CastInterface> = Vec::new();
+    let mut without_carrier = BTreeSet::new();
     for address in getifaddrs()? {
         let name = address.interface_name;
         let flags = address.flags;
         let named = named.is_empty() || named.contains(&name);
         if !named || !flags.contains(wanted) || flags.contains(InterfaceFlags::IFF_LOOPBACK) {
             continue;
+        }
+        if !flags.contains(InterfaceFlags::IFF_RUNNING) {
+            without_carrier.insert(name.clone());
         }
         let Some(storage) = address.address else { continue };
         let v6 = storage.as_sockaddr_in6().is_some_and(|v6| v6.ip().is_unicast_link_local());
@@ -98,6 +105,10 @@ pub(crate) fn interfaces(named: &[String]) -> io::Result<Vec<CastInterface>> {
         }
     }
     found.sort();
+    // The sort is stable: within a rank the names decide.
+    found.sort_by_key(|interface| {
+        (without_carrier.contains(&interface.name), interface.is_bridge())
+    });
     Ok(found)
 }
 
@@ -111,6 +122,17 @@ pub(crate) fn names() -> Vec<String> {
 }
 
 impl CastInterface {
+    /// An interface of IPv6 that does not exist.
+    #[cfg(test)]
+    pub(crate) fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), index: NonZeroU32::MIN, v6: true, v4: None }
+    }
+
+    /// Returns true if the system joins other interfaces in this one.
+    fn is_bridge(&self) -> bool {
+        Path::new("/sys/class/net").join(&self.name).join("bridge").exists()
+    }
+
     /// The socket of one group on this interface, and the group's address.
     fn open(&self, family: CastFamily, port: u16) -> io::Result<CastSocket> {
         let index = self.index.get();

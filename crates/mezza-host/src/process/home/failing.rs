@@ -108,6 +108,12 @@ pub fn at(step: WriteStep) -> io::Result<()> {
     Err(plan.error.into())
 }
 
+/// Returns true if this thread's plan is a disk without room for another file.
+pub fn is_full() -> bool {
+    let plan = PLAN.get().filter(|plan| plan.step == WriteStep::Create && plan.after == 0);
+    plan.is_some_and(|plan| plan.error == Errno::ENOSPC)
+}
+
 /// Writes `bytes`, or half of them if that fails.
 pub fn at_write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     at(WriteStep::Write).inspect_err(|_| drop(file.write_all(&bytes[..bytes.len() / 2])))

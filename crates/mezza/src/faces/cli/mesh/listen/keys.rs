@@ -13,6 +13,9 @@ use mezza_host::api::Fault;
 use mezza_host::process::rng::OsRng;
 use mezza_host::store::tree_folder::{TreeFolder, tree_fault};
 
+#[cfg(test)]
+mod tests;
+
 /// Epochs ahead of the present one that are made ready.
 const AHEAD: u32 = 2;
 

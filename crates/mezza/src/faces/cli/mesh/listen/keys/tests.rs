@@ -1,0 +1,73 @@
+use std::path::Path;
+
+use mezza_hibe::TreeProfile;
+use mezza_host::process::home::failing::{Failing, WriteStep};
+use mezza_host::store::Argon2Params;
+use mezza_host::store::tree_folder::NewTree;
+
+use super::*;
+
+const PASS: &[u8] = b"correct horse battery";
+/// Midnight of a day in 2026.
+const START: Tick = Tick(59_500_800);
+const MINUTE_MS: u64 = 60_000;
+const OUT: Out = Out { json: true };
+
+fn create(home: &Path) -> TreeFolder {
+    let new = NewTree { profile: TreeProfile::Minute, earliest: START, cost: Argon2Params::DEMO };
+    TreeFolder::create(&home.join("bob"), &home.join("state"), PASS, new, &mut OsRng).unwrap()
+}
+
+fn floor_on_disk(home: &Path) -> Epoch {
+    let folder = TreeFolder::open(&home.join("bob"), &home.join("state"), PASS).unwrap();
+    folder.tree().floor()
+}
+
+/// A disk that refuses one file operation for three minutes: each of them erases in memory, and the first
+/// step that the disk accepts makes all of it durable.
+#[test]
+fn hibe_75_a_disk_that_refuses_does_not_end_erasing() {
+    for step in [WriteStep::Write, WriteStep::Sync] {
+        let home = tempfile::tempdir().unwrap();
+        let folder = create(home.path());
+        let start = folder.tree().floor();
+        let mut keys = Keys::new(folder, 0);
+        let failing = Failing::after(0, step, step.errors()[0]);
+        let mut last = start;
+        for minute in 12..15 {
+            keys.on_time(minute * MINUTE_MS, OUT).unwrap();
+            let floor = keys.folder.tree().floor();
+            assert!(floor > last, "{step:?}: nothing was erased in minute {minute}");
+            assert!(keys.fault.is_some(), "{step:?}: the disk refused");
+            let erased = keys.folder.tree().open_key(&keys.system, last, &mut OsRng);
+            assert!(matches!(erased, Err(TreeError::Erased)), "{step:?}: a key of before opens");
+            last = floor;
+        }
+        drop(failing);
+        // No new epoch is over: what is owed to the disk is stored all the same.
+        keys.on_time(14 * MINUTE_MS, OUT).unwrap();
+        assert!(keys.fault.is_none(), "{step:?}: the disk has it");
+        drop(keys);
+        assert_eq!(floor_on_disk(home.path()), last, "{step:?}");
+    }
+}
+
+/// Keys that are made ready ahead need new records, which would hold up the step that erases. While the disk
+/// has no room none is made.
+#[test]
+fn hibe_75_early_expansion_waits_while_the_disk_is_full() {
+    let home = tempfile::tempdir().unwrap();
+    let mut keys = Keys::new(create(home.path()), 0);
+    let clock = NodeClock { cur: START, own: START, trust: ClockTrust::GOOD, settled: true };
+    let ahead = keys.folder.tree().card().epoch_of(START).unwrap().plus(AHEAD);
+    let next = |keys: &Keys| keys.folder.tree().next_expansion_cost(ahead).map(|(epoch, _)| epoch);
+    let first = next(&keys);
+    assert!(first.is_some(), "a new tree has something to make ready");
+    let full = Failing::after(0, WriteStep::Create, WriteStep::Create.errors()[1]);
+    keys.on_clock(clock, 0, OUT).unwrap();
+    assert_eq!(next(&keys), first, "records were made on a full disk");
+    assert!(keys.fault.is_none(), "nothing was asked of the disk");
+    drop(full);
+    keys.on_clock(clock, MINUTE_MS / 2, OUT).unwrap();
+    assert_ne!(next(&keys), first);
+}
