@@ -97,10 +97,9 @@ export class EventStream {
     const socket = this.#world.open();
     this.#socket = socket;
     socket.onopen = () => {
-      socket.send(JSON.stringify(this.#cursor === null ? { bearer } : { bearer, since: this.#cursor }));
+      // A cursor of 0 is older than any: the node answers with the newest one, once it tells events here.
+      socket.send(JSON.stringify({ bearer, since: this.#cursor ?? 0 }));
       this.#listener.online(true);
-      // Without a cursor nothing says what happened before this moment: read it again.
-      if (this.#cursor === null) this.#listener.reload();
     };
     socket.onmessage = (message) => {
       if (socket === this.#socket && typeof message.data === 'string') this.#take(message.data);
@@ -114,7 +113,10 @@ export class EventStream {
     this.#attempt = 0;
     const event = JSON.parse(text) as NodeEvent;
     if (event.kind === 'reload') {
-      this.#cursor = null; // closed with 4408 next; the new stream begins with reading everything
+      // Without a cursor the node hangs up next. With one it goes on from there: nothing that happens
+      // after everything is read again is missed.
+      this.#cursor = event.cursor;
+      if (event.cursor !== null) this.#listener.reload();
       return;
     }
     if (event.cursor !== null) this.#cursor = Math.max(this.#cursor ?? 0, event.cursor);

@@ -3,7 +3,9 @@
 //! ```text
 //! client -> {"bearer": "..", "since": 17}     within 2 s, else closed with 4401; over the socket in
 //!                                           `run/` the bearer counts for nothing
-//! server -> what was missed, then one frame per event; {"kind":"reload"} and 4408 if it lags
+//! server -> what was missed, or {"kind":"reload", "cursor": 40} if that is not kept: read everything
+//!           again, and go on from there; then one frame per event
+//! server -> {"kind":"reload"} and 4408 if the client lags
 //! ```
 
 use std::time::Duration;
