@@ -330,7 +330,7 @@ impl Town {
         self.city.input(coordinator::Input::FromClient(connection, frame));
     }
 
-    /// What the lines of all members do next.
+    /// The next steps of the lines of all members.
     fn next_of_lines(&self) -> Option<Time> {
         let lines = self
             .members

@@ -90,7 +90,7 @@ pub struct Client<B: Backend = PortableBackend> {
     setup: ClientOptions,
     /// The key whose bucket is fetched: that of `setup`, or of the locked device for which this one idles.
     bucket_key: PublicKey,
-    /// Nobody is served and no invitation is read: the device is locked (MIX-78).
+    /// True while the device is locked: nobody is served and no invitation is read (MIX-78).
     idles: bool,
     chain: Option<Chain>,
     ledger: Option<Ledger>,

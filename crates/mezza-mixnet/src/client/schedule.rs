@@ -27,7 +27,7 @@ const GETS_MAX: usize = 16;
 pub enum SendTime {
     /// At this time. A SUBMIT whose time has passed is dropped, any other frame leaves at once.
     At(Time),
-    /// So many milliseconds after RETURN of the same round was read from the line.
+    /// A delay in milliseconds after RETURN of the same round was read from the line.
     AfterReturn(u64),
 }
 

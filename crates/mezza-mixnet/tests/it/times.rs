@@ -1,4 +1,4 @@
-//! What the times of frames tell about their sender: nothing (MIX-74).
+//! The times of frames tell nothing about their sender (MIX-74).
 
 use std::cell::RefCell;
 use std::rc::Rc;

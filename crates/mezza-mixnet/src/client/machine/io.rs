@@ -191,7 +191,7 @@ pub enum Output {
     },
     /// This client does not take part in a round, because of its settings.
     Unfit(RoundId, SettingsError),
-    /// Whether conversation rounds come back: true with the first one after WELCOME or after a pause,
+    /// Conversation rounds come back or not: true with the first one after WELCOME or after a pause,
     /// false when none came back for three intervals. Then messages and invitations that were not handed
     /// are to be sent again after the next `Returning(true)`.
     Returning(bool),

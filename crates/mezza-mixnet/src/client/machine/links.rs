@@ -37,7 +37,7 @@ const DIAL_AHEAD_MS: u64 = 2_000;
 pub(super) enum Link {
     /// There is none; when to try, and how often it failed.
     Down { at: Time, failed: u32 },
-    /// Somebody is connecting, or will at the time that was drawn.
+    /// A dial is under way, or waits for the time that was drawn.
     Dialling { failed: u32 },
     /// HELLO was said; until when WELCOME is waited for.
     Greeted { trusted: bool, failed: u32, until: Option<Time> },

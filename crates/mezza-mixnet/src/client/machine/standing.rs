@@ -27,10 +27,10 @@ const RISE_ROUNDS: (u32, u32) = (3, 8);
 /// Intervals without a conversation round that comes back, after which none is.
 const OVERDUE_INTERVALS: u64 = 3;
 
-/// What the level follows from, and what was told of it.
+/// The facts that the level follows from, and the level that was told.
 #[derive(Default)]
 pub(super) struct ProtectionState {
-    /// Whether the last settings were good.
+    /// True if the last settings were good.
     pub verified: bool,
     /// The config whose noise was looked at, and whether it is above the floor.
     noise: Option<([u8; 32], bool)>,
@@ -42,7 +42,7 @@ pub(super) struct ProtectionState {
     needed: u32,
     /// Until when the next conversation round must come back; `None`: none is awaited.
     pub due: Option<Time>,
-    /// Whether conversation rounds come back.
+    /// True while conversation rounds come back.
     pub returning: bool,
     level: Option<u8>,
     budgets: BTreeMap<Service, BudgetState>,
@@ -134,7 +134,7 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// Whether the last rounds prove protection. Without a config in force nothing does.
+    /// Returns true if the last rounds prove protection. Without a config in force nothing does.
     fn is_protected(&mut self, now: Time) -> bool {
         let config =
             self.chain.as_ref().and_then(|chain| chain.current(now).zip(chain.current_hash(now)));

@@ -207,7 +207,7 @@ fn mix_42_a_pause_begins_no_wait_again() {
     assert!(flipping <= steady, "{flipping} with pauses, {steady} without");
 }
 
-/// What is suspended before it was called is called afterwards.
+/// A contact that is suspended before it was called is called afterwards.
 #[test]
 fn mix_42_a_call_that_was_not_made_is_made_after_the_pause() {
     let mut client = with_partner();
