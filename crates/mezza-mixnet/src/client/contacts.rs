@@ -304,12 +304,13 @@ impl Partner {
     }
 
     /// The first meeting of all decides between roots that cross, also where it is under the root in use:
-    /// the partner wipes its own root in this moment. Whether one was wiped.
+    /// the partner wipes its own root in this moment. Returns true if one was wiped here.
     pub fn prevail(&mut self, id: u32) -> bool {
         if self.line.id != id || self.met_at.is_some() {
             return false;
         }
-        let (before, role) = (self.younger.len(), self.line.chain.role());
+        let before = self.younger.len();
+        let role = self.line.chain.role();
         self.younger.retain(|root| root.chain.role() == role);
         self.younger.len() < before
     }
@@ -327,7 +328,9 @@ impl Partner {
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (bucket, flags, end) = (r.u32()?, r.u8()?, Time::from_ms(r.u64()?));
+        let bucket = r.u32()?;
+        let flags = r.u8()?;
+        let end = Time::from_ms(r.u64()?);
         // Versions without the day of the last meeting wrote flags 0 and 1.
         let met_day = if flags & 2 == 2 { Some(r.u32()?) } else { None };
         let is_active = flags & 1 == 1;
