@@ -3,10 +3,10 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
+use mezza_core::{DecodeError, Reader, Secret, Time, Writer, labelled_hash, snapshot};
 
 use super::record::SealedSlot;
-use crate::contact::{CallKeywheel, ConversationKeywheel, DeadDrop, Intent};
+use crate::contact::{CallKeywheel, ConversationKeywheel, DeadDrop, Intent, Role};
 use crate::stream::{Receiver, Sender};
 
 /// A contact, as the caller numbers them.
@@ -19,11 +19,13 @@ pub const ACTIVE_MAX: usize = 16;
 const ACTIVE_MS: u64 = 600 * Time::SECOND_MS;
 /// How often the wait of what goes again doubles, at most.
 const DOUBLINGS_MAX: u8 = 16;
-/// Younger roots of one contact that wait for their first meeting, at most.
-const YOUNGER_MAX: usize = 3;
-/// Younger roots but the newest are served in each so-manieth round alone: one that the partner never
+/// Roots of one partner beside the one in use, at most.
+const OTHERS_MAX: usize = 3;
+/// Other roots but the newest are served in each so-manieth round alone: one that the partner never
 /// heard of would keep the pair apart in all others.
 const ELDER_EVERY: u64 = 8;
+/// Flag of a stored partner whose roots have ranks.
+const RANKED: u8 = 4;
 /// How many cells tell the partner that a contact leaves.
 const LEAVING_CELLS: u8 = 3;
 /// Who comes back calls so many partners at most, whom it met in so many milliseconds (MIX-68).
@@ -48,13 +50,38 @@ pub(super) struct PartnerRoot {
     pub calls: CallKeywheel,
     pub sender: Sender,
     pub receiver: Receiver,
+    /// Its place in the order of all roots of the pair, the same on both sides.
+    rank: RootRank,
 }
 
-snapshot!(struct PartnerRoot { id, chain, calls, sender, receiver });
+snapshot!(struct PartnerRoot { id, chain, calls, sender, receiver, rank });
+
+/// Which of two roots a pair ends with: that of the later conversation round, where both are of one round
+/// that with the larger tag. Both are 0 for a root that an older version stored.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct RootRank {
+    start: u64,
+    tag: u64,
+}
+
+snapshot!(struct RootRank { start, tag });
 
 impl PartnerRoot {
+    /// A root whose chains begin in these rounds, as nobody has it yet.
+    pub fn begin(id: u32, root: &Secret<32>, role: Role, (talks, calls): (u64, u64)) -> Self {
+        let tag = u64::from_be_bytes(labelled_hash("mezza/mix rank", &[root.expose()]));
+        Self {
+            id,
+            chain: ConversationKeywheel::begin(root, role, talks),
+            calls: CallKeywheel::begin(root, calls),
+            sender: Sender::default(),
+            receiver: Receiver::default(),
+            rank: RootRank { start: talks, tag },
+        }
+    }
+
     fn write(&self, w: &mut Writer) {
-        w.u32(self.id);
+        w.u32(self.id).u64(self.rank.start).u64(self.rank.tag);
         self.chain.write(w);
         self.calls.write(w);
         self.sender.write(w);
@@ -74,13 +101,20 @@ impl PartnerRoot {
         }
     }
 
-    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    fn read(r: &mut Reader<'_>, is_ranked: bool) -> Result<Self, DecodeError> {
+        let id = r.u32()?;
+        let rank = if is_ranked {
+            RootRank { start: r.u64()?, tag: r.u64()? }
+        } else {
+            RootRank::default()
+        };
         Ok(Self {
-            id: r.u32()?,
+            id,
             chain: ConversationKeywheel::read(r)?,
             calls: CallKeywheel::read(r)?,
             sender: Sender::read(r)?,
             receiver: Receiver::read(r)?,
+            rank,
         })
     }
 }
@@ -102,9 +136,9 @@ pub(super) struct Partner {
     pub bucket: u32,
     /// The root in use.
     pub line: PartnerRoot,
-    /// Younger ones, oldest first. The first of them that meets takes over: where both sides made
-    /// one, neither knows which of the two the other side will see.
-    pub younger: Vec<PartnerRoot>,
+    /// Others that wait for a meeting, oldest first: a side does not know which ones the other side has
+    /// (MIX-67).
+    pub others: Vec<PartnerRoot>,
     /// Whether our messages alone keep it served, and not what it says. Not stored.
     pub muted: bool,
     /// Whether it is not served at all. Not stored.
@@ -128,7 +162,7 @@ pub(super) struct Partner {
 }
 
 snapshot!(struct Partner {
-    bucket, line, younger, muted, suspended, active, paused, leaving, called, ring, absent, retry, tries,
+    bucket, line, others, muted, suspended, active, paused, leaving, called, ring, absent, retry, tries,
     met_at,
 });
 
@@ -137,7 +171,7 @@ impl Partner {
         Self {
             bucket,
             line,
-            younger: Vec::new(),
+            others: Vec::new(),
             muted: false,
             suspended: false,
             active: None,
@@ -153,11 +187,11 @@ impl Partner {
     }
 
     pub fn lines(&self) -> impl Iterator<Item = &PartnerRoot> {
-        core::iter::once(&self.line).chain(&self.younger)
+        core::iter::once(&self.line).chain(&self.others)
     }
 
     pub fn lines_mut(&mut self) -> impl Iterator<Item = &mut PartnerRoot> {
-        core::iter::once(&mut self.line).chain(&mut self.younger)
+        core::iter::once(&mut self.line).chain(&mut self.others)
     }
 
     pub fn line_mut(&mut self, id: u32) -> Option<&mut PartnerRoot> {
@@ -198,7 +232,7 @@ impl Partner {
     /// but that (it joined again) or but the one in use (MIX-67).
     pub fn call_root(&mut self) -> &mut PartnerRoot {
         let newest = self.ring.is_some_and(|ring| ring.times % 2 == 1);
-        match self.younger.last_mut().filter(|_| newest) {
+        match self.others.last_mut().filter(|_| newest) {
             Some(root) => root,
             None => &mut self.line,
         }
@@ -264,7 +298,7 @@ impl Partner {
     /// It is not served any longer; what waits for it makes us look again later.
     pub fn deactivate(&mut self, now: Time) {
         (self.active, self.leaving, self.called, self.ring) = (None, None, false, None);
-        let waits = self.lines().any(|line| !line.sender.is_idle());
+        let waits = !self.line.sender.is_idle();
         self.retry = waits.then(|| {
             let hours = RETRY_HOURS[usize::from(self.tries).min(RETRY_HOURS.len() - 1)];
             now.plus_ms(hours * Time::HOUR_MS)
@@ -285,65 +319,64 @@ impl Partner {
     }
 
     /// Another root waits for its first meeting; of too many the oldest goes.
-    pub fn add_younger(&mut self, root: PartnerRoot) {
-        if self.younger.len() >= YOUNGER_MAX {
-            self.younger.remove(0);
+    pub fn add_root(&mut self, root: PartnerRoot) {
+        if self.others.len() >= OTHERS_MAX {
+            self.others.remove(0);
         }
-        self.younger.push(root);
+        self.others.push(root);
     }
 
-    /// If this younger root met, it takes over: what the old one did not get across is cut anew, and
-    /// all others are wiped. Whether it did.
-    pub fn take_over(&mut self, id: u32) -> bool {
-        let Some(at) = self.younger.iter().position(|root| root.id == id) else { return false };
-        let met = self.younger.swap_remove(at);
-        let old = core::mem::replace(&mut self.line, met);
-        self.line.sender.adopt(old.sender);
-        self.younger.clear();
-        true
-    }
-
-    /// The first meeting of all decides between roots that cross, also where it is under the root in use:
-    /// the partner wipes its own root in this moment. Returns true if one was wiped here.
-    pub fn prevail(&mut self, id: u32) -> bool {
-        if self.line.id != id || self.met_at.is_some() {
+    /// It was met under this root, which is in use from now on: what was not acknowledged goes under it,
+    /// and roots of a lesser rank are wiped. Those of a higher one wait for their own meeting. Returns true
+    /// if the roots changed.
+    pub fn on_meeting(&mut self, id: u32) -> bool {
+        let before = self.others.len();
+        let at = self.others.iter().position(|root| root.id == id);
+        if let Some(at) = at {
+            let met = self.others.remove(at);
+            let mut old = core::mem::replace(&mut self.line, met);
+            self.line.sender.adopt(&mut old.sender);
+            self.others.push(old);
+        } else if self.line.id != id {
             return false;
         }
-        let before = self.younger.len();
-        let role = self.line.chain.role();
-        self.younger.retain(|root| root.chain.role() == role);
-        self.younger.len() < before
+        let rank = self.line.rank;
+        self.others.retain(|root| root.rank > rank);
+        self.others.sort_by_key(|root| root.rank);
+        at.is_some() || self.others.len() < before
     }
 
     fn write(&self, w: &mut Writer) {
         let met_day = self.met_at.map(|at| (at.ms() / Time::DAY_MS) as u32);
-        w.u32(self.bucket).u8(u8::from(self.active.is_some()) + 2 * u8::from(met_day.is_some()));
+        let flags = u8::from(self.active.is_some()) + 2 * u8::from(met_day.is_some()) + RANKED;
+        w.u32(self.bucket).u8(flags);
         w.u64(self.active.unwrap_or_default().ms());
         if let Some(day) = met_day {
             w.u32(day);
         }
         self.line.write(w);
-        w.u8(self.younger.len() as u8);
-        self.younger.iter().for_each(|line| line.write(w));
+        w.u8(self.others.len() as u8);
+        self.others.iter().for_each(|line| line.write(w));
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let bucket = r.u32()?;
         let flags = r.u8()?;
         let end = Time::from_ms(r.u64()?);
-        // Versions without the day of the last meeting wrote flags 0 and 1.
+        // Versions without ranks wrote flags 0 to 3, those without the day of the last meeting 0 and 1.
         let met_day = if flags & 2 == 2 { Some(r.u32()?) } else { None };
         let is_active = flags & 1 == 1;
-        if flags > 3 || is_active == (end == Time::default()) {
+        if flags >= 2 * RANKED || is_active == (end == Time::default()) {
             return Err(DecodeError::Value);
         }
-        let mut contact = Self::new(bucket, PartnerRoot::read(r)?);
+        let is_ranked = flags & RANKED == RANKED;
+        let mut contact = Self::new(bucket, PartnerRoot::read(r, is_ranked)?);
         contact.active = is_active.then_some(end);
         contact.met_at = met_day.map(|day| Time::from_ms(u64::from(day) * Time::DAY_MS).max(FIRST));
         for _ in 0..r.u8()? {
-            contact.younger.push(PartnerRoot::read(r)?);
+            contact.others.push(PartnerRoot::read(r, is_ranked)?);
         }
-        if contact.younger.len() > YOUNGER_MAX {
+        if contact.others.len() > OTHERS_MAX {
             return Err(DecodeError::Value);
         }
         Ok(contact)
@@ -385,9 +418,10 @@ impl Partners {
         let served = self.all.get(&id).filter(|contact| !contact.suspended);
         let Some(was) = served.map(Partner::is_active) else { return false };
         if !was && self.all.values().filter(|contact| contact.is_active()).count() >= ACTIVE_MAX {
-            let quiet = self.all.values_mut().filter(|contact| {
-                contact.is_active() && contact.lines().all(|line| line.sender.is_idle())
-            });
+            let quiet = self
+                .all
+                .values_mut()
+                .filter(|contact| contact.is_active() && contact.line.sender.is_idle());
             let Some(quiet) = quiet.min_by_key(|contact| contact.active) else {
                 self.all.get_mut(&id).into_iter().for_each(|contact| contact.deactivate(now));
                 return false;

@@ -81,6 +81,18 @@ impl Message {
         self.ticket.is_none() && self.len() == framed.len() && framed.starts_with(&self.framed)
     }
 
+    /// Whether all of it is known.
+    fn is_whole(&self) -> bool {
+        self.framed.len() == self.len()
+    }
+
+    /// The message, for another stream; zeros stay in its place.
+    fn give_up(&mut self) -> Self {
+        let framed = Wiping::new(self.framed.to_vec());
+        self.blank();
+        Self { ticket: self.ticket.take(), told: self.told, framed }
+    }
+
     /// Zeros in place of all of it but its length: the partner throws such a message away.
     fn blank(&mut self) {
         let mut whole = Wiping::new(Vec::with_capacity(self.len()));
@@ -208,22 +220,26 @@ impl Sender {
         true
     }
 
-    /// Takes over what another root did not get across, before anything was sent under this one: it
-    /// is cut anew. What was begun has its numbers at once, as whoever gave it may not have it any
-    /// more, and what waits without a number outlives neither a start nor [`detach`](Self::detach).
-    pub fn adopt(&mut self, old: Self) {
+    /// Takes over what another root did not get across: it is cut anew. What was begun has its numbers
+    /// at once, as whoever gave it may not have it any more, and what waits without a number outlives
+    /// neither a start nor [`detach`](Self::detach). The other root goes on with zeros in place of it,
+    /// so that its stream has no gap if the partner still reads it.
+    pub fn adopt(&mut self, old: &mut Self) {
+        let begun = self.cuts.back().map_or(self.next, MessageInTransit::end);
+        self.places.extend((self.next..begun).map(|seq| (seq, PieceState::Failed)));
+        self.next = self.next.max(begun);
         // A message that is not whole is given again by whoever has it.
-        let begun = old.cuts.into_iter().map(|cut| cut.message);
-        for message in begun.filter(|message| message.framed.len() == message.len()) {
-            let cut = MessageInTransit::begin(message, self.next);
-            self.next = cut.end();
-            self.places.extend((cut.first..cut.end()).map(|seq| (seq, PieceState::Failed)));
-            self.cuts.push_back(cut);
+        for cut in old.cuts.iter_mut().filter(|cut| cut.message.is_whole()) {
+            let message = cut.message.give_up();
+            let anew = MessageInTransit::begin(message, self.next);
+            self.next = anew.end();
+            self.places.extend((anew.first..anew.end()).map(|seq| (seq, PieceState::Failed)));
+            self.cuts.push_back(anew);
         }
-        self.waiting = old.waiting;
-        self.waiting_bytes = old.waiting_bytes;
-        self.handed.extend(old.handed);
-        self.acked.extend(old.acked);
+        self.waiting.append(&mut old.waiting);
+        self.waiting_bytes += core::mem::take(&mut old.waiting_bytes);
+        self.handed.append(&mut old.handed);
+        self.acked.append(&mut old.acked);
     }
 
     /// Whether everything was acknowledged.
@@ -323,8 +339,8 @@ impl Sender {
             self.places.remove(&seq);
             self.in_a_meeting(seq);
         }
-        // What `sack` alone names may wait there for a piece in front of it, and a partner who takes a
-        // younger root into use wipes it: such a message is kept until nothing in front is missing.
+        // What `sack` alone names may wait there for a piece in front of it, and a partner whom another
+        // root serves may wipe it: such a message is kept until nothing in front is missing.
         let missing = self.unacknowledged();
         let whole = self.cuts.iter().take_while(|cut| cut.end() <= missing).count();
         for cut in self.cuts.drain(..whole) {

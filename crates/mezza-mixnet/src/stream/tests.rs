@@ -254,7 +254,7 @@ fn nothing_that_was_handed_is_lost_with_an_older_root() {
             old = started_anew(&old);
         }
         let mut young = Sender::default();
-        young.adopt(old);
+        young.adopt(&mut old);
         young.detach();
         if after {
             young = started_anew(&young);
@@ -275,7 +275,7 @@ fn what_is_cut_anew_keeps_to_the_window() {
     send(&mut old, 8_000);
     assert_eq!(core::iter::from_fn(|| old.take()).count(), WINDOW as usize);
     let mut young = Sender::default();
-    young.adopt(old);
+    young.adopt(&mut old);
     assert_eq!(core::iter::from_fn(|| young.take()).count(), WINDOW as usize);
     assert!(young.acknowledge(WINDOW, 0));
     assert_eq!(young.take().map(|(seq, _)| seq), Some(WINDOW));

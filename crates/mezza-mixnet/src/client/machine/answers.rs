@@ -91,7 +91,7 @@ impl<B: Backend> Client<B> {
             }
             return;
         };
-        let changed = contact.take_over(line) || contact.prevail(line);
+        let changed = contact.on_meeting(line);
         contact.met(now);
         let theirs = !contact.muted && cell.as_ref().is_ok_and(|cell| cell.piece.is_some());
         let data = seq.is_some() || theirs;

@@ -8,10 +8,10 @@ use super::{Client, ClientError, Invite, NewRoot, Output, RefusedReason};
 use crate::Service;
 use crate::client::contacts::{Partner, PartnerId, PartnerRoot};
 use crate::config::ServicePolicy;
-use crate::contact::{CallKeywheel, ConversationKeywheel, Intent};
+use crate::contact::Intent;
 use crate::limits::CHAIN_SKIP_MAX;
 use crate::privacy::ledger::BudgetState;
-use crate::stream::{Receiver, Sender, StreamError};
+use crate::stream::StreamError;
 
 /// How far ahead of our own round a contact's chains may begin.
 const AHEAD_MAX: u64 = 720;
@@ -66,20 +66,15 @@ impl<B: Backend> Client<B> {
 
     pub(super) fn add(&mut self, new: &NewRoot, now: Time) -> Result<(), ClientError> {
         self.admits(new.start, now)?;
-        let line = PartnerRoot {
-            id: self.contacts.line_number().ok_or(ClientError::Full)?,
-            chain: ConversationKeywheel::begin(&new.root, new.role, new.start.0),
-            calls: CallKeywheel::begin(&new.root, new.start.1),
-            sender: Sender::default(),
-            receiver: Receiver::default(),
-        };
+        let number = self.contacts.line_number().ok_or(ClientError::Full)?;
+        let root = PartnerRoot::begin(number, &new.root, new.role, new.start);
         match self.contacts.all.get_mut(&new.contact) {
             Some(contact) => {
                 contact.bucket = new.bucket;
-                contact.add_younger(line);
+                contact.add_root(root);
             }
             None => {
-                self.contacts.all.insert(new.contact, Partner::new(new.bucket, line));
+                self.contacts.all.insert(new.contact, Partner::new(new.bucket, root));
             }
         }
         self.take_snapshot(now);

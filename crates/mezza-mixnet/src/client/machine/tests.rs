@@ -13,11 +13,11 @@ use rand_core::SeedableRng as _;
 use super::*;
 use crate::config::tests::{config, signed};
 use crate::config::{Config, SignatureSet};
-use crate::contact::{CallKeywheel, ConversationKeywheel, Role};
+use crate::contact::Role;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::privacy::NoisePreset;
 use crate::privacy::ledger::PrivacyCost;
-use crate::stream::{Receiver, Sender, WINDOW};
+use crate::stream::WINDOW;
 use crate::wire::cell::{PIECE_BYTES, Piece};
 
 const NOW: Time = Time::from_ms(1_001_000);
@@ -69,13 +69,7 @@ fn restore(config: &Config, rows: &BTreeMap<u64, Vec<u8>>) -> Result<Client, Res
 
 fn line(id: u32) -> PartnerRoot {
     let root = Secret::init_with(|s| s.fill(id as u8));
-    PartnerRoot {
-        id,
-        chain: ConversationKeywheel::begin(&root, Role::Initiator, 100),
-        calls: CallKeywheel::begin(&root, 100),
-        sender: Sender::default(),
-        receiver: Receiver::default(),
-    }
+    PartnerRoot::begin(id, &root, Role::Initiator, (100, 100))
 }
 
 /// A line under whose root as much is on its way as may be, both ways.
@@ -107,7 +101,7 @@ fn mix_44_no_row_is_longer_than_the_vault_takes() {
         for id in 0..people {
             let of = |id| if id / 2 < busy { full(id) } else { line(id) };
             let mut contact = Partner::new(1, of(2 * id));
-            contact.add_younger(of(2 * id + 1));
+            contact.add_root(of(2 * id + 1));
             client.contacts.all.insert(id, contact);
             client.contacts.line_number();
             client.contacts.line_number();

@@ -1,5 +1,10 @@
 //! Partners at rest, suspended, and with roots that cross.
 
+use alloc::collections::VecDeque;
+
+use mezza_core::{Reader, Writer};
+use rand_core::Rng as _;
+
 use super::*;
 use crate::client::DropResult;
 use crate::client::machine::fill::Filled;
@@ -70,56 +75,111 @@ fn mix_66_who_is_suspended_is_neither_served_nor_called() {
     assert!(client.is_active(0) && client.calls.len() == 1, "something waits");
 }
 
-/// Both sides make a root at once: each holds both, so that they meet in one of them.
-#[test]
-fn mix_67_roots_that_cross_are_both_kept() {
-    let mut client = with_partner();
-    for id in 1..=2 {
-        client.contacts.line_number();
-        client.contacts.all.get_mut(&0).unwrap().add_younger(line(id));
-    }
-    let partner = client.contacts.all.get_mut(&0).unwrap();
-    assert_eq!(partner.lines().map(|root| root.id).collect::<Vec<_>>(), [0, 1, 2]);
-    assert!(!partner.take_over(0) && !partner.take_over(9));
-    assert!(partner.take_over(1));
-    assert_eq!(partner.lines().map(|root| root.id).collect::<Vec<_>>(), [1]);
-    // Whoever makes roots without end pushes out their own.
-    for id in 2..=6 {
-        partner.add_younger(line(id));
-    }
-    assert_eq!(partner.lines().map(|root| root.id).collect::<Vec<_>>(), [1, 4, 5, 6]);
+fn ids(partner: &Partner) -> Vec<u32> {
+    partner.lines().map(|root| root.id).collect()
 }
 
-/// The first round in which two who began at once met: the next one, under the other root, is under way
-/// already.
+/// A root that both sides have from this conversation round on.
+fn begun(id: u32, round: u64) -> PartnerRoot {
+    let root = Secret::init_with(|s| s.fill(id as u8));
+    PartnerRoot::begin(id, &root, Role::Initiator, (round, 100))
+}
+
+/// Both sides make a root at once: each holds both, so that they meet in one of them.
 #[test]
-fn mix_67_the_first_meeting_decides_between_roots_that_cross() {
-    let theirs = |id| {
-        let chain =
-            ConversationKeywheel::begin(&Secret::init_with(|s| s.fill(9)), Role::Responder, 100);
-        PartnerRoot { chain, ..line(id) }
-    };
-    let cell =
-        || DropResult::Met(Ok(Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None }));
-    let roots = |client: &Client| {
-        let partner = client.contacts.all.get(&0).unwrap();
-        partner.lines().map(|root| root.id).collect::<Vec<_>>()
-    };
-    // The one who made the root that meets, and then one who met before.
-    for (meets, later, left) in [(0, 1, vec![0]), (1, 0, vec![1])] {
-        let mut client = with_partner();
-        client.contacts.line_number();
-        client.contacts.all.get_mut(&0).unwrap().add_younger(theirs(1));
-        client.answered(meets, None, cell(), NOW);
-        client.answered(later, None, cell(), NOW);
-        assert_eq!(roots(&client), left);
+fn mix_67_a_root_that_meets_wipes_those_of_a_lesser_rank() {
+    let mut partner = Partner::new(1, begun(0, 50));
+    for (id, round) in [(1, 40), (2, 60)] {
+        partner.add_root(begun(id, round));
     }
-    let mut client = with_partner();
-    client.answered(0, None, cell(), NOW);
-    client.contacts.line_number();
-    client.contacts.all.get_mut(&0).unwrap().add_younger(theirs(1));
-    client.answered(0, None, cell(), NOW);
-    assert_eq!(roots(&client), [0, 1], "a root that was made later waits for its own meeting");
+    assert!(!partner.on_meeting(9), "no such root");
+    assert_eq!(ids(&partner), [0, 1, 2]);
+    // A partner who has not our newest one: it may still hear of it.
+    assert!(partner.on_meeting(1));
+    assert_eq!(ids(&partner), [1, 0, 2]);
+    assert!(partner.on_meeting(0));
+    assert_eq!(ids(&partner), [0, 2]);
+    assert!(!partner.on_meeting(0));
+    assert!(partner.on_meeting(2));
+    assert_eq!(ids(&partner), [2]);
+    // Whoever makes roots without end pushes out their own.
+    for id in 3..=6 {
+        partner.add_root(begun(id, 61));
+    }
+    assert_eq!(ids(&partner), [2, 4, 5, 6]);
+}
+
+/// Two who made a root each hear of the other's at some time, replies of rounds are lost, and each may be
+/// started anew from what is stored: they come to the same one root.
+#[test]
+fn mix_67_two_sides_come_to_one_root_whatever_is_lost() {
+    for seed in 0..400 {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        // Of the same round, or of others.
+        let starts = [0, 1].map(|_| 98 + rng.next_u64() % 3);
+        let root = |id: u32| begun(id, starts[id as usize]);
+        let mut sides = [0, 1].map(|side| {
+            let mut all = Partners::default();
+            all.line_number();
+            all.line_number();
+            all.all.insert(0, Partner::new(1, root(side)));
+            all.activate(0, NOW);
+            all
+        });
+        let heard = [0, 1].map(|_| 101 + rng.next_u64() % 40);
+        let mut under_way = VecDeque::new();
+        for round in 101..300 {
+            let served = [0, 1].map(|side| {
+                if round == heard[side] {
+                    sides[side].all.get_mut(&0).unwrap().add_root(root(1 - side as u32));
+                }
+                if rng.next_u64() % 16 == 0 {
+                    let mut w = Writer::new();
+                    sides[side].write(&mut w);
+                    sides[side] = Partners::read(&mut Reader::new(&w.finish())).unwrap();
+                }
+                // One slot.
+                let turns = sides[side].turns(round, 2_000);
+                turns.into_iter().max_by_key(|(_, meeting)| meeting.priority).map(|(id, _)| id)
+            });
+            under_way.push_back(served);
+            // Two rounds are under way at a time.
+            let Some(served) = (under_way.len() > 2).then(|| under_way.pop_front()).flatten()
+            else {
+                continue;
+            };
+            let Some(met) = served[0].filter(|_| served[0] == served[1]) else { continue };
+            for all in &mut sides {
+                if round > 250 || rng.next_u64() % 2 == 0 {
+                    all.all.get_mut(&0).unwrap().on_meeting(met);
+                }
+            }
+        }
+        let left = sides.map(|side| ids(&side.all[&0]));
+        assert!(left[0] == left[1] && left[0].len() == 1, "seed {seed}: {left:?}");
+    }
+}
+
+/// What was begun under a root goes under the one that meets, and the stream of the old one has no gap.
+#[test]
+fn mix_67_a_root_that_went_out_of_use_can_still_be_read() {
+    let mut partner = Partner::new(1, begun(0, 60));
+    partner.line.sender.push(7, &[5; 300]).unwrap();
+    partner.line.sender.take().unwrap();
+    partner.add_root(begun(1, 50));
+    assert!(partner.on_meeting(1));
+    for (at, expected) in [(1, vec![vec![5; 300]]), (0, vec![])] {
+        let sender = &mut partner.line_mut(at).unwrap().sender;
+        let mut receiver = crate::stream::Receiver::default();
+        let mut got = Vec::new();
+        sender.settle(Some(0), crate::stream::CellOutcome::Missed);
+        while let Some((seq, piece)) = sender.take() {
+            got.extend(receiver.receive(seq, &piece).unwrap());
+        }
+        let got: Vec<_> = got.iter().map(|message| message.bytes.to_vec()).collect();
+        assert!(got.iter().filter(|bytes| bytes.iter().any(|byte| *byte != 0)).eq(&expected));
+        assert_eq!(receiver.acknowledged().0, 0, "nothing is durable yet");
+    }
 }
 
 /// Calls that came meanwhile reached nobody: whoever is back calls the partners of the last days.
@@ -265,7 +325,7 @@ fn mix_67_a_call_reaches_a_partner_that_has_but_one_of_two_roots() {
     let config = config(3);
     let mut client = with_partner_in(&config);
     client.contacts.line_number();
-    client.contacts.all.get_mut(&0).unwrap().add_younger(line(1));
+    client.contacts.all.get_mut(&0).unwrap().add_root(line(1));
     send(&mut client, NOW);
     let mut heard = [false; 2];
     let mut now = NOW;
