@@ -173,15 +173,19 @@ impl<B: Backend> Mixnet<B> {
         }))
     }
 
-    /// Whether a contact could be invited: we hold its card alone, and that names our network.
+    /// Whether a contact could be invited: its card names our network, and we hold its card alone, or it
+    /// sent a bundle before its chains were lost here (MSG-121).
     fn can_invite(&self, to: &ContactFacts<'_>, now: Time) -> bool {
-        let Some(config) = self.network.as_ref().and_then(|net| net.config(now)) else {
-            return false;
+        let Some(net) = &self.network else { return false };
+        let Some(config) = net.config(now) else { return false };
+        let begins = if to.is_open {
+            to.session.bundle && !net.client.knows(to.id.0)
+        } else {
+            !to.session.is_usable()
         };
         to.card.mixnet().is_some_and(|entry| entry.network == config.network)
-            && !to.session.is_usable()
+            && begins
             && to.is_ours
-            && !to.is_open
             && config.policy(Service::Invitation).is_some()
     }
 

@@ -238,7 +238,9 @@ fn opened<P: Port>(parts: &mut Parts<P>, id: ContactId, message: Opened, by: By,
     let Ok(note) = Note::decode(&message.body) else { return parts.threads.malformed() };
     let invites = message.exporter.is_some() && parts.carriers.invites(&note.items);
     let open = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
-    if invites && open && parts.outbox.wants_again(id, at.now, at.step) {
+    // Where two invitations cross, each side keeps the chains of both (MSG-121).
+    let again = invites && open && !parts.outbox.invites(id);
+    if again && parts.outbox.wants_again(id, at.now, at.step) {
         // Whoever invites again has lost the old chains, and what was under way in them.
         contact::requeue(parts, id, at);
         parts.carriers.forget(id, Forget::Chains, at);

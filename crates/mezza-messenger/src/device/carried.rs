@@ -152,11 +152,12 @@ fn lost<P: Port>(parts: &mut Parts<P>, id: ContactId, place: LostPlace, at: &mut
 
 /// Whoever was invited wants to know who it was.
 fn called<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
-    if parts.contacts.get(id).is_none_or(crate::contacts::Contact::is_open) {
-        return;
+    let Some(contact) = parts.contacts.get(id) else { return };
+    if !contact.is_open() {
+        parts.outbox.owe(id, Owe::Hello, at.step);
     }
-    parts.outbox.owe(id, Owe::Hello, at.step);
     let invitations: Vec<ParcelId> = parts.outbox.invitations_to(id).collect();
     let dropped = parts.outbox.take_back(invitations, at.step);
     parts.carriers.retract(&dropped, at);
+    at.step.touch(id);
 }

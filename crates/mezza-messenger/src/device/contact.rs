@@ -84,7 +84,7 @@ pub(super) fn requeue<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<
         parts.threads.again(note, at.step);
     }
     parts.carriers.retract(&requeued.dropped, at);
-    if requeued.invitation {
+    if requeued.invitation && parts.sessions.facts(id).pending {
         // An invitation that nobody has read began a session that nobody knows of.
         parts.sessions.renew(id, at.step);
     }

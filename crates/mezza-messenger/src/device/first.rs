@@ -101,11 +101,8 @@ pub(super) fn begin_from_told<P: Port>(
     at: &mut At<'_>,
 ) {
     let Some(held) = parts.sessions.held(id).filter(|held| held.told) else { return };
-    let (Some(to), Some(contact)) = (parts.facts(id), parts.contacts.get(id)) else {
-        return;
-    };
-    let mut carriers = contact.policy.candidates().iter();
-    if to.session.is_usable() || carriers.any(|by| parts.carriers.fetches(*by, &to, pin)) {
+    let Some(contact) = parts.contacts.get(id) else { return };
+    if parts.sessions.facts(id).is_usable() || is_bundle_fetched(parts, id, pin) {
         return;
     }
     let (card, ours) = (&contact.card, SuiteList::ours());
@@ -114,6 +111,14 @@ pub(super) fn begin_from_told<P: Port>(
         // It has ended, or the card is another one: the note waits for keys.
         parts.sessions.drop_held(id, at.step);
     }
+}
+
+/// Returns true if a carrier of the conversation fetches the contact's bundle at this pin.
+fn is_bundle_fetched<P: Port>(parts: &Parts<P>, id: ContactId, pin: u8) -> bool {
+    let (Some(to), Some(contact)) = (parts.facts(id), parts.contacts.get(id)) else {
+        return false;
+    };
+    contact.policy.candidates().iter().any(|by| parts.carriers.fetches(*by, &to, pin))
 }
 
 /// Our bundle, if a contact is to be told it on this way: no carrier that takes it fetches one, or the
@@ -143,6 +148,10 @@ pub(super) fn invite<P: Port>(
     let (Some(held), Some(contact)) = (parts.sessions.held(id), parts.contacts.get(id)) else {
         return WaitReason::Keys;
     };
+    if contact.is_open() && is_bundle_fetched(parts, id, contact.policy.level_min) {
+        // Another carrier of the conversation begins the session, with a one-time key (MSG-100).
+        return WaitReason::Keys;
+    }
     let checked = Sessions::<P::Backend>::check(&contact.card, &held.bytes, &terms.suites, at.now);
     if checked.as_ref().is_err_and(|error| *error == BundleError::Expired) {
         parts.sessions.drop_held(id, at.step);
@@ -158,6 +167,8 @@ pub(super) fn invite<P: Port>(
             if !send_invitation(parts, id, terms, route, at) {
                 return WaitReason::Keys;
             }
+            // The better suite follows from the same bundle, whether it was fetched or told.
+            parts.sessions.hold_for_upgrade(id, at.step);
             if let Some((to, carriers)) = parts.facts_for_carriers(id) {
                 carriers.said(&to, &terms.items, Some(exporter), at);
             }

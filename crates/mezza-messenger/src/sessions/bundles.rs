@@ -21,6 +21,14 @@ impl<B: Backend> Sessions<B> {
         self.bundles.get(&id)
     }
 
+    /// The bundle that is held has begun a session of a lesser suite; it is not for a later loss any more.
+    pub fn hold_for_upgrade(&mut self, id: ContactId, step: &mut Step) {
+        let Some(held) = self.bundles.get_mut(&id).filter(|held| held.told) else { return };
+        held.told = false;
+        step.put(RecordKind::Bundle, key32(id.0), held.write());
+        self.look_at(id);
+    }
+
     /// A one-time key serves one session.
     pub fn take_one_time(&mut self, id: ContactId, step: &mut Step) -> Option<OneTimePrekey> {
         let held = self.bundles.get_mut(&id)?;

@@ -95,6 +95,10 @@ impl<B: Backend> Carrier for Mixnet<B> {
         if !to.is_open && !self.peers.get(&to.id).is_some_and(|peer| peer.has_called) {
             return self.first(to, now);
         }
+        if to.is_open && self.can_invite(to, now) {
+            // Its chains are lost here: the contact reads in an invitation where new ones begin (MSG-121).
+            return self.first(to, now);
+        }
         if !to.session.is_usable() && (knows || !to.is_open) {
             return Err(Missing::Session);
         }
@@ -247,6 +251,10 @@ impl<B: Backend> Carrier for Mixnet<B> {
         // Whom the client does not know it need not forget.
         let _ = self.tell(client::Input::Remove(id.0), at);
         if what == Forget::Chains {
+            // The next call answers an invitation once more.
+            if self.peers.get(&id).is_some_and(|peer| peer.has_called) {
+                self.change(id, at.step, |peer| peer.has_called = false);
+            }
             return;
         }
         if self.inviters.remove(&id).is_some() {

@@ -1,5 +1,6 @@
 //! Bundles that contacts tell each other, for the day when a session is lost (MSG-100).
 
+use mezza_core::suite::SuiteId;
 use mezza_core::{Machine as _, Time};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::note::Item;
@@ -8,6 +9,7 @@ use mezza_messenger::{CarrierId, Command, ContactId, NoteId, RecordKind};
 use mezza_ratchet::{Prekeys, prekeys};
 
 use super::recalled::met_in;
+use crate::model::Ask;
 use crate::peer::{Peer, identity, note, published};
 use crate::stage::{Stage, load};
 use crate::town::{ROUND_MS, Town, cells, config};
@@ -89,6 +91,43 @@ fn msg_100_whose_vault_lost_its_sessions_goes_on_in_cells() {
     let (there, back) = (town.say(ANN, ben, "and now?"), town.say(BEN, ann, "still here"));
     arrives(&mut town, ANN, there);
     arrives(&mut town, BEN, back);
+}
+
+/// The vaults of these members were put back: sessions and chains begin anew. All notes arrive, and no
+/// bundle is fetched.
+fn restore(who: &[usize]) {
+    let (mut town, ben, ann) = met();
+    let contacts = [ben, ann];
+    let fetched = |town: &Town| {
+        let asked = town.members.iter().flat_map(|member| &member.asked);
+        asked.filter(|ask| matches!(ask, Ask::Get(..))).count()
+    };
+    let before = fetched(&town);
+    for who in who.iter().copied() {
+        town.command(who, Command::Restored).expect("always");
+        town.crash(who);
+    }
+    for text in ["after the restore", "and once more"] {
+        let notes = [ANN, BEN].map(|who| town.say(who, contacts[who], text));
+        arrives(&mut town, ANN, notes[ANN]);
+        arrives(&mut town, BEN, notes[BEN]);
+    }
+    assert_eq!(fetched(&town), before, "no bundle is fetched from a relay");
+    for who in [ANN, BEN] {
+        let suite = town.members[who].device.session(contacts[who]).map(|session| session.suite);
+        assert_eq!(suite, Some(SuiteId(0x0102)), "the invitation's suite gives way");
+    }
+}
+
+#[test]
+fn msg_121_whose_vault_was_put_back_is_invited_again_in_cells() {
+    restore(&[ANN]);
+    restore(&[BEN]);
+}
+
+#[test]
+fn msg_121_two_vaults_that_were_put_back_meet_again_in_cells() {
+    restore(&[ANN, BEN]);
 }
 
 #[test]
