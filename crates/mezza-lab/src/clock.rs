@@ -305,7 +305,7 @@ mod tests {
 
     /// The CPU time of another thread does not count.
     #[test]
-    fn thread_cpu_is_that_of_this_thread() {
+    fn slow_thread_cpu_is_that_of_this_thread() {
         let ((), own) = cost_ns(|| {
             std::thread::spawn(|| while spin(1_000_000) < Duration::from_millis(5) {}).join().ok();
             let other = std::thread::spawn(|| (0..20).map(|_| spin(1_000_000)).sum::<Duration>());

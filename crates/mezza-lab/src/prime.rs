@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn guard_43_a_safe_prime_depends_on_bits_and_seed_only() {
+    fn guard_43_slow_a_safe_prime_depends_on_bits_and_seed_only() {
         let primes = primes_below(1 << 12);
         for (bits, seed) in [(64, &b"one"[..]), (64, b"two"), (128, b"one"), (256, b"")] {
             let search = SafePrimeSearch::new(bits, seed).unwrap();

@@ -280,7 +280,7 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 200, ..ProptestConfig::default() })]
     #[test]
-    fn failed_ring_and_failed_commits_lose_nothing_acknowledged(
+    fn slow_failed_ring_and_failed_commits_lose_nothing_acknowledged(
         ops in proptest::collection::vec(op(), 1..10),
     ) {
         run(&ops)?;
@@ -288,7 +288,7 @@ proptest! {
 }
 
 #[test]
-fn msg_65_a_vault_is_made_whole_or_not_at_all() {
+fn msg_65_slow_a_vault_is_made_whole_or_not_at_all() {
     let (folder, first) = (Folder::empty(), [put(1, Retention::Permanent, b"an identity")]);
     let make = || {
         Vault::create_with(&folder.path(), b"pass", Argon2Params::DEMO, &first, noon(), &mut OsRng)

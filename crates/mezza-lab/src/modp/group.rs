@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_comb_gives_the_powers_of_the_library() {
+    fn slow_the_comb_gives_the_powers_of_the_library() {
         let (fast, plain) = (Modp::new(Profile::Safe, true), Modp::new(Profile::Safe, false));
         let mut rng = rng();
         let edges = [U3072::ZERO, U3072::ONE, fast.0.q.as_ref().wrapping_sub(&U3072::ONE)];
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn both_profiles_agree_through_a_firewall() {
+    fn slow_both_profiles_agree_through_a_firewall() {
         let mut rng = rng();
         for profile in [Profile::Safe, Profile::Thesis] {
             let group = Modp::new(profile, false);

@@ -240,7 +240,7 @@ mod tests {
 
     /// Another implementation says the same: crypto-bigint's.
     #[test]
-    fn products_squares_and_powers_are_those_of_the_library() {
+    fn slow_products_squares_and_powers_are_those_of_the_library() {
         let params = FixedMontyParams::new_vartime(group_15());
         let own = Montgomery::new(&params);
         let theirs = |x: &U3072| FixedMontyForm::new(x, &params);

@@ -139,7 +139,7 @@ impl<'a> ModpCase<'a> {
 }
 
 #[test]
-fn every_vector_of_group_15_comes_out() {
+fn slow_every_vector_of_group_15_comes_out() {
     let (group, mut seen) = (Modp::new(Profile::Safe, true), BTreeMap::<String, u32>::new());
     for case in read_cases("guard", 27) {
         let Some(kind) = case.text("kind").strip_prefix("modp-") else { continue };

@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encrypted_for_an_epoch_is_decrypted_in_it() {
+    fn slow_what_is_encrypted_for_an_epoch_is_decrypted_in_it() {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         for epoch in [0, 1, 5, 1 << 31] {
             let (public, root) = keygen(&mut rng);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stack_is_where_the_path_of_its_epoch_leads() {
+    fn slow_the_stack_is_where_the_path_of_its_epoch_leads() {
         let mut rng = ChaCha20Rng::seed_from_u64(2);
         let mut stack = KeyStack::fresh(3);
         for epoch in 1..4 {

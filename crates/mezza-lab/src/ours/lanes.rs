@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operation_runs_and_others_are_refused() {
+    fn slow_every_operation_runs_and_others_are_refused() {
         for who in kernel::all().iter().map(|kernel| kernel.name()) {
             for op in ["shared", "each", "fixed", "seal"] {
                 prepare(&format!("{who}-{op}"), 3).unwrap()(0);

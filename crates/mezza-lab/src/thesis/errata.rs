@@ -39,7 +39,7 @@ fn erratum_1_the_gcd_of_unreduced_openings_is_the_coin() {
 
 /// Openings reduced modulo p, which is not the order of g, do not verify.
 #[test]
-fn erratum_1_openings_reduced_modulo_p_do_not_verify() {
+fn erratum_1_slow_openings_reduced_modulo_p_do_not_verify() {
     let (group, mut rng) = (Modp::new(Profile::Thesis, false), rng());
     // r + u = p + 4 as integers; modulo p - 1 that is 5, modulo p it is 4.
     let five = group.decode_scalar(&{
@@ -76,7 +76,7 @@ fn information(counts: &std::collections::BTreeMap<(u32, u32), u32>) -> f64 {
 /// A5 in `Z_p^*`: whether g^a is a square shows through g^(aw) in one case of two; by arithmetic on the
 /// exponents, which decide it. 0.311 bit by this count; 1 bit if coins are odd. The quotient has none.
 #[test]
-fn erratum_2_the_legendre_symbol_leaks_through_the_firewall() {
+fn erratum_2_slow_the_legendre_symbol_leaks_through_the_firewall() {
     let mut rng = rng();
     let group = Modp::new(Profile::Thesis, false);
     let is_odd = |scalar: &<Modp as Group>::Scalar| u32::from(group.encode_scalar(scalar)[383] & 1);
@@ -246,7 +246,7 @@ impl One for Ristretto {
 
 /// 1^w = 1: the identity passes a firewall of the thesis as a flag; ours refuses it.
 #[test]
-fn erratum_10_the_identity_passes_any_power() {
+fn erratum_10_slow_the_identity_passes_any_power() {
     let (group, mut rng) = (Ristretto::new(), rng());
     let one = group.multiply(&group.g(), &group.invert(&group.g()));
     let w = group.draw_nonzero(&mut rng);
@@ -264,7 +264,7 @@ fn erratum_10_the_identity_passes_any_power() {
 
 /// m in 1 to p: the Legendre symbol of m is that of c1 and of c0 together.
 #[test]
-fn erratum_11_the_symbol_of_a_plaintext_shows() {
+fn erratum_11_slow_the_symbol_of_a_plaintext_shows() {
     let (group, mut rng) = (Modp::new(Profile::Thesis, false), rng());
     for text in [2, 5, 7, 11].map(U3072::from_u64) {
         let [a, b] = [(); 2].map(|()| group.draw_nonzero(&mut rng));

@@ -26,7 +26,7 @@ fn a_handshake_passes_a_firewall_between_processes() {
 /// Without a firewall the observer reads all 128 bits; with the right one nothing; with those of the
 /// thesis that leave a channel open, all again. 200 handshakes each, and the ends agree every time.
 #[test]
-fn a_planted_secret_leaks_where_a_variant_is_weak_and_nowhere_else() {
+fn slow_a_planted_secret_leaks_where_a_variant_is_weak_and_nowhere_else() {
     let all = "32 of 32 blocks of 4 bits are those of the secret; 200 of 200 symbols hit";
     for (variant, firewall, reads) in [
         ("dh", "none", true),
@@ -48,7 +48,7 @@ fn a_planted_secret_leaks_where_a_variant_is_weak_and_nowhere_else() {
 }
 
 #[test]
-fn the_attack_matrix_is_as_expected() {
+fn slow_the_attack_matrix_is_as_expected() {
     let (output, text) = run(&["asa", "--profile", "smoke"]);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("10 open cells read every symbol, 15 closed ones chance"), "{text}");
@@ -56,7 +56,7 @@ fn the_attack_matrix_is_as_expected() {
 
 /// Every row prints and none breaks; whether speeds hold is no question of a test.
 #[test]
-fn lab_1_the_rows_of_reverse_firewalls() {
+fn lab_1_slow_the_rows_of_reverse_firewalls() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["goals", "guard", "--profile", "smoke", "--json"];
     let output = lab(&args, folder.path());
@@ -100,7 +100,7 @@ fn guard_42_the_tables_show_the_thesis_beside_ours() {
 
 /// A search gives what its seed decides, writes it, and the check of the file says so.
 #[test]
-fn a_safe_prime_is_found_kept_and_checked() {
+fn slow_a_safe_prime_is_found_kept_and_checked() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("prime");
     let program = || std::process::Command::new(env!("CARGO_BIN_EXE_mezza-lab"));

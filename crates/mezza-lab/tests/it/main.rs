@@ -20,7 +20,7 @@ fn values(output: &Output) -> Vec<Value> {
 
 /// Every row prints and none breaks; whether speeds hold is no question of a test.
 #[test]
-fn lab_1_every_row_is_measured_or_says_why_not() {
+fn lab_1_slow_every_row_is_measured_or_says_why_not() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["goals", "node", "--profile", "smoke", "--json"];
     let output = lab(&args, folder.path());
@@ -100,7 +100,7 @@ fn parts_of_the_goals_add_up() {
 
 /// The rows that need no peer are measured; all of them run in `cargo xtask test lab`.
 #[test]
-fn lab_1_the_rows_of_the_ratchet() {
+fn lab_1_slow_the_rows_of_the_ratchet() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["goals", "ratchet", "--profile", "smoke", "--only", "T4", "--json"];
     let output = lab(&args, folder.path());
@@ -117,7 +117,7 @@ fn lab_1_the_rows_of_the_ratchet() {
 
 /// Every row of the mixnet is measured over real mixes, without its peer too, or says why not.
 #[test]
-fn lab_1_the_rows_of_the_mixnet() {
+fn lab_1_slow_the_rows_of_the_mixnet() {
     let folder = tempfile::tempdir().unwrap();
     let output = lab(&["goals", "mixnet", "--profile", "smoke", "--json"], folder.path());
     let rows = values(&output);
@@ -145,7 +145,7 @@ fn lab_1_the_rows_of_the_mixnet() {
 
 /// What needs no clock decides in a smoke run, too; lines through few rounds do not.
 #[test]
-fn lab_1_the_paper_on_vuvuzela() {
+fn lab_1_slow_the_paper_on_vuvuzela() {
     let folder = tempfile::tempdir().unwrap();
     let output = lab(&["run", "vuvuzela", "sosp15", "--profile", "smoke"], folder.path());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

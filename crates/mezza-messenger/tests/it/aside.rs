@@ -82,7 +82,7 @@ fn msg_42_rows_of_parts_that_this_version_has_not_stay_as_they_are() {
 }
 
 #[test]
-fn msg_42_one_record_that_does_not_load_takes_nothing_else_with_it() {
+fn msg_42_slow_one_record_that_does_not_load_takes_nothing_else_with_it() {
     let stage = talked();
     let disk = stage.parties[0].disk.clone();
     let mut kinds = std::collections::BTreeSet::new();

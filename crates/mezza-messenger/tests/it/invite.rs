@@ -150,7 +150,7 @@ fn a_stranger_is_met_in_cells_alone() {
 }
 
 #[test]
-fn msg_15_a_crash_behind_any_batch_of_a_first_contact_loses_and_doubles_nothing() {
+fn msg_15_slow_a_crash_behind_any_batch_of_a_first_contact_loses_and_doubles_nothing() {
     let (town, _, from) = story(None);
     let batches = [ANN, BEN].into_iter().flat_map(|who| {
         let own = (1..).zip(&town.members[who].batches[from[who]..]);

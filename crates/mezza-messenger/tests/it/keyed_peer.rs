@@ -14,7 +14,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, max_shrink_iters: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn msg_46_what_was_stored_is_the_running_device(bytes in proptest::collection::vec(any::<u8>(), 100..400)) {
+    fn msg_46_slow_what_was_stored_is_the_running_device(bytes in proptest::collection::vec(any::<u8>(), 100..400)) {
         world::operations(&bytes);
     }
 }

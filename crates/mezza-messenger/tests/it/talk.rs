@@ -55,7 +55,7 @@ fn talks(town: &mut Town, ann: ContactId, times: u64) {
 }
 
 #[test]
-fn msg_54_a_contact_that_keeps_talking_has_its_part_of_the_rounds() {
+fn msg_54_slow_a_contact_that_keeps_talking_has_its_part_of_the_rounds() {
     let (mut town, ben, ann) = friends();
     let (before, notes) = (spent(&town), heard(&town, ben));
     talks(&mut town, ann, 4);

@@ -135,7 +135,7 @@ fn settle(world: &mut World<Party>, judge: &mut Judge) {
 }
 
 #[test]
-fn nothing_accepted_is_lost_and_no_state_lies() {
+fn slow_nothing_accepted_is_lost_and_no_state_lies() {
     for_each_seed(100, |seed| {
         let mut world = World::<Party>::new(seed);
         let mut judge = Judge::default();
@@ -164,7 +164,7 @@ fn nothing_accepted_is_lost_and_no_state_lies() {
 }
 
 #[test]
-fn weeks_apart_and_still_together() {
+fn slow_weeks_apart_and_still_together() {
     for_each_seed(20, |seed| {
         let mut world = World::<Party>::new(seed);
         let mut judge = Judge::default();

@@ -61,7 +61,7 @@ fn cli_2_every_error_without_a_node_says_the_next_step() {
 }
 
 #[test]
-fn cli_3_exit_codes_with_a_node() {
+fn cli_3_slow_exit_codes_with_a_node() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("world");
     let up = Program::start(
@@ -309,7 +309,7 @@ fn shown_commands(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn msg_85_no_command_to_paste_holds_a_name() {
+fn msg_85_slow_no_command_to_paste_holds_a_name() {
     const NAME: &str = "x\"; rm -rf ~ $(id) '";
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");

@@ -46,7 +46,7 @@ fn stderr(home: &Path, args: &[&str], code: i32) -> String {
 }
 
 #[test]
-fn cli_10_log_marks_as_read_what_it_shows_and_pages_back() {
+fn cli_10_slow_log_marks_as_read_what_it_shows_and_pages_back() {
     let folder = tempfile::tempdir().unwrap();
     let (ann, others) = friends(folder.path());
     let (ann, ben) = (&ann.home, &others[0].home);
@@ -70,7 +70,7 @@ fn cli_10_log_marks_as_read_what_it_shows_and_pages_back() {
     ok(ben, &["send", "ann", "four", "--wait", "delivered"]);
     until("the note", || follower.out().contains("four"));
     until("it to be read", || unread(ann, "ben") == 0);
-    follower.stop(nix::sys::signal::Signal::SIGINT);
+    follower.stop(nix::sys::signal::Signal::SIGTERM);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn cli_10_a_card_is_drawn_into_a_file_and_a_text_may_begin_with_a_dash() {
 }
 
 #[test]
-fn cli_12_what_could_not_be_printed_is_not_marked_as_read() {
+fn cli_12_slow_what_could_not_be_printed_is_not_marked_as_read() {
     let folder = tempfile::tempdir().unwrap();
     let (ann, others) = friends(folder.path());
     let (ann, ben) = (&ann.home, &others[0].home);

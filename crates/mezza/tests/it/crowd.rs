@@ -103,7 +103,7 @@ fn assert_open(what: &str, address: &str, tls: &Arc<ClientConfig>, word: impl Fn
 }
 
 #[test]
-fn msg_70_a_crowd_of_one_address_keeps_nobody_else_out_of_a_relay() {
+fn msg_70_slow_a_crowd_of_one_address_keeps_nobody_else_out_of_a_relay() {
     if !has_room() {
         return;
     }
@@ -151,7 +151,7 @@ fn round(config: &Config, service: Service, ahead: u64) -> RoundId {
 }
 
 #[test]
-fn mix_60_a_crowd_of_one_address_keeps_nobody_else_out_of_an_entry() {
+fn mix_60_slow_a_crowd_of_one_address_keeps_nobody_else_out_of_an_entry() {
     mixnet_server("entry", CLIENT, false, |_, _| Frame::FetchConfig { from: [0; 32] });
 }
 

@@ -31,7 +31,7 @@ fn unpack(home: &Path) {
 
 /// The client reads rows that descend, so that nothing is set aside: the network is there.
 #[test]
-fn a_vault_whose_mixnet_rows_are_out_of_order_opens() {
+fn slow_a_vault_whose_mixnet_rows_are_out_of_order_opens() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("a");
     unpack(&home);

@@ -25,7 +25,7 @@ fn data(user: &Path, name: &str) -> PathBuf {
 }
 
 #[test]
-fn node_6_the_demonstration_takes_nobodys_place_and_goes_when_told() {
+fn node_6_slow_the_demonstration_takes_nobodys_place_and_goes_when_told() {
     let user = tempfile::tempdir().unwrap();
     let user = user.path();
     let pass = passphrase(user, "long enough for all");
@@ -46,7 +46,7 @@ fn node_6_the_demonstration_takes_nobodys_place_and_goes_when_told() {
 }
 
 #[test]
-fn node_6_a_home_with_a_demonstration_says_so_to_whoever_takes_it_for_their_own() {
+fn node_6_slow_a_home_with_a_demonstration_says_so_to_whoever_takes_it_for_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("a world");
     // A relay that is there before the demonstration is somebody's own.

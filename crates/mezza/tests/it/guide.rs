@@ -134,7 +134,7 @@ impl Bob {
 }
 
 #[test]
-fn cli_9_the_readmes_first_conversation_is_one() {
+fn cli_9_slow_the_readmes_first_conversation_is_one() {
     let others = tempfile::tempdir().unwrap();
     let bob = Bob::new(others.path());
     let mut alice = Reader::new();
@@ -171,7 +171,7 @@ fn cli_9_the_readmes_relay_is_one() {
 }
 
 #[test]
-fn cli_9_the_guide_to_keys_that_forget_works() {
+fn cli_9_slow_the_guide_to_keys_that_forget_works() {
     let mut reader = Reader::new();
     let soon = reader.succeeds("date -u -d '+3 minutes' +%FT%TZ");
     let mut opened = 0;

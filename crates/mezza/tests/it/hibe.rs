@@ -92,7 +92,7 @@ impl Shell {
 const NOW: u32 = 59_500_803;
 
 #[test]
-fn a_message_opens_in_its_minute_and_never_again() {
+fn slow_a_message_opens_in_its_minute_and_never_again() {
     let shell = Shell::new();
     shell.keygen(NOW);
     let card = shell.run(&["card", "bob/card", "--out", "bob.png"]);
@@ -128,7 +128,7 @@ fn a_message_opens_in_its_minute_and_never_again() {
 }
 
 #[test]
-fn wrong_input_gets_a_text_with_the_next_step() {
+fn slow_wrong_input_gets_a_text_with_the_next_step() {
     let shell = Shell::new();
     shell.open(NOW, &["e"]).is(Exit::NotFound, "there is no tree in bob; make one");
     shell.keygen(NOW);
@@ -172,7 +172,7 @@ fn wrong_input_gets_a_text_with_the_next_step() {
 }
 
 #[test]
-fn a_folder_that_was_touched_says_what_is_wrong() {
+fn slow_a_folder_that_was_touched_says_what_is_wrong() {
     let shell = Shell::new();
     shell.keygen(NOW);
     let mode = |mode| {
@@ -215,7 +215,7 @@ fn a_folder_that_was_touched_says_what_is_wrong() {
 /// The step is the last thing that happens in an `advance`; wherever it is killed, the tree is as it was
 /// or as it will be.
 #[test]
-fn an_advance_that_is_killed_leaves_the_old_state_or_the_new_one() {
+fn slow_an_advance_that_is_killed_leaves_the_old_state_or_the_new_one() {
     let shell = Shell::new();
     shell.keygen(NOW);
     let mut floor = 2;
@@ -235,7 +235,7 @@ fn an_advance_that_is_killed_leaves_the_old_state_or_the_new_one() {
 }
 
 #[test]
-fn a_tree_in_use_is_busy_and_a_folder_that_refuses_says_so() {
+fn slow_a_tree_in_use_is_busy_and_a_folder_that_refuses_says_so() {
     let shell = Shell::new();
     shell.keygen(NOW);
     let lock = fs::File::open(shell.path("bob/lock")).unwrap();
@@ -253,7 +253,7 @@ fn a_tree_in_use_is_busy_and_a_folder_that_refuses_says_so() {
 }
 
 #[test]
-fn a_lent_key_tells_and_does_not_open() {
+fn slow_a_lent_key_tells_and_does_not_open() {
     let shell = Shell::new();
     shell.keygen(NOW);
     let at = format!("tick:{NOW}");
@@ -275,7 +275,7 @@ fn a_lent_key_tells_and_does_not_open() {
 
 /// Whoever has the card seals what he likes: bytes of every kind change nothing of what is stored.
 #[test]
-fn hostile_envelopes_do_not_change_what_loads() {
+fn slow_hostile_envelopes_do_not_change_what_loads() {
     let shell = Shell::new();
     shell.keygen(NOW);
     let stored = || {

@@ -15,7 +15,7 @@ async fn state(node: &NodeHandle) -> NodeStateJson {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_nobody_asks_locks_itself() {
+async fn slow_a_node_that_nobody_asks_locks_itself() {
     let folder = tempfile::tempdir().unwrap();
     let options = NodeOptions {
         vault: folder.path().join("vault"),

@@ -21,7 +21,7 @@ use net::{Net, Tunnel, pair_both};
 const KILLS: u32 = 12;
 
 #[test]
-fn two_machines_pair_come_up_and_carry_everything_both_ways() {
+fn slow_two_machines_pair_come_up_and_carry_everything_both_ways() {
     let Some(net) = Net::joined("all") else { return };
     pair_both(&net, &[], &[]);
     let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
@@ -47,7 +47,7 @@ fn two_machines_pair_come_up_and_carry_everything_both_ways() {
 }
 
 #[test]
-fn bare_ethernet_carries_a_link_as_well() {
+fn slow_bare_ethernet_carries_a_link_as_well() {
     let Some(net) = Net::joined("ether") else { return };
     pair_both(&net, &["--carrier", "ether"], &[]);
     let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
@@ -57,7 +57,7 @@ fn bare_ethernet_carries_a_link_as_well() {
 }
 
 #[test]
-fn six_digits_pair_two_people_who_say_yes_and_nobody_else() {
+fn slow_six_digits_pair_two_people_who_say_yes_and_nobody_else() {
     let Some(net) = Net::joined("digits") else { return };
     pair_both(&net, &["--sas"], b"y\n");
     let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
@@ -73,7 +73,7 @@ fn six_digits_pair_two_people_who_say_yes_and_nobody_else() {
 /// A man in the middle of a pairing without digits is paired with both. The first exchange that he
 /// misses fails on both sides, and nothing pairs again by itself.
 #[test]
-fn a_man_in_the_middle_of_a_pairing_is_found_when_he_leaves() {
+fn slow_a_man_in_the_middle_of_a_pairing_is_found_when_he_leaves() {
     let Some(net) = Net::split("mitm") else { return };
     // He has each side's name towards the other one.
     net.name(0, 1);
@@ -99,7 +99,7 @@ fn a_man_in_the_middle_of_a_pairing_is_found_when_he_leaves() {
 
 /// Whichever side is killed, at whatever moment: the next exchange succeeds.
 #[test]
-fn a_side_that_is_killed_comes_back_into_the_link() {
+fn slow_a_side_that_is_killed_comes_back_into_the_link() {
     let Some(net) = Net::joined("kill") else { return };
     pair_both(&net, &[], &[]);
     let asked = std::env::var("MEZZA_TEST_KILLS").ok().and_then(|kills| kills.parse().ok());
@@ -132,7 +132,7 @@ fn a_side_that_is_killed_comes_back_into_the_link() {
 
 /// With `state = "ram"` a pairing lives in the daemon: it is made through it, and ends with it.
 #[test]
-fn seka_75_a_pairing_in_memory_ends_with_its_daemon() {
+fn seka_75_slow_a_pairing_in_memory_ends_with_its_daemon() {
     let Some(net) = Net::joined("ram") else { return };
     net.keep_in_memory(0);
     let (code, text) = net.run(0, &["pair", "a0", "--name", "cam1", "--window", "5"]);
@@ -153,7 +153,7 @@ fn seka_75_a_pairing_in_memory_ends_with_its_daemon() {
 }
 
 #[test]
-fn seka_74_a_daemon_keeps_two_capabilities_and_no_way_to_new_ones() {
+fn seka_74_slow_a_daemon_keeps_two_capabilities_and_no_way_to_new_ones() {
     let Some(net) = Net::joined("rights") else { return };
     pair_both(&net, &[], &[]);
     let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
@@ -197,7 +197,7 @@ fn what_cannot_be_gets_its_text_and_its_code() {
 
 /// A record that is damaged in both slots is set aside with the next step; the other links go on.
 #[test]
-fn a_damaged_record_is_set_aside() {
+fn slow_a_damaged_record_is_set_aside() {
     let Some(net) = Net::joined("damaged") else { return };
     pair_both(&net, &[], &[]);
     let file = net.record(0);

@@ -33,7 +33,7 @@ fn chain(net: &mut Net, folder: &std::path::Path, count: usize) -> Vec<MeshNode>
 ///        that is killed and starts again
 /// ```
 #[test]
-fn a_chain_of_eight_delivers_over_three_and_seven_hops_and_survives_a_crash() {
+fn slow_a_chain_of_eight_delivers_over_three_and_seven_hops_and_survives_a_crash() {
     let Some(mut net) = Net::new("c") else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut nodes = chain(&mut net, folder.path(), 8);
@@ -61,7 +61,7 @@ fn a_chain_of_eight_delivers_over_three_and_seven_hops_and_survives_a_crash() {
 /// a1 a2 a3 a4 ── switch A ══(later)══ switch B ── b1 b2 b3 b4        B is 90 s ahead, and poor
 /// ```
 #[test]
-fn two_islands_ninety_seconds_apart_merge() {
+fn slow_two_islands_ninety_seconds_apart_merge() {
     let Some(mut net) = Net::new("i") else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut island = |letter: &str, clock| {
@@ -94,7 +94,7 @@ fn two_islands_ninety_seconds_apart_merge() {
 ///                       └───── fast (fair, 4 min ahead: is told so, exit 78)
 /// ```
 #[test]
-fn in_an_island_of_five_a_wrong_clock_is_moved_or_told() {
+fn slow_in_an_island_of_five_a_wrong_clock_is_moved_or_told() {
     let Some(mut net) = Net::new("w") else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut nodes: Vec<_> = [
@@ -129,7 +129,7 @@ fn in_an_island_of_five_a_wrong_clock_is_moved_or_told() {
 /// n1 ── n2        the key of a minute is gone two and a half minutes later
 /// ```
 #[test]
-fn keys_are_erased_on_time() {
+fn slow_keys_are_erased_on_time() {
     let Some(mut net) = Net::new("k") else { return };
     let folder = tempfile::tempdir().unwrap();
     let nodes = chain(&mut net, folder.path(), 2);
@@ -156,7 +156,7 @@ fn keys_are_erased_on_time() {
 ///
 /// What the test is named after wrote texts and ids into its log.
 #[test]
-fn embertalk_no_text_and_no_name_is_logged() {
+fn slow_embertalk_no_text_and_no_name_is_logged() {
     let Some(mut net) = Net::new("l") else { return };
     let folder = tempfile::tempdir().unwrap();
     let nodes = chain(&mut net, folder.path(), 2);

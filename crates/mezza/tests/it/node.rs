@@ -46,7 +46,7 @@ fn node_1_a_second_node_on_a_vault_exits_75() {
 }
 
 #[test]
-fn node_2_signals_stop_within_two_seconds_and_the_outbox_stays() {
+fn node_2_slow_signals_stop_within_two_seconds_and_the_outbox_stays() {
     let (folder, home, pass) = lonely();
     let other = folder.path().join("other");
     let uri = relay_uri();
@@ -96,7 +96,7 @@ fn node_2_stop_over_the_interface() {
 }
 
 #[test]
-fn node_3_up_is_repeatable_and_a_taken_port_gives_the_next() {
+fn node_3_slow_up_is_repeatable_and_a_taken_port_gives_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("world");
     let (web, relay) = (taken(), taken());
@@ -137,7 +137,7 @@ fn values(text: &str) -> Vec<serde_json::Value> {
 const ANY_PORTS: [&str; 5] = ["up", "--check", "--json", "--port", "0"];
 
 #[test]
-fn node_4_up_says_ok_after_echo_has_answered() {
+fn node_4_slow_up_says_ok_after_echo_has_answered() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("world");
     let mut up = Program::start(&home, &ANY_PORTS, &[("MEZZA_RELAY_LISTEN", "127.0.0.1:0")]);
@@ -169,7 +169,7 @@ fn node_4_up_says_ok_after_echo_has_answered() {
 
 /// The address comes first, so that nobody waits for the check.
 #[test]
-fn node_4_up_gives_the_address_and_then_checks() {
+fn node_4_slow_up_gives_the_address_and_then_checks() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("world");
     let env = [("MEZZA_RELAY_LISTEN", "127.0.0.1:0")];
@@ -194,7 +194,7 @@ fn node_4_up_gives_the_address_and_then_checks() {
 }
 
 #[test]
-fn node_4_up_fails_when_nothing_comes_back() {
+fn node_4_slow_up_fails_when_nothing_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("world");
     // A relay that takes no mail: mailboxes open, but every PUT is put off.
@@ -230,7 +230,7 @@ fn an_identity_of_its_own_is_no_demonstration() {
 ///   node, whose card names A at P   gets no further than TLS
 /// ```
 #[test]
-fn a_relay_with_another_key_is_told_to_the_person() {
+fn slow_a_relay_with_another_key_is_told_to_the_person() {
     let (folder, _, pass) = lonely();
     let (port, home) = (free_port(), folder.path().join("home2"));
     let [old, new] = ["old", "new"].map(|name| folder.path().join(name));

@@ -43,7 +43,7 @@ fn texts(home: &Path, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn vaults_and_a_relay_of_an_older_version_open_and_go_on() {
+fn slow_vaults_and_a_relay_of_an_older_version_open_and_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let relay_home = folder.path().join("r");
     unpack(&relay_home, "relay", "relay");

@@ -28,7 +28,7 @@ fn full_disk() -> Stdio {
 }
 
 #[test]
-fn cli_6_a_reader_that_went_away_is_no_error_and_a_full_disk_is_one() {
+fn cli_6_slow_a_reader_that_went_away_is_no_error_and_a_full_disk_is_one() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let pass = passphrase(folder.path(), "long enough for all");

@@ -12,7 +12,7 @@ const TEXT: &str = "the heron lands at dusk behind the mill";
 const NAMES: [&str; 2] = ["Xanthippe", "Quasimodo"];
 
 #[test]
-fn msg_37_logs_hold_no_name_text_key_or_address() {
+fn msg_37_slow_logs_hold_no_name_text_key_or_address() {
     let folder = tempfile::tempdir().unwrap();
     let pass = passphrase(folder.path(), PASSPHRASE);
     let pass = pass.to_str().unwrap();

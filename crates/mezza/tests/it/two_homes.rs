@@ -117,12 +117,12 @@ fn number(home: &Path, name: &str) -> Value {
 }
 
 #[test]
-fn two_people_meet_talk_part_and_find_what_waited() {
+fn slow_two_people_meet_talk_part_and_find_what_waited() {
     meet_talk_part(&World::start());
 }
 
 #[test]
-fn two_people_meet_talk_part_and_find_what_waited_on_postgresql() {
+fn slow_two_people_meet_talk_part_and_find_what_waited_on_postgresql() {
     if let Some(world) = World::on_postgres() {
         meet_talk_part(&world);
     }
@@ -177,7 +177,7 @@ fn meet_talk_part(world: &World) {
 }
 
 #[test]
-fn a_home_without_a_relay_gets_one_and_another_name() {
+fn slow_a_home_without_a_relay_gets_one_and_another_name() {
     let world = World::start();
     let (ann, ben) = (world.init("Ann"), world.home("ben"));
     ok(&ben, &["init", "--name", "Ben", "--passphrase-file", &world.pass]);
@@ -192,7 +192,7 @@ fn a_home_without_a_relay_gets_one_and_another_name() {
 }
 
 #[test]
-fn prekeys_are_shown_rotated_and_filled_up() {
+fn slow_prekeys_are_shown_rotated_and_filled_up() {
     let world = World::start();
     let ben = world.init("Ben");
     let node = world.node(&ben);
@@ -214,7 +214,7 @@ fn prekeys_are_shown_rotated_and_filled_up() {
 }
 
 #[test]
-fn a_stranger_asks_and_is_let_in_or_not() {
+fn slow_a_stranger_asks_and_is_let_in_or_not() {
     let world = World::start();
     let (ann, ben, eve) = (world.init("Ann"), world.init("Ben"), world.init("Eve"));
     let _nodes = [world.node(&ann), world.node(&ben), world.node(&eve)];
@@ -242,12 +242,12 @@ fn a_stranger_asks_and_is_let_in_or_not() {
 }
 
 #[test]
-fn notes_survive_a_relay_that_dies_and_a_node_that_is_killed() {
+fn slow_notes_survive_a_relay_that_dies_and_a_node_that_is_killed() {
     relay_and_node_die(World::start());
 }
 
 #[test]
-fn notes_survive_a_relay_that_dies_and_a_node_that_is_killed_on_postgresql() {
+fn slow_notes_survive_a_relay_that_dies_and_a_node_that_is_killed_on_postgresql() {
     if let Some(world) = World::on_postgres() {
         relay_and_node_die(world);
     }

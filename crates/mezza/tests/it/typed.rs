@@ -12,7 +12,7 @@ fn with_passphrase(folder: &Path, home: &Path, args: &[&str], text: &str) -> Out
 }
 
 #[test]
-fn vault_11_a_file_with_a_byte_order_mark_and_a_keyboard_open_one_vault() {
+fn vault_11_slow_a_file_with_a_byte_order_mark_and_a_keyboard_open_one_vault() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let with = |args: &[&str], text| with_passphrase(folder.path(), &home, args, text);

@@ -206,7 +206,7 @@ fn web_1_one_host_is_named_and_an_address_of_another_one_is_foreign() {
 const IDLE_S: u64 = 6;
 
 #[test]
-fn msg_83_only_what_a_person_causes_keeps_the_vault_open() {
+fn msg_83_slow_only_what_a_person_causes_keeps_the_vault_open() {
     let served = Served::start_with(IDLE_S);
     let (host, known) = (served.host(), served.known());
     let json = ("Content-Type", "application/json");

@@ -40,7 +40,7 @@ fn vault_10_after_the_change_the_new_passphrase_opens_and_the_old_one_does_not()
 }
 
 #[test]
-fn vault_10_a_crash_at_any_step_leaves_a_head_that_one_of_the_two_opens() {
+fn vault_10_slow_a_crash_at_any_step_leaves_a_head_that_one_of_the_two_opens() {
     let (_folder, path, key) = made();
     let head = private::read(&path, HEAD_BYTES).unwrap();
     for step in WriteStep::REPLACE {
@@ -67,7 +67,7 @@ fn vault_10_a_crash_at_any_step_leaves_a_head_that_one_of_the_two_opens() {
 /// change fails once: one of the two passphrases opens it, and after the next start no byte of the file
 /// that the change began with is left.
 #[test]
-fn vault_16_a_passphrase_that_was_changed_leaves_no_head_that_opens_with_the_old_one() {
+fn vault_16_slow_a_passphrase_that_was_changed_leaves_no_head_that_opens_with_the_old_one() {
     for (is_old, step, after) in [false, true].into_iter().flat_map(|is_old| {
         let steps = [WriteStep::Write, WriteStep::Sync].into_iter();
         steps.flat_map(move |step| (0..4).map(move |after| (is_old, step, after)))
@@ -104,7 +104,7 @@ fn is_opened_by(head: &VaultHeader, pass: &str) -> bool {
 }
 
 #[test]
-fn vault_11_a_passphrase_opens_however_it_is_typed() {
+fn vault_11_slow_a_passphrase_opens_however_it_is_typed() {
     let master = MasterKey::draw(&mut OsRng);
     for made in FORMS {
         let cost = Argon2Params::DEMO;

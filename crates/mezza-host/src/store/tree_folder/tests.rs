@@ -42,7 +42,7 @@ fn advance(folder: &mut TreeFolder) -> Epoch {
 }
 
 #[test]
-fn a_write_that_fails_anywhere_leaves_a_tree_that_loads() {
+fn slow_a_write_that_fails_anywhere_leaves_a_tree_that_loads() {
     let place = Place::new();
     let mut folder = place.create().unwrap();
     let mut failed = 0;
@@ -132,7 +132,7 @@ fn hibe_73_the_keyring_of_before_is_overwritten() {
 }
 
 #[test]
-fn a_creation_that_fails_leaves_no_tree_and_can_be_tried_again() {
+fn slow_a_creation_that_fails_leaves_no_tree_and_can_be_tried_again() {
     let place = Place::new();
     for step in WriteStep::REPLACE {
         for after in [0, 2] {

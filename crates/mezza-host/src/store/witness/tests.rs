@@ -174,7 +174,7 @@ fn a_vault_without_its_witness_is_doubted() {
 }
 
 #[test]
-fn failed_witness_is_no_doubt_and_hides_none() {
+fn slow_failed_witness_is_no_doubt_and_hides_none() {
     let commits = [(WriteStep::Commit, Errno::ENOSPC)];
     for ((step, error), after) in faults().chain(commits).flat_map(|fault| [(fault, 0), (fault, 1)])
     {

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_of_half_the_scale_is_caught() {
+    fn slow_noise_of_half_the_scale_is_caught() {
         let law = Law { mode: Mode::Gauss, mu: MU, scale: 50 };
         let (found, error) = advantage(law, 50, 1_500, 7);
         let off = |scale| (found - theory(50.0, scale)).abs() / error;

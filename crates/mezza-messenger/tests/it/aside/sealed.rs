@@ -26,7 +26,7 @@ fn first(stage: &Stage, who: usize, kind: RecordKind) -> (RecordKind, Vec<u8>) {
 }
 
 #[test]
-fn msg_66_a_row_that_the_store_cannot_open_takes_nothing_else_with_it() {
+fn msg_66_slow_a_row_that_the_store_cannot_open_takes_nothing_else_with_it() {
     let stage = talked();
     let lost = stage.parties[0].disk.keys().filter(|(kind, key)| {
         // Every row of a kind with few rows, some of those with a hundred.

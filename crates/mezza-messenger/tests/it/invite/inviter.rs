@@ -150,7 +150,7 @@ fn a_bundle_that_has_ended_is_fetched_anew() {
 }
 
 #[test]
-fn an_invitation_that_has_ended_is_made_anew() {
+fn slow_an_invitation_that_has_ended_is_made_anew() {
     let mut town = Town::new(&["ann", "ben"]);
     let ben = town.add(ANN, BEN, cells(1));
     let note = town.say(ANN, ben, "guess who");
@@ -302,7 +302,7 @@ fn an_invitation_of_somebody_known_is_a_first_message() {
 }
 
 #[test]
-fn the_chains_of_an_invitation_end_with_it() {
+fn slow_the_chains_of_an_invitation_end_with_it() {
     let mut town = Town::new(&["ann", "ben"]);
     let ben = town.add(ANN, BEN, cells(1));
     town.say(ANN, ben, "guess who");
@@ -313,7 +313,7 @@ fn the_chains_of_an_invitation_end_with_it() {
 }
 
 #[test]
-fn an_inviter_whose_invitation_has_ended_leaves_nothing() {
+fn slow_an_inviter_whose_invitation_has_ended_leaves_nothing() {
     let mut town = Town::new(&["ann", "ben"]);
     let ben = town.add(ANN, BEN, cells(1));
     town.say(ANN, ben, "guess who");

@@ -252,7 +252,7 @@ fn msg_17_an_invitation_that_comes_again_is_the_same() {
 }
 
 #[test]
-fn msg_35_no_more_strangers_than_64() {
+fn msg_35_slow_no_more_strangers_than_64() {
     let mut town = Town::new(&["ann", "ben"]);
     for n in 0..65 {
         let body = Stranger::new(100 + n).plain(&mut town);

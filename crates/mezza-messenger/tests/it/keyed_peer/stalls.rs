@@ -206,7 +206,7 @@ fn without_talk(device: &Device<PortableBackend>) -> Disk {
 }
 
 #[test]
-fn msg_46_what_was_stored_loads_whatever_an_entry_clocks_and_stalls_do() {
+fn msg_46_slow_what_was_stored_loads_whatever_an_entry_clocks_and_stalls_do() {
     let (mut sent, mut delivered) = (0, 0);
     for_each_seed(SEEDS, |seed| {
         let mut story = Story::new(seed);

@@ -52,7 +52,7 @@ fn read_after(act: impl Fn(&mut Town, ContactId, NoteId)) -> Vec<String> {
 }
 
 #[test]
-fn msg_89_a_note_in_the_mixnet_that_is_taken_back_is_not_read() {
+fn msg_89_slow_a_note_in_the_mixnet_that_is_taken_back_is_not_read() {
     let cancelled = |town: &mut Town, _, note| {
         town.command(0, Command::Cancel { note }).expect("it waits");
     };
@@ -70,7 +70,7 @@ fn msg_89_a_note_in_the_mixnet_that_is_taken_back_is_not_read() {
 }
 
 #[test]
-fn msg_89_a_note_whose_timer_ran_out_on_the_way_is_not_read() {
+fn msg_89_slow_a_note_whose_timer_ran_out_on_the_way_is_not_read() {
     let (mut town, ben, ann) = met();
     let policy = Policy { timer_s: 30, ..cells(1) };
     town.command(0, Command::Policy { contact: ben, policy }).expect("sound");
@@ -103,7 +103,7 @@ fn msg_89_zeros_begin_no_new_session() {
 
 /// Whoever is blocked gets no round, and none of the rounds of the year is charged for them.
 #[test]
-fn msg_26_who_is_blocked_is_not_served_in_the_mixnet() {
+fn msg_26_slow_who_is_blocked_is_not_served_in_the_mixnet() {
     let (mut town, ben, ann) = met();
     town.pass(70 * ROUND_MS);
     town.command(0, Command::Block { contact: ben, blocked: true }).expect("known");
@@ -140,7 +140,7 @@ fn msg_26_what_was_sealed_before_a_block_stays_here() {
 
 /// After a rest of any length the next note calls, and is there within three call rounds.
 #[test]
-fn mix_67_a_note_after_a_rest_comes_within_three_call_rounds() {
+fn mix_67_slow_a_note_after_a_rest_comes_within_three_call_rounds() {
     for rest in [61, 65, 75, 150] {
         let (mut town, _, ann) = met();
         town.pass(rest * ROUND_MS);
@@ -152,7 +152,7 @@ fn mix_67_a_note_after_a_rest_comes_within_three_call_rounds() {
 
 /// Whom one talks to in cells alone has no part in which relays are dialled.
 #[test]
-fn msg_21_a_conversation_in_cells_alone_dials_no_relay_of_the_contact() {
+fn msg_21_slow_a_conversation_in_cells_alone_dials_no_relay_of_the_contact() {
     let (mut town, ben, ann) = met();
     let evil = mezza_messenger::card::RelayEntry {
         host: "mallory.example".into(),
@@ -190,7 +190,7 @@ fn msg_21_a_conversation_in_cells_alone_dials_no_relay_of_the_contact() {
 /// A note of 8,192 bytes was accepted in the session of that moment; then what is owed beside it, or a
 /// session that begins anew, takes the room.
 #[test]
-fn msg_25_an_accepted_note_fits_whatever_comes_before_it() {
+fn msg_25_slow_an_accepted_note_fits_whatever_comes_before_it() {
     let begin_anew = |town: &mut Town, ben| {
         // Keys for a new session come over the relay alone.
         let carriers = vec![CarrierId::MIXNET, CarrierId::RELAY];

@@ -33,7 +33,7 @@ fn floods(stage: &mut Stage, mail: Input) -> Vec<(RecordKind, Retention)> {
 }
 
 #[test]
-fn msg_51_what_is_over_the_share_is_not_kept_and_said() {
+fn msg_51_slow_what_is_over_the_share_is_not_kept_and_said() {
     let mut stage = Stage::new(&["alice"]);
     stage.ahead = false;
     let (mut mallory, contact) = Peer::open(&mut stage, 11);

@@ -62,7 +62,7 @@ fn msg_100_who_talk_in_cells_hold_bundles_of_each_other() {
 }
 
 #[test]
-fn msg_100_a_new_session_begins_in_cells_alone() {
+fn msg_100_slow_a_new_session_begins_in_cells_alone() {
     for bytes in [10, 6_000, 7_000, 7_900] {
         let (mut town, ben, ann) = met();
         town.members[ANN].net = false;
@@ -80,7 +80,7 @@ fn msg_100_a_new_session_begins_in_cells_alone() {
 }
 
 #[test]
-fn msg_100_whose_vault_lost_its_sessions_goes_on_in_cells() {
+fn msg_100_slow_whose_vault_lost_its_sessions_goes_on_in_cells() {
     let (mut town, ben, ann) = met();
     lose_sessions(&mut town, BEN);
     let (there, back) = (town.say(ANN, ben, "are you there?"), town.say(BEN, ann, "here I am"));
@@ -120,18 +120,18 @@ fn restore(who: &[usize]) {
 }
 
 #[test]
-fn msg_121_whose_vault_was_put_back_is_invited_again_in_cells() {
+fn msg_121_slow_whose_vault_was_put_back_is_invited_again_in_cells() {
     restore(&[ANN]);
     restore(&[BEN]);
 }
 
 #[test]
-fn msg_121_two_vaults_that_were_put_back_meet_again_in_cells() {
+fn msg_121_slow_two_vaults_that_were_put_back_meet_again_in_cells() {
     restore(&[ANN, BEN]);
 }
 
 #[test]
-fn msg_100_a_conversation_that_a_relay_serves_asks_the_relay() {
+fn msg_100_slow_a_conversation_that_a_relay_serves_asks_the_relay() {
     let (mut town, ben, ann) = met();
     let both = vec![CarrierId::MIXNET, CarrierId::RELAY];
     for (who, contact) in [(ANN, ben), (BEN, ann)] {

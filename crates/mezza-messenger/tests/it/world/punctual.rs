@@ -174,7 +174,7 @@ fn lateness(seed: u64) -> Vec<u64> {
 }
 
 #[test]
-fn msg_94_a_note_over_a_relay_comes_in_time() {
+fn msg_94_slow_a_note_over_a_relay_comes_in_time() {
     let mut all = Vec::new();
     for_each_seed(20, |seed| {
         let late = lateness(seed);

@@ -167,7 +167,7 @@ fn cli_9_the_guide_to_links_works() {
 }
 
 #[test]
-fn cli_9_the_guide_to_the_mesh_works() {
+fn cli_9_slow_the_guide_to_the_mesh_works() {
     const GUIDE: &str = "docs/guide/mesh.md";
     let folder = tempfile::tempdir().unwrap();
     let Some([mut receiver, mut sender]) = two("the mesh", folder.path()) else { return };

@@ -46,7 +46,7 @@ fn junk(from: &[u8], to: &[u8]) -> [Vec<u8>; 2] {
 
 /// Two datagrams of anybody on the network used to end a link for good.
 #[test]
-fn seka_76_forged_datagrams_of_a_third_machine_move_no_link() {
+fn seka_76_slow_forged_datagrams_of_a_third_machine_move_no_link() {
     let Some(net) = Net::switched("forged") else { return };
     pair_both(&net, &[], &[]);
     let sides = [Tunnel::up(&net, 0), Tunnel::up(&net, 1)];
@@ -88,7 +88,7 @@ fn seka_78_a_pairing_across_a_router_comes_up() {
 }
 
 #[test]
-fn seka_89_mtu_1500_and_a_narrow_path_carry_streams_and_datagrams() {
+fn seka_89_mtu_1500_slow_and_a_narrow_path_carry_streams_and_datagrams() {
     let Some(net) = Net::joined("sizes") else { return };
     pair_both(&net, &[], &[]);
     for side in 0..2 {
@@ -117,7 +117,7 @@ fn seka_89_mtu_1500_and_a_narrow_path_carry_streams_and_datagrams() {
 }
 
 #[test]
-fn seka_89_the_mtu_of_the_interface_follows_its_path_both_ways() {
+fn seka_89_slow_the_mtu_of_the_interface_follows_its_path_both_ways() {
     let Some(net) = Net::joined("follow") else { return };
     pair_both(&net, &[], &[]);
     let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
@@ -134,7 +134,7 @@ fn seka_89_the_mtu_of_the_interface_follows_its_path_both_ways() {
 
 /// The guide's own example: hosts behind two bridges, which the tunnel joins.
 #[test]
-fn seka_89_a_bridge_keeps_its_mtu_and_carries_full_frames() {
+fn seka_89_slow_a_bridge_keeps_its_mtu_and_carries_full_frames() {
     let Some(net) = Net::joined("bridge") else { return };
     pair_both(&net, &[], &[]);
     for side in 0..2 {
@@ -167,7 +167,7 @@ fn seka_89_an_mtu_that_cannot_work_is_refused_with_the_largest_that_can() {
 
 /// One missing card used to stop all links of a daemon.
 #[test]
-fn seka_86_a_link_that_cannot_run_stops_no_other_and_comes_up_when_it_can() {
+fn seka_86_slow_a_link_that_cannot_run_stops_no_other_and_comes_up_when_it_can() {
     let Some(net) = Net::joined("aside") else { return };
     pair_both(&net, &[], &[]);
     let third = net.intruder(9);
@@ -204,7 +204,7 @@ fn seka_86_names_that_the_kernel_refuses_are_refused_before_the_window() {
 
 /// A network card that is pulled out and put back; an interface that is removed by hand.
 #[test]
-fn seka_86_interfaces_that_go_and_come_take_the_link_with_them_and_bring_it_back() {
+fn seka_86_slow_interfaces_that_go_and_come_take_the_link_with_them_and_bring_it_back() {
     let Some(net) = Net::joined("gone") else { return };
     pair_both(&net, &[], &[]);
     let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
@@ -228,7 +228,7 @@ fn seka_86_interfaces_that_go_and_come_take_the_link_with_them_and_bring_it_back
 
 /// A new address after each start would leave the tables of the other side wrong for a minute.
 #[test]
-fn seka_85_the_interface_has_the_same_address_after_a_restart() {
+fn seka_85_slow_the_interface_has_the_same_address_after_a_restart() {
     let Some(net) = Net::joined("mac") else { return };
     pair_both(&net, &[], &[]);
     let (mut a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
@@ -250,7 +250,7 @@ fn seka_85_the_interface_has_the_same_address_after_a_restart() {
 
 /// Both ends have new hardware addresses, and so new link-local ones: each knows only the old one.
 #[test]
-fn seka_79_both_ends_with_new_addresses_meet_again() {
+fn seka_79_slow_both_ends_with_new_addresses_meet_again() {
     let Some(net) = Net::joined("moved") else { return };
     pair_both(&net, &[], &[]);
     let (mut a, mut b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
@@ -267,7 +267,7 @@ fn seka_79_both_ends_with_new_addresses_meet_again() {
 }
 
 #[test]
-fn rekey_says_what_happened() {
+fn slow_rekey_says_what_happened() {
     let Some(net) = Net::joined("rekey") else { return };
     pair_both(&net, &[], &[]);
     let (a, mut b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
@@ -280,7 +280,7 @@ fn rekey_says_what_happened() {
 }
 
 #[test]
-fn show_tells_silence_loss_and_the_firewall_of_the_machine() {
+fn slow_show_tells_silence_loss_and_the_firewall_of_the_machine() {
     let Some(net) = Net::switched("silence") else { return };
     pair_both(&net, &[], &[]);
     let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
@@ -307,7 +307,7 @@ fn show_tells_silence_loss_and_the_firewall_of_the_machine() {
 }
 
 #[test]
-fn seka_90_offload_that_is_off_is_not_used() {
+fn seka_90_slow_offload_that_is_off_is_not_used() {
     let Some(net) = Net::joined("offload") else { return };
     pair_both(&net, &[], &[]);
     for side in 0..2 {
@@ -323,7 +323,7 @@ fn seka_90_offload_that_is_off_is_not_used() {
 
 /// A question that is still on the screen when another pairing shows other digits.
 #[test]
-fn seka_88_a_yes_counts_for_the_digits_that_were_asked_about() {
+fn seka_88_slow_a_yes_counts_for_the_digits_that_were_asked_about() {
     use std::io::{BufRead, BufReader, Write};
     let Some(net) = Net::joined("yes") else { return };
     let a = Tunnel::up(&net, 0);

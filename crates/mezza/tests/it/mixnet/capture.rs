@@ -138,7 +138,7 @@ fn tapped(world: &World, wire: &Wire) -> Town {
 }
 
 #[test]
-fn mix_78_a_locked_member_stays_in_each_round_by_the_same_line() {
+fn mix_78_slow_a_locked_member_stays_in_each_round_by_the_same_line() {
     let (world, wire) = (World::start(), Wire::default());
     let town = tapped(&world, &wire);
     let link = town.files.uri().unwrap().to_string();
@@ -168,7 +168,7 @@ fn mix_78_a_locked_member_stays_in_each_round_by_the_same_line() {
 }
 
 #[test]
-fn mix_21_the_wire_of_an_idle_a_busy_and_a_returning_person_is_the_same() {
+fn mix_21_slow_the_wire_of_an_idle_a_busy_and_a_returning_person_is_the_same() {
     let (world, wire) = (World::start(), Wire::default());
     let town = tapped(&world, &wire);
     let link = town.files.uri().unwrap().to_string();

@@ -30,7 +30,7 @@ fn join(town: &Town, homes: [&Path; 2]) {
 }
 
 #[test]
-fn two_people_talk_over_the_mixnet() {
+fn slow_two_people_talk_over_the_mixnet() {
     let world = World::start();
     let town = Town::start(world.folder());
     let (ann, ben) = (world.init("Ann"), world.init("Ben"));
@@ -61,7 +61,7 @@ fn two_people_talk_over_the_mixnet() {
 }
 
 #[test]
-fn a_stranger_is_met_by_invitation() {
+fn slow_a_stranger_is_met_by_invitation() {
     let world = World::start();
     let town = Town::start(world.folder());
     let (ann, ben) = (world.init("Ann"), world.init("Ben"));
@@ -115,7 +115,7 @@ fn rounds_used(home: &Path) -> u64 {
 }
 
 #[test]
-fn msg_97_a_mixnet_is_left_and_joined_again() {
+fn msg_97_slow_a_mixnet_is_left_and_joined_again() {
     let world = World::start();
     let town = Town::start(world.folder());
     let (ann, ben) = (world.init("Ann"), world.init("Ben"));

@@ -45,7 +45,7 @@ fn mix_32_twenty_users_get_what_they_must_and_logs_name_nobody() {
 }
 
 #[test]
-fn traffic_resumes_within_two_rounds_whoever_is_killed() {
+fn slow_traffic_resumes_within_two_rounds_whoever_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let mut town = Town::start(folder.path());
     let load = town.load(folder.path(), 20, 100_000);

@@ -33,7 +33,7 @@ impl Place {
 }
 
 #[test]
-fn a_server_with_the_wrong_key_noise_or_place_says_what_to_do() {
+fn slow_a_server_with_the_wrong_key_noise_or_place_says_what_to_do() {
     let place = Place::new();
     let listen = ["--listen", "127.0.0.1:0"];
     let dir = place.files.buckets();
@@ -109,7 +109,7 @@ fn mix_15_one_process_has_a_key_at_a_time() {
 
 /// Where the entry of a person's network was, that of another one answers now.
 #[test]
-fn an_entry_that_serves_another_network_is_said() {
+fn slow_an_entry_that_serves_another_network_is_said() {
     let world = World::start();
     let mut town = Town::start(world.folder());
     let (link, home) = (town.files.uri().unwrap(), world.init("Ann"));

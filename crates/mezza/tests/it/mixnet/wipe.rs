@@ -96,7 +96,7 @@ async fn settings(town: &Town) -> Settings {
 }
 
 #[test]
-fn mix_14_no_memory_of_a_mix_holds_the_secret_of_a_round_that_is_over() {
+fn mix_14_slow_no_memory_of_a_mix_holds_the_secret_of_a_round_that_is_over() {
     let folder = tempfile::tempdir().unwrap();
     let mut town = Town::start(folder.path());
     let mixes = [1, 2, 3].map(|at: usize| town.servers[at].id());

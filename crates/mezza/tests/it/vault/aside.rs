@@ -42,7 +42,7 @@ fn row(folder: &Folder, id: u64) -> (RecordHeader, Vec<u8>) {
 }
 
 #[test]
-fn msg_66_one_row_that_does_not_open_takes_no_other_with_it() {
+fn msg_66_slow_one_row_that_does_not_open_takes_no_other_with_it() {
     let copy = Copy::of(&of_all_kinds().path());
     let all = copy.lay().records(noon());
     assert_eq!(all.len(), 2 * RecordKind::ALL.len());

@@ -161,7 +161,7 @@ fn child_without_descriptors() {
 }
 
 #[test]
-fn vault_7_folder_0700_files_0600_refused_otherwise() {
+fn vault_7_folder_0700_files_0600_slow_refused_otherwise() {
     let folder = filled();
     let (vault, _) = folder.enter(noon()).unwrap();
     for file in fs::read_dir(folder.path()).unwrap() {
@@ -259,7 +259,7 @@ fn what_a_thief_sees_of_a_record_is_what_lies_in_the_files() {
 }
 
 #[test]
-fn deleted_rows_are_overwritten() {
+fn slow_deleted_rows_are_overwritten() {
     let folder = filled();
     let (mut vault, _) = folder.enter(noon()).unwrap();
     let bodies: Vec<_> = rows(&Copy::of(&folder.path())).into_iter().skip(1).collect();

@@ -127,7 +127,7 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::default() })]
     #[test]
-    fn a_vault_is_a_map_that_forgets_on_time(ops in proptest::collection::vec(op(), 1..16)) {
+    fn slow_a_vault_is_a_map_that_forgets_on_time(ops in proptest::collection::vec(op(), 1..16)) {
         run(&ops)?;
     }
 }

@@ -137,7 +137,7 @@ fn touched(splice: &Splice) -> Vec<usize> {
 
 proptest! {
     #[test]
-    fn vault_1_a_record_that_was_touched_does_not_open(splice in splice(), is_later: bool) {
+    fn vault_1_slow_a_record_that_was_touched_does_not_open(splice in splice(), is_later: bool) {
         static FILLED: std::sync::OnceLock<Copy> = std::sync::OnceLock::new();
         let copy = FILLED.get_or_init(|| Copy::of(&filled().path()));
         let folder = copy.lay();
@@ -227,7 +227,7 @@ fn damage(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 }
 
 #[test]
-fn vault_2_a_wrong_passphrase_is_told_from_a_file_that_is_no_head() {
+fn vault_2_slow_a_wrong_passphrase_is_told_from_a_file_that_is_no_head() {
     let folder = filled();
     let head = folder.path().join("head");
     let whole = content(&head);
