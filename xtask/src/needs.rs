@@ -82,6 +82,31 @@ pub fn cargo_deny(logs: &Logs, may_install: bool) -> Result<Option<PathBuf>, Str
     Ok(find(&["cargo-deny"]))
 }
 
+/// Returns the oldest compiler that `Cargo.toml` names, if rustup has it, or may get it.
+pub fn oldest_compiler(
+    root: &Path,
+    logs: &Logs,
+    may_install: bool,
+) -> Result<Option<String>, String> {
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml"))
+        .map_err(|error| format!("Cargo.toml: {error}"))?;
+    let named = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    let version = named.ok_or("Cargo.toml names no rust-version")?.trim_matches('"');
+    if !has("rustup") {
+        return Ok(None);
+    }
+    let is_there = || {
+        let args = ["run", version, "cargo", "--version"];
+        let asked = Command::new("rustup").args(args).output();
+        asked.is_ok_and(|output| output.status.success())
+    };
+    if may_install && !is_there() {
+        let args = ["toolchain", "install", version, "--profile", "minimal"];
+        install_quietly("rustup", &args, logs)?;
+    }
+    Ok(is_there().then(|| version.to_owned()))
+}
+
 /// Runs a program that installs something and prints its command. A failure is not an error here: the
 /// step that misses the tool reports itself as skipped.
 fn install_quietly(program: &str, args: &[&str], logs: &Logs) -> Result<(), String> {

@@ -6,7 +6,7 @@ use super::{Context, Tier, Verdict, peers, seconds};
 use crate::run::{Ended, find, run, run_tests};
 use crate::{interop, machine, needs, page, tidy};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// All steps. The page is built before the test programs, so that the program is compiled once and
 /// contains it. Of two steps that could start, the first one does: long ones stand before short ones.
-pub const STEPS: [Step; 19] = [
+pub const STEPS: [Step; 20] = [
     Step { name: "tidy", needs: &[], lane: Lane::Light, work: tidy },
     Step { name: "fmt", needs: &[], lane: Lane::Light, work: fmt },
     Step { name: "web", needs: &[], lane: Lane::Light, work: web },
@@ -35,7 +35,11 @@ pub const STEPS: [Step; 19] = [
     Step { name: "fuzz", needs: &["build"], lane: Lane::Cargo, work: fuzz },
     Step { name: "deny", needs: &[], lane: Lane::Light, work: deny },
     Step { name: "lab", needs: &["build"], lane: Lane::Alone, work: lab },
+    Step { name: "msrv", needs: &[], lane: Lane::Cargo, work: msrv },
 ];
+
+/// Steps that run where they are named alone: they want a second toolchain and compile everything again.
+pub const NAMED_STEPS: [&str; 1] = ["msrv"];
 
 /// The step before a commit.
 pub const QUICK_STEPS: [&str; 6] = ["tidy", "fmt", "clippy", "test", "processes", "doctest"];
@@ -67,6 +71,19 @@ fn fmt(context: &Context) -> Result<Verdict, String> {
 fn clippy(context: &Context) -> Result<Verdict, String> {
     let args = ["clippy", "--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"];
     quietly(context, "clippy", &mut [cargo(context, &args)])
+}
+
+/// Everything compiles with the oldest compiler that `Cargo.toml` names (`rust-version`).
+fn msrv(context: &Context) -> Result<Verdict, String> {
+    let Some(version) = needs::oldest_compiler(context.root, &context.logs, context.tools.may_install)?
+    else {
+        let text = "msrv: no toolchain of that version; rustup toolchain install 1.90";
+        return Ok(Verdict::Skipped(text.to_owned()));
+    };
+    let mut command = machine::calling_cargo(Path::new("cargo"));
+    command.current_dir(context.root).arg(format!("+{version}")).args(["check", "--workspace"]);
+    command.arg("--locked").env("CARGO_TARGET_DIR", context.target.join("msrv"));
+    quietly(context, "msrv", &mut [command])
 }
 
 /// Floors 0-2 know no operating system: they compile for a target that has none.
