@@ -12,5 +12,6 @@ pub mod network;
 mod places;
 pub mod run;
 mod shell;
+mod system_clock;
 mod tcp;
 pub mod udp;
