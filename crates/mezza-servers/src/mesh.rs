@@ -5,6 +5,7 @@ pub mod ble;
 pub mod control;
 pub mod crowd;
 pub mod grade;
+mod kernel_clock;
 mod link;
 pub mod links;
 mod listeners;

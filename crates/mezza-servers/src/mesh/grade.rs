@@ -2,7 +2,8 @@
 //!
 //! | clock | W, by which it may be off |
 //! |---|---|
-//! | synchronised by systemd-timesyncd since the system was started | 2.5 s, and what MESH-71 adds |
+//! | synchronised by systemd-timesyncd | 2.5 s, and what MESH-71 adds |
+//! | else synchronised, as the kernel counts it | 18.5 s, and what MESH-71 adds |
 //! | a person named its grade | that of the grade, and what MESH-71 adds |
 //! | any other time from 2026 on | 600 s |
 //!
@@ -17,10 +18,12 @@ use mezza_host::clock::{Moment, SystemStart};
 use mezza_host::process::home::Home;
 use mezza_mesh::Grade;
 
-use super::system_clock::SystemClock;
+use super::system_clock::{Statement, SystemClock};
 
 /// Touched at each synchronisation since the system was started.
 const SYNCHRONISED: &str = "/run/systemd/timesync/synchronized";
+/// How far the clock may be off when it was touched, ms.
+const STAMP_MS: u64 = 2_500;
 /// Has an entry for each hardware clock.
 const HARDWARE_CLOCKS: &str = "/sys/class/rtc";
 /// 2026-01-01 00:00 UTC: no clock that shows less can be right.
@@ -85,11 +88,12 @@ impl Default for ClockFiles {
 }
 
 impl ClockFiles {
-    /// What the clock showed when systemd-timesyncd set it last, since the system was started.
-    pub(super) fn synchronised_at(&self) -> Option<Time> {
+    /// What systemd-timesyncd says: the time to which it set the clock last, since the system was started.
+    pub(super) fn synchronised(&self) -> Option<Statement> {
         let touched = self.stamp.metadata().and_then(|stamp| stamp.modified()).ok()?;
         let ms = touched.duration_since(UNIX_EPOCH).ok()?.as_millis();
-        u64::try_from(ms).ok().map(Time::from_ms)
+        let at = u64::try_from(ms).ok().map(Time::from_ms)?;
+        Some(Statement { at, within_ms: STAMP_MS })
     }
 
     /// Whether a clock runs while the system is off.
@@ -98,12 +102,13 @@ impl ClockFiles {
     }
 }
 
-/// By how much the clock of this system may be off, ms, as a node of this home would say it; `None` before 2026.
+/// By how much the clock of this system may be off, ms, by what a node of this home stored and what the stamp
+/// says now. Returns `None` before 2026.
 pub fn within_ms(home: &Home) -> Option<u32> {
     let (now, files) = (Moment::now(), ClockFiles::default());
     let start = SystemStart::of_this_system();
     let mut system = SystemClock::of_home(home, now, start, files.has_hardware_clock());
-    system.on_reading(now, files.synchronised_at());
+    system.on_reading(now, files.synchronised());
     (now.wall >= EARLIEST).then(|| system.within_ms(now.wall, 0))
 }
 
@@ -124,10 +129,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [stamp, hardware] = ["stamp", "rtc"].map(|name| folder.path().join(name));
         let files = ClockFiles { stamp, hardware };
-        assert_eq!(files.synchronised_at(), None);
+        assert_eq!(files.synchronised(), None);
         assert!(!files.has_hardware_clock());
         std::fs::create_dir_all(files.hardware.join("rtc0")).unwrap();
         std::fs::write(&files.stamp, b"").unwrap();
-        assert!(files.synchronised_at().is_some() && files.has_hardware_clock());
+        assert!(files.synchronised().is_some() && files.has_hardware_clock());
     }
 }

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use super::ble::{Ble, HciPlace};
 use super::control::{self, MeshAsk};
 use super::grade::{BentClock, ClockFiles};
+use super::kernel_clock::KernelClock;
 use super::link::LinkSender;
 use super::links::{LinkChoice, Links};
 use super::shell::{MeshEvent, MeshShell, NodeClock};
@@ -113,10 +114,10 @@ fn own_clock(home: &Home, clock: Clock, grade: Option<Grade>) -> NodeClock {
     let has_hardware_clock = files.has_hardware_clock();
     let mut system = SystemClock::of_home(home, now, clock.start(), has_hardware_clock);
     if let Some(grade) = grade {
-        system.on_reading(now, files.synchronised_at());
+        system.on_reading(now, files.synchronised());
         system.on_person(grade, now);
     }
-    NodeClock { clock, bent, system, files }
+    NodeClock { clock, bent, system, files, kernel: KernelClock::default() }
 }
 
 /// How the node behaves. Tests shorten the life of its name by `MEZZA_TEST_MESH_NAME_S`, in seconds.

@@ -8,8 +8,7 @@ use mezza_host::process::home::{Home, private};
 use mezza_mesh::Grade;
 use serde::{Deserialize, Serialize};
 
-/// What a network's time vouches for, and the most that a clock may be off, ms.
-const SOURCE_MS: u64 = 2_500;
+/// The most that a clock may be off, ms.
 const WITHIN_MS_MAX: u64 = 600_000;
 /// A clock without a source loses or gains one part in so many: 100 ppm.
 const DRIFT_PARTS: u64 = 10_000;
@@ -20,6 +19,15 @@ const WRITE_MOVE_MS: u64 = Time::SECOND_MS;
 const WRITE_EVERY_MS: u64 = Time::HOUR_MS;
 /// A record is shorter.
 const RECORD_BYTES_MAX: usize = 4_096;
+
+/// A source says that the clock was right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Statement {
+    /// What the clock showed then.
+    pub at: Time,
+    /// How far the clock may have been off then, ms.
+    pub within_ms: u64,
+}
 
 /// A statement that the clock was right, and how far the clock was moved since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,22 +197,29 @@ impl SystemClock {
         Readings { before: self.record.read(), now }.moved_ms().unsigned_abs()
     }
 
-    /// Reads the clock. `source` is what it showed when a network set it last.
-    pub(super) fn on_reading(&mut self, now: Moment, source: Option<Time>) {
+    /// Reads the clock. `source` is what the system says of it.
+    pub(super) fn on_reading(&mut self, now: Moment, source: Option<Statement>) {
         let readings = Readings { before: self.record.read(), now };
         let moved_ms = readings.moved_ms();
         if let Some(person) = &mut self.record.person {
             person.add_move(moved_ms);
         }
-        let known = self.record.source.map(|vouched| vouched.at_ms);
-        let new = source.filter(|at| known != Some(at.ms()));
-        if let Some(at) = new {
-            self.record.source = Some(Vouched::new(at, SOURCE_MS));
-        }
-        // The source vouches for a move that it made, and for none that came after it.
-        let is_vouched = new.is_some_and(|at| readings.is_after_move(at));
-        if let Some(vouched) = self.record.source.as_mut().filter(|_| !is_vouched) {
+        if let Some(vouched) = &mut self.record.source {
             vouched.add_move(moved_ms);
+        }
+        let known = self.record.source;
+        if let Some(Statement { at, within_ms }) = source
+            && known.is_none_or(|vouched| vouched.at_ms != at.ms())
+        {
+            let mut new = Vouched::new(at, within_ms);
+            // The source vouches for a move that it made, and for none that came after it.
+            if !readings.is_after_move(at) {
+                new.add_move(moved_ms);
+            }
+            let is_better = |old: Vouched| new.within_ms(now.wall) <= old.within_ms(now.wall);
+            if known.is_none_or(is_better) {
+                self.record.source = Some(new);
+            }
         }
         (self.record.wall_ms, self.record.boot_ms) = (now.wall.ms(), now.boot.ms());
     }

@@ -29,6 +29,10 @@ impl Lone {
             bent,
             system: SystemClock::unknown(clock.read(), SystemStart::draw()),
             files: ClockFiles { stamp, hardware },
+            kernel: KernelClock::of_command(vec![
+                "cat".into(),
+                folder.path().join("kernel").into(),
+            ]),
             clock,
         };
         let choice = LinkChoice { interfaces: Vec::new(), port: 0, casts: false };
@@ -55,6 +59,11 @@ impl Lone {
         let file = std::fs::File::create(self.folder.path().join("stamp")).unwrap();
         let since = std::time::Duration::from_millis(at.ms());
         file.set_modified(std::time::UNIX_EPOCH + since).unwrap();
+    }
+
+    /// The program that asks the kernel prints this word.
+    fn kernel_says(&self, word: &str) {
+        std::fs::write(self.folder.path().join("kernel"), word).unwrap();
     }
 
     fn status(&self) -> mezza_mesh::node::NodeStatus {
@@ -112,4 +121,30 @@ async fn mesh_71_a_bent_clock_may_be_off_by_so_much_more() {
     lone.synchronise(START);
     lone.pass(60_000, 0);
     assert_eq!(lone.within_ms(), 42_506);
+}
+
+/// A system whose clock is kept by another program than systemd-timesyncd. Then the clock is set by hand, and the
+/// kernel counts it as unsynchronised.
+#[tokio::test]
+async fn mesh_74_the_kernel_says_whether_its_clock_is_synchronised() {
+    let mut lone = Lone::new(BentClock::default());
+    let seen = |lone: &mut Lone| {
+        while lone.shell.own.kernel.is_asking() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            lone.pass(1_000, 0);
+        }
+    };
+    seen(&mut lone);
+    assert_eq!(lone.within_ms(), 600_000, "the program fails");
+    for (word, within_ms) in [("no\n", 600_000), ("yes\n", 18_500)] {
+        lone.kernel_says(word);
+        lone.pass(11 * Time::MINUTE_MS, 0);
+        seen(&mut lone);
+        assert!(lone.within_ms().abs_diff(within_ms) <= 1_000, "{word}: {}", lone.within_ms());
+    }
+    lone.kernel_says("no");
+    lone.pass(1_000, 90_000);
+    lone.pass(11 * Time::MINUTE_MS, 0);
+    seen(&mut lone);
+    assert!(lone.within_ms().abs_diff(108_500) <= 1_000, "set by hand: {}", lone.within_ms());
 }

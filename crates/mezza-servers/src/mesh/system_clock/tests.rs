@@ -2,6 +2,10 @@ use super::*;
 
 const AT: Time = Time::from_ms(1_800_000_000_000);
 
+fn stamp(at: Time) -> Statement {
+    Statement { at, within_ms: 2_500 }
+}
+
 /// A system whose clocks go on as told.
 struct System {
     clock: SystemClock,
@@ -22,7 +26,7 @@ impl System {
     }
 
     fn read(&mut self, source: Option<Time>) -> u32 {
-        self.clock.on_reading(self.now, source);
+        self.clock.on_reading(self.now, source.map(stamp));
         self.within()
     }
 
@@ -66,20 +70,35 @@ fn mesh_71_a_move_after_the_source_counts_though_both_are_seen_at_once() {
     for (moved_ms, within_ms) in [(90_000, 92_500), (-90_000, 92_500)] {
         let mut system = System::new();
         system.read(None);
-        let stamp = AT.plus_ms(20_000);
+        let source = AT.plus_ms(20_000);
         system.pass(30_000, moved_ms);
-        assert_eq!(system.read(Some(stamp)), within_ms, "moved by {moved_ms} after the source");
+        assert_eq!(system.read(Some(source)), within_ms, "moved by {moved_ms} after the source");
 
         let mut system = System::new();
         system.read(None);
         let moved = system.pass(30_000, moved_ms);
-        let stamp = Time::from_ms(moved.ms() - 5_000);
-        assert_eq!(system.read(Some(stamp)), 2_500, "moved by {moved_ms} by the source");
+        let source = Time::from_ms(moved.ms() - 5_000);
+        assert_eq!(system.read(Some(source)), 2_500, "moved by {moved_ms} by the source");
     }
     // Ten seconds are shorter than the time between the readings, so that either may have come first.
     let mut system = System::new();
     let now = system.pass(30_000, 10_000);
     assert_eq!(system.read(Some(Time::from_ms(now.ms() - 15_000))), 12_500);
+}
+
+/// A source that is worse than what is known says nothing new.
+#[test]
+fn mesh_71_the_better_of_two_sources_counts() {
+    let mut system = System::new();
+    system.read(Some(AT));
+    system.pass(Time::DAY_MS, 0);
+    let worse = Statement { at: system.now.wall, within_ms: 18_500 };
+    system.clock.on_reading(system.now, Some(worse));
+    assert_eq!(system.within(), 11_140);
+    system.pass(1_000, 40_000);
+    let better = Statement { at: system.now.wall, within_ms: 18_500 };
+    system.clock.on_reading(system.now, Some(better));
+    assert_eq!(system.within(), 18_500, "the move made it the better one");
 }
 
 #[test]
@@ -130,7 +149,7 @@ impl Restarts {
     /// A process reads the clock and ends.
     fn read(&self, source: Option<Time>, has_hardware_clock: bool) -> u32 {
         let mut clock = self.clock(has_hardware_clock);
-        clock.on_reading(self.now, source);
+        clock.on_reading(self.now, source.map(stamp));
         clock.store();
         clock.within_ms(self.now.wall, 0)
     }
@@ -204,7 +223,7 @@ fn mesh_72_a_record_is_written_when_it_changes() {
     let file = restarts.folder.path().join("home/run/mesh.clock");
     let mut written = 0;
     for minute in 0..150 {
-        clock.on_reading(restarts.now, Some(AT));
+        clock.on_reading(restarts.now, Some(stamp(AT)));
         clock.store();
         written += u32::from(std::fs::remove_file(&file).is_ok());
         restarts.pass(60_000, if minute == 90 { 5_000 } else { 1 });
