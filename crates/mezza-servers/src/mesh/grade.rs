@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(bent.bend(Time::from_ms(300_000)), Time::from_ms(60_000));
     }
 
-    /// Without an hardware clock or a stamp nobody vouches for anything.
+    /// Without a hardware clock or a stamp nobody vouches for anything.
     #[test]
     fn files_that_are_not_there_say_nothing() {
         let folder = tempfile::tempdir().unwrap();
