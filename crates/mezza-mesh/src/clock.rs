@@ -23,9 +23,9 @@ pub enum Grade {
     /// Some plausible time.
     #[default]
     Poor,
-    /// Good within the last 30 days, and the hardware clock ran since; or confirmed by a person.
+    /// Right to 150 s: confirmed by a person, or set by a network some weeks ago.
     Fair,
-    /// Set from a network within 24 hours.
+    /// Right to 15 s: set by a network within a day.
     Good,
 }
 

@@ -256,7 +256,8 @@ impl Node {
         if self.running && self.shown != shown {
             self.shown = shown;
             let (cur, anchor_tick) = (self.engine.cur(), clock.anchor_tick(now));
-            self.outputs.push_back(Output::Clock { cur, anchor_tick, state, grade });
+            let within_ms = clock.bound().unsigned_abs() / 1_000;
+            self.outputs.push_back(Output::Clock { cur, anchor_tick, state, grade, within_ms });
         }
         let around = self.engine.around(now);
         if around != self.shown_neighbours {

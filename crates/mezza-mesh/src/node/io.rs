@@ -201,6 +201,8 @@ pub enum Output {
         state: ClockState,
         /// How good the own clock is.
         grade: Grade,
+        /// By how much the own clock may be off, ms.
+        within_ms: u64,
     },
     /// The name changed: close all streams and change every address below it now. Nothing is to be
     /// sent before the silence is over.

@@ -8,10 +8,12 @@ use tokio::sync::{mpsc, watch};
 
 use super::ble::{Ble, HciPlace};
 use super::control::{self, MeshAsk};
-use super::grade::BentClock;
+use super::grade::{BentClock, ClockFiles};
+use super::kernel_clock::KernelClock;
 use super::link::LinkSender;
 use super::links::{LinkChoice, Links};
-use super::shell::{MeshEvent, MeshShell};
+use super::shell::{MeshEvent, MeshShell, NodeClock};
+use super::system_clock::SystemClock;
 use super::udp;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::clock::Clock;
@@ -73,9 +75,7 @@ impl Started {
         };
         let links = Links::new(links, link_sender, ble);
         let node = Node::new(settings(links.takes_streams()), network, clock.boot());
-        let bent = BentClock::of_environment();
-        bent.warn();
-        let mut shell = MeshShell::new(node, clock, (bent, grade), links);
+        let mut shell = MeshShell::new(node, own_clock(&home, clock, grade), links);
         // An interface that has just come up has no address for a second or two.
         for _ in 0..LINK_TRIES {
             shell.look_for_links();
@@ -104,6 +104,20 @@ impl Started {
     pub async fn run(self, stop: watch::Receiver<bool>) -> Result<Exit, Fault> {
         drive::run(self.shell, self.events, stop, NAP).await
     }
+}
+
+/// The clock as the last node of this home left it, with the grade that a person names now.
+fn own_clock(home: &Home, clock: Clock, grade: Option<Grade>) -> NodeClock {
+    let bent = BentClock::of_environment();
+    bent.warn();
+    let (files, now) = (ClockFiles::default(), clock.read());
+    let has_hardware_clock = files.has_hardware_clock();
+    let mut system = SystemClock::of_home(home, now, clock.start(), has_hardware_clock);
+    if let Some(grade) = grade {
+        system.on_reading(now, files.synchronised());
+        system.on_person(grade, now);
+    }
+    NodeClock { clock, bent, system, files, kernel: KernelClock::default() }
 }
 
 /// How the node behaves. Tests shorten the life of its name by `MEZZA_TEST_MESH_NAME_S`, in seconds.

@@ -9,12 +9,14 @@ use serde_json::{Value, json};
 
 use super::ble::BleIdentity;
 use super::control::{self, MeshAsk};
-use super::grade::{self, BentClock, SystemClock};
+use super::grade::{self, BentClock, ClockFiles};
+use super::kernel_clock::KernelClock;
 use super::link::MeshLinkEvent;
 use super::links::Links;
 use super::listeners::{LISTENERS_MAX, Listeners};
+use super::system_clock::SystemClock;
 use mezza_host::api::{Exit, Fault};
-use mezza_host::clock::Clock;
+use mezza_host::clock::{Clock, Moment};
 use mezza_host::process::control::{ControlAnswer, ControlRequest};
 use mezza_host::process::drive::Shell;
 use mezza_host::process::rng::OsRng;
@@ -23,6 +25,8 @@ use mezza_host::process::rng::OsRng;
 const REFILL_MS: u64 = 10;
 /// How often the time of day is read, ms.
 const READ_MS: u64 = 60_000;
+/// How often it is read while an answer about it is expected, ms.
+const ANSWER_MS: u64 = 1_000;
 /// How often interfaces are looked for, ms.
 const LOOK_MS: u64 = 3_000;
 /// Own cells whose senders wait at a time.
@@ -42,13 +46,42 @@ impl From<ControlRequest<MeshAsk>> for MeshEvent {
     }
 }
 
+/// The clock of a node, and all that says how good it is.
+pub(super) struct NodeClock {
+    pub clock: Clock,
+    pub bent: BentClock,
+    pub system: SystemClock,
+    pub files: ClockFiles,
+    pub kernel: KernelClock,
+}
+
+impl NodeClock {
+    /// Reads the clock. Returns what the node is told.
+    fn read(&mut self, now: Moment) -> Input {
+        // The kernel is asked where no stamp says it better, and not for a clock whose grade a test names.
+        let source = match self.files.synchronised() {
+            None if self.bent.grade.is_none() => self.kernel.look(now),
+            stamp => stamp,
+        };
+        self.system.on_reading(now, source);
+        self.system.store();
+        let time = self.bent.bend(now.wall);
+        match self.bent.grade.filter(|_| !self.system.has_person()) {
+            _ if time < grade::EARLIEST => Input::Rtc { time, grade: Grade::None },
+            Some(grade) => Input::Rtc { time, grade },
+            None => {
+                let within_ms = self.system.within_ms(now.wall, self.bent.offset_ms.unsigned_abs());
+                Input::RtcWithin { time, within_ms }
+            }
+        }
+    }
+}
+
 /// Everything around the machine.
 pub(super) struct MeshShell {
     node: Node,
     clock: Clock,
-    bent: BentClock,
-    named_grade: Option<Grade>,
-    system: SystemClock,
+    own: NodeClock,
     links: Links,
     listeners: Listeners,
     senders: BTreeMap<Ticket, ControlAnswer>,
@@ -58,24 +91,16 @@ pub(super) struct MeshShell {
     read_at: Time,
     look_at: Time,
     refill_at: Option<Time>,
-    /// The time of day when it was read last, and the boot time then.
-    read: (Time, Time),
 }
 
 impl MeshShell {
-    pub(super) fn new(
-        node: Node,
-        clock: Clock,
-        (bent, named_grade): (BentClock, Option<Grade>),
-        links: Links,
-    ) -> Self {
+    pub(super) fn new(node: Node, own: NodeClock, links: Links) -> Self {
+        let clock = own.clock.clone();
         let now = clock.read();
         Self {
             node,
             clock,
-            bent,
-            named_grade,
-            system: SystemClock::default(),
+            own,
             links,
             listeners: Listeners::default(),
             senders: BTreeMap::new(),
@@ -84,17 +109,14 @@ impl MeshShell {
             read_at: now.boot,
             look_at: now.boot,
             refill_at: None,
-            read: (now.wall, now.boot),
         }
     }
 
     /// Does what a clock or a cable brings. Called before the loop too, so that the first links are up.
     pub(super) fn look_around(&mut self) {
         let now = self.clock.read();
-        let drift =
-            now.wall.ms().abs_diff(self.read.0.plus_ms(now.boot.since_ms(self.read.1)).ms());
         // A step of the system's clock is told at once.
-        if now.boot >= self.read_at || drift > Time::SECOND_MS {
+        if now.boot >= self.read_at || self.own.system.moved_ms(now) > Time::SECOND_MS {
             self.read_clock();
         }
         if now.boot >= self.look_at {
@@ -108,14 +130,10 @@ impl MeshShell {
 
     fn read_clock(&mut self) {
         let now = self.clock.read();
-        let expected = self.read.0.plus_ms(now.boot.since_ms(self.read.1));
-        self.system.on_move(now.wall.ms().cast_signed() - expected.ms().cast_signed());
-        self.system.on_source(grade::synchronised_at());
-        self.read = (now.wall, now.boot);
-        self.read_at = now.boot.plus_ms(READ_MS);
-        let time = self.bent.bend(now.wall);
-        let named = self.named_grade.or(self.bent.grade);
-        let _ = self.give(self.system.reading(named, time, now.wall));
+        let reading = self.own.read(now);
+        let soon = self.own.kernel.is_asking();
+        self.read_at = now.boot.plus_ms(if soon { ANSWER_MS } else { READ_MS });
+        let _ = self.give(reading);
     }
 
     /// Links of interfaces that came, and farewell to those that went.
@@ -187,10 +205,10 @@ impl MeshShell {
                     self.tell(ticket, &json!({ "event": "expired" }));
                     self.senders.remove(&ticket);
                 }
-                Output::Clock { cur, anchor_tick, state, grade } => {
+                Output::Clock { cur, anchor_tick, state, grade, within_ms } => {
                     let line = json!({
                         "event": "clock", "cur": cur, "anchor_tick": anchor_tick,
-                        "state": state.word(), "grade": grade.word(),
+                        "state": state.word(), "grade": grade.word(), "within_ms": within_ms,
                     });
                     self.listeners.tell_clock(&line);
                     self.shown_clock = Some(line);
@@ -256,7 +274,10 @@ impl MeshShell {
     fn clock_asked(&mut self, word: Option<&str>, trust: bool) -> Result<(), Fault> {
         if let Some(word) = word {
             let wrong = || Fault::new(Exit::Usage, "no such grade", "good, fair or poor");
-            self.named_grade = Some(grade::of_word(word).ok_or_else(wrong)?);
+            let grade = grade::of_word(word).ok_or_else(wrong)?;
+            // The person looks at the clock as it is now, so that moves up to now are none.
+            self.read_clock();
+            self.own.system.on_person(grade, self.clock.read());
             self.read_clock();
         }
         if trust && self.give(Input::TrustNeighbours).is_err() {
@@ -393,3 +414,6 @@ fn not_taken(error: mezza_mesh::node::Error) -> Fault {
         | Error::Refused(_)) => Fault::new(Exit::No, other.to_string(), "send it again"),
     }
 }
+
+#[cfg(test)]
+mod tests;

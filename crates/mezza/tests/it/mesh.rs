@@ -7,7 +7,7 @@ mod net;
 mod node;
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use net::Net;
 use node::{MeshNode, until};
@@ -123,6 +123,36 @@ fn slow_in_an_island_of_five_a_wrong_clock_is_moved_or_told() {
     let (_, card) = nodes[3].keygen();
     let listens = nodes[3].listen();
     nodes[0].reaches(&listens, &card, "to a clock four minutes slow", &[]);
+}
+
+/// ```text
+/// on time ─┬─ 200 s ahead        four devices that nobody set, and no network: each is ten minutes off for
+///          ├─ 250 s behind       all it knows. They meet, and a message of one tick's life arrives.
+///          └─  90 s ahead
+/// ```
+#[test]
+fn four_clocks_that_nobody_set_meet() {
+    let Some(mut net) = Net::new("f") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut nodes: Vec<_> = [0, 200_000, -250_000, 90_000]
+        .into_iter()
+        .enumerate()
+        .map(|(n, off_ms)| {
+            MeshNode::new(&mut net, folder.path(), &format!("n{n}"), ("poor", off_ms))
+        })
+        .collect();
+    let spaces: Vec<_> = nodes.iter().map(|n| n.space().to_owned()).collect();
+    net.switch("sw", &spaces.iter().map(String::as_str).collect::<Vec<_>>());
+    let start = Instant::now();
+    nodes.iter_mut().for_each(MeshNode::start);
+    until("the last one runs", || nodes[3].status().is_some_and(|s| s["cur"].is_u64()));
+    let (_, card) = nodes[3].keygen();
+    let listens = nodes[3].listen();
+    until("a message arrives", || {
+        nodes[2].send(&card, "from 340 s ago", &[]);
+        listens.hears("from 340 s ago", Duration::from_secs(2))
+    });
+    println!("a message arrived {:.1} s after the start", start.elapsed().as_secs_f64());
 }
 
 /// ```text

@@ -63,10 +63,11 @@ fn tick_or_now(named: Option<Tick>, context: &CliContext) -> Tick {
 /// good that is.
 fn earliest_tick(named: Option<Tick>, context: &CliContext) -> Tick {
     named.or_else(|| mesh::earliest_tick(context)).unwrap_or_else(|| {
-        let now = clock::now();
-        let settled = grade::grade(None, now) == Grade::Good;
-        let trust = if settled { ClockTrust::GOOD } else { ClockTrust::POOR };
-        trust.earliest(Tick::at(now), settled)
+        let within_ms = grade::within_ms(&context.home);
+        let trust = within_ms.map_or(ClockTrust::POOR, |ms| ClockTrust::within(u64::from(ms)));
+        let settled =
+            within_ms.is_some_and(|ms| Grade::of_bound(i64::from(ms) * 1_000) == Grade::Good);
+        trust.earliest(Tick::at(clock::now()), settled)
     })
 }
 

@@ -31,16 +31,21 @@ struct Controllers {
 impl Controllers {
     /// `None`, with the reason, where there is no Bumble.
     fn start(mode: &str, count: usize) -> Option<Self> {
+        let free = (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let free: Vec<_> = free.collect();
+        let ports = free.iter().map(|held| held.local_addr().unwrap().port()).collect();
+        drop(free);
+        Self::start_on(mode, ports)
+    }
+
+    /// The same, behind these ports.
+    fn start_on(mode: &str, ports: Vec<u16>) -> Option<Self> {
         let Some(python) = python() else {
             println!(
                 "SKIPPED mesh over Bluetooth: no Python with Bumble; cargo xtask test installs it"
             );
             return None;
         };
-        let free = (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-        let free: Vec<_> = free.collect();
-        let ports: Vec<u16> = free.iter().map(|held| held.local_addr().unwrap().port()).collect();
-        drop(free);
         let script =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/mesh/virtual_controllers.py");
         let mut command = Command::new(python);
@@ -150,4 +155,36 @@ fn a_host_of_another_make_is_a_neighbour() {
     let first = air.next()["sdu"].as_str().unwrap().to_owned();
     assert!(first.starts_with("01") && first.len() == 2 * 24, "a beacon is first: {first}");
     until("it is a neighbour", || neighbour(&node).is_some_and(|(name, _)| name == "ffffffffffff"));
+}
+
+/// ```text
+/// n0 ~~~ controller ~~~ controller ~~~ n1        both controllers go and come back, ten times; the nodes stay
+/// ```
+#[test]
+fn mesh_68_slow_messages_flow_after_each_return_of_the_controllers() {
+    let Some(mut air) = Controllers::start("watch", 2) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut nodes = [air.node(folder.path(), 0), air.node(folder.path(), 1)];
+    nodes.iter_mut().for_each(MeshNode::start);
+    until("both nodes run", || nodes.iter().all(|node| node.status().is_some()));
+    let cards = nodes.each_ref().map(|node| node.keygen().1);
+    let listeners = nodes.each_ref().map(MeshNode::listen);
+    for turn in 0..10 {
+        let ports = air.ports.clone();
+        drop(air);
+        let is_told = |node: &MeshNode| {
+            let status = node.status().unwrap_or_default();
+            status["links"].to_string().contains("does not answer")
+        };
+        until("status says that the controllers are gone", || nodes.iter().all(is_told));
+        until("the contact ends", || nodes.iter().all(|node| neighbour(node).is_none()));
+        let begin = Instant::now();
+        air = Controllers::start_on("watch", ports).unwrap();
+        until("another contact", || nodes.iter().all(|node| neighbour(node).is_some()));
+        for (from, to) in [(0, 1), (1, 0)] {
+            let text = format!("turn {turn} from {from}");
+            nodes[from].reaches(&listeners[to], &cards[to], &text, &[]);
+        }
+        println!("turn {turn}: messages flow {:.1} s later", begin.elapsed().as_secs_f64());
+    }
 }

@@ -39,6 +39,7 @@ fn mesh_33_a_listener_says_nothing_after_its_request() {
     let mut tell = |value: serde_json::Value| writeln!(stream, "{value}").unwrap();
     tell(json!({
         "event": "clock", "cur": cur, "anchor_tick": cur, "state": "agreed", "grade": "good",
+        "within_ms": 2_500,
     }));
     for envelope in [&others, &ours, &others] {
         let envelope = BASE64.encode(envelope);

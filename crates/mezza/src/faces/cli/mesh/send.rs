@@ -1,5 +1,6 @@
 //! `mezza mesh send`: an envelope for whoever made a card, and how far it is.
 
+use mezza_core::Time;
 use mezza_hibe::{CardBlock, Tick, TreeProfile};
 use serde_json::{Value, json};
 
@@ -31,7 +32,8 @@ fn send_payload(
     let out = context.out;
     let status = ask(context, &MeshAsk::Status)?;
     let tick = Tick(u32::try_from(status["cur"].as_u64().unwrap_or(0)).unwrap_or(u32::MAX));
-    if status["grade"] == "poor" && status["state"] != "agreed" {
+    let within_ms = status["within_ms"].as_u64().unwrap_or(u64::MAX);
+    if within_ms > Time::MINUTE_MS && status["state"] != "agreed" {
         out.aside(
             "your clock may be off by more than a minute; the receiver may have no key for it",
         );

@@ -36,11 +36,8 @@ impl NodeClock {
     pub(in super::super) fn of_line(line: &Value) -> Self {
         let tick = |key: &str| line[key].as_u64().and_then(|tick| u32::try_from(tick).ok());
         let cur = tick("cur").unwrap_or(0);
-        let trust = match line["grade"].as_str() {
-            Some("good") => ClockTrust::GOOD,
-            Some("fair") => ClockTrust::FAIR,
-            _ => ClockTrust::POOR,
-        };
+        // Keys outlive their time by what the clock may be off, and not by the word for it (HIBE-77).
+        let trust = line["within_ms"].as_u64().map_or(ClockTrust::POOR, ClockTrust::within);
         let settled = line["grade"] == "good" || line["state"] == "agreed";
         Self { cur: Tick(cur), own: Tick(tick("anchor_tick").unwrap_or(cur)), trust, settled }
     }

@@ -71,3 +71,21 @@ fn hibe_75_early_expansion_waits_while_the_disk_is_full() {
     keys.on_clock(clock, MINUTE_MS / 2, OUT).unwrap();
     assert_ne!(next(&keys), first);
 }
+
+/// A clock that may be off by 60 s has the word of one that may be off by 150 s. Its keys live as long as the
+/// number says, and a line without a number counts as any clock.
+#[test]
+fn hibe_77_keys_live_by_how_far_the_clock_may_be_off() {
+    let line = |within_ms: Option<u64>, grade: &str| {
+        let line = serde_json::json!({
+            "cur": START.0, "anchor_tick": START.0, "state": "seeking", "grade": grade,
+            "within_ms": within_ms,
+        });
+        NodeClock::of_line(&line)
+    };
+    let week = line(Some(62_980), "fair");
+    assert_eq!(week.trust, ClockTrust { slack_ms: 62_980, uncertainty_ticks: 3 });
+    assert_eq!(week.erasing(), Tick(START.0 - 3));
+    assert_eq!(line(Some(11_140), "good").erasing(), START);
+    assert_eq!(line(None, "fair").trust, ClockTrust::POOR);
+}

@@ -1,0 +1,150 @@
+use std::sync::{Arc, Mutex};
+
+use mezza_host::clock::SystemStart;
+use mezza_mesh::MeshNetwork;
+use mezza_mesh::node::NodeSettings;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::mesh::link::LinkSender;
+use crate::mesh::links::LinkChoice;
+
+const START: Time = Time::from_ms(1_800_000_000_000);
+
+/// A node without links, on a system whose clocks and files a test sets.
+struct Lone {
+    shell: MeshShell,
+    now: Arc<Mutex<Moment>>,
+    folder: tempfile::TempDir,
+}
+
+impl Lone {
+    fn new(bent: BentClock) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let now = Arc::new(Mutex::new(Moment { wall: START, boot: Time::from_ms(60_000) }));
+        let shared = Arc::clone(&now);
+        let clock = Clock::from_fn(move || *shared.lock().unwrap());
+        let [stamp, hardware] = ["stamp", "rtc"].map(|name| folder.path().join(name));
+        let own = NodeClock {
+            bent,
+            system: SystemClock::unknown(clock.read(), SystemStart::draw()),
+            files: ClockFiles { stamp, hardware },
+            kernel: KernelClock::of_command(vec![
+                "cat".into(),
+                folder.path().join("kernel").into(),
+            ]),
+            clock,
+        };
+        let choice = LinkChoice { interfaces: Vec::new(), port: 0, casts: false };
+        let (sender, _) = mpsc::channel(1);
+        let links = Links::new(choice, LinkSender::new(sender), None);
+        let network = MeshNetwork::new("open", None);
+        let node = Node::new(NodeSettings::default(), network, own.clock.boot());
+        let mut lone = Self { shell: MeshShell::new(node, own, links), now, folder };
+        lone.shell.look_around();
+        lone
+    }
+
+    /// Time passes and the node looks around; the clock was moved by so much meanwhile.
+    fn pass(&mut self, passed_ms: u64, moved_ms: i64) {
+        let mut now = self.now.lock().unwrap();
+        let wall = now.wall.plus_ms(passed_ms).ms().saturating_add_signed(moved_ms);
+        *now = Moment { wall: Time::from_ms(wall), boot: now.boot.plus_ms(passed_ms) };
+        drop(now);
+        self.shell.look_around();
+    }
+
+    /// A network set the clock, which showed this then.
+    fn synchronise(&self, at: Time) {
+        let file = std::fs::File::create(self.folder.path().join("stamp")).unwrap();
+        let since = std::time::Duration::from_millis(at.ms());
+        file.set_modified(std::time::UNIX_EPOCH + since).unwrap();
+    }
+
+    /// The program that asks the kernel prints this word.
+    fn kernel_says(&self, word: &str) {
+        std::fs::write(self.folder.path().join("kernel"), word).unwrap();
+    }
+
+    fn status(&self) -> mezza_mesh::node::NodeStatus {
+        self.shell.node.status(self.shell.clock.boot())
+    }
+
+    fn within_ms(&self) -> u64 {
+        control::status(&self.status(), &[])["within_ms"].as_u64().unwrap()
+    }
+}
+
+/// A node that is told by nobody how good its clock is, over a day without a network.
+#[tokio::test]
+async fn mesh_71_a_day_without_a_network_costs_nine_seconds() {
+    let mut lone = Lone::new(BentClock::default());
+    assert_eq!((lone.within_ms(), lone.status().grade), (600_000, Grade::Poor));
+    lone.synchronise(START.plus_ms(30_000));
+    lone.pass(60_000, 0);
+    assert_eq!((lone.within_ms(), lone.status().grade), (2_503, Grade::Good));
+    for _ in 0..24 * 60 {
+        lone.pass(60_000, 0);
+    }
+    assert_eq!((lone.within_ms(), lone.status().grade), (11_143, Grade::Good));
+}
+
+/// The clock is set by hand ten seconds after a network set it. The node sees both in one look.
+#[tokio::test]
+async fn mesh_71_a_node_counts_a_step_after_the_source() {
+    let mut lone = Lone::new(BentClock::default());
+    lone.synchronise(START.plus_ms(10_000));
+    lone.pass(20_000, 90_000);
+    assert_eq!((lone.within_ms(), lone.status().grade), (92_500, Grade::Fair));
+    lone.pass(1_000, -90_000);
+    assert_eq!(lone.within_ms(), 92_500);
+}
+
+#[tokio::test]
+async fn mesh_73_a_person_names_the_grade_of_a_running_node() {
+    let mut lone = Lone::new(BentClock { offset_ms: 0, grade: Some(Grade::Poor) });
+    assert_eq!(lone.within_ms(), 600_000);
+    lone.shell.clock_asked(Some("fair"), false).unwrap();
+    assert_eq!(lone.within_ms(), 150_000);
+    for _ in 0..24 * 60 {
+        lone.pass(60_000, 0);
+    }
+    assert_eq!(lone.within_ms(), 158_640);
+    lone.pass(1_000, 30_000);
+    assert_eq!(lone.within_ms(), 180_000);
+    assert!(lone.shell.clock_asked(Some("excellent"), false).is_err());
+}
+
+#[tokio::test]
+async fn mesh_71_a_bent_clock_may_be_off_by_so_much_more() {
+    let mut lone = Lone::new(BentClock { offset_ms: -40_000, grade: None });
+    lone.synchronise(START);
+    lone.pass(60_000, 0);
+    assert_eq!(lone.within_ms(), 42_506);
+}
+
+/// A system whose clock is kept by another program than systemd-timesyncd. Then the clock is set by hand, and the
+/// kernel counts it as unsynchronised.
+#[tokio::test]
+async fn mesh_74_the_kernel_says_whether_its_clock_is_synchronised() {
+    let mut lone = Lone::new(BentClock::default());
+    let seen = |lone: &mut Lone| {
+        while lone.shell.own.kernel.is_asking() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            lone.pass(1_000, 0);
+        }
+    };
+    seen(&mut lone);
+    assert_eq!(lone.within_ms(), 600_000, "the program fails");
+    for (word, within_ms) in [("no\n", 600_000), ("yes\n", 18_500)] {
+        lone.kernel_says(word);
+        lone.pass(11 * Time::MINUTE_MS, 0);
+        seen(&mut lone);
+        assert!(lone.within_ms().abs_diff(within_ms) <= 1_000, "{word}: {}", lone.within_ms());
+    }
+    lone.kernel_says("no");
+    lone.pass(1_000, 90_000);
+    lone.pass(11 * Time::MINUTE_MS, 0);
+    seen(&mut lone);
+    assert!(lone.within_ms().abs_diff(108_500) <= 1_000, "set by hand: {}", lone.within_ms());
+}
