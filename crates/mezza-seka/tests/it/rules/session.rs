@@ -201,6 +201,29 @@ fn seka_60_two_sides_in_one_role_do_not_recognise_each_other() {
     }
 }
 
+/// A side that runs an older copy of its disk tries once a minute after a while. The peer was recognised just
+/// before, so the first attempts raise nothing.
+#[test]
+fn seka_60_an_older_copy_raises_the_alarm_from_the_back_off() {
+    let (mut sides, now) = paired::<Default>();
+    assert!(exchange(&mut sides, now));
+    let old = sides[0].writes.len();
+    assert!(exchange(&mut sides, now.plus_ms(10_000)));
+    let (_, sealed) = &sides[0].writes[old - 1];
+    let stored =
+        mezza_seka::PeerRecord::open(&crate::stage::store_key(), sealed).expect("a record");
+    let settings = mezza_seka::PeerSettings::default();
+    let later = now.plus_ms(400_000);
+    let peer = mezza_seka::Peer::restore(stored, crate::stage::store_key(), settings, later);
+    sides[0] = crate::stage::Side::new(peer.expect("restored"), 8);
+    let _ = sides[0].give(PeerInput::Rekey, later);
+    // Its first attempts are lost, as they are while the responder is away.
+    let now = run(&mut sides, (later, 600_000), |_, _| false);
+    let now = run(&mut sides, (now, 200_000), |_, _| true);
+    assert!(sides[1].events.contains(&PeerEvent::NotRecognised), "{:?}", sides[1].events);
+    assert!(now > later);
+}
+
 #[test]
 fn seka_60_forged_frames_do_not_alarm_a_live_link() {
     let (mut sides, mut now) = paired::<Default>();
