@@ -145,9 +145,9 @@ impl Link {
             self.traffic.is_silent = false;
             return;
         };
-        let (attempt, sent, received) = (session.attempt(), session.sent(), session.received());
-        self.input(PeerInput::Used { attempt, sent, received }, now);
-        self.traffic.count(sent, received, now);
+        let usage = session.usage();
+        self.input(PeerInput::Used(usage), now);
+        self.traffic.count(usage.sent, usage.received, now);
         self.read_report(&shared);
         self.send_report(&session, now);
     }

@@ -244,6 +244,41 @@ fn seka_60_forged_frames_do_not_alarm_a_live_link() {
     assert!(sides[1].peer.status().refused > 100);
 }
 
+/// A responder that has the right keys jumps to the end of its packet numbers in each session.
+#[test]
+fn seka_91_a_jump_of_packet_numbers_begins_no_exchange() {
+    let (mut sides, now) = paired_with::<Default>(|settings| settings.subkeys = 1);
+    assert!(exchange(&mut sides, now));
+    let now = now.plus_ms(5_000);
+    let (session, _) = sides[1].sessions.last().expect("a session");
+    let left = session.limit() - session.sent() - 1;
+    session.reserve(left).expect("numbers");
+    let last = sides[1].seal(b"\0x").expect("the last number");
+    assert_eq!(sides[0].hear(&last, now), Ok(()));
+    assert_eq!(begun_by_usage(&mut sides[0], now), 0);
+    // Frames that came count, and so do our own.
+    let (mut sides, now) = paired_with::<Default>(|settings| settings.subkeys = 1);
+    assert!(exchange(&mut sides, now));
+    let now = now.plus_ms(5_000);
+    for _ in 0..FRAMES_PER_SUBKEY / 4 * 3 {
+        let frame = sides[1].seal(b"\0x").expect("a number");
+        assert_eq!(sides[0].hear(&frame, now), Ok(()));
+    }
+    assert_eq!(begun_by_usage(&mut sides[0], now), 1);
+    let (mut sides, now) = paired_with::<Default>(|settings| settings.subkeys = 1);
+    assert!(exchange(&mut sides, now));
+    sides[0].sessions.last().expect("a session").0.reserve(FRAMES_PER_SUBKEY / 4 * 3);
+    assert_eq!(begun_by_usage(&mut sides[0], now.plus_ms(5_000)), 1);
+}
+
+/// Gives a side the usage of its session; the attempts that it begins.
+fn begun_by_usage(side: &mut Side<Default>, now: Time) -> usize {
+    side.sent.clear();
+    let usage = side.sessions.last().expect("a session").0.usage();
+    let _ = side.give(PeerInput::Used(usage), now);
+    side.sent.drain(..).filter(|frame| kind_of(frame) == Some(Ke1::KIND)).count()
+}
+
 #[test]
 fn seka_61_a_nudge_begins_one_attempt_in_five_seconds() {
     let (mut sides, mut now) = paired::<Default>();
