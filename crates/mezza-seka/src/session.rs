@@ -240,6 +240,19 @@ impl<F: FrameKey> Sealer<F> {
         tag.copy_from_slice(&key.seal(&session.out.nonce(packet), header, text));
     }
 
+    /// Wipes the key unless it belongs to this session (SEKA-44).
+    pub fn keep_only(&mut self, session: Option<&LinkSession>) {
+        let kept = session.map(LinkSession::attempt);
+        if self.of.map(|(attempt, _)| attempt) != kept {
+            (self.of, self.key) = (None, None);
+        }
+    }
+
+    /// Returns true if a key is held.
+    pub fn holds_key(&self) -> bool {
+        self.key.is_some()
+    }
+
     fn key(&mut self, session: &LinkSession, subkey: u32) -> &F {
         if self.of != Some((session.attempt, subkey)) {
             self.of = Some((session.attempt, subkey));
