@@ -27,6 +27,8 @@ use mezza_servers::tunnel::daemon::{FrameThreads, Started, TunnelOptions};
 use mezza_servers::tunnel::metrics;
 use mezza_servers::tunnel::store::StateFolder;
 
+pub(crate) use show::STATES;
+
 /// The usual settings file.
 const SETTINGS: &str = "/etc/mezza/link.toml";
 /// The usual control socket.

@@ -280,7 +280,7 @@ fn rekey_says_what_happened() {
 }
 
 #[test]
-fn show_tells_silence_loss_and_the_firewall_of_the_machine() {
+fn show_tells_silence_and_loss() {
     let Some(net) = Net::switched("silence") else { return };
     pair_both(&net, &[], &[]);
     let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
@@ -304,6 +304,37 @@ fn show_tells_silence_loss_and_the_firewall_of_the_machine() {
         "{}",
         a.show()
     );
+}
+
+/// A route of our own machine makes it refuse to send (EACCES). EPERM of a firewall means the same.
+/// The link is there again when the route goes.
+#[test]
+fn seka_94_a_rule_of_the_own_machine_is_named() {
+    let Some(net) = Net::routed("firewall") else { return };
+    let to = [&["--sas", "--to", "198.51.100.1"][..], &["--sas", "--to", "192.0.2.1"]];
+    for (code, text) in net.pair(to, [b"y\n", b"y\n"]) {
+        assert_eq!(code, 0, "{text}");
+    }
+    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    net.wait_echo(&a, &b);
+    // Sockets may not send to a broadcast address unless they ask for it. `prohibit` does not hold
+    // for sockets that are bound to an interface.
+    let route = ["broadcast", "198.51.100.1", "dev", "a0"];
+    net.ip(0, &[&["route", "add"], &route[..]].concat());
+    assert!(
+        until(BACK, || {
+            net.udp_echo(0, 1, 100);
+            a.show()["trouble"] == "refused here"
+        }),
+        "{}",
+        a.show()
+    );
+    assert!(a.show()["dropped"]["firewall"].as_u64() > Some(0), "{}", a.show());
+    let (code, text) = a.run(&["show", "cam1"]);
+    assert!(code == 1 && text.contains("this machine refuses to send"), "{code} {text}");
+    net.ip(0, &[&["route", "del"], &route[..]].concat());
+    assert!(until(BACK, || net.udp_echo(0, 1, 100)));
+    a.wait("trouble", &json!("none"));
 }
 
 #[test]
