@@ -5,7 +5,7 @@ use mezza_seka::offload::{Assembler, JoinedRun, Joiner, SegmentShape, TextPlace,
 use mezza_seka::stream::{RecordType, Records, body_bytes};
 use mezza_seka::suite::default::DefaultSuite;
 use mezza_seka::wire::{B1, B2, HandshakeFrame, Ke1, Ke2, Ke3, Nudge, S1, S2, S3};
-use mezza_seka::{PairingInput, PeerInput, PeerRecord};
+use mezza_seka::{PairingInput, PeerInput, PeerRecord, SessionUsage};
 use mezza_sim::Operations;
 
 use crate::link_stage::{Device, Frames, exchange, paired, store_key};
@@ -127,7 +127,7 @@ pub fn peers(data: &[u8]) {
             7 => sides[at].give(PeerInput::Stored(number), now),
             8 => {
                 let (attempt, sent) = (number as u32, number as u32 * 1_000_000);
-                sides[at].give(PeerInput::Used { attempt, sent, received: sent }, now)
+                sides[at].give(PeerInput::Used(SessionUsage { attempt, sent, received: sent }), now)
             }
             _ => sides[at].give(PeerInput::Wanted, now),
         };

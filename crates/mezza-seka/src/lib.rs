@@ -49,4 +49,4 @@ pub use pairing::{Pairing, PairingFailure, PairingInput, PairingOutput, PairingS
 pub use peer::{FrameTarget, Peer, PeerEvent, PeerInput, PeerOutput, PeerSettings};
 pub use record::{PeerAddress, PeerRecord, StoreKey};
 pub use report::DeliveryReport;
-pub use session::{LinkSession, Opener, Sealer};
+pub use session::{LinkSession, Opener, Sealer, SessionUsage};

@@ -62,8 +62,11 @@ pub const EXCHANGES_BURST: u32 = 8;
 pub const EXCHANGE_MS: u64 = 1_000;
 /// Frames without a fitting tag, one second apart, that raise *not recognised*.
 pub const MISFITS_MAX: u32 = 5;
-/// The window of these frames, ms.
-pub const MISFIT_WINDOW_MS: u64 = 60_000;
+/// The window of these frames, ms: three attempts at the longest pause of a back-off, two frames of each
+/// count.
+pub const MISFIT_WINDOW_MS: u64 = 180_000;
+/// A link of which something verified within this time is not alarmed, ms.
+pub const VERIFIED_MS: u64 = 60_000;
 /// Two such frames that count are this far apart, ms.
 pub const MISFIT_APART_MS: u64 = 1_000;
 

@@ -327,11 +327,11 @@ impl<S: LinkSuite> Machine for Peer<S> {
             PeerInput::Stored(seq) => return self.stored(seq, now, rng),
             PeerInput::StoreFailed(seq) => return self.store_failed(seq, now),
             PeerInput::Fresh(attempt) => return self.heard_fresh(attempt, now),
-            PeerInput::Used { attempt, sent, received } => {
-                if self.sessions.sending().is_none_or(|(sending, _)| sending != attempt) {
+            PeerInput::Used(usage) => {
+                if self.sessions.sending().is_none_or(|(sending, _)| sending != usage.attempt) {
                     return Err(LinkError::Unknown);
                 }
-                self.heard_used((sent, received), now, rng);
+                self.heard_used(usage, now, rng);
             }
             PeerInput::Rekey => {
                 self.timers.set(PeerTimer::Retry, None);

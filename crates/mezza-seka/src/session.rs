@@ -111,6 +111,17 @@ pub struct LinkSession {
     forged: AtomicU32,
 }
 
+/// How much of a session is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionUsage {
+    /// The attempt that made the session.
+    pub attempt: u32,
+    /// Packet numbers that this side reserved.
+    pub sent: u32,
+    /// Frames of the peer that opened.
+    pub received: u32,
+}
+
 /// What a session belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionPlace {
@@ -161,6 +172,12 @@ impl LinkSession {
     /// Frames sent, of at most [`LinkSession::limit`].
     pub fn sent(&self) -> u32 {
         self.next.load(Ordering::Relaxed)
+    }
+
+    /// Returns how much of the session is used up.
+    pub fn usage(&self) -> SessionUsage {
+        let opened = self.opened.load(Ordering::Relaxed);
+        SessionUsage { attempt: self.attempt, sent: self.sent(), received: opened }
     }
 
     /// Packet numbers of the peer so far.
@@ -221,6 +238,19 @@ impl<F: FrameKey> Sealer<F> {
         header[0] = DATA;
         header[4..].copy_from_slice(&packet.to_be_bytes());
         tag.copy_from_slice(&key.seal(&session.out.nonce(packet), header, text));
+    }
+
+    /// Wipes the key unless it belongs to this session (SEKA-44).
+    pub fn keep_only(&mut self, session: Option<&LinkSession>) {
+        let kept = session.map(LinkSession::attempt);
+        if self.of.map(|(attempt, _)| attempt) != kept {
+            (self.of, self.key) = (None, None);
+        }
+    }
+
+    /// Returns true if a key is held.
+    pub fn holds_key(&self) -> bool {
+        self.key.is_some()
     }
 
     fn key(&mut self, session: &LinkSession, subkey: u32) -> &F {

@@ -23,6 +23,8 @@ pub mod store;
 pub(crate) mod tap;
 
 mod receive;
+#[cfg(test)]
+mod tests;
 mod transmit;
 
 use mezza_seka::suite::default::DefaultSuite;

@@ -4,6 +4,7 @@
 //! Both hold for the calling thread and for what it starts. So this comes before any other thread.
 
 use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use caps::errors::CapsError;
@@ -12,7 +13,8 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
-use nix::sys::prctl::set_no_new_privs;
+use nix::sys::prctl::{self, set_no_new_privs};
+use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
 
 use crate::api::{Exit, Fault};
 
@@ -52,6 +54,38 @@ pub fn keep_only(allowed: &Allowed) -> Result<(), Fault> {
         ),
     }
     Ok(())
+}
+
+/// Becomes the user that owns a folder, if this process is root's and the folder is not: the owner could not
+/// read what root leaves there. Returns true if it did. This comes before any other thread.
+///
+/// Of the capabilities, `kept` stay, those that [`keep_only`] itself needs, and the one to read on the way to
+/// the folder, as systemd keeps state folders below one of root.
+///
+/// # Errors
+/// 77 if the system refuses to change the user.
+pub fn become_owner(folder: &Path, kept: &[Capability]) -> Result<bool, Fault> {
+    let Ok(found) = std::fs::metadata(folder) else { return Ok(false) };
+    if !geteuid().is_root() || found.uid() == 0 {
+        return Ok(false);
+    }
+    let refused = |error: &dyn std::error::Error| {
+        let text = format!("cannot work as the owner of {}: {error}", folder.display());
+        Fault::new(Exit::Denied, text, "run the program as that user")
+    };
+    let (user, group) = (Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
+    prctl::set_keepcaps(true)
+        .and_then(|()| setgroups(&[]))
+        .and_then(|()| setresgid(group, group, group))
+        .and_then(|()| setresuid(user, user, user))
+        .map_err(|error| refused(&error))?;
+    let mut left: HashSet<Capability> = kept.iter().copied().collect();
+    left.extend([Capability::CAP_SETPCAP, Capability::CAP_DAC_READ_SEARCH]);
+    let held = caps::read(None, CapSet::Permitted).map_err(|error| refused(&error))?;
+    left.retain(|capability| held.contains(capability));
+    caps::set(None, CapSet::Effective, &left).map_err(|error| refused(&error))?;
+    caps::set(None, CapSet::Permitted, &left).map_err(|error| refused(&error))?;
+    Ok(true)
 }
 
 fn cannot_give_up(error: &dyn std::error::Error) -> Fault {

@@ -4,7 +4,7 @@ use mezza_core::{Time, snapshot};
 
 use super::{Peer, PeerEvent};
 use crate::error::LinkError;
-use crate::limits::{EXCHANGES_BURST, MISFIT_APART_MS, MISFIT_WINDOW_MS, MISFITS_MAX};
+use crate::limits::{EXCHANGES_BURST, MISFIT_APART_MS, MISFIT_WINDOW_MS, MISFITS_MAX, VERIFIED_MS};
 use crate::suite::LinkSuite;
 use crate::wire::names_of;
 
@@ -60,7 +60,7 @@ impl Recognition {
             return false;
         }
         (self.misfits, self.last) = (self.misfits.saturating_add(1), now);
-        let alive = self.verified.is_some_and(|at| now.since_ms(at) < MISFIT_WINDOW_MS);
+        let alive = self.verified.is_some_and(|at| now.since_ms(at) < VERIFIED_MS);
         let raises = self.misfits >= MISFITS_MAX && !alive && !self.raised;
         self.raised |= raises;
         raises

@@ -7,7 +7,7 @@ use mezza_core::{EphemeralKey, Time, snapshot};
 
 use crate::limits::{EXCHANGE_MS, HEAL_MS, REKEY_MS, SUBKEYS_MAX};
 use crate::record::{PeerAddress, SEALED_BYTES};
-use crate::session::LinkSession;
+use crate::session::{LinkSession, SessionUsage};
 
 /// What an operator may choose for a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +54,8 @@ pub enum PeerInput {
     StoreFailed(u64),
     /// The first frame of this session opened.
     Fresh(u32),
-    /// How far the packet numbers of a session are.
-    Used {
-        /// The session, by its attempt.
-        attempt: u32,
-        /// Frames sent.
-        sent: u32,
-        /// Frames of the peer.
-        received: u32,
-    },
+    /// How much of a session is used up, by [`LinkSession::usage`].
+    Used(SessionUsage),
     /// The operator wants new keys now.
     Rekey,
     /// Frames wait, and there is no session.

@@ -7,6 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ether::EtherCarrier;
 use udp::UdpCarrier;
@@ -20,6 +21,8 @@ use mezza_host::api::{Exit, Fault};
 pub(crate) const READ_BYTES: usize = 66 * 1024;
 /// Frames of a read, at most.
 pub(crate) const READ_FRAMES: usize = 128;
+/// How long a read waits: the thread that reads wipes keys of sessions that ended.
+const READ_WAIT: Duration = Duration::from_secs(1);
 /// The usual MTU of a carrier whose interface does not say.
 const MTU: usize = 1_500;
 
@@ -67,7 +70,10 @@ impl Carrier {
         Ok(Self { socket, on: on.to_owned(), closed, joins })
     }
 
-    /// Reads what is there, and waits if nothing is.
+    /// Reads what is there. If nothing is, waits for [`READ_WAIT`] at most.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing came in time; all others are those of the socket.
     pub(crate) fn read(&self, buffer: &mut [u8], batch: &mut Batch) -> io::Result<()> {
         match &self.socket {
             CarrierSocket::Udp(carrier) => carrier.read(buffer, batch),

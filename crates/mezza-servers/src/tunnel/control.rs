@@ -84,6 +84,10 @@ impl From<RoleName> for LinkRole {
     }
 }
 
+/// The words for what is wrong with a link, in the order in which the first that holds is shown.
+pub const TROUBLES: [&str; 7] =
+    ["aside", "not recognised", "refused here", "no answer", "silent", "loss", "none"];
+
 /// A link in `show --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkJson {
@@ -137,7 +141,7 @@ pub struct LinkJson {
     pub dropped: std::collections::BTreeMap<String, u64>,
     /// Exchange frames of the peer's name that were refused.
     pub refused: u64,
-    /// `none`, `aside`, `not recognised`, `no answer`, `silent` or `loss`.
+    /// One of [`TROUBLES`].
     pub trouble: String,
 }
 
@@ -198,7 +202,7 @@ pub(super) fn show(link: &Link, now: Time) -> LinkJson {
             LinkRole::Responder => RoleName::Responder,
         },
         up: is_passing,
-        trouble: trouble(link, &status).to_owned(),
+        trouble: trouble(link, &status, now).to_owned(),
         aside,
         pairing: if record.compared { "digits" } else { "unverified" }.to_owned(),
         carrier: link.plan.carrier,
@@ -225,12 +229,14 @@ pub(super) fn show(link: &Link, now: Time) -> LinkJson {
     }
 }
 
-fn trouble(link: &Link, status: &PeerStatus) -> &'static str {
+fn trouble(link: &Link, status: &PeerStatus, now: Time) -> &'static str {
     let loss = link.traffic.delivered_percent.is_some_and(|percent| percent < SHARE_PERCENT_MIN);
     if link.aside.is_some() {
         "aside"
     } else if status.alarm {
         "not recognised"
+    } else if link.traffic.is_refused_here(now) {
+        "refused here"
     } else if status.unanswered >= mezza_seka::limits::MISFITS_MAX {
         "no answer"
     } else if link.traffic.is_silent {

@@ -83,6 +83,9 @@ pub(crate) struct Passing {
     pub delivered_percent: Option<u8>,
     /// Whether nothing comes back for what is sent.
     pub is_silent: bool,
+    /// Frames that this machine refused to send, and when the last one was.
+    refused: u64,
+    refused_at: Option<Time>,
 }
 
 /// What the daemon has to do after outputs were carried out.
@@ -139,15 +142,16 @@ impl Link {
     /// Looks at the packet numbers of the present session: the machine renews it by them, and what they
     /// prove is kept for people.
     pub(super) fn look(&mut self, now: Time) {
+        self.traffic.count_refused(self.counters.drops(Drop::Firewall), now);
         let Some(shared) = self.shared.clone() else { return };
         let Some(session) = shared.sending.load_full() else {
             self.traffic.unanswered_since = None;
             self.traffic.is_silent = false;
             return;
         };
-        let (attempt, sent, received) = (session.attempt(), session.sent(), session.received());
-        self.input(PeerInput::Used { attempt, sent, received }, now);
-        self.traffic.count(sent, received, now);
+        let usage = session.usage();
+        self.input(PeerInput::Used(usage), now);
+        self.traffic.count(usage.sent, usage.received, now);
         self.read_report(&shared);
         self.send_report(&session, now);
     }
@@ -312,6 +316,19 @@ impl Passing {
         self.is_silent = self.unanswered_since.is_some_and(silent);
     }
 
+    /// Takes over how many frames the rules of this machine refused to send.
+    fn count_refused(&mut self, refused: u64, now: Time) {
+        if refused > self.refused {
+            self.refused_at = Some(now);
+        }
+        self.refused = refused;
+    }
+
+    /// Returns true if this machine refused to send lately: the peer is not to blame (SEKA-94).
+    pub(super) fn is_refused_here(&self, now: Time) -> bool {
+        self.refused_at.is_some_and(|at| now.since_ms(at) < SILENCE_MS)
+    }
+
     /// Takes a report over. Returns the share since the one before, if enough frames say it.
     fn take_report(&mut self, report: (u32, DeliveryReport)) -> Option<u8> {
         let (attempt, delivery) = report;
@@ -356,6 +373,18 @@ mod tests {
         // Another session counts from the beginning.
         assert_eq!(passing.take_report((8, report(40, 40))), Some(100));
         assert_eq!(passing.delivered_percent, Some(100));
+    }
+
+    #[test]
+    fn seka_94_a_refusal_of_this_machine_is_shown_while_it_lasts() {
+        let mut passing = Passing::default();
+        let at = |s: u64| Time::from_ms(s * 1_000);
+        passing.count_refused(0, at(1));
+        assert!(!passing.is_refused_here(at(1)));
+        passing.count_refused(3, at(2));
+        (3..10).for_each(|s| passing.count_refused(3, at(s)));
+        assert!(passing.is_refused_here(at(10)));
+        assert!(!passing.is_refused_here(at(17)));
     }
 
     #[test]

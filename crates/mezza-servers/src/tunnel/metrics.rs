@@ -3,16 +3,29 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::routing::get;
-use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::time::timeout;
 
 use super::TunnelEvent;
 use super::control::{LinkAsk, LinkJson};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::control::{ControlAnswer, ControlRequest};
+
+/// Readers at a time.
+const CONNECTIONS_MAX: usize = 8;
+/// How long a reader may take for its request and for the answer.
+const CONNECTION_TIME: Duration = Duration::from_secs(2);
+/// The pause after a connection that could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Bytes of a request.
+const REQUEST_BYTES_MAX: usize = 8_192;
+/// How old the counts may be.
+const PAGE_AGE: Duration = Duration::from_secs(1);
 
 /// A figure of a link: its name, its kind, and where it stands in what `show` says.
 type Figure = (&'static str, &'static str, fn(&LinkJson) -> f64);
@@ -43,12 +56,74 @@ pub async fn serve(address: SocketAddr, asks: mpsc::Sender<TunnelEvent>) -> Resu
         let text = format!("counts cannot be served at {address}: {error}");
         Fault::new(Exit::Busy, text, "choose another --metrics")
     })?;
-    let router = Router::new().route("/metrics", get(move || text(asks.clone())));
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let page = Arc::new(CountsPage { asks, last: Mutex::new(None) });
+    tokio::spawn(accept(listener, page));
     Ok(())
 }
 
-async fn text(asks: mpsc::Sender<TunnelEvent>) -> String {
+/// The text of the counts, which many readers share.
+struct CountsPage {
+    asks: mpsc::Sender<TunnelEvent>,
+    /// When the daemon was asked last, and the text that followed from its answer.
+    last: Mutex<Option<(Instant, Arc<str>)>>,
+}
+
+impl CountsPage {
+    /// Returns the text, which is a second old at most. One request at a time reaches the daemon: its queue
+    /// is that of exchange frames (SEKA-92).
+    async fn read(&self) -> Arc<str> {
+        let mut last = self.last.lock().await;
+        if let Some((at, text)) = &*last
+            && at.elapsed() < PAGE_AGE
+        {
+            return Arc::clone(text);
+        }
+        let text: Arc<str> = text(&self.asks).await.into();
+        *last = Some((Instant::now(), Arc::clone(&text)));
+        text
+    }
+}
+
+/// Accepts connections. While all places are taken, the others wait in the queue of the system.
+async fn accept(listener: TcpListener, page: Arc<CountsPage>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        let Ok((stream, _)) = listener.accept().await else {
+            // No descriptor is left: a moment later there may be one.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let page = Arc::clone(&page);
+        tokio::spawn(async move {
+            // A reader that sends or takes nothing loses its place.
+            let _ = timeout(CONNECTION_TIME, answer(stream, &page)).await;
+            drop(place);
+        });
+    }
+}
+
+/// Answers one request (RFC 9112) and ends the connection.
+async fn answer(mut stream: TcpStream, page: &CountsPage) -> std::io::Result<()> {
+    let mut request = Vec::new();
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        if request.len() >= REQUEST_BYTES_MAX || stream.read_buf(&mut request).await? == 0 {
+            return Ok(());
+        }
+    }
+    let is_ours = request.starts_with(b"GET /metrics ");
+    let (status, text) =
+        if is_ours { ("200 OK", page.read().await) } else { ("404 Not Found", Arc::from("")) };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        text.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(text.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+async fn text(asks: &mpsc::Sender<TunnelEvent>) -> String {
     let (answer, mut lines) = ControlAnswer::within();
     let asked = LinkAsk::Show { name: None, follow: false };
     let _ = asks.send(TunnelEvent::Asked(ControlRequest { asked, answer })).await;
@@ -84,4 +159,68 @@ fn seconds(ms: u64) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "counts for people and plots")]
 fn float(count: u64) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// How long a busy machine may take.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Serves counts at a free port; its address, and how often the daemon was asked.
+    async fn served() -> (SocketAddr, Arc<AtomicU64>) {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("an address");
+        drop(free);
+        let (asks, mut asked) = mpsc::channel(8);
+        let count = Arc::new(AtomicU64::new(0));
+        let counting = Arc::clone(&count);
+        tokio::spawn(async move {
+            while asked.recv().await.is_some() {
+                counting.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        assert!(serve(address, asks).await.is_ok());
+        (address, count)
+    }
+
+    async fn get(address: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("written");
+        let mut text = String::new();
+        timeout(PATIENCE, stream.read_to_string(&mut text)).await.expect("in time").expect("read");
+        text
+    }
+
+    #[tokio::test]
+    async fn seka_92_requests_for_counts_are_answered_once_a_second_by_the_daemon() {
+        let (address, count) = served().await;
+        let begun = Instant::now();
+        for _ in 0..200 {
+            let text = get(address, "/metrics").await;
+            assert!(text.starts_with("HTTP/1.1 200") && text.contains("mezza_link_up"), "{text}");
+        }
+        let most = 1 + begun.elapsed().as_secs();
+        let asked = count.load(Ordering::Relaxed);
+        assert!((1..=most).contains(&asked), "{asked} of {most}");
+        assert!(get(address, "/other").await.starts_with("HTTP/1.1 404"));
+    }
+
+    #[tokio::test]
+    async fn seka_92_connections_that_say_nothing_end() {
+        let (address, _) = served().await;
+        let mut silent = Vec::new();
+        for _ in 0..40 {
+            silent.push(TcpStream::connect(address).await.expect("a connection"));
+        }
+        assert!(get(address, "/metrics").await.starts_with("HTTP/1.1 200"));
+        let mut last = silent.swap_remove(0);
+        let mut byte = [0];
+        let ended = timeout(PATIENCE, last.read(&mut byte)).await;
+        assert!(matches!(ended, Ok(Ok(0) | Err(_))), "{ended:?}");
+    }
 }

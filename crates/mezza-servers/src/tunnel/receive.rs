@@ -1,7 +1,7 @@
 //! The thread of a carrier that receives: from its socket to the interfaces of its links.
 
 use std::collections::BTreeMap;
-use std::io::IoSlice;
+use std::io::{ErrorKind, IoSlice};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -65,6 +65,8 @@ pub(super) fn run<F: FrameKey>(
             // The interface below is gone, and another thread serves the next carrier.
             _ if receiver.carrier.is_closed() => return,
             Ok(()) => receiver.take(&mut buffer, &batch),
+            // Nothing came for a while: keys of sessions that ended are wiped all the same (SEKA-44).
+            Err(error) if error.kind() == ErrorKind::WouldBlock => receiver.refresh(),
             // The interface is down, or a frame of ours found nobody: later frames may pass.
             Err(error) if is_passing(&error) => {}
             Err(error) => {

@@ -1,9 +1,12 @@
 //! The network interface of a link: a TAP device that takes and gives super-frames.
 
 use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
 
 use mezza_seka::offload::VIRTIO_BYTES;
+use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 use mezza_host::api::{Exit, Fault};
@@ -44,6 +47,8 @@ impl Tap {
             .build_sync();
         let device = built.map_err(|error| refused(name, &error))?;
         device.enabled(true).map_err(|error| refused(name, &error))?;
+        // Reads wait in `poll`, which has a limit.
+        device.set_nonblocking(true).map_err(|error| refused(name, &error))?;
         let number = if_nametoindex(name).map_err(|error| refused(name, &error.into()))?;
         Ok(Self { device, name: name.to_owned(), number })
     }
@@ -58,9 +63,29 @@ impl Tap {
         if_nametoindex(self.name.as_str()).is_ok_and(|number| number == self.number)
     }
 
-    /// Reads `virtio header | frame`, and waits if there is none.
-    pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.device.recv(buffer)
+    /// Reads `virtio header | frame`. Waits until a frame comes, or for `wait_ms`. Returns the bytes of the
+    /// frame, or `None` if none came in time.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    pub(super) fn read(
+        &self,
+        buffer: &mut [u8],
+        wait_ms: Option<u16>,
+    ) -> io::Result<Option<usize>> {
+        loop {
+            match self.device.recv(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read.map(Some),
+            }
+            let wait = wait_ms.map_or(PollTimeout::NONE, PollTimeout::from);
+            let mut polled = [PollFd::new(self.device.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut polled, wait) {
+                Ok(0) => return Ok(None),
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Writes `virtio header | frame` out of its parts.

@@ -17,6 +17,8 @@ use super::address::Endpoint;
 use super::shared::{Drop, LinkShared, Road};
 use super::tap::{TAP_READ_BYTES, may_pass};
 
+/// How often an idle thread checks whether the session of its key has ended, ms.
+const KEY_LOOK_MS: u16 = 1_000;
 /// How long a frame waits for the first session.
 const SESSION_WAIT: Duration = Duration::from_secs(1);
 /// Where the text of a frame begins behind the start of its datagram: the header, then flags.
@@ -58,14 +60,26 @@ pub(super) fn run<F: FrameKey>(link: Arc<LinkShared>, events: mpsc::Sender<Tunne
         gave_up: false,
         asked: None,
     };
-    while let Ok(bytes) = transmitter.link.tap.read(&mut buffer[..TAP_READ_BYTES]) {
-        transmitter.take(&mut buffer, bytes);
+    loop {
+        // Without a key there is nothing to wipe, and the thread sleeps until a frame comes.
+        let wait = transmitter.sealer.holds_key().then_some(KEY_LOOK_MS);
+        match transmitter.link.tap.read(&mut buffer[..TAP_READ_BYTES], wait) {
+            Ok(Some(bytes)) => transmitter.take(&mut buffer, bytes),
+            Ok(None) => transmitter.wipe_old_key(),
+            Err(_) => break,
+        }
     }
     // The interface was removed, by us or by hand.
     let _ = transmitter.events.blocking_send(TunnelEvent::Unplugged(transmitter.link.number));
 }
 
 impl<F: FrameKey> Transmitter<F> {
+    /// Wipes the key of a session that ended or was replaced: on an idle link no frame does so (SEKA-44).
+    fn wipe_old_key(&mut self) {
+        let session = self.link.sending.load_full();
+        self.sealer.keep_only(session.as_deref());
+    }
+
     /// One frame or super-frame: `virtio header | frame`, `bytes` long, with room for a tag behind.
     fn take(&mut self, buffer: &mut [u8], bytes: usize) {
         let Some(virtio) = buffer[..bytes].first_chunk::<VIRTIO_BYTES>() else { return };
@@ -150,6 +164,7 @@ impl<F: FrameKey> Transmitter<F> {
                 self.gave_up = false;
                 return Some((session, packet));
             }
+            self.wipe_old_key();
             self.ask();
             let left = SESSION_WAIT.saturating_sub(begun.elapsed());
             if self.gave_up || left.is_zero() {

@@ -165,6 +165,24 @@ fn seka_74_slow_a_daemon_keeps_two_capabilities_and_no_way_to_new_ones() {
     assert!(a.status("NoNewPrivs:").iter().all(|on| on == "1"));
 }
 
+/// The unit has a user of its own, to whom the state folder belongs. Root pairs and forgets while it is stopped.
+#[test]
+fn seka_93_root_works_on_a_state_folder_as_its_owner() {
+    const OWNER: u32 = 12_345;
+    let Some(net) = Net::joined("owner") else { return };
+    pair_both(&net, &[], &[]);
+    net.give_state(0, OWNER);
+    let (code, text) = net.run(0, &["pair", "a0", "--name", "cam2", "--window", "5"]);
+    assert!(code == 75 && text.contains("nobody answered"), "{code} {text}");
+    // A second pairing of the same two devices replaces the first one.
+    pair_both(&net, &["--replace"], &[]);
+    let owners = net.owners(0);
+    assert!(owners.len() >= 4 && owners.iter().all(|owner| *owner == OWNER), "{owners:?}");
+    let record = net.record(0);
+    let (code, text) = net.run(0, &["forget", "cam1", "--yes"]);
+    assert!(code == 0 && !record.exists(), "{code} {text}");
+}
+
 #[test]
 fn seka_51_two_daemons_on_one_state_folder_are_one_too_many() {
     let Some(net) = Net::joined("two") else { return };

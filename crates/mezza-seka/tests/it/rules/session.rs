@@ -201,6 +201,29 @@ fn seka_60_two_sides_in_one_role_do_not_recognise_each_other() {
     }
 }
 
+/// A side that runs an older copy of its disk tries once a minute after a while. The peer was recognised just
+/// before, so the first attempts raise nothing.
+#[test]
+fn seka_60_an_older_copy_raises_the_alarm_from_the_back_off() {
+    let (mut sides, now) = paired::<Default>();
+    assert!(exchange(&mut sides, now));
+    let old = sides[0].writes.len();
+    assert!(exchange(&mut sides, now.plus_ms(10_000)));
+    let (_, sealed) = &sides[0].writes[old - 1];
+    let stored =
+        mezza_seka::PeerRecord::open(&crate::stage::store_key(), sealed).expect("a record");
+    let settings = mezza_seka::PeerSettings::default();
+    let later = now.plus_ms(400_000);
+    let peer = mezza_seka::Peer::restore(stored, crate::stage::store_key(), settings, later);
+    sides[0] = crate::stage::Side::new(peer.expect("restored"), 8);
+    let _ = sides[0].give(PeerInput::Rekey, later);
+    // Its first attempts are lost, as they are while the responder is away.
+    let now = run(&mut sides, (later, 600_000), |_, _| false);
+    let now = run(&mut sides, (now, 200_000), |_, _| true);
+    assert!(sides[1].events.contains(&PeerEvent::NotRecognised), "{:?}", sides[1].events);
+    assert!(now > later);
+}
+
 #[test]
 fn seka_60_forged_frames_do_not_alarm_a_live_link() {
     let (mut sides, mut now) = paired::<Default>();
@@ -219,6 +242,41 @@ fn seka_60_forged_frames_do_not_alarm_a_live_link() {
     }
     assert!(!sides[1].events.contains(&PeerEvent::NotRecognised));
     assert!(sides[1].peer.status().refused > 100);
+}
+
+/// A responder that has the right keys jumps to the end of its packet numbers in each session.
+#[test]
+fn seka_91_a_jump_of_packet_numbers_begins_no_exchange() {
+    let (mut sides, now) = paired_with::<Default>(|settings| settings.subkeys = 1);
+    assert!(exchange(&mut sides, now));
+    let now = now.plus_ms(5_000);
+    let (session, _) = sides[1].sessions.last().expect("a session");
+    let left = session.limit() - session.sent() - 1;
+    session.reserve(left).expect("numbers");
+    let last = sides[1].seal(b"\0x").expect("the last number");
+    assert_eq!(sides[0].hear(&last, now), Ok(()));
+    assert_eq!(begun_by_usage(&mut sides[0], now), 0);
+    // Frames that came count, and so do our own.
+    let (mut sides, now) = paired_with::<Default>(|settings| settings.subkeys = 1);
+    assert!(exchange(&mut sides, now));
+    let now = now.plus_ms(5_000);
+    for _ in 0..FRAMES_PER_SUBKEY / 4 * 3 {
+        let frame = sides[1].seal(b"\0x").expect("a number");
+        assert_eq!(sides[0].hear(&frame, now), Ok(()));
+    }
+    assert_eq!(begun_by_usage(&mut sides[0], now), 1);
+    let (mut sides, now) = paired_with::<Default>(|settings| settings.subkeys = 1);
+    assert!(exchange(&mut sides, now));
+    sides[0].sessions.last().expect("a session").0.reserve(FRAMES_PER_SUBKEY / 4 * 3);
+    assert_eq!(begun_by_usage(&mut sides[0], now.plus_ms(5_000)), 1);
+}
+
+/// Gives a side the usage of its session; the attempts that it begins.
+fn begun_by_usage(side: &mut Side<Default>, now: Time) -> usize {
+    side.sent.clear();
+    let usage = side.sessions.last().expect("a session").0.usage();
+    let _ = side.give(PeerInput::Used(usage), now);
+    side.sent.drain(..).filter(|frame| kind_of(frame) == Some(Ke1::KIND)).count()
 }
 
 #[test]

@@ -9,7 +9,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{LinkAddr, MsgFlags, bind, recvmsg, sendmsg};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{Batch, no_interface, refused};
+use super::{Batch, READ_WAIT, no_interface, refused};
 use crate::tunnel::address::Endpoint;
 use mezza_host::api::Fault;
 
@@ -43,6 +43,7 @@ impl EtherCarrier {
         let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
         // The protocol 0 of the address makes the kernel keep that of the socket.
         bind(socket.as_raw_fd(), address)?;
+        socket.set_read_timeout(Some(READ_WAIT))?;
         let own = address.addr().unwrap_or_default();
         Ok(Self { socket, interface: address.ifindex() as u32, own })
     }

@@ -14,7 +14,7 @@ use nix::sys::socket::{
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{Batch, READ_FRAMES, no_interface, refused};
+use super::{Batch, READ_FRAMES, READ_WAIT, no_interface, refused};
 use crate::tunnel::address::Endpoint;
 use mezza_host::api::Fault;
 
@@ -71,6 +71,7 @@ impl UdpCarrier {
         let _ = setsockopt(&socket, RcvBufForce, &BUFFER_BYTES);
         let _ = setsockopt(&socket, SndBufForce, &BUFFER_BYTES);
         let _ = setsockopt(&socket, UdpGroSegment, &true);
+        socket.set_read_timeout(Some(READ_WAIT))?;
         Ok(Self { socket, interface: number, port, is_ip4 })
     }
 

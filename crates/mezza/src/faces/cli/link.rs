@@ -27,10 +27,17 @@ use mezza_servers::tunnel::daemon::{FrameThreads, Started, TunnelOptions};
 use mezza_servers::tunnel::metrics;
 use mezza_servers::tunnel::store::StateFolder;
 
+pub(crate) use show::STATES;
+
 /// The usual settings file.
 const SETTINGS: &str = "/etc/mezza/link.toml";
 /// The usual control socket.
 const SOCKET: &str = "/run/mezza/link.sock";
+/// What interfaces and raw sockets need.
+const CAPABILITIES: &[Capability] = &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
+/// The same, and the way to a state folder of another user, which Landlock bounds to that folder.
+const OWNER_CAPABILITIES: &[Capability] =
+    &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_DAC_READ_SEARCH];
 /// How a daemon is started.
 const START: &str = "start it with `mezza link up` or `systemctl start mezza-link`";
 
@@ -55,6 +62,14 @@ pub(super) struct Found {
     pub socket: PathBuf,
 }
 
+/// What a command listens on.
+pub(super) struct Serving {
+    /// The control socket.
+    pub socket: bool,
+    /// Counts for operators.
+    pub metrics: Option<SocketAddr>,
+}
+
 impl Found {
     pub(super) fn of(place: &LinkPlace) -> Result<Self, Fault> {
         let path = place.config.as_deref().unwrap_or(Path::new(SETTINGS));
@@ -66,23 +81,34 @@ impl Found {
         Ok(Self { settings, state, socket })
     }
 
+    /// Works as the owner of the state folder from now on (SEKA-93).
+    pub(super) fn become_owner(&self) -> Result<bool, Fault> {
+        match &self.state {
+            StatePlace::Folder(root) => privileges::become_owner(root, CAPABILITIES),
+            StatePlace::Memory => Ok(false),
+        }
+    }
+
     /// Gives up what the daemon does not need, before it has threads. Folders are made while it may.
-    pub(super) fn confine(&self, metrics: Option<SocketAddr>) -> Result<(), Fault> {
+    pub(super) fn confine(&self, serving: &Serving) -> Result<(), Fault> {
+        let is_owner = self.become_owner()?;
         let mut folders = Vec::new();
         if let StatePlace::Folder(root) = &self.state {
             folders.push(StateFolder::make(root)?);
         }
-        if let Some(folder) = self.socket.parent().filter(|path| !path.as_os_str().is_empty()) {
+        let parent =
+            self.socket.parent().filter(|path| serving.socket && !path.as_os_str().is_empty());
+        if let Some(folder) = parent {
             private::folder(folder)?;
             folders.push(folder.to_path_buf());
         }
         privileges::keep_only(&Allowed {
-            capabilities: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
+            capabilities: if is_owner { OWNER_CAPABILITIES } else { CAPABILITIES },
             folders,
             // The MTU of interfaces, and what the process asks of its own memory and threads.
             read: &["/sys", "/proc"],
             devices: &["/dev/net/tun"],
-            port: metrics.map(|address| address.port()),
+            port: serving.metrics.map(|address| address.port()),
         })
     }
 
@@ -107,7 +133,7 @@ pub(super) fn ask(place: &LinkPlace, asked: &LinkAsk) -> Result<ControlLines, Fa
 fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
     memory::require_closed()?;
     let found = Found::of(place)?;
-    found.confine(asked.metrics)?;
+    found.confine(&Serving { socket: true, metrics: asked.metrics })?;
     let options = found.options(&asked.names, true);
     block_on(two_threads(), async {
         memory::say();
@@ -156,7 +182,7 @@ fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
 pub fn up_with(state: &Path, config: &Path, threads: FrameThreads) -> Result<Exit, Fault> {
     let place = LinkPlace { state: Some(state.into()), config: Some(config.into()) };
     let found = Found::of(&place)?;
-    found.confine(None)?;
+    found.confine(&Serving { socket: true, metrics: None })?;
     let options = TunnelOptions { unbounded: true, ..found.options(&[], true) };
     block_on(two_threads(), async {
         let (_stop, stopped) = watch::channel(false);
@@ -203,7 +229,9 @@ pub(super) fn has_folder(place: &LinkPlace) -> Result<bool, Fault> {
 }
 
 fn forget_alone(place: &LinkPlace, name: &str) -> Result<(), Fault> {
-    let options = Found::of(place)?.options(&[], false);
+    let found = Found::of(place)?;
+    found.become_owner()?;
+    let options = found.options(&[], false);
     block_on(two_threads(), async {
         let mut started = Started::open(options, FrameThreads::usual())?;
         started.daemon.forget(name).map(|()| Exit::Done)

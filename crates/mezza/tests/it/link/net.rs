@@ -193,6 +193,32 @@ impl Net {
         std::fs::write(self.settings(side), text).unwrap();
     }
 
+    /// From now on the state of a machine belongs to another user.
+    pub fn give_state(&self, side: usize, owner: u32) {
+        for path in self.state_paths(side) {
+            std::os::unix::fs::chown(path, Some(owner), Some(owner)).unwrap();
+        }
+    }
+
+    /// The owner of each file and folder of the state of a machine.
+    pub fn owners(&self, side: usize) -> Vec<u32> {
+        use std::os::unix::fs::MetadataExt;
+        let paths = self.state_paths(side);
+        paths.iter().map(|path| std::fs::symlink_metadata(path).unwrap().uid()).collect()
+    }
+
+    /// The state folder of a machine, and all that is in it.
+    fn state_paths(&self, side: usize) -> Vec<PathBuf> {
+        let mut paths = vec![self.state(side)];
+        let mut at = 0;
+        while let Some(path) = paths.get(at).cloned() {
+            let inside = std::fs::read_dir(path).into_iter().flatten();
+            paths.extend(inside.map(|entry| entry.unwrap().path()));
+            at += 1;
+        }
+        paths
+    }
+
     fn settings(&self, side: usize) -> PathBuf {
         self.folder.path().join(format!("{side}.toml"))
     }

@@ -1,7 +1,9 @@
 //! Networks that people have: routers, narrow paths, bridges, interfaces that come and go, and somebody
 //! on the same network who sends what he likes.
 
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
@@ -130,6 +132,35 @@ fn seka_89_slow_the_mtu_of_the_interface_follows_its_path_both_ways() {
         b.wait("mtu", &json!(shown));
         assert!(net.tcp_echo_within(0, 2 << 20, TRANSFER));
     }
+}
+
+#[test]
+fn seka_89_long_frames_of_the_path_are_used() {
+    let Some(net) = Net::joined("jumbo") else { return };
+    pair_both(&net, &[], &[]);
+    for (side, on) in [(0, "a0"), (1, "b0")] {
+        net.ip(side, &["link", "set", on, "mtu", "9000"]);
+    }
+    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    net.wait_echo(&a, &b);
+    a.wait("mtu", &json!(8_909));
+    assert!(net.tcp_echo_within(0, 4 << 20, TRANSFER) && net.udp_echo(1, 20, 8_800));
+}
+
+#[test]
+fn machines_without_addresses_of_ipv6_carry_a_link_over_ipv4() {
+    let Some(net) = Net::routed("ip4") else { return };
+    for side in 0..2 {
+        let switch = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
+        net.within(side, move || std::fs::write(switch, "1")).unwrap();
+    }
+    let to = [&["--sas", "--to", "198.51.100.1"][..], &["--sas", "--to", "192.0.2.1"]];
+    for (code, text) in net.pair(to, [b"y\n", b"y\n"]) {
+        assert_eq!(code, 0, "{text}");
+    }
+    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    net.wait_echo(&a, &b);
+    assert!(net.tcp_echo(0, 1 << 20) && net.udp_echo(1, 20, 1_300));
 }
 
 /// The guide's own example: hosts behind two bridges, which the tunnel joins.
@@ -266,6 +297,89 @@ fn seka_79_slow_both_ends_with_new_addresses_meet_again() {
     net.wait_echo(&a, &b);
 }
 
+/// An address translator on M: A reaches B through it, and B sees an address of M only.
+struct Nat {
+    /// The socket of the present mapping, towards B.
+    outer: Arc<Mutex<UdpSocket>>,
+    stopped: Arc<AtomicBool>,
+}
+
+/// The side of M that A sees, and the address of B.
+const NAT_INNER: &str = "192.0.2.254:4795";
+const BEHIND_NAT: &str = "198.51.100.1:4795";
+
+impl Nat {
+    fn begin(net: &Net) -> Self {
+        let inner = net.within(2, || UdpSocket::bind(NAT_INNER)).unwrap();
+        inner.set_nonblocking(true).unwrap();
+        let nat = Self { outer: Arc::new(Mutex::new(mapping(net))), stopped: Arc::default() };
+        let (outer, stopped) = (Arc::clone(&nat.outer), Arc::clone(&nat.stopped));
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 65_536];
+            let mut client: Option<SocketAddr> = None;
+            while !stopped.load(Ordering::Relaxed) {
+                let outer = outer.lock().unwrap();
+                let out = inner.recv_from(&mut buffer).map(|(bytes, from)| {
+                    client = Some(from);
+                    outer.send_to(&buffer[..bytes], BEHIND_NAT)
+                });
+                let back = outer
+                    .recv_from(&mut buffer)
+                    .map(|(bytes, _)| client.map(|client| inner.send_to(&buffer[..bytes], client)));
+                drop(outer);
+                if out.is_err() && back.is_err() {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+            }
+        });
+        nat
+    }
+
+    /// Forgets the mapping: the next datagram of A leaves from another port. Returns its number.
+    fn rebind(&self, net: &Net) -> u16 {
+        let fresh = mapping(net);
+        let port = fresh.local_addr().unwrap().port();
+        *self.outer.lock().unwrap() = fresh;
+        port
+    }
+}
+
+fn mapping(net: &Net) -> UdpSocket {
+    let socket = net.within(2, || UdpSocket::bind("198.51.100.254:0")).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    socket
+}
+
+impl Drop for Nat {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+/// B cannot reach A behind the translator until a keep-alive of A made the new mapping known.
+#[test]
+fn seka_81_a_mapping_that_a_translator_forgets_is_made_again_by_keep_alives() {
+    let Some(net) = Net::routed("nat") else { return };
+    let to = [&["--sas", "--to", "198.51.100.1"][..], &["--sas", "--to", "192.0.2.1"]];
+    for (code, text) in net.pair(to, [b"y\n", b"y\n"]) {
+        assert_eq!(code, 0, "{text}");
+    }
+    // From now on the translator is the one way.
+    net.within(2, || std::fs::write("/proc/sys/net/ipv4/ip_forward", "0")).unwrap();
+    let nat = Nat::begin(&net);
+    let settings = format!("[link.cam1]\nendpoint = \"{NAT_INNER}\"\nkeepalive = \"2s\"\n");
+    net.configure(0, &settings);
+    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    net.wait_echo(&a, &b);
+    for _ in 0..3 {
+        let port = nat.rebind(&net);
+        let at = json!(format!("198.51.100.254:{port}"));
+        b.wait("endpoint", &at);
+        assert!(until(BACK, || net.udp_echo(1, 5, 500)), "{} {}", a.show(), b.show());
+    }
+    assert_eq!(b.show()["rekeys"], a.show()["rekeys"]);
+}
+
 #[test]
 fn slow_rekey_says_what_happened() {
     let Some(net) = Net::joined("rekey") else { return };
@@ -280,7 +394,7 @@ fn slow_rekey_says_what_happened() {
 }
 
 #[test]
-fn slow_show_tells_silence_loss_and_the_firewall_of_the_machine() {
+fn slow_show_tells_silence_and_loss() {
     let Some(net) = Net::switched("silence") else { return };
     pair_both(&net, &[], &[]);
     let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
@@ -304,6 +418,37 @@ fn slow_show_tells_silence_loss_and_the_firewall_of_the_machine() {
         "{}",
         a.show()
     );
+}
+
+/// A route of our own machine makes it refuse to send (EACCES). EPERM of a firewall means the same.
+/// The link is there again when the route goes.
+#[test]
+fn seka_94_a_rule_of_the_own_machine_is_named() {
+    let Some(net) = Net::routed("firewall") else { return };
+    let to = [&["--sas", "--to", "198.51.100.1"][..], &["--sas", "--to", "192.0.2.1"]];
+    for (code, text) in net.pair(to, [b"y\n", b"y\n"]) {
+        assert_eq!(code, 0, "{text}");
+    }
+    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    net.wait_echo(&a, &b);
+    // Sockets may not send to a broadcast address unless they ask for it. `prohibit` does not hold
+    // for sockets that are bound to an interface.
+    let route = ["broadcast", "198.51.100.1", "dev", "a0"];
+    net.ip(0, &[&["route", "add"], &route[..]].concat());
+    assert!(
+        until(BACK, || {
+            net.udp_echo(0, 1, 100);
+            a.show()["trouble"] == "refused here"
+        }),
+        "{}",
+        a.show()
+    );
+    assert!(a.show()["dropped"]["firewall"].as_u64() > Some(0), "{}", a.show());
+    let (code, text) = a.run(&["show", "cam1"]);
+    assert!(code == 1 && text.contains("this machine refuses to send"), "{code} {text}");
+    net.ip(0, &[&["route", "del"], &route[..]].concat());
+    assert!(until(BACK, || net.udp_echo(0, 1, 100)));
+    a.wait("trouble", &json!("none"));
 }
 
 #[test]

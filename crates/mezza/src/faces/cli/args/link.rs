@@ -26,6 +26,7 @@ pub enum LinkCommand {
     /// Run the links, in the foreground, until Ctrl-C
     Up(LinkUpArgs),
     /// Show the links that run, or one of them
+    #[command(after_long_help = super::super::link::STATES)]
     Show {
         /// Its name
         name: Option<String>,

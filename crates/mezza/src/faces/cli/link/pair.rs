@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, watch};
 use super::super::args::{LinkPlace, PairArgs};
 use super::super::serve::{block_on, two_threads};
 use super::super::show::Out;
-use super::{Found, agreed, ask, has_folder};
+use super::{Found, Serving, agreed, ask, has_folder};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::control::{ControlAnswer, ControlRequest, LinesWithin, told};
 use mezza_servers::tunnel::TunnelEvent;
@@ -60,7 +60,7 @@ pub(super) fn pair(out: Out, place: &LinkPlace, asked: &PairArgs) -> Result<Exit
 fn alone(out: Out, place: &LinkPlace, pair: &PairAsk) -> Result<Exit, Fault> {
     let found = Found::of(place)?;
     // Frames of strangers are parsed for as long as the window is open.
-    found.confine(None)?;
+    found.confine(&Serving { socket: false, metrics: None })?;
     let options = found.options(&[], false);
     block_on(two_threads(), async {
         let started = Started::open(options, FrameThreads::usual())?;

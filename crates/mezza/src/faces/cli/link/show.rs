@@ -8,6 +8,19 @@ use super::ask;
 use mezza_host::api::{Exit, Fault};
 use mezza_servers::tunnel::control::{LinkAsk, LinkJson, RoleName};
 
+/// The states of a link, for the help of the command.
+pub(crate) const STATES: &str = "\
+States, as `trouble` in text and JSON:
+  none            frames of the peer come, or the link is idle
+  loss            the peer reports that most frames do not arrive
+  silent          nothing comes back for what is sent
+  no answer       five attempts at new keys in a row had no answer
+  refused here    a firewall or a route of this machine refuses to send
+  not recognised  somebody with the name of the peer does not have its keys
+  aside           an interface, a bridge or a setting is missing or wrong
+
+With NAME the exit code is 1 in the states silent, refused here, not recognised and aside.";
+
 /// `mezza link show`
 ///
 /// # Errors
@@ -23,7 +36,8 @@ pub(super) fn show(
     for line in ask(place, &LinkAsk::Show { name: name.map(str::to_owned), follow })? {
         let link = read(line?)?;
         // A script that asks for one link learns whether frames pass.
-        alarm |= matches!(link.trouble.as_str(), "not recognised" | "aside" | "silent");
+        alarm |=
+            matches!(link.trouble.as_str(), "not recognised" | "aside" | "silent" | "refused here");
         any = true;
         out.either(&link, text(&link));
     }
@@ -126,6 +140,11 @@ fn trouble_text(link: &LinkJson) -> String {
              --name {0}` on both sides",
             link.name, link.on
         ),
+        "refused here" => {
+            "this machine refuses to send to the peer; look at its firewall (UDP 4795, \
+                           or the port of `listen`) and at `ip route get` for the peer"
+                .to_owned()
+        }
         "no answer" => "nobody answers; look at the other device and the cable".to_owned(),
         "aside" => link.aside.as_ref().map_or(String::new(), |aside| {
             let retry = span(aside.retry_ms);
@@ -173,7 +192,19 @@ fn bytes(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mezza_servers::tunnel::control::TROUBLES;
+
     use super::*;
+
+    /// A person finds each state of a link in the help of the command and in the guide.
+    #[test]
+    fn each_state_has_its_line_in_the_help_and_in_the_guide() {
+        let guide = include_str!("../../../../../../docs/guide/link.md");
+        for state in TROUBLES {
+            assert!(STATES.lines().any(|line| line.trim_start().starts_with(state)), "{state}");
+            assert!(guide.lines().any(|line| line.starts_with(&format!("| `{state}`"))), "{state}");
+        }
+    }
 
     #[test]
     fn spans_and_sizes_are_short() {

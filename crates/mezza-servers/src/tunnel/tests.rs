@@ -1,0 +1,188 @@
+//! Data threads with a session of their own, in a network namespace.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use mezza_core::{EphemeralKey, Machine, Secret, Time};
+use mezza_seka::limits::TAG_BYTES;
+use mezza_seka::suite::{FrameKey, LinkSuite};
+use mezza_seka::{
+    LinkId, LinkRole, LinkSession, Pairing, PairingInput, PairingOutput, PairingSettings,
+    PeerAddress, PeerInput, PeerOutput, StoreKey,
+};
+use nix::sched::{CloneFlags, unshare};
+use tokio::sync::mpsc;
+
+use super::address::Endpoint;
+use super::carrier::Carrier;
+use super::config::CarrierKind;
+use super::shared::{LinkShared, OpenEntry, Road, SessionTable, Welcome};
+use super::tap::Tap;
+use super::{Suite, receive, transmit};
+use mezza_host::backend::AwsLc;
+use mezza_host::process::rng::OsRng;
+
+/// How long a busy machine may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The interface of the test.
+const TAP: &str = "mzkeys";
+/// The port of the test, in a namespace of its own.
+const PORT: u16 = 4_795;
+
+/// Keys that data threads hold.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// A key of the product that counts how many of it there are.
+struct CountedKey(<Suite as LinkSuite>::Frames);
+
+impl FrameKey for CountedKey {
+    fn from_subkey(subkey: &Secret<32>) -> Self {
+        HELD.fetch_add(1, Ordering::Relaxed);
+        Self(FrameKey::from_subkey(subkey))
+    }
+
+    fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; TAG_BYTES] {
+        self.0.seal(iv, aad, text)
+    }
+
+    fn open(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; TAG_BYTES]) -> bool {
+        self.0.open(iv, aad, text, tag)
+    }
+}
+
+impl Drop for CountedKey {
+    fn drop(&mut self) {
+        HELD.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A device that pairs.
+struct Device {
+    pairing: Pairing<Suite>,
+    sent: Vec<Vec<u8>>,
+    session: Option<LinkSession>,
+}
+
+impl Device {
+    fn new(byte: u8, role: LinkRole) -> Self {
+        let own = LinkId::from_bytes([2, 0, 0, 0, 0, byte]).expect("a unicast name");
+        let mut settings = PairingSettings::new(own, "cam1", byte.into());
+        settings.role = Some(role);
+        let key = StoreKey::new(Secret::random(&mut OsRng));
+        let pairing = Pairing::begin(settings, key, (Time::from_ms(0), 0), &mut OsRng);
+        Self { pairing, sent: Vec::new(), session: None }
+    }
+
+    fn drain(&mut self, now: Time) {
+        while let Some(output) = self.pairing.poll() {
+            let answer = match output {
+                PairingOutput::Want | PairingOutput::Peer(PeerOutput::Want) => {
+                    PairingInput::Give(EphemeralKey::random::<AwsLc>(&mut OsRng))
+                }
+                PairingOutput::Peer(PeerOutput::Store { seq, .. }) => {
+                    PairingInput::Peer(PeerInput::Stored(seq))
+                }
+                PairingOutput::Peer(PeerOutput::Install(session)) => {
+                    self.session = Some(*session);
+                    continue;
+                }
+                PairingOutput::Send { frame, .. } => {
+                    self.sent.push(frame);
+                    continue;
+                }
+                _ => continue,
+            };
+            let _ = self.pairing.handle(answer, now, &mut OsRng);
+        }
+    }
+}
+
+/// The session of a pairing, at both of its ends.
+fn paired_sessions() -> [Arc<LinkSession>; 2] {
+    let mut devices = [Device::new(1, LinkRole::Initiator), Device::new(2, LinkRole::Responder)];
+    for ms in (0..4_000).step_by(10) {
+        let now = Time::from_ms(ms);
+        for device in &mut devices {
+            device.pairing.wake(now, &mut OsRng);
+            device.drain(now);
+        }
+        for from in 0..2 {
+            for frame in std::mem::take(&mut devices[from].sent) {
+                let address = PeerAddress::default();
+                let input = PairingInput::Datagram { frame, from: address, on_link: true };
+                let _ = devices[1 - from].pairing.handle(input, now, &mut OsRng);
+                devices[1 - from].drain(now);
+            }
+        }
+    }
+    devices.map(|device| Arc::new(device.session.expect("an exchange was accepted")))
+}
+
+fn ip(args: &[&str]) -> bool {
+    let done = Command::new("ip").args(args).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    done.is_ok_and(|status| status.success())
+}
+
+fn until(mut is_so: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    true
+}
+
+/// A link whose frames come back to it: it seals as one end of a session and opens as the other.
+fn looped_link() -> Option<Arc<LinkShared>> {
+    let tap = Tap::make(TAP, 1_400, [2, 0, 0, 0, 0, 9]).ok()?;
+    let carrier = Arc::new(Carrier::open("lo", CarrierKind::Udp, PORT).expect("a socket"));
+    let table = Arc::new(SessionTable::from_pointee(Welcome::default()));
+    let home = Endpoint::of(([0, 0, 0, 0, 0, 0, 0, 1], PORT).into(), carrier.interface());
+    let link = Arc::new(LinkShared::new(1, tap, 1_300, Arc::default()));
+    link.endpoint.store(Some(Arc::new(home)));
+    link.road.store(Some(Arc::new(Road { carrier, table })));
+    Some(link)
+}
+
+/// On an idle link no frame comes that would wake the threads.
+#[test]
+fn seka_44_data_threads_wipe_the_keys_of_a_session_that_ended() {
+    let judged = std::thread::spawn(|| {
+        let is_apart =
+            unshare(CloneFlags::CLONE_NEWNET).is_ok() && ip(&["link", "set", "lo", "up"]);
+        let Some(link) = is_apart.then(looped_link).flatten() else {
+            println!("SKIPPED keys: no network namespaces; apt install iproute2, run as root");
+            return;
+        };
+        let road = link.road.load_full().expect("a carrier");
+        let [one, two] = paired_sessions();
+        let ended: [Weak<LinkSession>; 2] = [&one, &two].map(Arc::downgrade);
+        link.welcome(OpenEntry { link: Arc::clone(&link), session: two });
+        let (events, _heard) = mpsc::channel(64);
+        let (carrier, table) = (Arc::clone(&road.carrier), Arc::clone(&road.table));
+        let of_receiver = events.clone();
+        std::thread::spawn(move || receive::run::<CountedKey>(carrier, table, of_receiver));
+        let of_sender = Arc::clone(&link);
+        std::thread::spawn(move || transmit::run::<CountedKey>(of_sender, events));
+        link.send_under(Some(one));
+        // The kernel looks for routers on an interface that came up: a key for each thread.
+        assert!(until(|| HELD.load(Ordering::Relaxed) == 2), "no frame passed");
+        let silence = format!("/proc/sys/net/ipv6/conf/{TAP}/disable_ipv6");
+        std::fs::write(silence, "1").expect("a silent interface");
+
+        link.send_under(None);
+        road.table.store(Arc::default());
+        let is_wiped = || {
+            HELD.load(Ordering::Relaxed) == 0
+                && ended.iter().all(|session| session.strong_count() == 0)
+        };
+        assert!(until(is_wiped), "{HELD:?} {:?}", ended.each_ref().map(Weak::strong_count));
+        road.carrier.close();
+        assert!(ip(&["link", "del", TAP]));
+    });
+    judged.join().expect("the test ends");
+}
