@@ -75,7 +75,8 @@ fn clippy(context: &Context) -> Result<Verdict, String> {
 
 /// Everything compiles with the oldest compiler that `Cargo.toml` names (`rust-version`).
 fn msrv(context: &Context) -> Result<Verdict, String> {
-    let Some(version) = needs::oldest_compiler(context.root, &context.logs, context.tools.may_install)?
+    let Some(version) =
+        needs::oldest_compiler(context.root, &context.logs, context.tools.may_install)?
     else {
         let text = "msrv: no toolchain of that version; rustup toolchain install 1.90";
         return Ok(Verdict::Skipped(text.to_owned()));
