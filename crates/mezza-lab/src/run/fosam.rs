@@ -46,7 +46,7 @@ pub const ALL: &[Experiment] = &[
     ),
     Experiment::calculated(
         "fosam-f5",
-        "Figure 5: clocks at a festival",
+        "Figure 5: clocks at a synthetic festival",
         [2, 15, 600],
         clocks::festival,
     ),
@@ -76,7 +76,7 @@ pub const ALL: &[Experiment] = &[
     ),
     Experiment::calculated(
         "fosam-f8",
-        "Figure 8: messages at a festival",
+        "Figure 8: messages at a synthetic festival",
         [2, 20, 900],
         delivery::festival,
     ),

@@ -195,7 +195,8 @@ impl ThesisTable {
         if self.number == "5.3" {
             report.say("ours: one firewall, with a coin of 3072 bit; the thesis: one at both ends, with 256 bit");
         }
-        report.say("thesis: averages of 1,000 runs, Sage on an AMD Ryzen 5 2600; rows IOT and Smartphone are quoted, never measured here");
+        let language = if self.number == "5.3" { "C++" } else { "Sage" };
+        report.say(format!("thesis: averages of 1,000 runs, {language} on an AMD Ryzen 5 2600; rows IOT and Smartphone are quoted, never measured here"));
         if let Some(reason) = sage.absent() {
             report.say(format!("column Sage: {reason}"));
         }
@@ -217,7 +218,7 @@ impl ThesisTable {
             if let Some(text) = &column.text {
                 let values = text.iter().zip(SYSTEMS).map(|(ms, system)| format!("{system} {ms}"));
                 report.say(format!(
-                    "   text: {:<16} {}",
+                    "correct: {:<16} {}",
                     column.name,
                     values.collect::<Vec<_>>().join(", ")
                 ));
