@@ -217,8 +217,10 @@ impl ThesisTable {
             ));
             if let Some(text) = &column.text {
                 let values = text.iter().zip(SYSTEMS).map(|(ms, system)| format!("{system} {ms}"));
+                // In table 5.4 two columns are exchanged, as the percentages of the text show; the text has no ms.
+                let label = if column.table == "5.4" { "correct" } else { "   text" };
                 report.say(format!(
-                    "correct: {:<16} {}",
+                    "{label}: {:<16} {}",
                     column.name,
                     values.collect::<Vec<_>>().join(", ")
                 ));
