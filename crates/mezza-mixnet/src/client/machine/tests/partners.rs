@@ -160,6 +160,26 @@ fn mix_67_two_sides_come_to_one_root_whatever_is_lost() {
     }
 }
 
+/// Versions before this one stored no ranks: such a root gives way to each newer one that meets.
+#[test]
+fn mix_67_a_root_that_an_older_version_stored_ranks_lowest() {
+    let mut all = Partners::default();
+    all.line_number();
+    all.all.insert(0, Partner::new(1, begun(0, 60)));
+    let mut w = Writer::new();
+    all.write(&mut w);
+    let mut stored = w.finish();
+    // next line 4 | count 2 | partner 4 | bucket 4 | flags 1 | active 8 | root 4 | rank 16
+    assert_eq!(stored[14], 4);
+    stored[14] = 0;
+    stored.drain(27..43);
+    let mut again = Partners::read(&mut Reader::new(&stored)).unwrap();
+    let partner = again.all.get_mut(&0).unwrap();
+    partner.add_root(begun(1, 1));
+    assert!(!partner.on_meeting(0) && ids(partner) == [0, 1]);
+    assert!(partner.on_meeting(1) && ids(partner) == [1]);
+}
+
 /// What was begun under a root goes under the one that meets, and the stream of the old one has no gap.
 #[test]
 fn mix_67_a_root_that_went_out_of_use_can_still_be_read() {
