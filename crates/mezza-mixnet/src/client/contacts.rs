@@ -335,8 +335,12 @@ impl Partner {
         if let Some(at) = at {
             let met = self.others.remove(at);
             let mut old = core::mem::replace(&mut self.line, met);
+            // A partner that makes root after root would fill a stream with zeros: the second time it goes.
+            let is_kept = !old.sender.has_blanks();
             self.line.sender.adopt(&mut old.sender);
-            self.others.push(old);
+            if is_kept {
+                self.others.push(old);
+            }
         } else if self.line.id != id {
             return false;
         }

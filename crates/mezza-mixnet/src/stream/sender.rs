@@ -81,12 +81,17 @@ impl Message {
         self.ticket.is_none() && self.len() == framed.len() && framed.starts_with(&self.framed)
     }
 
-    /// Whether all of it is known.
+    /// Returns true if all of it is known.
     fn is_whole(&self) -> bool {
         self.framed.len() == self.len()
     }
 
-    /// The message, for another stream; zeros stay in its place.
+    /// Returns true if zeros stand in its place: the end of a real message is a tag.
+    fn is_blank(&self) -> bool {
+        self.framed.iter().skip(LENGTH_BYTES).all(|byte| *byte == 0)
+    }
+
+    /// Returns the message, for another stream. Zeros stay in its place.
     fn give_up(&mut self) -> Self {
         let framed = Wiping::new(self.framed.to_vec());
         self.blank();
@@ -229,7 +234,8 @@ impl Sender {
         self.places.extend((self.next..begun).map(|seq| (seq, PieceState::Failed)));
         self.next = self.next.max(begun);
         // A message that is not whole is given again by whoever has it.
-        for cut in old.cuts.iter_mut().filter(|cut| cut.message.is_whole()) {
+        let is_real = |message: &Message| message.is_whole() && !message.is_blank();
+        for cut in old.cuts.iter_mut().filter(|cut| is_real(&cut.message)) {
             let message = cut.message.give_up();
             let anew = MessageInTransit::begin(message, self.next);
             self.next = anew.end();
@@ -240,6 +246,11 @@ impl Sender {
         self.waiting_bytes += core::mem::take(&mut old.waiting_bytes);
         self.handed.append(&mut old.handed);
         self.acked.append(&mut old.acked);
+    }
+
+    /// Returns true if zeros are on their way in place of a message.
+    pub fn has_blanks(&self) -> bool {
+        self.cuts.iter().any(|cut| cut.message.is_blank())
     }
 
     /// Whether everything was acknowledged.

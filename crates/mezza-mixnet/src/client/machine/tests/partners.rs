@@ -160,6 +160,33 @@ fn mix_67_two_sides_come_to_one_root_whatever_is_lost() {
     }
 }
 
+/// A hostile partner makes root after root of lesser ranks: what waits does not grow, and it loads again.
+#[test]
+fn mix_67_roots_without_end_do_not_fill_a_stream() {
+    let mut all = Partners::default();
+    let mut partner = Partner::new(1, begun(all.line_number().unwrap(), 90));
+    for ticket in 0..4 {
+        partner.line.sender.push(ticket, &[5; 900]).unwrap();
+    }
+    while partner.line.sender.take().is_some() {}
+    all.all.insert(0, partner);
+    let mut sizes = Vec::new();
+    for round in (0..40).rev() {
+        let id = all.line_number().unwrap();
+        let partner = all.all.get_mut(&0).unwrap();
+        partner.add_root(begun(id, round));
+        let highest = partner.line.id;
+        partner.on_meeting(id);
+        partner.on_meeting(highest);
+        let mut w = Writer::new();
+        all.write(&mut w);
+        let stored = w.finish();
+        sizes.push(stored.len());
+        all = Partners::read(&mut Reader::new(&stored)).unwrap();
+    }
+    assert!(sizes.iter().all(|size| *size <= 4 * sizes[0]), "{sizes:?}");
+}
+
 /// Versions before this one stored no ranks: such a root gives way to each newer one that meets.
 #[test]
 fn mix_67_a_root_that_an_older_version_stored_ranks_lowest() {
