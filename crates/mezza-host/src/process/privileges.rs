@@ -73,7 +73,8 @@ pub fn become_owner(folder: &Path, kept: &[Capability]) -> Result<bool, Fault> {
         let text = format!("cannot work as the owner of {}: {error}", folder.display());
         Fault::new(Exit::Denied, text, "run the program as that user")
     };
-    let (user, group) = (Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
+    let user = Uid::from_raw(found.uid());
+    let group = Gid::from_raw(found.gid());
     prctl::set_keepcaps(true)
         .and_then(|()| setgroups(&[]))
         .and_then(|()| setresgid(group, group, group))

@@ -173,7 +173,7 @@ impl<B: Backend> Mixnet<B> {
         }))
     }
 
-    /// Whether a contact could be invited: its card names our network, and we hold its card alone, or it
+    /// Returns true if a contact can be invited: its card names our network, and we hold its card alone, or it
     /// sent a bundle before its chains were lost here (MSG-121).
     fn can_invite(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         let Some(net) = &self.network else { return false };

@@ -68,7 +68,7 @@ snapshot!(struct RootRank { start, tag });
 
 impl PartnerRoot {
     /// A root whose chains begin in these rounds, as nobody has it yet.
-    pub fn begin(id: u32, root: &Secret<32>, role: Role, (talks, calls): (u64, u64)) -> Self {
+    pub fn begin(id: u32, root: &Secret<32>, role: Role, talks: u64, calls: u64) -> Self {
         let tag = u64::from_be_bytes(labelled_hash("mezza/mix rank", &[root.expose()]));
         Self {
             id,

@@ -72,7 +72,7 @@ pub(crate) fn of_word(word: &str) -> Option<Grade> {
     [Grade::Good, Grade::Fair, Grade::Poor].into_iter().find(|grade| grade.word() == word)
 }
 
-/// What this system says of its clock, by files.
+/// Files in which this system reports on its clock.
 #[derive(Clone, Debug)]
 pub(super) struct ClockFiles {
     /// Touched at each synchronisation since the system was started.
@@ -88,7 +88,7 @@ impl Default for ClockFiles {
 }
 
 impl ClockFiles {
-    /// What systemd-timesyncd says: the time to which it set the clock last, since the system was started.
+    /// Returns the time to which systemd-timesyncd set the clock last, since the system was started.
     pub(super) fn synchronised(&self) -> Option<Statement> {
         let touched = self.stamp.metadata().and_then(|stamp| stamp.modified()).ok()?;
         let ms = touched.duration_since(UNIX_EPOCH).ok()?.as_millis();
@@ -96,7 +96,7 @@ impl ClockFiles {
         Some(Statement { at, within_ms: STAMP_MS })
     }
 
-    /// Whether a clock runs while the system is off.
+    /// Returns true if a clock runs while the system is off.
     pub(super) fn has_hardware_clock(&self) -> bool {
         self.hardware.read_dir().is_ok_and(|mut clocks| clocks.next().is_some())
     }
@@ -105,7 +105,8 @@ impl ClockFiles {
 /// By how much the clock of this system may be off, ms, by what a node of this home stored and what the stamp
 /// says now. Returns `None` before 2026.
 pub fn within_ms(home: &Home) -> Option<u32> {
-    let (now, files) = (Moment::now(), ClockFiles::default());
+    let now = Moment::now();
+    let files = ClockFiles::default();
     let start = SystemStart::of_this_system();
     let mut system = SystemClock::of_home(home, now, start, files.has_hardware_clock());
     system.on_reading(now, files.synchronised());

@@ -1,4 +1,4 @@
-//! Whether the kernel counts its clock as synchronised, whoever does that: chrony, ntpd, the host of a virtual machine.
+//! The kernel's word on its clock: synchronised or not, by chrony, ntpd or the host of a virtual machine.
 //!
 //! The kernel adds 500 ppm to its estimate of the error since a program set the clock last, and from 16 s on the clock
 //! counts as unsynchronised. So does a clock that is set by hand. `timedatectl` prints that without any right.
@@ -32,7 +32,7 @@ pub(super) struct KernelClock {
 /// A question on its way.
 #[derive(Debug)]
 struct Asked {
-    /// What the clock showed before.
+    /// Time of the clock before the question.
     at: Time,
     answer: JoinHandle<bool>,
 }

@@ -110,7 +110,8 @@ impl Started {
 fn own_clock(home: &Home, clock: Clock, grade: Option<Grade>) -> NodeClock {
     let bent = BentClock::of_environment();
     bent.warn();
-    let (files, now) = (ClockFiles::default(), clock.read());
+    let files = ClockFiles::default();
+    let now = clock.read();
     let has_hardware_clock = files.has_hardware_clock();
     let mut system = SystemClock::of_home(home, now, clock.start(), has_hardware_clock);
     if let Some(grade) = grade {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 const WITHIN_MS_MAX: u64 = 600_000;
 /// A clock without a source loses or gains one part in so many: 100 ppm.
 const DRIFT_PARTS: u64 = 10_000;
-/// What a start of the system adds: a hardware clock counts whole seconds.
+/// Uncertainty that a start of the system adds: a hardware clock counts whole seconds.
 const RESTART_MS: u64 = 2_000;
 /// A record that differs by less from the file is not written, and one is written so often anyway, ms.
 const WRITE_MOVE_MS: u64 = Time::SECOND_MS;
@@ -23,7 +23,7 @@ const RECORD_BYTES_MAX: usize = 4_096;
 /// A source says that the clock was right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Statement {
-    /// What the clock showed then.
+    /// Time of the clock then.
     pub at: Time,
     /// How far the clock may have been off then, ms.
     pub within_ms: u64,
@@ -33,7 +33,7 @@ pub(super) struct Statement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_field_names, reason = "units")]
 struct Vouched {
-    /// What the clock showed then, ms.
+    /// Time of the clock then, ms.
     at_ms: u64,
     /// How far the clock may have been off then.
     within_ms: u64,

@@ -67,7 +67,7 @@ impl<B: Backend> Client<B> {
     pub(super) fn add(&mut self, new: &NewRoot, now: Time) -> Result<(), ClientError> {
         self.admits(new.start, now)?;
         let number = self.contacts.line_number().ok_or(ClientError::Full)?;
-        let root = PartnerRoot::begin(number, &new.root, new.role, new.start);
+        let root = PartnerRoot::begin(number, &new.root, new.role, new.start.0, new.start.1);
         match self.contacts.all.get_mut(&new.contact) {
             Some(contact) => {
                 contact.bucket = new.bucket;

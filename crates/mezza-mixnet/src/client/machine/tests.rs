@@ -69,7 +69,7 @@ fn restore(config: &Config, rows: &BTreeMap<u64, Vec<u8>>) -> Result<Client, Res
 
 fn line(id: u32) -> PartnerRoot {
     let root = Secret::init_with(|s| s.fill(id as u8));
-    PartnerRoot::begin(id, &root, Role::Initiator, (100, 100))
+    PartnerRoot::begin(id, &root, Role::Initiator, 100, 100)
 }
 
 /// A line under whose root as much is on its way as may be, both ways.

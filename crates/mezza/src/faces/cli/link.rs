@@ -33,7 +33,7 @@ pub(crate) use show::STATES;
 const SETTINGS: &str = "/etc/mezza/link.toml";
 /// The usual control socket.
 const SOCKET: &str = "/run/mezza/link.sock";
-/// What interfaces and raw sockets need.
+/// Capabilities for interfaces and raw sockets.
 const CAPABILITIES: &[Capability] = &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
 /// The same, and the way to a state folder of another user, which Landlock bounds to that folder.
 const OWNER_CAPABILITIES: &[Capability] =
@@ -62,7 +62,7 @@ pub(super) struct Found {
     pub socket: PathBuf,
 }
 
-/// What a command listens on.
+/// Listeners of a command.
 pub(super) struct Serving {
     /// The control socket.
     pub socket: bool,

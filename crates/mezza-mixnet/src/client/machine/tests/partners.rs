@@ -82,7 +82,7 @@ fn ids(partner: &Partner) -> Vec<u32> {
 /// A root that both sides have from this conversation round on.
 fn begun(id: u32, round: u64) -> PartnerRoot {
     let root = Secret::init_with(|s| s.fill(id as u8));
-    PartnerRoot::begin(id, &root, Role::Initiator, (round, 100))
+    PartnerRoot::begin(id, &root, Role::Initiator, round, 100)
 }
 
 /// Both sides make a root at once: each holds both, so that they meet in one of them.
@@ -207,7 +207,7 @@ fn mix_67_a_root_that_an_older_version_stored_ranks_lowest() {
     assert!(partner.on_meeting(1) && ids(partner) == [1]);
 }
 
-/// What was begun under a root goes under the one that meets, and the stream of the old one has no gap.
+/// A begun message moves to the root that meets, and the stream of the old root has no gap.
 #[test]
 fn mix_67_a_root_that_went_out_of_use_can_still_be_read() {
     let mut partner = Partner::new(1, begun(0, 60));
