@@ -28,7 +28,7 @@ pub fn client(data: &[u8]) {
                 let person = &mut pair.people[who];
                 let length = 1 + ops.below(256) * 3;
                 if person.sent.len() < 30 {
-                    let number = person.sent.len() as u8;
+                    let number = person.sent.len() as u8 + 1;
                     person.sent.push((vec![number; length], Some(0)));
                     let at = person.sent.len() - 1;
                     pair.send(who, at);
@@ -91,7 +91,7 @@ pub fn record(data: &[u8]) {
 fn talked() -> Pair {
     let mut pair = Pair::new();
     for (who, length) in [(0, 700), (1, 20), (0, 300)] {
-        pair.people[who].sent.push((vec![who as u8; length], Some(0)));
+        pair.people[who].sent.push((vec![who as u8 + 1; length], Some(0)));
         let at = pair.people[who].sent.len() - 1;
         pair.send(who, at);
     }

@@ -21,6 +21,9 @@ pub enum StreamError {
     /// Empty, or above 8,998 bytes.
     #[error("no message has this length")]
     TooBig,
+    /// Zeros alone, which stand for a message that was taken back (MIX-66).
+    #[error("a message of zeros stands for none")]
+    Blank,
 }
 
 /// What became of the round in which a cell was.
@@ -86,7 +89,7 @@ impl Message {
         self.framed.len() == self.len()
     }
 
-    /// Returns true if zeros stand in its place: the end of a real message is a tag.
+    /// Returns true if zeros stand in its place. No message that is taken is all zeros.
     fn is_blank(&self) -> bool {
         self.framed.iter().skip(LENGTH_BYTES).all(|byte| *byte == 0)
     }
@@ -162,7 +165,7 @@ pub struct Sender {
 snapshot!(struct Sender { waiting, waiting_bytes, cuts, unclaimed, places, next, handed, acked });
 
 impl Sender {
-    /// A message of 1 to 8,998 bytes; `ticket` names it in [`handed`](Self::handed) and
+    /// A message of 1 to 8,998 bytes that are not all zero; `ticket` names it in [`handed`](Self::handed) and
     /// [`acked`](Self::acked). One that is on its way without a ticket, since a start or
     /// [`detach`](Self::detach), is not sent a second time: it goes on under this ticket, also if it was
     /// acknowledged meanwhile.
@@ -172,6 +175,9 @@ impl Sender {
     pub fn push(&mut self, ticket: u64, message: &[u8]) -> Result<(), StreamError> {
         if message.is_empty() || message.len() > MESSAGE_BYTES_MAX {
             return Err(StreamError::TooBig);
+        }
+        if message.iter().all(|byte| *byte == 0) {
+            return Err(StreamError::Blank);
         }
         let mut framed = Wiping::new(Vec::with_capacity(LENGTH_BYTES + message.len()));
         framed.extend_from_slice(&(message.len() as u16).to_be_bytes());

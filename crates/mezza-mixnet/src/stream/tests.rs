@@ -73,7 +73,7 @@ proptest! {
         rounds in proptest::collection::vec(round(), 0..120),
     ) {
         let (mut alice, mut bob) = (Side::default(), Side::default());
-        let message = |(i, len): (usize, &usize)| vec![i as u8; *len];
+        let message = |(i, len): (usize, &usize)| vec![i as u8 + 1; *len];
         let messages = lengths.iter().enumerate().map(message).collect::<Vec<_>>();
         for (ticket, message) in messages.iter().enumerate() {
             alice.sender.push(ticket as u64, message).expect("room");
@@ -285,13 +285,18 @@ fn what_is_cut_anew_keeps_to_the_window() {
 fn messages_have_a_length_and_queues_an_end() {
     let mut sender = Sender::default();
     assert_eq!(sender.push(0, b""), Err(StreamError::TooBig));
-    assert_eq!(sender.push(0, &vec![0; MESSAGE_BYTES_MAX + 1]), Err(StreamError::TooBig));
+    assert_eq!(sender.push(0, &vec![1; MESSAGE_BYTES_MAX + 1]), Err(StreamError::TooBig));
+    assert_eq!(
+        sender.push(0, &[0; 20]),
+        Err(StreamError::Blank),
+        "zeros stand for what was taken back"
+    );
     let mut taken = 0;
-    while sender.push(0, &vec![0; MESSAGE_BYTES_MAX]).is_ok() {
+    while sender.push(0, &vec![1; MESSAGE_BYTES_MAX]).is_ok() {
         taken += 1;
     }
     assert_eq!(taken, QUEUE_BYTES_MAX / MESSAGE_BYTES_MAX);
-    assert_eq!(sender.push(0, &vec![0; MESSAGE_BYTES_MAX]), Err(StreamError::Full));
+    assert_eq!(sender.push(0, &vec![1; MESSAGE_BYTES_MAX]), Err(StreamError::Full));
     assert_eq!(MESSAGE_BYTES_MAX + LENGTH_BYTES, 40 * 225, "forty cells");
 }
 

@@ -222,7 +222,8 @@ impl<B: Backend> Mixnet<B> {
         let Some((parcel, _)) = self.out.remove(&ticket) else { return };
         let why = match why {
             RefusedReason::Full => WaitReason::BoxFull,
-            RefusedReason::TooBig => WaitReason::TooBig,
+            // No ciphertext is all zeros.
+            RefusedReason::TooBig | RefusedReason::Blank => WaitReason::TooBig,
             RefusedReason::NoRoot => WaitReason::Keys,
             RefusedReason::Budget => WaitReason::Budget,
             RefusedReason::CallBudget => WaitReason::CallBudget,

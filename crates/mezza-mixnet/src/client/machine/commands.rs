@@ -118,6 +118,7 @@ impl<B: Backend> Client<B> {
         of.line.sender.push(ticket, bytes).map_err(|error| match error {
             StreamError::Full => RefusedReason::Full,
             StreamError::TooBig => RefusedReason::TooBig,
+            StreamError::Blank => RefusedReason::Blank,
         })?;
         let handed = of.line.sender.handed();
         self.outputs.extend(handed.into_iter().map(Output::Handed));

@@ -221,9 +221,11 @@ pub enum RefusedReason {
     Down,
     /// 6: the contact rests, and the budget of calls is used up.
     CallBudget,
+    /// 7: zeros alone, which stand for a message that was taken back.
+    Blank,
 }
 
-snapshot!(enum RefusedReason [Full, TooBig, NoRoot, Budget, Down, CallBudget]);
+snapshot!(enum RefusedReason [Full, TooBig, NoRoot, Budget, Down, CallBudget, Blank]);
 
 impl RefusedReason {
     /// The number of the specification.
