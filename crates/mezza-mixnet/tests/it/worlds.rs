@@ -59,7 +59,7 @@ fn talk<B: Backend>(town: &mut Town<B>, rng: &mut ChaCha20Rng, pairs: &Pairs, st
     for step in 0..steps {
         for (from, to) in pairs {
             if rng.next_u32().is_multiple_of(2) {
-                let bytes = vec![16 * *from as u8 + step; 1 + rng.next_u32() as usize % 700];
+                let bytes = vec![16 * *from as u8 + step + 1; 1 + rng.next_u32() as usize % 700];
                 sent.push((*from, *to, bytes.clone()));
                 town.write(*from, *to, bytes);
             }

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use super::network::{self, LocalMixnet};
 use super::onions::Onions;
 use super::round::{MixSetup, PhaseCpu, RoundTiming};
-use super::threads::Threads;
+use super::threads::ThreadReading;
 
 /// Events that may wait.
 const EVENTS_MAX: usize = 256;
@@ -135,7 +135,7 @@ impl Inner {
         self.quiet().await;
         let ready = self.spent();
         let frames = batch(id, &onions.bytes, self.network.mixes.len())?;
-        let (threads, own) = (Threads::now()?, self.own.of(Phase::Link));
+        let (threads, own) = (ThreadReading::now()?, self.own.of(Phase::Link));
         let (cpu, begun) = (process_cpu()?, Instant::now());
         for frame in frames {
             self.data.send(frame).await.context("the link with the first mix is gone")?;
@@ -153,7 +153,7 @@ impl Inner {
         }
         let wall = begun.elapsed();
         let cpu = process_cpu()?.saturating_sub(cpu);
-        let threads = Threads::now()?.since(threads);
+        let threads = ThreadReading::now()?.since(&threads);
         let own = self.own.of(Phase::Link).saturating_sub(own);
         let spent = minus(&self.spent(), &ready);
         onions.check(self.kernel, &replies)?;

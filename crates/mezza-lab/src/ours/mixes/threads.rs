@@ -1,12 +1,14 @@
 //! CPU time of the threads of this process by their work, from the kernel's counters. They include the
 //! work around jobs, links and machines, which the mixes do not measure themselves.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// CPU time since the start, or between two calls.
+/// CPU time between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Threads {
     /// Threads that run the jobs of mixes.
@@ -17,43 +19,63 @@ pub struct Threads {
     pub coordinator: Duration,
 }
 
-impl Threads {
-    /// The CPU time of the threads until now.
+/// What a thread does.
+#[derive(Clone, Copy)]
+enum Work {
+    Pool,
+    Runtime,
+    Coordinator,
+}
+
+/// The CPU time of each thread until now, by its number.
+pub struct ThreadReading(BTreeMap<OsString, (Work, Duration)>);
+
+impl ThreadReading {
+    /// Reads the kernel's counters.
     ///
     /// # Errors
     /// If the system does not tell.
     pub fn now() -> Result<Self> {
         let own = fs::read_link("/proc/thread-self").context("/proc/thread-self")?;
-        let mut sum = Self::default();
+        let mut threads = BTreeMap::new();
         for thread in fs::read_dir("/proc/self/task").context("/proc/self/task")? {
             let path = thread?.path();
             // A thread that ends between the two reads has no figures any more and is skipped.
-            let (Ok(name), Ok(stat)) =
-                (fs::read_to_string(path.join("comm")), fs::read_to_string(path.join("schedstat")))
-            else {
+            let (Some(number), Ok(name), Ok(stat)) = (
+                path.file_name(),
+                fs::read_to_string(path.join("comm")),
+                fs::read_to_string(path.join("schedstat")),
+            ) else {
                 continue;
             };
             let used = stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or_default();
-            let of = if path.file_name() == own.file_name() {
-                &mut sum.coordinator
+            let work = if Some(number) == own.file_name() {
+                Work::Coordinator
             } else if name.starts_with("mix-") {
-                &mut sum.pool
+                Work::Pool
             } else {
-                &mut sum.runtime
+                Work::Runtime
             };
-            *of += Duration::from_nanos(used);
+            threads.insert(number.to_owned(), (work, Duration::from_nanos(used)));
         }
-        Ok(sum)
+        Ok(Self(threads))
     }
 
-    /// The CPU time since `before`.
+    /// The CPU time since `before`. A thread that ended meanwhile does not count, nor does it lessen
+    /// what others used.
     #[must_use]
-    pub fn since(self, before: Self) -> Self {
-        Self {
-            pool: self.pool.saturating_sub(before.pool),
-            runtime: self.runtime.saturating_sub(before.runtime),
-            coordinator: self.coordinator.saturating_sub(before.coordinator),
+    pub fn since(&self, before: &Self) -> Threads {
+        let mut sum = Threads::default();
+        for (number, (work, used)) in &self.0 {
+            let begun = before.0.get(number).map_or(Duration::ZERO, |(_, used)| *used);
+            let of = match work {
+                Work::Pool => &mut sum.pool,
+                Work::Runtime => &mut sum.runtime,
+                Work::Coordinator => &mut sum.coordinator,
+            };
+            *of += used.saturating_sub(begun);
         }
+        sum
     }
 }
 
@@ -64,7 +86,7 @@ mod tests {
 
     #[test]
     fn each_thread_counts_for_what_it_is() {
-        let (before, ms) = (Threads::now().unwrap(), Duration::from_millis);
+        let (before, ms) = (ThreadReading::now().unwrap(), Duration::from_millis);
         // By CPU time: a busy machine may give a thread none of 40 ms.
         let spin = move || {
             let begun = thread_cpu().unwrap();
@@ -81,7 +103,7 @@ mod tests {
         let pool = std::thread::Builder::new().name("mix-0".into()).spawn(work).unwrap();
         ready.recv().unwrap();
         spin();
-        let used = Threads::now().unwrap().since(before);
+        let used = ThreadReading::now().unwrap().since(&before);
         assert!(used.pool >= ms(5) && used.coordinator >= ms(5), "{used:?}");
         drop(seen);
         pool.join().unwrap();
