@@ -54,7 +54,7 @@ fn chi_square(observed: &[u32], probability: &[f64]) -> f64 {
 }
 
 #[test]
-fn mix_19_the_gaussian_has_its_exact_law() {
+fn mix_19_slow_the_gaussian_has_its_exact_law() {
     for (seed, sigma) in [(1, 1_u32), (2, 3), (3, 20)] {
         let (mut rng, reach) = (dice(seed), i64::from(sigma) * 8);
         let weight = |x: i64| libm::exp(-((x * x) as f64) / (2.0 * f64::from(sigma).powi(2)));
@@ -110,7 +110,7 @@ fn the_laplace_counts_have_their_law() {
 }
 
 #[test]
-fn mix_16_counts_are_fresh_independent_and_of_half_size_for_pairs() {
+fn mix_16_slow_counts_are_fresh_independent_and_of_half_size_for_pairs() {
     let (mut rng, law) = (dice(6), Law { mode: Mode::Gauss, mu: 100, scale: 20 });
     let draws = 100_000;
     let (mut sums, mut squares, mut product) = ([0.0; 2], [0.0; 2], 0.0);
@@ -131,7 +131,7 @@ fn mix_16_counts_are_fresh_independent_and_of_half_size_for_pairs() {
 }
 
 #[test]
-fn mix_16_negative_counts_become_zero_as_often_as_the_calculator_charges() {
+fn mix_16_slow_negative_counts_become_zero_as_often_as_the_calculator_charges() {
     let (mut rng, law) = (dice(7), Law { mode: Mode::Gauss, mu: 20, scale: 20 });
     let draws = 200_000;
     let zeros = (0..draws).filter(|_| law.draw_bucket(&mut rng) == 0).count() as f64;

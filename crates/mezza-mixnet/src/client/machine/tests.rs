@@ -93,7 +93,7 @@ fn full(id: u32) -> PartnerRoot {
 }
 
 #[test]
-fn mix_44_no_row_is_longer_than_the_vault_takes() {
+fn mix_44_slow_no_row_is_longer_than_the_vault_takes() {
     let config = config(3);
     let mut sizes = Vec::new();
     for (people, busy) in [(0, 0), (1_200, 0), (4_096, 40), (1_100, 1_100)] {

@@ -137,7 +137,7 @@ fn by_published(view: &View) -> f64 {
 }
 
 #[test]
-fn buckets_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
+fn slow_buckets_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
     let sigma = f64::from(NOISE.1);
     for (honest, guess, shift) in [
         (0, by_both as fn(&View) -> f64, 2_f64.sqrt() / sigma),

@@ -116,7 +116,7 @@ fn guessed(honest: usize, hasty: bool) -> f64 {
 }
 
 #[test]
-fn mix_10_the_time_of_a_reply_says_nothing_and_a_mix_that_lets_it_go_at_once_is_found_out() {
+fn mix_10_slow_the_time_of_a_reply_says_nothing_and_a_mix_that_lets_it_go_at_once_is_found_out() {
     for honest in [0, 1] {
         let found = guessed(honest, false);
         assert!(found.abs() < error(ROUNDS), "mix {honest}: {found}");

@@ -286,7 +286,7 @@ fn mix_68_a_refused_frame_extends_nothing() {
 
 /// A level that falls and rises once a minute, while a note waits for a partner who is away.
 #[test]
-fn mix_42_a_pause_begins_no_wait_again() {
+fn mix_42_slow_a_pause_begins_no_wait_again() {
     let calls = |flips: bool| {
         let mut config = config(3);
         config.valid_until = NOW.plus_ms(30 * Time::DAY_MS);
