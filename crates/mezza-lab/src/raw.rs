@@ -76,7 +76,7 @@ pub fn build() -> Value {
 }
 
 /// The commit that is checked out, and whether files differ from it.
-fn commit() -> (Option<String>, Option<bool>) {
+pub fn commit() -> (Option<String>, Option<bool>) {
     let Some(root) = place::repository() else { return (None, None) };
     let git = |args: &[&str]| {
         let output = Command::new("git").arg("-C").arg(&root).args(args).output().ok()?;

@@ -6,6 +6,7 @@ mod fosam;
 mod hibe;
 mod leak;
 mod options;
+mod page;
 mod seka;
 mod signal;
 mod thesis;
@@ -13,6 +14,7 @@ mod vuvuzela;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -29,6 +31,7 @@ use crate::terminal::{complain, say};
 use crate::{parallel, peer, place};
 use experiment::{Experiment, Report};
 use options::WireOptions;
+use page::PageHead;
 
 /// The arguments of `run`.
 #[derive(Debug, Args)]
@@ -39,6 +42,9 @@ pub struct Order {
     /// How long to measure
     #[arg(long, value_enum, default_value_t = Profile::Quick)]
     profile: Profile,
+    /// Folder for pages and figures; `pages` beside the raw lines if it is not given
+    #[arg(long, value_name = "FOLDER")]
+    pages: Option<PathBuf>,
     #[command(flatten)]
     options: WireOptions,
     #[command(flatten)]
@@ -68,7 +74,7 @@ fn all() -> impl Iterator<Item = &'static Experiment> {
 /// # Errors
 /// An unknown id, a busy machine, a peer that cannot be fetched, or a disk that refuses.
 pub fn run(order: Order) -> Result<Exit> {
-    let Order { what, profile, options, args } = order;
+    let Order { what, profile, pages, options, args } = order;
     let MeasureArgs { fetch, json, seed, shard, out } = args;
     let mut chosen = choose(&what)?;
     let params = options.params(&chosen)?;
@@ -80,46 +86,61 @@ pub fn run(order: Order) -> Result<Exit> {
         peers.into_iter().try_for_each(peer::fetch)?;
     }
     let out = place::out(out);
+    let pages = pages.unwrap_or_else(|| out.join("pages"));
     let measure = |experiment| measure(experiment, (profile, seed, &params), &out);
     // Experiments that measure no time run on all cores, before the others start.
     let (exclusive, calculated): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|e| e.exclusive);
     let calculated = parallel::map(calculated, measure);
     let mut all_hold = true;
     for done in calculated.into_iter().chain(exclusive.into_iter().map(measure)) {
-        let (experiment, report, path) = done?;
+        let Done { experiment, report, raw, took } = done?;
         all_hold &= report.holds(profile);
         let value = value(experiment, &report, profile);
         keep(&out, experiment, &report, &value)?;
+        let head = PageHead::now(experiment, profile, took);
+        let page = page::write(&pages, &head, &report)?;
         if json {
             say(&value.to_string())?;
         } else {
             print(experiment, &report, profile)?;
-            say(&format!("raw    {}", path.display()))?;
+            say(&format!("raw    {}", raw.display()))?;
+            say(&format!("page   {}", page.display()))?;
         }
     }
     Ok(if all_hold { Exit::Done } else { Exit::No })
 }
 
-/// Runs an experiment; gives its report and the path of its raw lines.
+/// An experiment that ran.
+struct Done {
+    experiment: &'static Experiment,
+    report: Report,
+    /// The file of its raw lines.
+    raw: PathBuf,
+    /// Wall time.
+    took: Duration,
+}
+
+/// Runs an experiment.
 fn measure(
     experiment: &'static Experiment,
     (profile, seed, params): (Profile, u64, &Value),
     out: &Path,
-) -> Result<(&'static Experiment, Report, PathBuf)> {
+) -> Result<Done> {
     let Experiment { id, rev, exclusive, .. } = *experiment;
     complain(&format!("measuring {id}"));
     let params = params.clone();
     let run = RunSpec { experiment: id, rev, profile, seed, params, exclusive, shard: None };
     let mut bench = Bench::new(&run, out)?;
+    let begun = Instant::now();
     let report = (experiment.run)(&mut bench)?;
-    Ok((experiment, report, bench.finish()?))
+    Ok(Done { experiment, report, raw: bench.finish()?, took: begun.elapsed() })
 }
 
 fn value(experiment: &Experiment, report: &Report, profile: Profile) -> Value {
     let shapes: Vec<_> = report.shapes.iter().map(Claim::value).collect();
     json!({
         "exp": experiment.id, "profile": profile.name(), "lines": report.lines, "shapes": shapes,
-        "absent": report.absent, "holds": report.holds(profile),
+        "absent": report.absent, "losing": report.losing, "holds": report.holds(profile),
     })
 }
 
@@ -135,26 +156,7 @@ fn keep(out: &Path, experiment: &Experiment, report: &Report, value: &Value) -> 
     if let Some(plot) = &report.plot {
         write("plots", "svg", plot.svg())?;
     }
-    if experiment.is_page {
-        write("pages", "md", page(experiment, report, value))?;
-    }
     Ok(())
-}
-
-/// The experiment as a page of `docs/lab`: its table, its claims, and its figure beside it.
-fn page(experiment: &Experiment, report: &Report, value: &Value) -> String {
-    let (id, about) = (experiment.id, experiment.about);
-    let table = report.lines.join("\n");
-    let claims: Vec<String> =
-        report.shapes.iter().map(|claim| format!("    {}", claim.line())).collect();
-    let absent: Vec<String> = report.absent.iter().map(|why| format!("Not here: {why}.")).collect();
-    let plot = report.plot.as_ref().map_or(String::new(), |_| format!("\n![{about}]({id}.svg)\n"));
-    let (machine, profile) = (Hardware::this().id(), value["profile"].as_str().unwrap_or(""));
-    format!(
-        "# {about}\n\nMade by `mezza-lab run {id} --profile {profile}` on machine {machine}.\n\n```\n{table}\n```\n\n{}\n\n{}\n{plot}",
-        claims.join("\n"),
-        absent.join("\n")
-    )
 }
 
 fn print(experiment: &Experiment, report: &Report, profile: Profile) -> Result<()> {
@@ -166,6 +168,9 @@ fn print(experiment: &Experiment, report: &Report, profile: Profile) -> Result<(
     }
     for shape in &report.shapes {
         say(&shape.line())?;
+    }
+    for text in &report.losing {
+        say(&format!("loses  {text}"))?;
     }
     for reason in &report.absent {
         say(&format!("PEER ABSENT {reason}"))?;
@@ -236,6 +241,30 @@ mod tests {
         assert!(attacks.iter().all(|id| id.starts_with("hibe-")) && attacks.len() == 12);
         let links = calculated(seka::ALL);
         assert_eq!(ids, [calculated(fosam::ALL), attacks, links, others.to_vec()].concat());
+    }
+
+    /// Pages that no experiment makes.
+    const OTHER_PAGES: [&str; 3] = ["README", "errata", "link-roads"];
+
+    #[test]
+    fn each_page_has_the_title_and_the_command_of_its_experiment() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab");
+        let mut pages = 0;
+        for file in std::fs::read_dir(&folder).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            if path.extension().is_none_or(|e| e != "md") || OTHER_PAGES.contains(&name) {
+                continue;
+            }
+            let experiment = all().find(|e| e.id == name).unwrap_or_else(|| panic!("{name}"));
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.lines().next(), Some(&*format!("# {}", experiment.about)), "{name}");
+            assert!(text.contains(&format!("`mezza-lab run {name} --profile ")), "{name}");
+            let figure = format!("{name}.svg");
+            assert_eq!(text.contains(&figure), folder.join(&figure).exists(), "{name}");
+            pages += 1;
+        }
+        assert!(pages >= 25, "{pages}");
     }
 
     #[test]

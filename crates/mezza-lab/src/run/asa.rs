@@ -28,8 +28,7 @@ pub const ALL: &[Experiment] = &[Experiment::calculated(
     "the attack matrix, each cell with its p",
     [10, 90, 1_000],
     asa,
-)
-.on_page()];
+)];
 
 /// One cell to be run.
 #[derive(Clone, Copy)]

@@ -27,8 +27,6 @@ pub struct Experiment {
     /// Whether it measures time. If not, it calculates, simulates or compares, and may run beside
     /// others of that kind on all cores.
     pub exclusive: bool,
-    /// Whether it is also written as a page of `docs/lab`.
-    pub is_page: bool,
     /// Runs it.
     pub run: Run,
 }
@@ -36,17 +34,12 @@ pub struct Experiment {
 impl Experiment {
     /// An experiment that measures time.
     pub const fn timed(id: Text, about: Text, seconds: [u32; 3], run: Run) -> Self {
-        Self { id, about, rev: 1, peers: &[], seconds, exclusive: true, is_page: false, run }
+        Self { id, about, rev: 1, peers: &[], seconds, exclusive: true, run }
     }
 
     /// An experiment that measures no time.
     pub const fn calculated(id: Text, about: Text, seconds: [u32; 3], run: Run) -> Self {
         Self { exclusive: false, ..Self::timed(id, about, seconds, run) }
-    }
-
-    /// The experiment with a page of its own.
-    pub const fn on_page(self) -> Self {
-        Self { is_page: true, ..self }
     }
 
     /// The experiment with its peers.
@@ -64,6 +57,8 @@ pub struct Report {
     pub shapes: Vec<Claim>,
     /// The figure, where the paper has one.
     pub plot: Option<Plot>,
+    /// Columns and rows in which ours does worse than what stands beside it, with their figures.
+    pub losing: Vec<String>,
     /// Absent peers: the reason and the next step.
     pub absent: Vec<String>,
     /// Whether the claims are about speeds, which decide nothing in a smoke run.
@@ -76,6 +71,11 @@ impl Report {
     /// Adds a line.
     pub fn say(&mut self, line: impl Into<String>) {
         self.lines.push(line.into());
+    }
+
+    /// Says in which column or row ours does worse. The page shows it in bold.
+    pub fn lose(&mut self, text: impl Into<String>) {
+        self.losing.push(text.into());
     }
 
     /// Whether all claims that decide hold.

@@ -86,8 +86,7 @@ pub const ALL: &[Experiment] = &[
         [10, 60, 150],
         microbenchmark::run,
     )
-    .beside(&["hohibe"])
-    .on_page(),
+    .beside(&["hohibe"]),
     Experiment::calculated(
         "fosam-t2",
         "Table 2: four devices, one far away",

@@ -14,56 +14,47 @@ pub const ALL: &[Experiment] = &[
         "Figure 5: Bootstrap and Key-Exchange",
         [2, 30, 60],
         costs::figure_5,
-    )
-    .on_page(),
+    ),
     Experiment::timed("seka-f6", "Figure 6: key exchanges of others", [2, 30, 60], costs::figure_6)
-        .beside(&["handshakes"])
-        .on_page(),
+        .beside(&["handshakes"]),
     Experiment::timed(
         "seka-f7",
         "Figure 7: latency over a wire, second by second",
         [1, 75, 330],
         wire::figure_7,
     )
-    .beside(&["tunnels"])
-    .on_page(),
+    .beside(&["tunnels"]),
     Experiment::timed(
         "seka-f11",
         "Figure 11: TCP throughput by cores",
         [1, 60, 150],
         wire::figure_11,
     )
-    .beside(&["tunnels"])
-    .on_page(),
+    .beside(&["tunnels"]),
     Experiment::timed("seka-t3", "Table 3: latency over a wire", [1, 75, 330], wire::table_3)
-        .beside(&["tunnels"])
-        .on_page(),
+        .beside(&["tunnels"]),
     Experiment::calculated(
         "seka-f8",
         "Figure 8: latency of the downlink, simulated TDMA link",
         [1, 5, 20],
         lifi::figure_8,
-    )
-    .on_page(),
+    ),
     Experiment::calculated(
         "seka-f9",
         "Figure 9: latency of the uplink, simulated TDMA link",
         [1, 5, 20],
         lifi::figure_9,
-    )
-    .on_page(),
+    ),
     Experiment::calculated(
         "seka-f10",
         "Figure 10: round trips, simulated TDMA link",
         [1, 5, 10],
         lifi::figure_10,
-    )
-    .on_page(),
+    ),
     Experiment::calculated(
         "seka-t4",
         "Table 4: round trips, simulated TDMA link",
         [1, 5, 10],
         lifi::table_4,
-    )
-    .on_page(),
+    ),
 ];

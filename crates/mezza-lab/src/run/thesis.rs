@@ -15,19 +15,16 @@ use crate::shape::Claim;
 
 /// All of them.
 pub const ALL: &[Experiment] = &[
-    Experiment::timed("thesis-t52", "Table 5.2: Diffie-Hellman modulo p", [5, 20, 60], t52)
-        .on_page(),
-    Experiment::timed("thesis-t53", "Table 5.3: the same with short keys", [2, 10, 30], t53)
-        .on_page(),
-    Experiment::timed("thesis-t54", "Table 5.4: El-Gamal modulo p", [5, 15, 50], t54).on_page(),
-    Experiment::timed("thesis-t55", "Table 5.5: Diffie-Hellman on a curve", [1, 3, 8], t55)
-        .on_page(),
-    Experiment::timed("thesis-t56", "Table 5.6: El-Gamal on a curve", [1, 3, 8], t56).on_page(),
-    Experiment::timed("thesis-f51", "Figure 5.1: table 5.2", [5, 20, 60], f51).on_page(),
-    Experiment::timed("thesis-f52", "Figure 5.2: table 5.3", [2, 10, 30], f52).on_page(),
-    Experiment::timed("thesis-f53", "Figure 5.3: table 5.4", [5, 15, 50], f53).on_page(),
-    Experiment::timed("thesis-f54", "Figure 5.4: table 5.5", [1, 3, 8], f54).on_page(),
-    Experiment::timed("thesis-f55", "Figure 5.5: table 5.6", [1, 3, 8], f55).on_page(),
+    Experiment::timed("thesis-t52", "Table 5.2: Diffie-Hellman modulo p", [5, 20, 60], t52),
+    Experiment::timed("thesis-t53", "Table 5.3: the same with short keys", [2, 10, 30], t53),
+    Experiment::timed("thesis-t54", "Table 5.4: El-Gamal modulo p", [5, 15, 50], t54),
+    Experiment::timed("thesis-t55", "Table 5.5: Diffie-Hellman on a curve", [1, 3, 8], t55),
+    Experiment::timed("thesis-t56", "Table 5.6: El-Gamal on a curve", [1, 3, 8], t56),
+    Experiment::timed("thesis-f51", "Figure 5.1: table 5.2", [5, 20, 60], f51),
+    Experiment::timed("thesis-f52", "Figure 5.2: table 5.3", [2, 10, 30], f52),
+    Experiment::timed("thesis-f53", "Figure 5.3: table 5.4", [5, 15, 50], f53),
+    Experiment::timed("thesis-f54", "Figure 5.4: table 5.5", [1, 3, 8], f54),
+    Experiment::timed("thesis-f55", "Figure 5.5: table 5.6", [1, 3, 8], f55),
 ];
 
 /// A column of a table: its name, ours in both modes; `""` where the crate has no such variant.

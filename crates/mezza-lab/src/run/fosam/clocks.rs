@@ -18,10 +18,20 @@ const LONGEST_S: u64 = 1_200;
 /// What is said above each table.
 const SAID: &str =
     "seconds until 90 % of honest clocks are within 1 s, median of seeds; - after 1200 s";
-const TIME: Quantity =
-    Quantity { title: "90 % of clocks agree", unit: "seconds", op: "agree", decimals: 0 };
-const SHARE: Quantity =
-    Quantity { title: "clocks within 1 s of each other", unit: "share", op: "share", decimals: 2 };
+const TIME: Quantity = Quantity {
+    title: "90 % of clocks agree",
+    unit: "seconds",
+    op: "agree",
+    decimals: 0,
+    is_gain: false,
+};
+const SHARE: Quantity = Quantity {
+    title: "clocks within 1 s of each other",
+    unit: "share",
+    op: "share",
+    decimals: 2,
+    is_gain: true,
+};
 const KINDS: [Kind; 3] = [PAPER, OURS, UNAIDED];
 const COLUMNS: [Columns; 3] = [
     Columns { names: &[PAPER.name], kind: PAPER, measure: agree },

@@ -3,7 +3,8 @@
 use anyhow::Result;
 
 use super::sweep::{
-    Columns, Kind, OURS, PAPER, Quantity, by_minutes, by_points, densities, extremes, users,
+    Columns, Kind, OURS, PAPER, Quantity, UNAIDED, by_minutes, by_points, densities, extremes,
+    users,
 };
 use super::{Size, each};
 use crate::bench::Bench;
@@ -15,15 +16,21 @@ use crate::shape::Claim;
 
 /// How long the paper lets a network settle, s.
 const SETTLE_S: u64 = 300;
-const SHARE: Quantity =
-    Quantity { title: "messages that arrive", unit: "percent", op: "arrived", decimals: 1 };
+const SHARE: Quantity = Quantity {
+    title: "messages that arrive",
+    unit: "percent",
+    op: "arrived",
+    decimals: 1,
+    is_gain: true,
+};
 const SAID: &str = "messages that arrive, %, median of seeds; those still on their way in the end \
                     count as lost";
-const KINDS: [Kind; 2] = [PAPER, OURS];
+const KINDS: [Kind; 3] = [PAPER, OURS, UNAIDED];
 /// The paper's vote twice: with the keys of a ratchet, and as if a clock that is set back brought keys back.
-const COLUMNS: [Columns; 2] = [
+const COLUMNS: [Columns; 3] = [
     Columns { names: &[PAPER.name, "its keys back"], kind: PAPER, measure: arrive_and_reach },
     Columns { names: &[OURS.name], kind: OURS, measure: arrive_and_reach },
+    Columns { names: &[UNAIDED.name], kind: UNAIDED, measure: arrive_and_reach },
 ];
 
 /// After a network has settled: the messages that arrive while their receiver has the key, and those that
@@ -121,13 +128,16 @@ fn over_time(
     };
     let (mut report, curves) = by_minutes(bench, exp, (SHARE, &KINDS), times, (false, look))?;
     let mut of_ours = [f64::NAN; 3];
+    // The claims are of the kind with good clocks.
     for (kind, curve) in KINDS.iter().zip(&curves) {
         let shares: Vec<f64> = curve.iter().map(|[_, share]| *share).collect();
         let end = |at: Option<&f64>| at.copied().unwrap_or(f64::NAN);
         let [first, last, most] = [end(shares.first()), end(shares.last()), extremes(&shares)[0]];
         let name = kind.name;
         report.say(format!("  {name:<18} first {first:.1} %, most {most:.1} %, last {last:.1} %"));
-        of_ours = [first, most, last];
+        if name == OURS.name {
+            of_ours = [first, most, last];
+        }
     }
     Ok((report, of_ours))
 }

@@ -20,6 +20,12 @@ pub struct Kind {
     good_percent: u64,
 }
 
+impl Kind {
+    fn is_ours(&self) -> bool {
+        self.mode != ClockMode::Paper
+    }
+}
+
 /// The paper's vote: no clock is better than another.
 pub const PAPER: Kind = Kind { name: "paper's vote", mode: ClockMode::Paper, good_percent: 0 };
 /// Ours.
@@ -35,6 +41,17 @@ pub struct Quantity {
     /// The word of a raw line, before the point.
     pub op: &'static str,
     pub decimals: usize,
+    /// Whether a greater value is better.
+    pub is_gain: bool,
+}
+
+impl Quantity {
+    /// Returns true if a value is worse than another one as both are printed.
+    fn is_worse(&self, value: f64, other: f64) -> bool {
+        let scale = 10_f64.powi(i32::try_from(self.decimals).unwrap_or(0));
+        let [value, other] = [value, other].map(|v| (v * scale).round());
+        if self.is_gain { value < other } else { value > other }
+    }
 }
 
 /// What one run of a kind says: so many columns of a table.
@@ -80,6 +97,26 @@ pub fn by_points<P: Copy + Send + Sync>(
             values.push(column);
         }
     }
+    let names: Vec<&str> = runs.iter().flat_map(|run| run.names).copied().collect();
+    let ours = runs.iter().flat_map(|run| run.names.iter().map(|_| run.kind.is_ours()));
+    let ours: Vec<bool> = ours.collect();
+    for (mine, theirs) in (0..names.len()).flat_map(|mine| (0..names.len()).map(move |o| (mine, o)))
+    {
+        for (at, (x, _)) in points.iter().enumerate().filter(|_| ours[mine] && !ours[theirs]) {
+            let [value, other] = [values[mine][at], values[theirs][at]];
+            if quantity.is_worse(value, other) {
+                let [value, other] = [value, other].map(|v| cell(v, quantity.decimals));
+                report.lose(format!(
+                    "{}, {axis} {x}: {} {} against {} ({})",
+                    names[mine],
+                    value.trim(),
+                    quantity.unit,
+                    other.trim(),
+                    names[theirs]
+                ));
+            }
+        }
+    }
     for (at, (x, _)) in points.iter().enumerate() {
         let cells = values.iter().map(|column| cell(column[at], quantity.decimals));
         report.say(format!("  {x:>14}{}", cells.collect::<String>()));
@@ -123,6 +160,28 @@ pub fn by_minutes(
         }
         plot.curve(name, curve.iter().copied());
         curves.push(curve);
+    }
+    for (mine, theirs) in (0..kinds.len()).flat_map(|mine| (0..kinds.len()).map(move |o| (mine, o)))
+    {
+        if !kinds[mine].is_ours() || kinds[theirs].is_ours() {
+            continue;
+        }
+        let both = curves[mine].iter().zip(&curves[theirs]);
+        let worse: Vec<_> = both.filter(|(a, b)| quantity.is_worse(a[1], b[1])).collect();
+        let gap = |(a, b): &(&[f64; 2], &[f64; 2])| (a[1] - b[1]).abs();
+        if let Some((most, other)) = worse.iter().copied().max_by(|a, b| gap(a).total_cmp(&gap(b)))
+        {
+            let [minute, value] = *most;
+            report.lose(format!(
+                "{} in {} of {} points, most at minute {minute}: {value:.2} {} against {:.2} ({})",
+                kinds[mine].name,
+                worse.len(),
+                curves[mine].len(),
+                quantity.unit,
+                other[1],
+                kinds[theirs].name
+            ));
+        }
     }
     report.plot = Some(plot);
     Ok((report, curves))

@@ -1,0 +1,122 @@
+//! An experiment as a page of `docs/lab`: how it was made, its table, where ours loses, its claims, its figure.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::experiment::{Experiment, Report};
+use crate::machine::Hardware;
+use crate::profile::Profile;
+use crate::raw;
+
+/// The origin of a page.
+pub struct PageHead {
+    id: &'static str,
+    about: &'static str,
+    profile: &'static str,
+    is_timed: bool,
+    took: Duration,
+    machine: Hardware,
+    commit: String,
+}
+
+impl PageHead {
+    /// The head of a run that has just ended on this machine, in this repository.
+    pub fn now(experiment: &Experiment, profile: Profile, took: Duration) -> Self {
+        let (commit, dirty) = raw::commit();
+        let commit = commit.map_or_else(|| "unknown".into(), |commit| commit[..12].to_owned());
+        Self {
+            id: experiment.id,
+            about: experiment.about,
+            profile: profile.name(),
+            is_timed: experiment.exclusive,
+            took,
+            machine: Hardware::this(),
+            commit: if dirty == Some(true) { format!("{commit} with changes") } else { commit },
+        }
+    }
+
+    fn lines(&self) -> String {
+        let Self { id, about, profile, took, machine, commit, .. } = self;
+        let Hardware { cpu, cores, gib, kernel, .. } = machine;
+        let tolerance = if self.is_timed {
+            "Times depend on the machine; claims hold within the limits that stand with them."
+        } else {
+            "No figure depends on the speed of the machine; the same commit and seeds give it again."
+        };
+        format!(
+            "# {about}\n\nMade by `mezza-lab run {id} --profile {profile}` at commit {commit} in {} s\n\
+             on machine {} ({cpu}, {cores} cores, {gib} GiB, Linux {kernel}).\n{tolerance}\n",
+            took.as_secs().max(1),
+            machine.id(),
+        )
+    }
+}
+
+/// Writes the page and its figure into a folder. Gives the path of the page.
+///
+/// # Errors
+/// A folder or file that cannot be written.
+pub fn write(folder: &Path, head: &PageHead, report: &Report) -> Result<PathBuf> {
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let path = |ending: &str| folder.join(format!("{}.{ending}", head.id));
+    if let Some(plot) = &report.plot {
+        std::fs::write(path("svg"), plot.svg())
+            .with_context(|| path("svg").display().to_string())?;
+    }
+    let page = path("md");
+    std::fs::write(&page, text(head, report)).with_context(|| page.display().to_string())?;
+    Ok(page)
+}
+
+fn text(head: &PageHead, report: &Report) -> String {
+    let mut text = head.lines();
+    if report.plot.is_some() {
+        text += &format!("\n![{}]({}.svg)\n", head.about, head.id);
+    }
+    text += &format!("\n```\n{}\n```\n", report.lines.join("\n"));
+    if !report.losing.is_empty() {
+        text += "\nWhere ours does worse:\n\n";
+        text.extend(report.losing.iter().map(|line| format!("- **{line}**\n")));
+    }
+    if !report.shapes.is_empty() {
+        text += "\nClaims:\n\n";
+        text.extend(report.shapes.iter().map(|claim| match claim.holds {
+            true => format!("- holds: {}: {}\n", claim.text, claim.found),
+            false => format!("- **fails: {}: {}**\n", claim.text, claim.found),
+        }));
+    }
+    text.extend(report.absent.iter().map(|why| format!("\nNot here: {why}.\n")));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Claim;
+
+    #[test]
+    fn a_page_shows_its_origin_and_what_fails_in_bold() {
+        let experiment = Experiment::calculated("fosam-f0", "Figure 0: nothing", [1; 3], |_| {
+            Ok(Report::default())
+        });
+        let head = PageHead::now(&experiment, Profile::Quick, Duration::from_secs(7));
+        let mut report = Report::default();
+        report.say("a row");
+        report.lose("ours, none good: 1 against 2");
+        report.shapes = vec![Claim::is("a", "b", true), Claim::is("c", "d", false)];
+        let text = text(&head, &report);
+        for words in [
+            "# Figure 0: nothing\n\nMade by `mezza-lab run fosam-f0 --profile quick` at commit ",
+            " in 7 s\n",
+            "No figure depends on the speed",
+            "```\na row\n```",
+            "- **ours, none good: 1 against 2**",
+            "- holds: a: b\n",
+            "- **fails: c: d**",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+}
