@@ -5,6 +5,7 @@ mod experiment;
 mod fosam;
 mod hibe;
 mod leak;
+mod link;
 mod options;
 mod seka;
 mod signal;
@@ -46,10 +47,11 @@ pub struct Order {
 }
 
 /// The papers and their experiments.
-const PAPERS: [(&str, &[Experiment]); 9] = [
+const PAPERS: [(&str, &[Experiment]); 10] = [
     ("fosam", fosam::ALL),
     ("hibe", hibe::ALL),
     ("seka", seka::ALL),
+    ("link", link::ALL),
     ("signal", signal::ALL),
     ("vuvuzela", vuvuzela::ALL),
     ("sosp15", vuvuzela::SOSP15),
@@ -144,14 +146,15 @@ fn keep(out: &Path, experiment: &Experiment, report: &Report, value: &Value) -> 
 /// The experiment as a page of `docs/lab`: its table, its claims, and its figure beside it.
 fn page(experiment: &Experiment, report: &Report, value: &Value) -> String {
     let (id, about) = (experiment.id, experiment.about);
-    let table = report.lines.join("\n");
+    let lines = report.lines.join("\n");
+    let table = if report.is_markdown { lines } else { format!("```\n{lines}\n```") };
     let claims: Vec<String> =
         report.shapes.iter().map(|claim| format!("    {}", claim.line())).collect();
     let absent: Vec<String> = report.absent.iter().map(|why| format!("Not here: {why}.")).collect();
     let plot = report.plot.as_ref().map_or(String::new(), |_| format!("\n![{about}]({id}.svg)\n"));
     let (machine, profile) = (Hardware::this().id(), value["profile"].as_str().unwrap_or(""));
     format!(
-        "# {about}\n\nMade by `mezza-lab run {id} --profile {profile}` on machine {machine}.\n\n```\n{table}\n```\n\n{}\n\n{}\n{plot}",
+        "# {about}\n\nMade by `mezza-lab run {id} --profile {profile}` on machine {machine}.\n\n{table}\n\n{}\n\n{}\n{plot}",
         claims.join("\n"),
         absent.join("\n")
     )
