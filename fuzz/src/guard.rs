@@ -81,6 +81,7 @@ pub fn decoder_seeds() -> Vec<Vec<u8>> {
         LedgerRecord::Point(slot, [2; 32], mezza_guard::coin::CoinEra([1; 32])),
         LedgerRecord::Advanced(slot, Some(7)),
         LedgerRecord::Refused(pairing().client(), 1, Time::from_ms(5)),
+        LedgerRecord::Ever(pairing().client(), 3),
     ];
     let hail = Control::Hail { client: pairing().client(), nonce: [4; 32] }.clear();
     let ledger = ledger.iter().flat_map(LedgerRecord::encode).collect();

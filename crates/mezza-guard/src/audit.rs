@@ -44,6 +44,8 @@ pub struct AuditRow {
 
 /// Bits of IDs and link number that are learned on first use, once.
 const LEARNED_BITS: u32 = 144;
+/// Bits of a MAC that the guard cannot check.
+const MAC_BITS: u32 = 128;
 
 fn of_field(kind: u8, field: &Field, pins: Option<&Pins>) -> AuditRow {
     let wide = 8 * u32::from(field.len);
@@ -97,7 +99,7 @@ pub fn audit(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings) -> V
         closed_by,
     };
     let timing = if around.tick_ms == 0 { ChannelBits::Free } else { ChannelBits::bits(1) };
-    let GuardTotals { resets, handshakes, .. } = around.totals;
+    let GuardTotals { resets, handshakes, refused } = around.totals;
     // The first counter is free, and so is each one after a reset.
     let counters =
         32 * u64::from(around.free_counters + u32::from(around.free_counters > 0) * resets);
@@ -120,8 +122,55 @@ pub fn audit(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings) -> V
             "A9",
             if around.free_counters > 0 { "guard dest add --counter" } else { "" },
         ),
+        AuditRow {
+            accepted: ChannelBits::NONE,
+            ..other(
+                "refused handshakes so far",
+                ChannelBits::bits(refused.saturating_mul(MAC_BITS).min(u32::MAX / 100)),
+                "A11",
+                if refused > 0 { "another device, with other keys" } else { "" },
+            )
+        },
     ];
     fields.chain(surroundings).collect()
+}
+
+/// What a tampered client can still choose in a handshake that is accepted, on the scale of 0 to 3 that
+/// makers of hardware wallets use for signatures. Level 1 is a value that anybody can calculate again,
+/// which no key of a handshake is: no table has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProtectionLevel {
+    /// 0: the client chooses at least one field freely, so one handshake can carry a key.
+    Open,
+    /// 2: a third party takes part in each random value; a channel of a bounded number of bits is left.
+    Bounded,
+    /// 3: client and guard make each random value together, and no field has a choice left.
+    Closed,
+}
+
+impl ProtectionLevel {
+    /// Its number on the scale.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Open => 0,
+            Self::Bounded => 2,
+            Self::Closed => 3,
+        }
+    }
+}
+
+/// The level of the handshake that a table covers. Timing, lengths, destinations and refused handshakes
+/// are no part of the scale: they have their own rows.
+pub fn protection_level(table: &RuleTable, pins: Option<&Pins>) -> ProtectionLevel {
+    let fields = table.rules().iter().flat_map(|rule| rule.fields);
+    let accepted = |field: &Field| of_field(0, field, pins).accepted;
+    let levels = fields.map(|field| match accepted(field) {
+        ChannelBits::Free => ProtectionLevel::Open,
+        ChannelBits::NONE => ProtectionLevel::Closed,
+        ChannelBits::Hundredths(_) => ProtectionLevel::Bounded,
+    });
+    // A table without a field covers nothing.
+    levels.min().unwrap_or(ProtectionLevel::Open)
 }
 
 /// Bits that are learned on first use where the owner has said nothing, all fields together.

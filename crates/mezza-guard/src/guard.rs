@@ -33,7 +33,7 @@ use crate::connections::{Connections, NoRoom};
 use crate::error::FirewallError;
 use crate::group::Ristretto;
 use crate::keys::GuardClientId;
-use crate::ledger::{LedgerRecord, REFUSALS_ALARM, REFUSALS_BLOCK, SlotLedger};
+use crate::ledger::{LedgerRecord, REFUSALS_ALARM, REFUSALS_BLOCK, REFUSALS_EVER, SlotLedger};
 use crate::rule::FrameRuleError;
 use crate::wire::control::RefusalCode;
 use session::Session;
@@ -126,6 +126,10 @@ pub enum GuardEvent {
     Alarm(GuardClientId, u16, usize),
     /// The destination is blocked for this client.
     Blocked(GuardClientId, u16),
+    /// So many handshakes of this client were refused over the life of the ledger, a multiple of
+    /// [`REFUSALS_EVER`]. A device that leaks 128 bits a refusal has sent its keys by now: replace it, and
+    /// the keys.
+    Worn(GuardClientId, u32),
     /// A frame that no rule covers went through, under `report`.
     Uncovered(GuardConnection),
 }
@@ -249,6 +253,10 @@ impl Guard {
                 _ => None,
             };
             self.out.extend(event.map(Output::Event));
+            let ever = self.ledger.refused_ever(client);
+            if ever.is_multiple_of(REFUSALS_EVER) {
+                self.out.push_back(Output::Event(GuardEvent::Worn(client, ever)));
+            }
         }
         if let CloseReason::Refused(code) = reason
             && let Some(frame) = session.refusal(code)

@@ -6,7 +6,7 @@
 //! 1 era  era[32]                       2 point     slot Z[32] era[32]      3 advanced  slot counter u32 has u8
 //! 4 refused  client dest at u64        5 unblocked client dest             6 reset     slot
 //! 7 totals  resets u32 handshakes u32 refused u32
-//! 8 learned  client dest name[6] own[6] peer[6] link u16
+//! 8 learned  client dest name[6] own[6] peer[6] link u16                  9 ever  client refused u32
 //! slot = client[16] purpose u8 dest u16 index u64
 //! ```
 
@@ -24,6 +24,9 @@ use crate::rule::Pins;
 pub const REFUSALS_ALARM: usize = 3;
 /// See [`REFUSALS_ALARM`].
 pub const REFUSALS_BLOCK: usize = 20;
+/// Refusals of a client over the life of a ledger that raise an alarm, and again each time it has so
+/// many more. Refusals carry 128 bits each and add up over days and over restarts.
+pub const REFUSALS_EVER: u32 = 20;
 /// A day of boot time, ms: a refusal counts so long.
 pub const DAY_MS: u64 = 86_400_000;
 /// Bytes of the check behind a record.
@@ -70,6 +73,8 @@ pub enum LedgerRecord {
     Totals(GuardTotals),
     /// Names and link number of a first handshake, which all later ones must hold.
     Learned(LearnedName, Pins),
+    /// Refused handshakes of a client so far, in a ledger that was made shorter.
+    Ever(GuardClientId, u32),
 }
 
 impl fmt::Debug for LedgerRecord {
@@ -83,6 +88,7 @@ impl fmt::Debug for LedgerRecord {
             Self::Reset(_) => "Reset",
             Self::Totals(_) => "Totals",
             Self::Learned(..) => "Learned",
+            Self::Ever(..) => "Ever",
         })
     }
 }
@@ -130,6 +136,9 @@ impl LedgerRecord {
                 named(&mut w, 8, &name.client, name.dest);
                 w.bytes(&name.caller).bytes(&pins.own).bytes(&pins.peer).u16(pins.link);
             }
+            Self::Ever(client, refused) => {
+                w.u8(9).bytes(&client.0).u32(*refused);
+            }
         }
         let body = w.finish();
         let mut record = alloc::vec![body.len() as u8];
@@ -175,14 +184,15 @@ impl LedgerRecord {
                     let pins = Pins { own: r.array()?, peer: r.array()?, link: r.u16()? };
                     Self::Learned(name, pins)
                 }
+                9 => Self::Ever(GuardClientId(r.array()?), r.u32()?),
                 _ => return Err(DecodeError::Value),
             })
         })
     }
 
-    /// Bytes of the body of each kind, 1 to 8: a length that is none of its kind is damage, and no record
+    /// Bytes of the body of each kind, 1 to 9: a length that is none of its kind is damage, and no record
     /// that was cut off.
-    const BODY_BYTES: [usize; 8] = [33, 92, 33, 27, 19, 28, 13, 39];
+    const BODY_BYTES: [usize; 9] = [33, 92, 33, 27, 19, 28, 13, 39, 21];
 
     /// Reads the next record; `None` where the rest is an incomplete one: cut off, or zeros, because the
     /// file grew before its data was written.
@@ -229,6 +239,8 @@ pub struct SlotLedger {
     counters: BTreeMap<(GuardClientId, u16), u32>,
     /// When handshakes were refused; at most as many as block.
     refusals: BTreeMap<(GuardClientId, u16), VecDeque<Time>>,
+    /// How many handshakes of a client were refused, ever.
+    ever: BTreeMap<GuardClientId, u32>,
     learned: BTreeMap<LearnedName, Pins>,
     totals: GuardTotals,
 }
@@ -265,9 +277,11 @@ impl SlotLedger {
             times.iter().map(|at| LedgerRecord::Refused(*client, *dest, *at))
         });
         let learned = self.learned.iter().map(|(name, pins)| LedgerRecord::Learned(*name, *pins));
-        // Last, since the records before it count as well.
+        // Last, since the records before them count as well.
+        let ever = self.ever.iter().map(|(client, refused)| LedgerRecord::Ever(*client, *refused));
         let totals = LedgerRecord::Totals(self.totals);
-        era.into_iter().chain(slots).chain(refusals).chain(learned).chain([totals]).collect()
+        let records = era.into_iter().chain(slots).chain(refusals).chain(learned);
+        records.chain(ever).chain([totals]).collect()
     }
 
     /// Takes a record over.
@@ -286,6 +300,8 @@ impl SlotLedger {
             }
             LedgerRecord::Refused(client, dest, at) => {
                 self.totals.refused = self.totals.refused.saturating_add(1);
+                let ever = self.ever.entry(client).or_default();
+                *ever = ever.saturating_add(1);
                 let times = self.refusals.entry((client, dest)).or_default();
                 times.push_back(at);
                 if times.len() > REFUSALS_BLOCK {
@@ -296,6 +312,9 @@ impl SlotLedger {
                 self.refusals.remove(&(client, dest));
             }
             LedgerRecord::Totals(totals) => self.totals = totals,
+            LedgerRecord::Ever(client, refused) => {
+                self.ever.insert(client, refused);
+            }
             LedgerRecord::Learned(name, pins) => {
                 self.learned.insert(name, pins);
             }
@@ -348,6 +367,11 @@ impl SlotLedger {
         let times = self.refusals.get(&(client, dest));
         let recent = |at: &&Time| at.ms() > now.ms() || now.ms() - at.ms() < DAY_MS;
         times.map_or(0, |times| times.iter().filter(recent).count())
+    }
+
+    /// Refused handshakes of a client over the life of the ledger, whatever was unblocked or reset since.
+    pub fn refused_ever(&self, client: GuardClientId) -> u32 {
+        self.ever.get(&client).copied().unwrap_or(0)
     }
 
     /// Counts over the life of the ledger.

@@ -5,6 +5,7 @@ mod experiment;
 mod fosam;
 mod hibe;
 mod leak;
+mod link;
 mod options;
 mod page;
 mod seka;
@@ -52,10 +53,11 @@ pub struct Order {
 }
 
 /// The papers and their experiments.
-const PAPERS: [(&str, &[Experiment]); 9] = [
+const PAPERS: [(&str, &[Experiment]); 10] = [
     ("fosam", fosam::ALL),
     ("hibe", hibe::ALL),
     ("seka", seka::ALL),
+    ("link", link::ALL),
     ("signal", signal::ALL),
     ("vuvuzela", vuvuzela::ALL),
     ("sosp15", vuvuzela::SOSP15),
@@ -244,7 +246,7 @@ mod tests {
     }
 
     /// Pages that no experiment makes.
-    const OTHER_PAGES: [&str; 3] = ["README", "errata", "link-roads"];
+    const OTHER_PAGES: [&str; 2] = ["README", "errata"];
 
     #[test]
     fn each_page_has_the_title_and_the_command_of_its_experiment() {

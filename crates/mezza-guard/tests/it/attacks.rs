@@ -4,9 +4,9 @@ use mezza_core::{Machine as _, Time};
 use mezza_guard::client::{self, GuardClient};
 use mezza_guard::coin::CoinEncoding;
 use mezza_guard::guard::{
-    CloseReason, Destination, Guard, GuardConnection, GuardSide, Input, Opening,
+    CloseReason, Destination, Guard, GuardConnection, GuardEvent, GuardSide, Input, Opening,
 };
-use mezza_guard::ledger::{DAY_MS, LedgerRecord, REFUSALS_BLOCK, SlotLedger};
+use mezza_guard::ledger::{DAY_MS, LedgerRecord, REFUSALS_BLOCK, REFUSALS_EVER, SlotLedger};
 use mezza_guard::rule::FrameRuleError;
 use mezza_guard::wire::control::{GuardMode, RefusalCode};
 
@@ -160,6 +160,37 @@ fn guard_35_a_block_ends_a_day_after_a_start_however_long_the_machine_ran_before
     bench.now = Time::from_ms(60_000 + DAY_MS);
     assert_eq!(dial(&mut bench), None);
     let _ = GuardConnection(0);
+}
+
+/// One refusal a day never raises the alarm of a day, and carries a key of 256 bits in two days.
+#[test]
+fn guard_45_refusals_add_up_over_days_restarts_and_shorter_ledgers() {
+    let me = pairing(ME).client();
+    let mut bench = Bench::new(45);
+    let refuse = |bench: &mut Bench, number: u32| {
+        let conn = bench.fresh();
+        bench.dial(conn, GuardMode::Coins);
+        let first = ke1(&bench.public(), 40 + number);
+        bench.inside(conn, first);
+        bench.guard_in(Input::Closed(conn, GuardSide::Wire)).expect("known");
+        bench.client_in(client::Input::Closed(conn));
+        bench.now = bench.now.plus_ms(DAY_MS);
+    };
+    (1..REFUSALS_EVER).for_each(|number| refuse(&mut bench, number));
+    assert!(bench.events.iter().all(|event| matches!(event, GuardEvent::Notice(..))));
+    // The owner looked at it, the ledger was made shorter, and the guard began again.
+    bench.guard_in(Input::Unblock(me, 1)).expect("a known client");
+    let (ledger, _) = SlotLedger::load(&bench.ledger).expect("a ledger");
+    let short: Vec<u8> = ledger.compact().iter().flat_map(LedgerRecord::encode).collect();
+    let (ledger, whole) = SlotLedger::load(&short).expect("a ledger");
+    assert_eq!((ledger.refused_ever(me), whole), (REFUSALS_EVER - 1, short.len()));
+    let settings = settings(ME, GuardMode::Coins);
+    bench.guard = Guard::start(settings, coin_key(), ledger, bench.dice.rng()).0;
+    bench.events.clear();
+    refuse(&mut bench, REFUSALS_EVER);
+    assert_eq!(bench.events, [GuardEvent::Notice(me, 1), GuardEvent::Worn(me, REFUSALS_EVER)]);
+    refuse(&mut bench, REFUSALS_EVER + 1);
+    assert!(!bench.events[2..].iter().any(|event| matches!(event, GuardEvent::Worn(..))));
 }
 
 /// Power goes while a record is appended: the file has grown, and the bytes are zeros.

@@ -2,7 +2,7 @@
 
 use mezza_core::{Machine as _, Time};
 use mezza_guard::ViewDependent;
-use mezza_guard::audit::{AuditRow, ChannelBits, Surroundings, audit};
+use mezza_guard::audit::{AuditRow, ChannelBits, Surroundings, audit, protection_level};
 use mezza_guard::ledger::GuardTotals;
 use mezza_guard::rule::{Check, Field, FrameRule, Judge, RuleTable, TableError};
 use mezza_guard::shaper::{SHAPER_QUEUE_MAX, Shaper, ShaperFull, TICK_MS};
@@ -125,6 +125,33 @@ fn guard_40_the_audit_is_computed_from_the_rules_in_force() {
         assert!((f64::from(h) - exact).abs() <= 4.0, "{what}: {h}");
     }
     assert_eq!(of("timing, each tick"), ChannelBits::Hundredths(100));
+}
+
+/// The scale of hardware wallets, computed from the rules in force.
+#[test]
+fn guard_46_a_table_has_a_level_from_0_to_3() {
+    let level = |rules: [FrameRule; 3], pins| {
+        protection_level(&RuleTable::new(rules).expect("tiles"), pins).number()
+    };
+    // The handshake of a link whose names the owner has pinned.
+    assert_eq!(level(rules(), Some(&PINS)), 3);
+    // Names that are learned from the first handshake are a bounded channel, once.
+    assert_eq!(level(rules(), None), 2);
+    // One field that nothing checks, such as the body of a key encapsulation, is enough.
+    let mut open = rules();
+    open[2].fields = OPEN;
+    assert_eq!(level(open, Some(&PINS)), 0);
+}
+
+#[test]
+fn guard_45_the_audit_counts_the_bits_of_refused_handshakes() {
+    let totals = GuardTotals { refused: 7, ..AROUND.totals };
+    let around = Surroundings { totals, ..AROUND };
+    let table = RuleTable::new(rules()).expect("tiles");
+    let rows = audit(&table, Some(&PINS), &around);
+    let row = rows.iter().find(|row| row.what == "refused handshakes so far").expect("a row");
+    assert_eq!((row.accepted, row.refused), (ChannelBits::NONE, ChannelBits::Hundredths(89_600)));
+    assert!(!row.closed_by.is_empty());
 }
 
 /// Each non-zero row names the attack that uses it and what would close it; each zero row has a frame

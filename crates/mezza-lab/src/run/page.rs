@@ -75,7 +75,12 @@ fn text(head: &PageHead, report: &Report) -> String {
     if report.plot.is_some() {
         text += &format!("\n![{}]({}.svg)\n", head.about, head.id);
     }
-    text += &format!("\n```\n{}\n```\n", report.lines.join("\n"));
+    let lines = report.lines.join("\n");
+    if report.is_markdown {
+        text += &format!("\n{lines}\n");
+    } else {
+        text += &format!("\n```\n{lines}\n```\n");
+    }
     if !report.losing.is_empty() {
         text += "\nWhere ours does worse:\n\n";
         text.extend(report.losing.iter().map(|line| format!("- **{line}**\n")));

@@ -7,12 +7,13 @@
 //!  wga 10.8.0.1 ======= wireguard-go ========= wgb 10.8.0.2      (and so on)
 //! ```
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
-use nix::sched::{CpuSet, sched_setaffinity};
+use anyhow::{Context as _, Result, anyhow, bail};
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
 use nix::unistd::Pid;
 
 use crate::process::PROGRAM;
@@ -20,9 +21,9 @@ use crate::process::PROGRAM;
 /// How long a tunnel may take to come up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The namespaces.
+/// The namespaces: the two machines first, then what is between them.
 pub struct Namespaces {
-    names: [String; 2],
+    names: Vec<String>,
     folder: PathBuf,
     children: Vec<Child>,
     /// Processes of our own tunnels.
@@ -43,26 +44,70 @@ fn ip(args: &[&str]) -> Result<()> {
 }
 
 impl Namespaces {
-    /// Makes them.
+    /// Makes two namespaces on one cable.
     ///
     /// # Errors
     /// Without root, or without `ip`.
     pub fn new(folder: &Path) -> Result<Self> {
+        let net = Self::apart(folder, 2)?;
+        net.cable([(0, "va"), (1, "vb")])?;
+        for (side, name, address) in [(0, "va", "10.9.0.1/24"), (1, "vb", "10.9.0.2/24")] {
+            net.ip(side, &["addr", "add", address, "dev", name])?;
+        }
+        Ok(net)
+    }
+
+    /// Makes `count` namespaces without a cable between them.
+    ///
+    /// # Errors
+    /// Without root, or without `ip`.
+    pub fn apart(folder: &Path, count: usize) -> Result<Self> {
         let process = std::process::id();
-        let names = ["a", "b"].map(|side| format!("lab{process}{side}"));
+        let names = ["a", "b", "c", "d"].iter().take(count);
+        let names = names.map(|side| format!("lab{process}{side}")).collect();
         let net =
             Self { names, folder: folder.to_path_buf(), children: Vec::new(), tunnels: Vec::new() };
         for name in &net.names {
             ip(&["netns", "add", name])?;
             ip(&["-n", name, "link", "set", "lo", "up"])?;
         }
-        let [a, b] = net.names.each_ref().map(String::as_str);
-        ip(&["link", "add", "va", "netns", a, "type", "veth", "peer", "name", "vb", "netns", b])?;
-        for (ns, name, address) in [(a, "va", "10.9.0.1/24"), (b, "vb", "10.9.0.2/24")] {
-            ip(&["-n", ns, "addr", "add", address, "dev", name])?;
-            ip(&["-n", ns, "link", "set", name, "up"])?;
-        }
         Ok(net)
+    }
+
+    /// Lays a cable between two namespaces, by the names of its interfaces.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub fn cable(&self, [(one, from), (two, to)]: [(usize, &str); 2]) -> Result<()> {
+        let [a, b] = [one, two].map(|side| self.names[side].as_str());
+        ip(&["link", "add", from, "netns", a, "type", "veth", "peer", "name", to, "netns", b])?;
+        self.ip(one, &["link", "set", "dev", from, "up"])?;
+        self.ip(two, &["link", "set", "dev", to, "up"])
+    }
+
+    /// Runs `ip` in a namespace.
+    ///
+    /// # Errors
+    /// The text of its refusal.
+    pub fn ip(&self, side: usize, args: &[&str]) -> Result<()> {
+        ip(&[&["-n", &self.names[side]], args].concat())
+    }
+
+    /// Runs `work` on a thread inside a namespace, and waits for it.
+    ///
+    /// # Errors
+    /// If the namespace cannot be entered, or the thread panicked.
+    pub fn within<T: Send + 'static>(
+        &self,
+        side: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let file = File::open(Path::new("/var/run/netns").join(&self.names[side]))?;
+        let thread = std::thread::spawn(move || {
+            setns(file, CloneFlags::CLONE_NEWNET)?;
+            anyhow::Ok(work())
+        });
+        thread.join().map_err(|_| anyhow!("a thread of the measurement panicked"))?
     }
 
     /// A command inside a namespace.
@@ -82,10 +127,35 @@ impl Namespaces {
         Ok(())
     }
 
-    fn spawn_tunnel(&mut self, command: Command) -> Result<()> {
+    /// Starts a tunnel of ours, which ends with the namespaces.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn spawn_tunnel(&mut self, command: Command) -> Result<()> {
         self.spawn(command)?;
         self.tunnels.extend(self.children.last().map(Child::id));
         Ok(())
+    }
+
+    /// Kills a tunnel of ours at once, and starts another one in its place. `number` counts the tunnels in
+    /// the order of their start.
+    ///
+    /// # Errors
+    /// If there is no such tunnel, or the other one does not start.
+    pub fn replace_tunnel(&mut self, number: usize, mut command: Command) -> Result<()> {
+        let old = *self.tunnels.get(number).context("no such tunnel")?;
+        let mut children = self.children.iter_mut();
+        let child = children.find(|child| child.id() == old).context("no such process")?;
+        child.kill()?;
+        child.wait()?;
+        *child = command.spawn()?;
+        self.tunnels[number] = child.id();
+        Ok(())
+    }
+
+    /// The processes of our tunnels, in the order of their start.
+    pub fn tunnels(&self) -> &[u32] {
+        &self.tunnels
     }
 
     /// Leaves the first `cores` of this machine to all threads of our own tunnels.

@@ -1,0 +1,117 @@
+//! The matrix as a table: the rates of each road beside those of the bare path, and what `show` says.
+
+use serde_json::Value;
+
+/// The share of the bare path that a road must carry.
+pub const SHARE_MIN: f64 = 0.5;
+
+/// Two rates, Mbit/s.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Of the bare path.
+    pub bare: f64,
+    /// Of the tunnel over it.
+    pub tunnel: f64,
+}
+
+impl Rates {
+    /// The share of the bare path that the tunnel carries. A bare path that carries nothing asks for nothing.
+    pub fn share(self) -> f64 {
+        if self.bare > 0.0 { self.tunnel / self.bare } else { 1.0 }
+    }
+
+    /// Whether the tunnel carries less than half.
+    pub fn loses(self) -> bool {
+        self.share() < SHARE_MIN
+    }
+
+    /// A cell of the table, bold if it loses.
+    fn cell(self) -> String {
+        let mark = if self.loses() { "**" } else { "" };
+        format!("{mark}{:.2}{mark} ({:.0} / {:.0})", self.share(), self.tunnel, self.bare)
+    }
+}
+
+/// The head of the table.
+pub const HEAD: [&str; 2] = [
+    "| road | TCP A to B | TCP B to A | UDP at 300, A to B | UDP at 300, B to A | UDP, all that A sends | UDP, all that B sends | `show` at A; at B |",
+    "|---|---|---|---|---|---|---|---|",
+];
+
+/// A line of the table. `rates` are those of the columns of [`HEAD`].
+pub fn line(name: &str, rates: &[Rates], shown: &[Value]) -> String {
+    let cells: Vec<String> = rates.iter().map(|rates| rates.cell()).collect();
+    let mut said: Vec<String> = shown.iter().map(verdict).collect();
+    said.dedup();
+    format!("| {name} | {} | {} |", cells.join(" | "), said.join("; "))
+}
+
+/// A line of a road that does not exist on this machine.
+pub fn absent(name: &str, reason: &str) -> String {
+    let reason = reason.replace('|', "/").replace('\n', " ");
+    format!("| {name} | not made: {reason} | | | | | | |")
+}
+
+/// A line of a road on which no link came up, or none stayed up.
+pub fn broken(name: &str, reason: &str) -> String {
+    let reason = reason.replace('|', "/").replace('\n', " ");
+    format!("| {name} | **fails**: {reason} | | | | | | |")
+}
+
+/// Whether `show` says that the link is up, and nothing else.
+pub fn is_well(shown: &Value) -> bool {
+    shown["up"] == true && shown["trouble"] == "none"
+}
+
+/// What `show` says of a link.
+fn verdict(shown: &Value) -> String {
+    let up = if shown["up"] == true { "up" } else { "not up" };
+    let trouble = shown["trouble"].as_str().unwrap_or("?");
+    let is_on = |way: &str| if shown["offload"][way] == true { "on" } else { "off" };
+    let delivers = shown["delivered_percent"].as_u64();
+    let dropped = shown["dropped"].as_object().into_iter().flatten();
+    let dropped = dropped.filter(|(_, count)| count.as_u64() > Some(0));
+    let parts = [
+        Some(format!("{up}, {trouble}, MTU {}", shown["mtu"])),
+        delivers.map(|percent| format!("delivers {percent} %")),
+        Some(format!("offload {} / {}", is_on("send"), is_on("receive"))),
+    ];
+    let dropped = dropped.map(|(why, count)| format!("{why} {count}"));
+    parts.into_iter().flatten().chain(dropped).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn roads_that_carry_less_than_half_are_bold() {
+        let half = Rates { bare: 1_000.0, tunnel: 500.0 };
+        let less = Rates { bare: 1_000.0, tunnel: 499.0 };
+        assert_eq!([half, less].map(Rates::loses), [false, true]);
+        let shown = json!({ "up": true, "trouble": "none", "mtu": 1_409, "delivered_percent": 99,
+            "offload": { "send": true, "receive": false }, "dropped": { "late": 3, "forged": 0 } });
+        assert_eq!(
+            line("x", &[half, less], &[shown.clone(), shown]),
+            "| x | 0.50 (500 / 1000) | **0.50** (499 / 1000) | up, none, MTU 1409, delivers 99 %, \
+             offload on / off, late 3 |"
+        );
+    }
+
+    #[test]
+    fn a_path_that_carries_nothing_loses_nothing() {
+        assert!(!Rates::default().loses());
+        assert!(Rates { bare: 1.0, tunnel: f64::NAN }.share().is_nan());
+    }
+
+    #[test]
+    fn a_table_has_as_many_cells_in_each_line() {
+        let count = |line: &str| line.matches('|').count();
+        let full = line("x", &[Rates::default(); 6], &[json!(null)]);
+        for line in [HEAD[0], HEAD[1], &full, &absent("x", "a | b\nc"), &broken("x", "|")] {
+            assert_eq!(count(line), 9, "{line}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The roads of the matrix.
+
+use super::cable::Faults;
+
+/// What is between both machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// One cable whose interfaces have this MTU.
+    Cable(u16),
+    /// Two routers; the cable between them has this MTU, those of the machines have 1,500.
+    Routers(u16),
+    /// One cable, and a VLAN on it.
+    Vlan,
+    /// A cable in software, whose cards join no datagrams.
+    Software(Faults),
+}
+
+/// The addresses that both machines have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4, and IPv6 on the cable.
+    Both,
+    /// The kernel has no IPv6.
+    Ip4,
+    /// No address of IPv4.
+    Ip6,
+}
+
+/// What happens after the link came up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incident {
+    /// Nothing.
+    None,
+    /// The interfaces of the cable get this MTU.
+    Mtu(u16),
+    /// The link is idle for longer than a mapping of the translator lasts, then B sends first. Between
+    /// the measurements the translator forgets its mapping.
+    Idle,
+    /// The card of A no longer computes checksums, so that its kernel refuses joined datagrams.
+    Card,
+}
+
+/// A row of the matrix.
+#[derive(Clone, Copy, Debug)]
+pub struct Road {
+    /// Its name in the table.
+    pub name: &'static str,
+    /// What is between both machines.
+    pub ground: Ground,
+    /// Their addresses.
+    pub family: Family,
+    /// The carrier of the link: `udp` or `ether`.
+    pub carrier: &'static str,
+    /// Lines of `link.toml` of both sides.
+    pub settings: [&'static str; 2],
+    /// Whether the tunnel joins two bridges.
+    pub bridges: bool,
+    /// What happens.
+    pub incident: Incident,
+    /// Bytes of a datagram.
+    pub datagram_bytes: usize,
+}
+
+/// Bytes of a datagram that every road carries in one frame.
+const SMALL: usize = 1_100;
+/// Bytes of a datagram that fills an Ethernet frame.
+const FULL: usize = 1_472;
+
+/// The road of links that need no IP.
+pub const ETHER: &str = "bare Ethernet";
+
+/// One cable, and nothing that happens.
+pub const PLAIN: Road = Road {
+    name: "one cable",
+    ground: Ground::Cable(1_500),
+    family: Family::Both,
+    carrier: "udp",
+    settings: ["", ""],
+    bridges: false,
+    incident: Incident::None,
+    datagram_bytes: SMALL,
+};
+
+const fn cable(name: &'static str, mtu: u16) -> Road {
+    Road { name, ground: Ground::Cable(mtu), ..PLAIN }
+}
+
+const fn lossy(name: &'static str, loss_permille: u32) -> Road {
+    let faults = Faults { loss_permille, translates: false };
+    Road { name, ground: Ground::Software(faults), ..PLAIN }
+}
+
+/// All of them.
+pub const ALL: [Road; 20] = [
+    cable("MTU 1,280", 1_280),
+    cable("MTU 1,400", 1_400),
+    cable("MTU 1,492", 1_492),
+    cable("MTU 1,500", 1_500),
+    cable("MTU 9,000", 9_000),
+    Road { name: "MTU 1,280 between routers", ground: Ground::Routers(1_280), ..PLAIN },
+    Road { name: "MTU 1,400 between routers", ground: Ground::Routers(1_400), ..PLAIN },
+    Road { incident: Incident::Mtu(1_280), ..cable("MTU 1,500, then 1,280 while up", 1_500) },
+    Road { incident: Incident::Mtu(1_500), ..cable("MTU 1,280, then 1,500 while up", 1_280) },
+    Road {
+        name: "bridges at both ends, full frames",
+        bridges: true,
+        datagram_bytes: FULL,
+        ..PLAIN
+    },
+    Road { name: ETHER, carrier: "ether", ..PLAIN },
+    Road { name: "VLAN", ground: Ground::Vlan, ..PLAIN },
+    Road { name: "IPv4 only", family: Family::Ip4, ..PLAIN },
+    Road { name: "IPv6 only", family: Family::Ip6, ..PLAIN },
+    Road { name: "offload off at A", settings: ["offload = \"off\"\n", ""], ..PLAIN },
+    Road { name: "offload off at B", settings: ["", "offload = \"off\"\n"], ..PLAIN },
+    Road { name: "offload refused by the card of A", incident: Incident::Card, ..PLAIN },
+    lossy("1 % of frames lost, offload refused by both cards", 10),
+    lossy("10 % of frames lost, offload refused by both cards", 100),
+    Road {
+        name: "NAT with mappings of 30 s, offload refused by both cards",
+        ground: Ground::Software(Faults { loss_permille: 0, translates: true }),
+        family: Family::Ip4,
+        settings: ["endpoint = \"10.9.0.2:4795\"\nkeepalive = \"25s\"\n", ""],
+        incident: Incident::Idle,
+        ..PLAIN
+    },
+];

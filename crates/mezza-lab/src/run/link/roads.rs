@@ -1,0 +1,168 @@
+//! `run link-roads`: each road is built, a link is brought up on it, and TCP and UDP are measured both
+//! ways over the tunnel and over the bare path, in turn.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::idle;
+use super::page::{self, Rates, SHARE_MIN};
+use super::road::{self, Road};
+use super::streams::{Flow, Load, tcp_mbit, udp_mbit};
+use super::world::World;
+use crate::bench::Bench;
+use crate::run::experiment::Report;
+use crate::shape::Claim;
+use crate::terminal::complain;
+
+/// Mbit/s of UDP that every path can carry.
+const LOAD_MBIT: f64 = 300.0;
+/// What is measured, in the order of the columns.
+const COLUMNS: [&str; 6] = ["tcp_ab", "tcp_ba", "udp_ab", "udp_ba", "udp_all_ab", "udp_all_ba"];
+/// The columns that must carry half.
+const DECIDING: usize = 4;
+/// What a link over bare Ethernet should carry.
+const ETHER_GBIT: f64 = 3.0;
+/// Roads of a smoke run: the first ones.
+const SMOKE_ROADS: usize = 1;
+
+/// A road that was measured.
+struct Measured {
+    rates: [Rates; COLUMNS.len()],
+    shown: [serde_json::Value; 2],
+}
+
+/// Measures the matrix.
+///
+/// # Errors
+/// A value that JSON cannot hold.
+pub fn run(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report { about_speed: true, is_markdown: true, ..Report::default() };
+    if !nix::unistd::geteuid().is_root() {
+        report.absent.push("the matrix: network namespaces need root".to_owned());
+        return Ok(report);
+    }
+    say_how(&mut report, bench);
+    for line in page::HEAD {
+        report.say(line);
+    }
+    let (mut losing, mut unwell, mut made) = (Vec::new(), Vec::new(), 0);
+    let count = bench.profile.pick(SMOKE_ROADS, road::ALL.len(), road::ALL.len());
+    for (number, road) in road::ALL.iter().take(count).enumerate() {
+        complain(&format!("road {} of {count}: {}", number + 1, road.name));
+        let folder = bench.folder.path().join(format!("road{number}"));
+        std::fs::create_dir_all(&folder)?;
+        let world = match World::lay(&folder, *road, bench.seed) {
+            Ok(world) => world,
+            Err(error) => {
+                report.say(page::absent(road.name, &format!("{error:#}")));
+                continue;
+            }
+        };
+        made += 1;
+        match measure(bench, world) {
+            Ok(measured) => {
+                report.say(page::line(road.name, &measured.rates, &measured.shown));
+                note(bench, road, &measured)?;
+                losing.extend(lost(road, &measured));
+                if road.name == road::ETHER {
+                    report.shapes.push(ether(&measured));
+                }
+                unwell.extend((!measured.shown.iter().all(page::is_well)).then_some(road.name));
+            }
+            Err(error) => {
+                report.say(page::broken(road.name, &format!("{error:#}")));
+                losing.push(road.name.to_owned());
+            }
+        }
+    }
+    let found = |names: &[String]| if names.is_empty() { "none".into() } else { names.join(", ") };
+    let text = format!("roads that carry less than {SHARE_MIN} of TCP, or of UDP at 300 Mbit/s");
+    report.shapes.push(Claim::is(text, found(&losing), losing.is_empty()));
+    let unwell: Vec<String> = unwell.into_iter().map(str::to_owned).collect();
+    let text = "roads on which `show` reports trouble, or that the link is down";
+    report.shapes.push(Claim::is(text, found(&unwell), unwell.is_empty()));
+    let text = "roads that were made";
+    report.shapes.push(Claim::is(text, format!("{made} of {count}"), made > 0));
+    report.shapes.push(idle::measure(bench)?);
+    Ok(report)
+}
+
+/// What the table shows, above it.
+fn say_how(report: &mut Report, bench: &Bench) {
+    let window = window(bench).as_secs_f64();
+    report.say(format!(
+        "Each cell is the share of the bare path that the tunnel carries, then Mbit/s of the tunnel and of \
+         the bare path: the best of {} rounds of {window} s each, tunnel and bare path in turn. **Bold** \
+         cells carry less than half.",
+        rounds(bench)
+    ));
+    report.say("");
+    report.say(
+        "Both machines are network namespaces on the same cores, so the tunnel's two daemons compete with \
+         the streams. Datagrams have 1,100 bytes, behind bridges 1,472. The last two columns send as many \
+         datagrams as one thread can. `show` has the counts of dropped frames at the end of the row. \
+         Netem and netfilter are not needed: lost frames and translated ports are made by a cable in \
+         software, whose cards refuse joined datagrams.",
+    );
+    report.say("");
+    report.say(format!("The program was built with the profile `{}`.", env!("LAB_PROFILE")));
+    report.say("");
+}
+
+fn rounds(bench: &Bench) -> usize {
+    bench.profile.pick(1, 1, 5)
+}
+
+fn window(bench: &Bench) -> Duration {
+    Duration::from_millis(bench.profile.pick(300, 700, 2_000))
+}
+
+/// Brings a link up on a road, and measures it.
+fn measure(bench: &Bench, mut world: World) -> Result<Measured> {
+    world.bring_up()?;
+    let mut rates = [Rates::default(); COLUMNS.len()];
+    for _ in 0..rounds(bench) {
+        for (column, best) in rates.iter_mut().enumerate() {
+            let from = column % 2;
+            let flow = |to| Flow { from, to, window: window(bench) };
+            let bare = rate(&world, flow(world.bare(1 - from)), column)?;
+            best.bare = best.bare.max(bare);
+            world.disturb(from);
+            let tunnel = rate(&world, flow(world.inner(1 - from)), column)?;
+            best.tunnel = best.tunnel.max(tunnel);
+        }
+    }
+    Ok(Measured { rates, shown: [world.show(0)?, world.show(1)?] })
+}
+
+/// Mbit/s of a column.
+fn rate(world: &World, flow: Flow, column: usize) -> Result<f64> {
+    let load = |mbit| Load { bytes: world.datagram_bytes(), mbit };
+    match column / 2 {
+        0 => tcp_mbit(world.net(), flow),
+        1 => udp_mbit(world.net(), flow, load(Some(LOAD_MBIT))),
+        _ => udp_mbit(world.net(), flow, load(None)),
+    }
+}
+
+fn note(bench: &mut Bench, road: &Road, measured: &Measured) -> Result<()> {
+    for (column, rates) in COLUMNS.iter().zip(measured.rates) {
+        bench.note_count(road.name, &format!("{column}_bare"), "Mbit/s", rates.bare)?;
+        bench.note_count(road.name, column, "Mbit/s", rates.tunnel)?;
+    }
+    Ok(())
+}
+
+/// The goal of links that need no IP.
+fn ether(measured: &Measured) -> Claim {
+    let gbit = measured.rates[0].tunnel.min(measured.rates[1].tunnel) / 1e3;
+    Claim::above("TCP over bare Ethernet in its slower direction, Gbit/s", gbit, ETHER_GBIT)
+}
+
+/// The cells that decide and lose.
+fn lost(road: &Road, measured: &Measured) -> Vec<String> {
+    let cells = COLUMNS.iter().zip(measured.rates).take(DECIDING);
+    let losing = cells.filter(|(_, rates)| rates.loses());
+    losing.map(|(column, rates)| format!("{} {column} {:.2}", road.name, rates.share())).collect()
+}

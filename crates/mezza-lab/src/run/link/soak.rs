@@ -1,0 +1,251 @@
+//! `run link-soak`: numbered datagrams go round while daemons are killed, cards get other addresses, the
+//! MTU changes and keys are exchanged. A datagram may be lost only while a daemon or a card is down.
+#![expect(clippy::cast_precision_loss, reason = "counts of a run, far below 2^52")]
+
+use std::net::{IpAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+use super::road;
+use super::world::{World, until};
+use crate::bench::Bench;
+use crate::clock::{median, quantile, sort};
+use crate::machine;
+use crate::run::experiment::Report;
+use crate::shape::Claim;
+
+/// The port of the datagrams.
+const PORT: u16 = 7_000;
+/// Pause between two datagrams.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Bytes of a datagram.
+const BYTES: usize = 1_000;
+/// How long a datagram may be on its way.
+const WAY: Duration = Duration::from_secs(2);
+/// Quiet time between two incidents.
+const QUIET: Duration = Duration::from_secs(2);
+/// Incidents after which the memory of a daemon is compared.
+const WARM: usize = 8;
+/// What a daemon may hold more at the end.
+const MORE_BYTES: f64 = 8e6;
+/// MTUs of the cable.
+const MTUS: [u16; 3] = [1_280, 1_400, 1_500];
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Strike {
+    /// B is killed and starts again.
+    Kill,
+    /// The card of a side gets another address.
+    Roam,
+    /// The cable has another MTU.
+    Mtu,
+    /// New keys.
+    Exchange,
+}
+
+const STRIKES: [(Strike, &str); 4] = [
+    (Strike::Kill, "kill of a daemon"),
+    (Strike::Roam, "new address of a card"),
+    (Strike::Mtu, "change of the MTU"),
+    (Strike::Exchange, "exchange"),
+];
+
+/// Datagrams that go from A to B and back.
+struct Round {
+    sent: Arc<AtomicUsize>,
+    /// Which of them came back, by number.
+    back: Arc<Mutex<Vec<bool>>>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Round {
+    fn begin(world: &World, to: IpAddr) -> Result<Self> {
+        let round = Self { sent: Arc::default(), back: Arc::default(), ended: Arc::default() };
+        let socket = |side, port| -> Result<UdpSocket> {
+            let socket = world.net().within(side, move || UdpSocket::bind(("0.0.0.0", port)))??;
+            socket.set_read_timeout(Some(PAUSE * 20))?;
+            Ok(socket)
+        };
+        let (own, echo) = (socket(0, 0)?, socket(1, PORT)?);
+        let receiver = own.try_clone()?;
+        let (sent, ended) = (Arc::clone(&round.sent), Arc::clone(&round.ended));
+        std::thread::spawn(move || {
+            let mut datagram = vec![0; BYTES];
+            while !ended.load(Ordering::Relaxed) {
+                let number = sent.fetch_add(1, Ordering::Relaxed);
+                datagram[..8].copy_from_slice(&(number as u64).to_be_bytes());
+                // While the interface is gone there is no route.
+                let _ = own.send_to(&datagram, (to, PORT));
+                std::thread::sleep(PAUSE);
+            }
+        });
+        let ended = Arc::clone(&round.ended);
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 2 * BYTES];
+            while !ended.load(Ordering::Relaxed) {
+                if let Ok((bytes, from)) = echo.recv_from(&mut buffer) {
+                    let _ = echo.send_to(&buffer[..bytes], from);
+                }
+            }
+        });
+        let (back, ended) = (Arc::clone(&round.back), Arc::clone(&round.ended));
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 2 * BYTES];
+            while !ended.load(Ordering::Relaxed) {
+                let Ok(bytes) = receiver.recv(&mut buffer) else { continue };
+                let Some(number) = buffer[..bytes].first_chunk::<8>() else { continue };
+                let number = usize::try_from(u64::from_be_bytes(*number)).unwrap_or(usize::MAX);
+                let mut back = back.lock().unwrap_or_else(PoisonError::into_inner);
+                if number < back.len() + (1 << 20) {
+                    let long = back.len().max(number + 1);
+                    back.resize(long, false);
+                    back[number] = true;
+                }
+            }
+        });
+        Ok(round)
+    }
+
+    fn sent(&self) -> usize {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Whether a datagram of this number or a later one came back.
+    fn is_back(&self, number: usize) -> bool {
+        let back = self.back.lock().unwrap_or_else(PoisonError::into_inner);
+        back.iter().skip(number).any(|back| *back)
+    }
+
+    /// How many in a range of numbers did not come back.
+    fn lost(&self, from: usize, to: usize) -> usize {
+        let back = self.back.lock().unwrap_or_else(PoisonError::into_inner);
+        (from..to).filter(|number| !back.get(*number).copied().unwrap_or(false)).count()
+    }
+}
+
+impl Drop for Round {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One strike: the numbers sent meanwhile, and the time until a later datagram came back.
+struct Struck {
+    strike: Strike,
+    numbers: [usize; 2],
+    ms: f64,
+    /// Whether it did what it should: an exchange may fail.
+    is_done: bool,
+}
+
+/// Memory and open files of a daemon.
+fn holds(world: &World, side: usize) -> Result<[f64; 2]> {
+    let id = *world.net().tunnels().get(side).context("no daemon")?;
+    let bytes = machine::resident_bytes(id).context("the system does not tell memory")?;
+    Ok([bytes, std::fs::read_dir(format!("/proc/{id}/fd"))?.count() as f64])
+}
+
+/// Soaks the link.
+///
+/// # Errors
+/// A link that does not come up at the beginning, or not after a strike.
+pub fn run(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report::default();
+    if !nix::unistd::geteuid().is_root() {
+        report.absent.push("the soak: network namespaces need root".to_owned());
+        return Ok(report);
+    }
+    let folder = bench.folder.path().join("soak");
+    std::fs::create_dir_all(&folder)?;
+    let mut world = World::lay(&folder, road::PLAIN, bench.seed)?;
+    world.bring_up()?;
+    let round = Round::begin(&world, world.inner(1))?;
+    let mut dice = ChaCha20Rng::seed_from_u64(bench.seed);
+    let end = Instant::now() + Duration::from_secs(bench.profile.pick(20, 600, 3_600));
+    let (mut all, mut held) = (Vec::new(), None);
+    while Instant::now() < end {
+        // Most strikes are exchanges: the one that must lose nothing.
+        let (strike, _) = STRIKES[(dice.next_u32() as usize % 10).min(STRIKES.len() - 1)];
+        all.push(strike_once(&mut world, &round, strike, dice.next_u32())?);
+        if strike != Strike::Exchange {
+            std::thread::sleep(QUIET);
+        }
+        if all.len() == WARM {
+            held = Some(holds(&world, 0)?);
+        }
+    }
+    let total = round.sent();
+    std::thread::sleep(WAY);
+    say(bench, &mut report, &round, (&all, total))?;
+    let failed = all.iter().filter(|struck| !struck.is_done).count();
+    report.shapes.push(Claim::below("exchanges that failed", failed as f64, 0.5));
+    let (before, after) = (held.context("a run that is too short")?, holds(&world, 0)?);
+    let more = (after[0] - before[0]) / 1e6;
+    report.shapes.push(Claim::below(
+        "memory that A holds more at the end, MB",
+        more,
+        MORE_BYTES / 1e6,
+    ));
+    report.shapes.push(Claim::below("open files that A has more", after[1] - before[1], 3.0));
+    let well = [world.show(0)?, world.show(1)?].iter().all(super::page::is_well);
+    report.shapes.push(Claim::is("both sides are up without trouble at the end", "", well));
+    Ok(report)
+}
+
+fn strike_once(world: &mut World, round: &Round, strike: Strike, dice: u32) -> Result<Struck> {
+    let (begun, first) = (Instant::now(), round.sent());
+    let side = dice as usize % 2;
+    let mut is_done = true;
+    match strike {
+        Strike::Kill => world.kill(1)?,
+        Strike::Roam => world.roam(side, dice.to_be_bytes()[1])?,
+        Strike::Mtu => world.set_mtu(MTUS[dice as usize % MTUS.len()])?,
+        Strike::Exchange => is_done = world.rekey(side)?,
+    }
+    let after = round.sent();
+    if !until(|| Ok(round.is_back(after)))? {
+        bail!("the link does not come back after {strike:?}: {}", world.show(0)?);
+    }
+    let ms = begun.elapsed().as_secs_f64() * 1e3;
+    // A moment more: frames of before may still wait for the new session.
+    std::thread::sleep(PAUSE * 20);
+    Ok(Struck { strike, numbers: [first.saturating_sub(1), round.sent()], ms, is_done })
+}
+
+/// The table, and the losses that nothing excuses.
+fn say(
+    bench: &mut Bench,
+    report: &mut Report,
+    round: &Round,
+    (all, total): (&[Struck], usize),
+) -> Result<()> {
+    report.say(format!("{total} datagrams of {BYTES} bytes from A to B and back"));
+    report.say(format!(
+        "  {:<24}{:>8}{:>16}{:>16}{:>16}",
+        "", "count", "datagrams lost", "back, median", "back, worst"
+    ));
+    let mut excused = 0;
+    let mut unexcused = round.lost(0, total);
+    for (strike, name) in STRIKES {
+        let of: Vec<&Struck> = all.iter().filter(|struck| struck.strike == strike).collect();
+        let lost: usize = of.iter().map(|s| round.lost(s.numbers[0], s.numbers[1])).sum();
+        let times = sort(of.iter().map(|struck| struck.ms).collect());
+        let [half, worst] =
+            if times.is_empty() { [f64::NAN; 2] } else { [median(&times), quantile(&times, 1.0)] };
+        report.say(format!("  {name:<24}{:>8}{lost:>16}{half:>13.0} ms{worst:>13.0} ms", of.len()));
+        bench.note_count("soak", name, "times", of.len() as f64)?;
+        if matches!(strike, Strike::Kill | Strike::Roam) {
+            excused += lost;
+        }
+    }
+    unexcused -= excused;
+    let claim = "datagrams lost while daemons and cards were up";
+    report.shapes.push(Claim::below(claim, unexcused as f64, 0.5));
+    Ok(())
+}
