@@ -59,6 +59,7 @@ pub const CAPS: CarrierCaps = CarrierCaps {
     needs_internet: true,
     demo: false,
     hides: CarrierHides::NOTHING,
+    noise: None,
 };
 
 /// How long a relay keeps mail.
