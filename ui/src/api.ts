@@ -143,15 +143,21 @@ export interface CarrierView {
   store_h: number;
   receipts: boolean;
   demo: boolean;
+  noise_grade: NoiseGrade | null;
   hides: { from: Adversary; what: string; hidden: boolean }[];
 }
+
+/** How much the noise of a network protects. */
+export type NoiseGrade = 'nothing' | 'weak' | 'standard';
 
 export interface Mixnet {
   link: string;
   network: string | null;
   up: boolean;
   level: number;
-  demo: boolean;
+  noise_grade: NoiseGrade | null;
+  /** Why no round comes back, in words of the node. */
+  trouble: string | null;
   round: number | null;
   interval_ms: number | null;
   users: number;

@@ -1,5 +1,5 @@
 // The mixnet in numbers and words: what it takes to carry so many bytes, and how much of its promise is used.
-import type { Budget, CarrierView, Leaving, Mixnet, Offer, Promised } from './api.ts';
+import type { Budget, CarrierView, Leaving, Mixnet, NoiseGrade, Offer, Promised } from './api.ts';
 import { TEXT_BYTES_MAX } from './bytes.ts';
 import { t } from './fluent.ts';
 import { carrierText } from './words.ts';
@@ -87,6 +87,18 @@ export function noiseText(net: Pick<Mixnet, 'law' | 'noise'>): string {
   if (!net.noise) return t('mixnet-unknown');
   const law = net.law === 'gauss' ? t('law-gauss') : net.law === 'paper' ? t('law-paper') : (net.law ?? '?');
   return t('mixnet-noise', { law, mean: net.noise[0], scale: net.noise[1] });
+}
+
+/** Whether rounds come back, and why they do not where the node knows it. */
+export function stateText({ up, trouble }: Pick<Mixnet, 'up' | 'trouble'>): string {
+  if (trouble) return t('mixnet-down-as', { trouble });
+  return up ? t('mixnet-up') : t('mixnet-down');
+}
+
+/** Badge and reason where the noise is below the standard level: one of a demonstration, of none, of a weak promise. */
+export function gradeText(grade: NoiseGrade | null, demo: boolean): { badge: string; why: string } | null {
+  if (grade === 'nothing') return demo ? { badge: t('demo-noise'), why: t('demo-noise-why') } : { badge: t('no-promise'), why: t('no-promise-why') };
+  return grade === 'weak' ? { badge: t('weak-noise'), why: t('weak-noise-why') } : null;
 }
 
 /** How much of the promise is used, and whether that calls for care. */

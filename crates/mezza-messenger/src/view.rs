@@ -13,7 +13,8 @@ use crate::evidence::WaitReason;
 use crate::evidence::{Fact, NoteState};
 pub use crate::io::InviterFacts as InvitationView;
 use crate::io::{
-    CarrierCaps, CarrierId, ContactId, DeliveryProblem, MailboxId, NetworkAddress, NoteId, Places,
+    CarrierCaps, CarrierId, ContactId, DeliveryProblem, MailboxId, NetworkAddress, NoiseGrade,
+    NoteId, Places,
 };
 use crate::policy::Policy;
 
@@ -47,8 +48,10 @@ pub struct NetworkView {
     pub up: bool,
     /// The protection level now.
     pub level: u8,
-    /// Whether the noise is below what protects anybody.
-    pub demo: bool,
+    /// How much its noise protects, once a config is known.
+    pub noise: Option<NoiseGrade>,
+    /// Why no round comes back, as far as this device can see.
+    pub trouble: Option<NetworkTrouble>,
     /// What the config says of conversations.
     pub policy: Option<ServicePolicy>,
     /// The conversation round that opened last.
@@ -69,6 +72,20 @@ pub struct NetworkView {
     pub alarms: u32,
     /// This clock and the network's differ too much.
     pub clock_off: bool,
+}
+
+/// Why no round of a mixnet comes back (MSG-123).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkTrouble {
+    /// The newest config ended.
+    Ended {
+        /// How long ago, milliseconds.
+        ago_ms: u64,
+    },
+    /// This clock and the network's differ too much.
+    Clock,
+    /// The entry server announces rounds under a config that is none of this network's.
+    Foreign,
 }
 
 /// The budget of one service of the mixnet.

@@ -30,7 +30,7 @@ export const the_mixnet_screen_shows_rounds_that_rise_and_demo_noise = async ({ 
   assert.equal(await now.getByRole('progressbar').count(), 0, 'a bar for a budget that there is not');
   const net = await alice.ask('GET', '/v1/mixnet');
   await now.getByText(net.network).waitFor();
-  await page.getByText('it hides nothing from anybody').waitFor();
+  await page.locator('p.care').getByText('it hides nothing from anybody').waitFor();
 
   const shifts = page.evaluate(() => new Promise((done) => {
     let sum = 0;

@@ -3,11 +3,11 @@ import { describe, expect, test } from 'vitest';
 import type { CarrierView, Offer } from '../../src/api.ts';
 import { TEXT_BYTES_MAX } from '../../src/bytes.ts';
 import {
-  askAfter, budget, budgetLines, carriageText, cells, CELL_BYTES, CELLS_MAX, durationText, filesText, intervalText, leavingText, MESSAGE_BYTES_MAX, noiseText, maxBytes, sizeText, storyText, tooBig,
+  askAfter, budget, budgetLines, carriageText, cells, CELL_BYTES, CELLS_MAX, durationText, filesText, gradeText, intervalText, leavingText, MESSAGE_BYTES_MAX, noiseText, maxBytes, sizeText, stateText, storyText, tooBig,
 } from '../../src/mixnet.ts';
 
 const carrier = (name: string, piece_bytes: number, pieces_max: number): CarrierView => ({
-  carrier: name, up: true, level: 1, relay: null, delay_ms: 0, delay_p99_ms: 0, piece_bytes, pieces_max, store_h: 0, receipts: true, demo: false, hides: [],
+  carrier: name, up: true, level: 1, relay: null, delay_ms: 0, delay_p99_ms: 0, piece_bytes, pieces_max, store_h: 0, receipts: true, demo: false, noise_grade: null, hides: [],
 });
 const relay = carrier('relay', 16_333, 1);
 const mixnet = carrier('mixnet', CELL_BYTES, CELLS_MAX);
@@ -87,6 +87,21 @@ describe('words', () => {
     expect(noiseText({ law: 'paper', noise: [45_710, 6_892] })).toBe('Laplace, mean 45,710, scale 6,892');
     expect(noiseText({ law: 'cauchy', noise: [1, 1] })).toBe('cauchy, mean 1, scale 1');
     expect(noiseText({ law: null, noise: null })).toBe('not known yet');
+  });
+});
+
+describe('protection', () => {
+  test('a network that protects little is not called a demonstration', () => {
+    expect(gradeText('nothing', true)?.why).toContain('all servers run on this machine');
+    for (const grade of ['nothing', 'weak'] as const) expect(gradeText(grade, false)?.why).not.toContain('this machine');
+    expect(gradeText('weak', true)?.badge).toBe('WEAK NOISE');
+    expect([gradeText('standard', false), gradeText(null, true)]).toEqual([null, null]);
+  });
+
+  test('a network is up only while nothing is known to be wrong', () => {
+    expect(stateText({ up: true, trouble: null })).toBe('up: it takes part in each round');
+    expect(stateText({ up: false, trouble: null })).toBe('down: no round comes back');
+    expect(stateText({ up: false, trouble: 'the config of the network ended 2 days ago' })).toBe('down: the config of the network ended 2 days ago');
   });
 });
 

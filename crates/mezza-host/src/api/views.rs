@@ -209,6 +209,7 @@ pub fn carrier(road: &ConnectionView) -> json::CarrierJson {
         store_h: caps.store_h,
         receipts: caps.receipts,
         demo: caps.demo,
+        noise_grade: caps.noise.map(|grade| words::mixnet::grade_name(grade).into()),
         hides: words::hides(caps),
     }
 }
@@ -225,7 +226,8 @@ pub fn mixnet(view: &NetworkView) -> json::Mixnet {
         network: view.network.map(|network| HEXLOWER.encode(&network.0)),
         up: view.up,
         level: view.level,
-        demo: view.demo,
+        noise_grade: view.noise.map(|grade| words::mixnet::grade_name(grade).into()),
+        trouble: view.trouble.map(|trouble| words::mixnet::trouble(trouble).0),
         round: view.round,
         interval_ms: policy.map(|policy| policy.interval_ms),
         users: view.users,

@@ -2,7 +2,7 @@
 
 use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::io::{CarrierHides, ResetCause};
-use mezza_messenger::view::ConnectionView;
+use mezza_messenger::view::{ConnectionView, NetworkTrouble};
 use mezza_messenger::{CarrierCaps, CarrierId, LoadError};
 
 mod aside;
@@ -27,6 +27,8 @@ pub struct CarrierFacts {
     pub alone: usize,
     /// Whether the vault was put back, and the person has not decided yet.
     pub doubted: bool,
+    /// Why no round of the mixnet comes back, whichever carrier these facts are of.
+    pub network: Option<NetworkTrouble>,
 }
 
 /// A reason to wait: its machine word, and its words.

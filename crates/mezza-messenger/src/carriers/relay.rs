@@ -6,6 +6,7 @@
 //! ```
 
 mod carrier;
+mod closing;
 mod connections;
 mod dates;
 mod io;
@@ -59,6 +60,7 @@ pub const CAPS: CarrierCaps = CarrierCaps {
     needs_internet: true,
     demo: false,
     hides: CarrierHides::NOTHING,
+    noise: None,
 };
 
 /// How long a relay keeps mail.
@@ -95,6 +97,8 @@ const fn timer(number: u64) -> Due {
 /// Everything about relays.
 pub(crate) struct Relay<B: Backend> {
     mailboxes: BTreeMap<MailboxId, OwnMailbox>,
+    /// Those that were given up and that their relay has not closed yet (MSG-125).
+    closing: BTreeMap<MailboxId, OwnMailbox>,
     next_mailbox: u32,
     peers: BTreeMap<ContactId, RelayPeer>,
     connections: Connections,
@@ -113,7 +117,7 @@ pub(crate) struct Relay<B: Backend> {
 }
 
 snapshot!(struct Relay<B> {
-    mailboxes, next_mailbox, peers, connections, requests, publication, stock, retry_at,
+    mailboxes, closing, next_mailbox, peers, connections, requests, publication, stock, retry_at,
     contexts, wanted, unopened, news, outputs, backend,
 });
 
@@ -121,6 +125,7 @@ impl<B: Backend> Default for Relay<B> {
     fn default() -> Self {
         Self {
             mailboxes: BTreeMap::new(),
+            closing: BTreeMap::new(),
             next_mailbox: 1,
             peers: BTreeMap::new(),
             connections: Connections::default(),
@@ -145,7 +150,12 @@ impl<B: Backend> Relay<B> {
     }
 
     fn is_own(&self, relay: &RelayEntry) -> bool {
-        self.mailboxes.values().any(|mailbox| mailbox.relay.shares_connection(relay))
+        self.all_mailboxes().any(|mailbox| mailbox.relay.shares_connection(relay))
+    }
+
+    /// Our mailboxes and those that were given up.
+    fn all_mailboxes(&self) -> impl Iterator<Item = &OwnMailbox> {
+        self.mailboxes.values().chain(self.closing.values())
     }
 
     fn peer(&self, id: ContactId) -> Option<&RelayPeer> {
@@ -224,6 +234,7 @@ impl<B: Backend> Relay<B> {
         for id in ours.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.ask_mailbox(id);
         }
+        self.ask_closes(Some(connection));
         self.publish();
         at.step.show_early(Event::Carrier(CarrierId::RELAY));
         at.step.touch_all();
@@ -362,7 +373,8 @@ impl<B: Backend> Relay<B> {
             Request::Open(mailbox) => self.opened(mailbox, at.step),
             Request::Publish => self.published(at.step),
             Request::Watch(mailbox) => self.watched(mailbox, WatchState::Here, at.step),
-            Request::Close(_) | Request::Fetch(..) => {}
+            Request::Close(mailbox) => self.closed(mailbox, at.step),
+            Request::Fetch(..) => {}
         }
         Ok(())
     }
@@ -387,12 +399,12 @@ impl<B: Backend> Relay<B> {
             Request::Open(mailbox) | Request::Watch(mailbox) => {
                 self.mailbox_refused(mailbox, code, retry_s, at);
             }
-            Request::Publish => self.try_later(retry_s, at),
+            Request::Close(mailbox) if code == NO_SUCH_BOX => self.closed(mailbox, at.step),
+            Request::Publish | Request::Close(_) => self.try_later(retry_s, at),
             Request::Fetch(contact, _) if code == SLOW_DOWN => {
                 self.fetch_later(contact, u64::from(retry_s.max(1)) * Time::SECOND_MS, at);
             }
             Request::Fetch(contact, _) => self.fetch_later(contact, FETCH_AGAIN_MS, at),
-            Request::Close(_) => {}
         }
         Ok(())
     }

@@ -89,7 +89,22 @@ pub struct CarrierCaps {
     pub demo: bool,
     /// What it hides beside the content.
     pub hides: CarrierHides,
+    /// How much its noise protects; `None` for a carrier without noise or before it is known.
+    pub noise: Option<NoiseGrade>,
 }
+
+/// How much the noise of a carrier protects: the one source for texts about it (MSG-122).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoiseGrade {
+    /// It promises nothing, or more than it keeps.
+    Nothing,
+    /// It keeps its own promise, which is below the standard level.
+    Weak,
+    /// It keeps the promise of the standard level.
+    Standard,
+}
+
+snapshot!(enum NoiseGrade [Nothing, Weak, Standard]);
 
 /// What a carrier hides, by who looks on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +130,7 @@ snapshot!(struct CarrierHides { partners_from_provider, partners_from_operator, 
 
 snapshot!(struct CarrierCaps {
     piece_bytes, pieces_max, around_bytes, parcel_bytes_max, level, delay_ms, delay_p99_ms,
-    receipts, store_h, needs_internet, demo, hides,
+    receipts, store_h, needs_internet, demo, hides, noise,
 });
 
 /// A carrier as it is now.

@@ -179,7 +179,7 @@ kinds! {
     /// A coin that a guard gave.
     GuardCoin = 22: LATER, ROLLING, Free;
     /// What must be said to a contact.
-    Owed = 23: DEVICE, PERMANENT, Person;
+    Owed = 23: DEVICE, ROLLING, Person;
     /// Whether the session with a contact gives way to a new one.
     Renewal = 24: DEVICE, PERMANENT, Person;
     /// Where a contact is reached by relays, and where it reaches us.
@@ -262,6 +262,13 @@ mod tests {
         let again = |kind: &RecordKind| RecordKind::from_number(*kind as u8) == Some(*kind);
         assert!(RecordKind::ALL.iter().all(again));
         assert!([0, 33].iter().all(|number| RecordKind::from_number(*number).is_none()));
+    }
+
+    #[test]
+    fn msg_126_what_is_owed_is_live_state() {
+        let owed = RecordKind::Owed;
+        assert!(owed.takes(&[0; 4], Retention::Rolling));
+        assert!(!owed.takes(&[0; 4], Retention::Permanent));
     }
 
     #[test]

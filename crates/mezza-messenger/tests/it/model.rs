@@ -11,6 +11,7 @@ use mezza_ratchet::OneTimePrekey;
 
 /// Kinds of requests, as [`Model::refuses`] names them.
 pub const OPEN: u64 = 0;
+pub const CLOSE: u64 = 1;
 pub const PUT: u64 = 3;
 pub const SET: u64 = 4;
 
@@ -64,7 +65,7 @@ impl Ask {
     fn kind(&self) -> Option<(u64, RequestId)> {
         Some(match self {
             Self::Open(ticket, _) => (OPEN, *ticket),
-            Self::Close(ticket, _) => (1, *ticket),
+            Self::Close(ticket, _) => (CLOSE, *ticket),
             Self::Watch(ticket, ..) => (2, *ticket),
             Self::Put(ticket, ..) => (PUT, *ticket),
             Self::Set(ticket, ..) => (SET, *ticket),

@@ -10,6 +10,7 @@ mod gone;
 mod in_time;
 mod leaving;
 mod limits;
+mod network;
 mod peers;
 mod policy;
 mod recalled;

@@ -74,8 +74,10 @@ pub struct Mixnet {
     pub up: bool,
     /// The protection level now, 4 or 1.
     pub level: u8,
-    /// Whether the noise is below what protects anybody.
-    pub demo: bool,
+    /// How much the noise protects: nothing, weak or standard; absent before a config is known.
+    pub noise_grade: Option<String>,
+    /// Why no round comes back, in words; absent while rounds do or nothing is known.
+    pub trouble: Option<String>,
     /// The conversation round that is open now.
     pub round: Option<u64>,
     /// From one round to the next, milliseconds.

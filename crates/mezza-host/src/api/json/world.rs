@@ -40,6 +40,8 @@ pub struct CarrierJson {
     pub receipts: bool,
     /// Whether it is a demonstration and protects nothing.
     pub demo: bool,
+    /// How much its noise protects: nothing, weak or standard; absent for a carrier without noise.
+    pub noise_grade: Option<String>,
     /// What it hides from whom.
     pub hides: Vec<Hides>,
 }

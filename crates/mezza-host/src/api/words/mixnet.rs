@@ -1,5 +1,8 @@
 //! Words that are of the mixnet alone.
 
+use mezza_core::Time;
+use mezza_messenger::io::NoiseGrade;
+use mezza_messenger::view::NetworkTrouble;
 use mezza_mixnet::Service;
 use mezza_mixnet::client::ClientError;
 use mezza_mixnet::config::Mode;
@@ -30,8 +33,12 @@ pub fn health(trouble: Option<&str>, facts: &CarrierFacts) -> Option<HealthLine>
              its budget lacks the rounds since",
             "put a newer copy back, or go on with `mezza mixnet resume --after-restore`",
         )
+    } else if let Some(known) = facts.network {
+        let (text, next) = self::trouble(known);
+        bad(&text, next)
     } else if entry.up {
-        good(&format!("rounds are taken part in, at level {}", entry.caps.level))
+        let grade = entry.caps.noise.map_or("", noise);
+        good(&format!("rounds are taken part in, at level {}{grade}", entry.caps.level))
     } else if facts.alone == 0 {
         good("no round comes back, and no conversation goes by it alone")
     } else {
@@ -39,6 +46,60 @@ pub fn health(trouble: Option<&str>, facts: &CarrierFacts) -> Option<HealthLine>
         let next = "check the network, or let them take the relay with `mezza set NAME --carriers`";
         bad(&format!("no round comes back, and by it alone {go}"), next)
     })
+}
+
+/// Why no round comes back, and the next step (MSG-123).
+pub(crate) fn trouble(trouble: NetworkTrouble) -> (String, &'static str) {
+    match trouble {
+        NetworkTrouble::Ended { ago_ms } => (
+            format!("the config of the network ended {} ago", ago(ago_ms)),
+            "ask whoever runs your network: its guardians have to sign another config",
+        ),
+        NetworkTrouble::Clock => (
+            "this clock and the network's differ, and no round comes back".into(),
+            "set the clock of this machine",
+        ),
+        NetworkTrouble::Foreign => (
+            "the entry server announces rounds of another network, or of a config that it does not \
+             give out, and no round comes back"
+                .into(),
+            "ask whoever runs your network whether it was replaced; a new network has a new link",
+        ),
+    }
+}
+
+fn ago(ms: u64) -> String {
+    match ms / Time::HOUR_MS {
+        0 => "less than an hour".into(),
+        hours @ 1..48 => counted(hours, "hour", "hours"),
+        hours => counted(hours / 24, "day", "days"),
+    }
+}
+
+/// Name of a grade of noise, as the interface writes it.
+pub(crate) const fn grade_name(grade: NoiseGrade) -> &'static str {
+    match grade {
+        NoiseGrade::Nothing => "nothing",
+        NoiseGrade::Weak => "weak",
+        NoiseGrade::Standard => "standard",
+    }
+}
+
+/// How much the noise of a network protects, as an addition to a line; empty at the standard level
+/// (MSG-122).
+pub const fn noise(grade: NoiseGrade) -> &'static str {
+    match grade {
+        NoiseGrade::Nothing => "; its noise promises nothing: count on no protection",
+        NoiseGrade::Weak => "; its noise is below the standard level",
+        NoiseGrade::Standard => "",
+    }
+}
+
+/// [`noise`] of a grade by its name.
+pub fn noise_by_name(name: Option<&str>) -> &'static str {
+    let grades = [NoiseGrade::Nothing, NoiseGrade::Weak, NoiseGrade::Standard];
+    let grade = grades.into_iter().find(|grade| name == Some(grade_name(*grade)));
+    grade.map_or("", noise)
 }
 
 /// The entry server has not the key of the config.
@@ -155,13 +216,14 @@ mod tests {
         let caps = mezza_messenger::carriers::relay::CAPS;
         let (carrier, places) = (CarrierId::MIXNET, Places::default());
         let entry = ConnectionView { carrier, relay: None, own: true, up, places, caps };
-        let facts = CarrierFacts { connections: vec![entry], alone, doubted };
+        let facts = CarrierFacts { connections: vec![entry], alone, doubted, network: None };
         health(trouble, &facts).map(|line| (line.ok, line.text)).unwrap()
     }
 
     #[test]
     fn the_worst_is_said_first() {
-        let facts = CarrierFacts { connections: Vec::new(), alone: 1, doubted: true };
+        let facts =
+            CarrierFacts { connections: Vec::new(), alone: 1, doubted: true, network: None };
         assert!(health(None, &facts).is_none(), "no network was joined");
         assert_eq!(
             line(Some("it is another one"), true, true, 0),
@@ -175,5 +237,36 @@ mod tests {
         assert_eq!(line(None, false, false, 0), (true, text.into()));
         let text = "no round comes back, and by it alone 1 conversation goes";
         assert_eq!(line(None, false, false, 1), (false, text.into()));
+    }
+
+    #[test]
+    fn msg_123_a_network_without_rounds_is_no_good_health() {
+        let caps = mezza_messenger::carriers::relay::CAPS;
+        let (carrier, places) = (CarrierId::MIXNET, Places::default());
+        let known = |network| {
+            let up = ConnectionView { carrier, relay: None, own: true, up: true, places, caps };
+            let connections = vec![up];
+            let facts =
+                CarrierFacts { connections, alone: 0, doubted: false, network: Some(network) };
+            health(None, &facts).map(|line| (line.ok, line.text)).unwrap()
+        };
+        let (ok, text) = known(NetworkTrouble::Foreign);
+        assert!(!ok && text.contains("another network"), "{text}");
+        let (ok, text) = known(NetworkTrouble::Clock);
+        assert!(!ok && text.contains("differ"), "{text}");
+        for (ago_ms, words) in [(1, "less than an hour ago"), (49 * Time::HOUR_MS, "2 days ago")] {
+            let (ok, text) = known(NetworkTrouble::Ended { ago_ms });
+            assert!(!ok && text.ends_with(words), "{text}");
+        }
+    }
+
+    #[test]
+    fn msg_122_each_grade_of_noise_has_one_text() {
+        for grade in [NoiseGrade::Nothing, NoiseGrade::Weak, NoiseGrade::Standard] {
+            assert_eq!(noise_by_name(Some(grade_name(grade))), noise(grade));
+        }
+        assert!(noise(NoiseGrade::Nothing).contains("no protection"));
+        assert!(noise(NoiseGrade::Weak).contains("below the standard level"));
+        assert_eq!((noise(NoiseGrade::Standard), noise_by_name(None)), ("", ""));
     }
 }

@@ -26,7 +26,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
     /// Whether rounds are taken part in, and what the carrier can do.
     fn state(&self, _: Option<&ContactFacts<'_>>, now: Time) -> Option<CarrierState> {
         let net = self.network.as_ref()?;
-        let up = if net.up { Ok(()) } else { Err(WaitReason::NoCarrier) };
+        let up = if net.is_up(now) { Ok(()) } else { Err(WaitReason::NoCarrier) };
         Some(CarrierState { reached: true, up, caps: net.caps(now) })
     }
 
@@ -82,7 +82,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         now: Time,
     ) -> Result<Route, Missing> {
         let wait = |why| Err(Missing::Wait(why));
-        let Some(net) = self.network.as_ref().filter(|net| net.up) else {
+        let Some(net) = self.network.as_ref().filter(|net| net.is_up(now)) else {
             return wait(WaitReason::NoCarrier);
         };
         if net.level < pin {

@@ -122,7 +122,7 @@ impl<B: Backend> Mixnet<B> {
             client::Output::Returning(true) if !net.up => self.joined(at),
             client::Output::Returning(true) => {
                 // A round that was sealed and came back proves the clock.
-                net.clock_off = false;
+                net.forget_unfit();
                 at.step.touch_all();
                 at.step.show(Event::Carrier(CarrierId::MIXNET));
             }
@@ -168,7 +168,8 @@ impl<B: Backend> Mixnet<B> {
 
     pub(super) fn joined(&mut self, at: &mut At<'_>) {
         let Some(net) = &mut self.network else { return };
-        (net.up, net.clock_off) = (true, false);
+        net.up = true;
+        net.forget_unfit();
         net.weigh(at.now);
         self.return_all();
         self.level_changed(at);

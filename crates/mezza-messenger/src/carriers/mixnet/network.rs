@@ -17,8 +17,8 @@ use mezza_mixnet::privacy::{Ledger, NetworkPromise, reached};
 
 use super::NetworkAddress;
 use crate::card::{Card, MIXNET_PART};
-use crate::io::{CarrierCaps, CarrierHides, RecordKind, Step, key64, text};
-use crate::view::{BudgetView, NetworkView};
+use crate::io::{CarrierCaps, CarrierHides, NoiseGrade, RecordKind, Step, key64, text};
+use crate::view::{BudgetView, NetworkTrouble, NetworkView};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
@@ -83,12 +83,14 @@ pub(crate) struct JoinedNetwork<B: Backend> {
     pub alarms: u32,
     /// This clock and the network's differ.
     pub clock_off: bool,
-    /// The noise of the config in force is below what protects anybody.
-    pub demo: bool,
+    /// The entry announces rounds under a config that is none of this network's.
+    pub foreign: bool,
+    /// How much the noise of the config in force protects.
+    pub noise: Option<NoiseGrade>,
 }
 
 snapshot!(struct JoinedNetwork<B> {
-    member, client, rows, up, level, durable, alarms, clock_off, demo,
+    member, client, rows, up, level, durable, alarms, clock_off, foreign, noise,
 });
 
 impl<B: Backend> JoinedNetwork<B> {
@@ -145,7 +147,8 @@ impl<B: Backend> JoinedNetwork<B> {
             durable: None,
             alarms: 0,
             clock_off: false,
-            demo: false,
+            foreign: false,
+            noise: None,
         }
     }
 
@@ -166,7 +169,11 @@ impl<B: Backend> JoinedNetwork<B> {
         match output {
             Output::Level(level) => self.level = *level,
             Output::Alarm { .. } => self.alarms = self.alarms.saturating_add(1),
-            Output::Unfit(_, error) => self.clock_off = *error == SettingsError::Clock,
+            Output::Unfit(_, error) => {
+                self.clock_off = *error == SettingsError::Clock;
+                // Settings of a round that is over, or that comes late, are of our config.
+                self.foreign = matches!(error, SettingsError::NoConfig | SettingsError::Differ);
+            }
             _ => {}
         }
     }
@@ -174,6 +181,29 @@ impl<B: Backend> JoinedNetwork<B> {
     /// Returns true if a conversation round came back less than three intervals ago (MIX-75).
     pub fn is_proven(&self) -> bool {
         self.up && self.client.is_returning()
+    }
+
+    /// Returns true if the line stands and a config is in force.
+    pub fn is_up(&self, now: Time) -> bool {
+        self.up && self.config(now).is_some()
+    }
+
+    /// Returns why no round comes back, or `None` if rounds do or nothing is known (MSG-123).
+    pub fn trouble(&self, now: Time) -> Option<NetworkTrouble> {
+        let ended = self.client.chain().map(|chain| chain.head().valid_until);
+        if let Some(ended) = ended.filter(|ended| *ended <= now) {
+            return Some(NetworkTrouble::Ended { ago_ms: now.since_ms(ended) });
+        }
+        match (self.is_proven(), self.clock_off, self.foreign) {
+            (true, ..) => None,
+            (false, true, _) => Some(NetworkTrouble::Clock),
+            (false, false, foreign) => foreign.then_some(NetworkTrouble::Foreign),
+        }
+    }
+
+    /// Forgets what earlier settings showed: the line is another one, or a round came back.
+    pub fn forget_unfit(&mut self) {
+        (self.clock_off, self.foreign) = (false, false);
     }
 
     /// What the person is shown of it.
@@ -186,7 +216,8 @@ impl<B: Backend> JoinedNetwork<B> {
             network: config.map(|config| config.network),
             up: self.is_proven(),
             level: self.level,
-            demo: self.demo,
+            noise: self.noise,
+            trouble: self.trouble(now),
             policy: policy.cloned(),
             round: policy.and_then(|policy| policy.round_at(now)),
             users: self.client.users(),
@@ -206,9 +237,9 @@ impl<B: Backend> JoinedNetwork<B> {
         }
     }
 
-    /// Looks at the noise of the config that is in force now.
+    /// Grades the noise of the config that is in force now.
     pub fn weigh(&mut self, now: Time) {
-        self.demo = self.config(now).is_some_and(|config| !NoiseFloor::STANDARD.allows(config));
+        self.noise = self.config(now).map(grade);
     }
 
     /// The config in force.
@@ -258,7 +289,8 @@ impl<B: Backend> JoinedNetwork<B> {
             parcel_bytes_max: PIECES_MAX * PIECE_BYTES - LENGTH_BYTES,
             store_h: 0,
             needs_internet: true,
-            demo: self.demo,
+            demo: false,
+            noise: self.noise,
             hides: CarrierHides {
                 partners_from_provider: self.level >= 3,
                 partners_from_operator: self.level >= 2,
@@ -290,6 +322,18 @@ pub(super) fn search_address<B: Backend>(
     let known = client.entry_addresses().into_iter().filter(|address| *address != link.address);
     let all: Vec<&str> = core::iter::once(link.address.as_str()).chain(known).collect();
     all[number as usize % all.len()].into()
+}
+
+/// Grades the noise of a config (MSG-122).
+fn grade(config: &Config) -> NoiseGrade {
+    let promise = NetworkPromise::of(config);
+    if NoiseFloor::STANDARD.allows(config) {
+        NoiseGrade::Standard
+    } else if promise.is_none() || !promise.is_kept() || promise.delta >= 1.0 {
+        NoiseGrade::Nothing
+    } else {
+        NoiseGrade::Weak
+    }
 }
 
 fn budget_view(ledger: &Ledger, policy: &ServicePolicy) -> BudgetView {

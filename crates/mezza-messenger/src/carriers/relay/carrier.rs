@@ -130,17 +130,16 @@ impl<B: Backend> Carrier for Relay<B> {
         if what != Forget::All {
             return;
         }
-        let step = &mut *at.step;
         self.contexts.remove(&id);
         self.wanted.remove(&id);
         let own = self.mailboxes.iter().filter(|(_, mailbox)| mailbox.contact == Some(id));
         for mailbox in own.map(|(mailbox, _)| *mailbox).collect::<Vec<_>>() {
-            self.close(mailbox, step);
+            self.close(mailbox, at);
         }
         if self.peers.remove(&id).is_some_and(|peer| peer.stored().is_some()) {
-            step.drop_row(RecordKind::RelayPeer, key32(id.0));
+            at.step.drop_row(RecordKind::RelayPeer, key32(id.0));
         }
-        step.timer(timer(FETCH | u64::from(id.0)), None);
+        at.step.timer(timer(FETCH | u64::from(id.0)), None);
         self.connections.keep_only(id, &[]);
     }
 
@@ -150,7 +149,7 @@ impl<B: Backend> Carrier for Relay<B> {
     }
 
     fn start(&mut self, at: &mut At<'_>) {
-        let relays: Vec<_> = self.mailboxes.values().map(|own| own.relay.clone()).collect();
+        let relays: Vec<_> = self.all_mailboxes().map(|own| own.relay.clone()).collect();
         for relay in relays {
             self.connect(&relay, None, at);
         }
@@ -162,7 +161,7 @@ impl<B: Backend> Carrier for Relay<B> {
             RETRY => self.retry(),
             IDLE => {
                 let own: BTreeSet<RelayConnectionId> =
-                    self.mailboxes.values().map(|own| own.relay.connection()).collect();
+                    self.all_mailboxes().map(|own| own.relay.connection()).collect();
                 let is_own = |relay: &RelayEntry| own.contains(&relay.connection());
                 for connection in self.connections.idle(is_own, busy, at.now) {
                     self.disconnect(connection);

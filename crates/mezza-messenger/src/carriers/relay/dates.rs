@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use mezza_core::{Backend, Time};
 
-use super::{FETCH, IDLE, RETRY, Relay, timer};
-use crate::io::{At, DateStep, MailboxId};
+use super::{FETCH, IDLE, MAILBOX, RETRY, Relay, timer};
+use crate::io::{At, DateStep, MailboxId, RecordKind, key32};
 
 impl<B: Backend> Relay<B> {
     /// Moves the ages of our mailboxes with the date, and everything that is waited for.
@@ -13,6 +13,12 @@ impl<B: Backend> Relay<B> {
         for id in self.mailboxes.keys().copied().collect::<Vec<MailboxId>>() {
             if self.mailboxes.get_mut(&id).is_some_and(|mailbox| mailbox.correct(date, at.now)) {
                 self.store_mailbox(id, at.step);
+            }
+        }
+        for (id, own) in &mut self.closing {
+            if own.correct(date, at.now) {
+                at.step.put(RecordKind::Mailbox, key32(id.0), own.write());
+                at.step.timer(timer(MAILBOX | u64::from(id.0)), own.due());
             }
         }
         self.retry_at = self.retry_at.map(|retry| date.running(retry));

@@ -15,6 +15,10 @@ use crate::relay_wire::MailboxAddress;
 const VERSION: u8 = 1;
 /// A conversation mailbox is replaced after this time, and closed as much later.
 const LIFE_MS: u64 = 30 * Time::DAY_MS;
+/// A mailbox that was given up waits so long for its relay, which loses unused ones by then itself.
+const CLOSING_MS: u64 = 90 * Time::DAY_MS;
+/// Version of the stored form of one that was given up.
+const CLOSING: u8 = 2;
 /// A relay that loses a mailbox again and again has it opened anew this often, at most.
 const REOPEN_EVERY_MS: u64 = Time::MINUTE_MS;
 
@@ -32,6 +36,8 @@ pub(crate) struct OwnMailbox {
     pub opened: bool,
     /// When another mailbox took its place.
     pub retired: Option<Time>,
+    /// Whether it was given up, and its relay has to close it.
+    pub closing: bool,
     // Not stored: a restart watches anew.
     /// Whose connection its mail comes to.
     pub watch: WatchState,
@@ -40,7 +46,7 @@ pub(crate) struct OwnMailbox {
 }
 
 snapshot!(struct OwnMailbox {
-    contact, relay, token, seal, made, opened, retired, watch, reopened,
+    contact, relay, token, seal, made, opened, retired, closing, watch, reopened,
 });
 
 /// Whose connection the mail of a mailbox comes to, by the word of its relay.
@@ -68,8 +74,18 @@ impl OwnMailbox {
         let token = Secret::random(rng);
         let relay = RelayEntry { address: MailboxAddress::of(&token), ..relay.clone() };
         let seal = StaticKey::random::<B>(rng);
-        let (watch, reopened, retired) = (WatchState::Nobody, None, None);
-        Self { contact, relay, token, seal, made: now, opened: false, retired, watch, reopened }
+        Self {
+            contact,
+            relay,
+            token,
+            seal,
+            made: now,
+            opened: false,
+            retired: None,
+            closing: false,
+            watch: WatchState::Nobody,
+            reopened: None,
+        }
     }
 
     /// Whether strangers write here, and no other one took its place.
@@ -80,7 +96,12 @@ impl OwnMailbox {
     /// When it is replaced, or closed; the intro mailbox stays as long as it is on the card.
     pub fn due(&self) -> Option<Time> {
         let since = self.retired.or_else(|| self.contact.map(|_| self.made));
-        since.map(|since| since.plus_ms(LIFE_MS))
+        since.map(|since| since.plus_ms(if self.closing { CLOSING_MS } else { LIFE_MS }))
+    }
+
+    /// Nothing is read from it any more.
+    pub fn give_up(&mut self, now: Time) {
+        (self.closing, self.retired, self.watch) = (true, Some(now), WatchState::Nobody);
     }
 
     /// Its relay has lost it; whether it is opened anew at once.
@@ -106,7 +127,8 @@ impl OwnMailbox {
     /// The stored form.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(224 + self.relay.host.len());
-        w.u8(VERSION).u32(self.contact.map_or(0, |contact| contact.0));
+        let version = if self.closing { CLOSING } else { VERSION };
+        w.u8(version).u32(self.contact.map_or(0, |contact| contact.0));
         self.relay.write(&mut w);
         w.bytes(self.token.expose())
             .bytes(self.seal.scalar().expose())
@@ -118,9 +140,11 @@ impl OwnMailbox {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
-                return Err(DecodeError::Value);
-            }
+            let closing = match r.u8()? {
+                VERSION => false,
+                CLOSING => true,
+                _ => return Err(DecodeError::Value),
+            };
             let contact = Some(r.u32()?).filter(|id| *id != 0).map(ContactId);
             let relay = RelayEntry::read(r)?;
             let token = Secret::read(r)?;
@@ -129,7 +153,18 @@ impl OwnMailbox {
             let (made, opened) = (Time::from_ms(r.u64()?), flag(r)?);
             let retired = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
             let (watch, reopened) = (WatchState::Nobody, None);
-            Ok(Self { contact, relay, token, seal, made, opened, retired, watch, reopened })
+            Ok(Self {
+                contact,
+                relay,
+                token,
+                seal,
+                made,
+                opened,
+                retired,
+                closing,
+                watch,
+                reopened,
+            })
         })
     }
 }

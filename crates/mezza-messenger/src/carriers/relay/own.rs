@@ -157,42 +157,36 @@ impl<B: Backend> Relay<B> {
         for id in unwatched.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.ask_mailbox(id);
         }
+        self.ask_closes(None);
         self.publish();
     }
 
     /// Every mailbox of a contact is replaced after 30 days and closed 30 days later.
     pub(super) fn turn(&mut self, id: MailboxId, at: &mut At<'_>) {
-        let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
+        if self.has_waited(id, at.now) {
+            return self.closed(id, at.step);
+        }
+        let Some(mailbox) = self.mailboxes.get(&id).or_else(|| self.closing.get(&id)) else {
+            return;
+        };
         if mailbox.due().is_none_or(|due| due > at.now) {
             return at.step.timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
         }
         if mailbox.retired.is_some() {
-            return self.close(id, at.step);
+            return self.close(id, at);
         }
+        self.replace(id, at);
+    }
+
+    /// Retires a mailbox and draws another one for its contact at our relay of now.
+    pub(super) fn replace(&mut self, id: MailboxId, at: &mut At<'_>) {
+        let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
         mailbox.retired = Some(at.now);
         let contact = mailbox.contact;
         self.store_mailbox(id, at.step);
         let Some(contact) = contact else { return };
         if let Some(fresh) = self.mailbox_for(contact, at) {
             self.change(contact, at.step, |peer| peer.ours = Some(fresh));
-        }
-    }
-
-    /// Closes and forgets a mailbox.
-    pub(super) fn close(&mut self, id: MailboxId, step: &mut Step) {
-        let Some(mailbox) = self.mailboxes.remove(&id) else { return };
-        step.drop_row(RecordKind::Mailbox, key32(id.0));
-        step.timer(timer(MAILBOX | u64::from(id.0)), None);
-        // Who had it and got no other one, since there was no relay then, gets one once there is.
-        if let Some(owner) = mailbox.contact
-            && self.peer(owner).is_some_and(|peer| peer.ours == Some(id))
-        {
-            self.change(owner, step, |peer| peer.ours = None);
-        }
-        let connection = mailbox.relay.connection();
-        if self.connections.is_up(connection) {
-            let ticket = self.requests.ask(connection, Request::Close(id));
-            self.outputs.push_back(RelayOutput::Close { ticket, connection, token: mailbox.token });
         }
     }
 

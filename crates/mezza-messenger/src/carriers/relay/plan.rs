@@ -69,6 +69,24 @@ impl<B: Backend> Relay<B> {
             self.add_mailbox(mailbox, at.step);
             self.unpublished();
         }
+        self.leave_relays(&plan.entries, at);
+    }
+
+    /// Draws another mailbox at our relay of now for each contact whose mailbox is at a relay that is not
+    /// on the card any more (MSG-124). The one before is read for as long as any that was replaced.
+    fn leave_relays(&mut self, card: &[RelayEntry], at: &mut At<'_>) {
+        if self.own_relay().is_none() {
+            return;
+        }
+        let left = |own: &OwnMailbox| {
+            own.contact.is_some()
+                && own.retired.is_none()
+                && !card.iter().any(|entry| entry.key == own.relay.key)
+        };
+        let left = self.mailboxes.iter().filter(|(_, own)| left(own)).map(|(id, _)| *id);
+        for id in left.collect::<Vec<_>>() {
+            self.replace(id, at);
+        }
     }
 
     /// Mailboxes at a relay of ours that is reached by another host or port now are opened there,

@@ -75,7 +75,8 @@ impl<B: Backend> Relay<B> {
             return Err(Part::Contact(contact));
         }
         step.timer(timer(MAILBOX | u64::from(id.0)), own.due());
-        self.mailboxes.insert(id, own);
+        let kept = if own.closing { &mut self.closing } else { &mut self.mailboxes };
+        kept.insert(id, own);
         Ok(())
     }
 
@@ -106,6 +107,9 @@ impl<B: Backend> Relay<B> {
     /// Its rows.
     pub(super) fn rows(&self, step: &mut Step) {
         self.mailboxes.keys().for_each(|id| self.store_mailbox(*id, step));
+        for (id, own) in &self.closing {
+            step.put(RecordKind::Mailbox, key32(id.0), own.write());
+        }
         if self.next_mailbox > 1 {
             self.store_next(step);
         }

@@ -32,6 +32,7 @@ pub const CAPS: CarrierCaps = CarrierCaps {
     needs_internet: false,
     demo: true,
     hides: CarrierHides::NOTHING,
+    noise: None,
 };
 
 /// How a toy is now, as the test wants it.

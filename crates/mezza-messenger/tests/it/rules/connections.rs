@@ -6,11 +6,14 @@ use mezza_messenger::card::{Card, CardDraft, RelayEntry, RelayKey};
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::note::Item;
 use mezza_messenger::relay_wire::MailboxAddress;
+use mezza_messenger::view::ContactState;
 use mezza_messenger::{
-    CarrierOutput, Command, ContactId, Input, Output, RelayConnectionId, RelayInput, RelayOutput,
+    CarrierOutput, Command, ContactId, Input, Output, RecordKind, RelayConnectionId, RelayInput,
+    RelayOutput, RequestId,
 };
 use mezza_ratchet::SuiteList;
 
+use crate::model::Ask;
 use crate::peer::{Peer, identity, note, text};
 use crate::stage::{self, START, Stage, connection, relay};
 
@@ -243,4 +246,41 @@ fn msg_50_a_relay_that_moved_is_found_by_a_card_that_the_person_adds() {
         _ => None,
     });
     assert!(puts.into_iter().any(|put| put == (before, moved.connection())));
+}
+
+/// Both people leave a relay while it still runs: what they gave each other moves with their cards.
+#[test]
+fn msg_124_a_relay_that_is_replaced_takes_no_conversation_with_it() {
+    let (mut stage, bob, alice) = Stage::friends();
+    let other = RelayEntry { key: RelayKey([0xaa; 32]), host: "new.example".into(), ..relay() };
+    let publish = Command::Publish { name: "alice".into(), relays: vec![other.clone()] };
+    assert_eq!(dialled(&stage.alone(Input::Command(publish))), ["new.example"]);
+    let opened: Vec<_> = stage.alone(up(other.connection())).iter().filter_map(opens).collect();
+    assert_eq!(opened.len(), 2, "one for strangers and one for Bob");
+    for ticket in opened {
+        let outputs = stage.alone(RelayInput::Done { ticket });
+        // Bob is told over the relay that both still have.
+        for ask in outputs.into_iter().filter_map(Ask::from_output) {
+            if matches!(ask, Ask::Put(..)) {
+                stage.hears(ask);
+            }
+        }
+    }
+    let before = stage.parties[1].left.len();
+    stage.say(1, alice, "over the new one");
+    let puts = |ask: &&Ask| matches!(ask, Ask::Put(..));
+    assert_eq!(stage.parties[1].left[before..].iter().filter(puts).count(), 0, "not the old one");
+    let up = stage.input(1, up(other.connection()));
+    assert!(up.is_ok() && stage.parties[1].left[before..].iter().any(|ask| puts(&ask)));
+    // What was sent to the old mailbox is read for as long as in any that was replaced.
+    let rows = stage.parties[0].disk.keys().filter(|(kind, _)| *kind == RecordKind::Mailbox);
+    assert_eq!((rows.count(), stage.standing(0, bob)), (4, ContactState::Open));
+}
+
+/// The ticket of a request that opens a mailbox.
+fn opens(output: &Output) -> Option<RequestId> {
+    match output {
+        Output::Carrier(CarrierOutput::Relay(RelayOutput::Open { ticket, .. })) => Some(*ticket),
+        _ => None,
+    }
 }

@@ -11,7 +11,7 @@ use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{CarrierId, Command, ContactId, NoteId, RecordKind};
 use mezza_ratchet::BundleError;
 
-use crate::model::{Ask, SET};
+use crate::model::{Ask, CLOSE, SET};
 use crate::peer::{Peer, note, text};
 use crate::stage::{Stage, relay};
 
@@ -150,4 +150,51 @@ fn what_did_not_open_goes_with_its_contact() {
     stage.command(0, Command::Delete { contact }).expect("there");
     assert_eq!(held(&stage), 0);
     stage.restart(0);
+}
+
+/// The numbers of mailboxes that the relay holds and that Alice's disk names.
+fn mailboxes(stage: &Stage) -> (usize, usize) {
+    let rows = stage.parties[0].disk.keys().filter(|(kind, _)| *kind == RecordKind::Mailbox);
+    (stage.relay.store.boxes.len(), rows.count())
+}
+
+#[test]
+fn msg_125_the_mailbox_of_a_removed_contact_is_closed_once_the_relay_is_back() {
+    let (mut stage, bob, _) = Stage::friends();
+    let (held, stored) = mailboxes(&stage);
+    stage.offline(0);
+    stage.command(0, Command::Delete { contact: bob }).expect("a contact");
+    assert_eq!(mailboxes(&stage), (held, stored), "the token is kept");
+    stage.restart(0);
+    stage.online(0);
+    assert_eq!(mailboxes(&stage), (held - 1, stored - 1));
+}
+
+#[test]
+fn msg_125_a_refused_close_is_repeated_and_a_lost_mailbox_needs_none() {
+    for lost in [false, true] {
+        let (mut stage, bob, _) = Stage::friends();
+        let (held, stored) = mailboxes(&stage);
+        if lost {
+            stage.relay.store.boxes.clear();
+        } else {
+            stage.relay.refuses.insert(CLOSE);
+        }
+        stage.command(0, Command::Delete { contact: bob }).expect("a contact");
+        stage.pass(2 * Time::MINUTE_MS);
+        assert_eq!(mailboxes(&stage).1, stored - 1);
+        assert!(lost || mailboxes(&stage).0 == held - 1);
+    }
+}
+
+#[test]
+fn msg_125_a_relay_that_stays_away_is_waited_for_90_days() {
+    let (mut stage, bob, _) = Stage::friends();
+    let (_, stored) = mailboxes(&stage);
+    stage.offline(0);
+    stage.command(0, Command::Delete { contact: bob }).expect("a contact");
+    stage.pass(89 * Time::DAY_MS);
+    assert_eq!(mailboxes(&stage).1, stored);
+    stage.pass(2 * Time::DAY_MS);
+    assert_eq!(mailboxes(&stage).1, stored - 1);
 }

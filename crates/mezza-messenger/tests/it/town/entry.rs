@@ -13,6 +13,8 @@ const ODDS: u64 = 12;
 #[derive(Default)]
 pub struct Lies {
     dice: Option<ChaCha20Rng>,
+    /// Whether settings are of another network.
+    is_foreign: bool,
     /// What is told later, if at all.
     kept: Vec<Frame>,
 }
@@ -23,13 +25,21 @@ impl Lies {
         self.dice = Some(ChaCha20Rng::seed_from_u64(seed));
     }
 
+    /// Announces the rounds of another network from now on.
+    pub fn serve_another_network(&mut self) {
+        self.is_foreign = true;
+    }
+
     /// Says what is so from now on, and forgets what it kept back.
     pub fn end(&mut self) {
         *self = Self::default();
     }
 
     /// What a client hears of these frames. Those of rounds alone are lied about.
-    pub(super) fn tells(&mut self, frames: Vec<Frame>) -> Vec<Frame> {
+    pub(super) fn tells(&mut self, mut frames: Vec<Frame>) -> Vec<Frame> {
+        if self.is_foreign {
+            frames.iter_mut().for_each(disown);
+        }
         let Some(dice) = &mut self.dice else { return frames };
         let mut told = Vec::new();
         for frame in frames {
@@ -53,6 +63,13 @@ impl Lies {
             }
         }
         told
+    }
+}
+
+/// Settings name another config.
+fn disown(frame: &mut Frame) {
+    if let Frame::Round(_, FrameBody::Settings(announced)) = frame {
+        announced.settings.config = [0xee; 32];
     }
 }
 

@@ -283,7 +283,10 @@ pub(crate) fn carriers(context: &CliContext) -> Result<(), Fault> {
     for carrier in &all.carriers {
         let state = if carrier.up { "up" } else { "down" };
         let demo = if carrier.demo { ", DEMO" } else { "" };
-        context.out.line(format!("{}  {state}, level {}{demo}", carrier.carrier, carrier.level));
+        let noise = words::mixnet::noise_by_name(carrier.noise_grade.as_deref());
+        context
+            .out
+            .line(format!("{}  {state}, level {}{demo}{noise}", carrier.carrier, carrier.level));
         if let Some(relay) = &carrier.relay {
             context.out.line(format!("  at       {}:{} key {}", relay.host, relay.port, relay.key));
         }

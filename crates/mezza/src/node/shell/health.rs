@@ -1,6 +1,6 @@
 //! How healthy the node is, line by line.
 
-use mezza_messenger::view::{ContactState, ContactView};
+use mezza_messenger::view::{ContactState, ContactView, NetworkTrouble};
 use mezza_messenger::{CarrierId, DeviceOver};
 
 use super::{NodeShell, UnlockedVault};
@@ -72,8 +72,14 @@ impl NodeShell {
         CarrierFacts {
             alone: if are_up { 0 } else { self.depend_on(carrier) },
             connections,
+            network: self.network_trouble(),
             doubted: self.open.as_ref().is_some_and(UnlockedVault::is_doubted),
         }
+    }
+
+    /// Why no round of the network that was joined comes back.
+    fn network_trouble(&self) -> Option<NetworkTrouble> {
+        self.device().ok()?.carriers().network(self.date())?.trouble
     }
 
     /// Conversations that may take this carrier and no other one.

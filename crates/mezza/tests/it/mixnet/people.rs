@@ -56,7 +56,7 @@ fn slow_two_people_talk_over_the_mixnet() {
     assert_eq!(seen.len(), 5);
     assert_eq!(notes(&ben, "Ann").len(), 5, "nothing twice");
     let status = json(&ann, &["mixnet", "status"])[0].clone();
-    assert_eq!((&status["demo"], &status["level"]), (&true.into(), &1.into()));
+    assert_eq!((&status["noise_grade"], &status["level"]), (&"nothing".into(), &1.into()));
     assert!(status["rounds_used"].as_u64().unwrap() > 0, "{status}");
 }
 

@@ -4,6 +4,9 @@ use std::path::Path;
 
 use mezza::testing::api::json::Health;
 use mezza::testing::servers::mixnet::demo::DemoFiles;
+use mezza::testing::servers::mixnet::key::ServerKey;
+use mezza::testing::servers::mixnet::network;
+use mezza_mixnet::config::{Config, NetworkId, SignatureSet, SignedConfig};
 
 use super::town::Town;
 use crate::program::{Program, json, mezza, ok, until};
@@ -129,4 +132,32 @@ fn slow_an_entry_that_serves_another_network_is_said() {
     // Nobody answers there any more, so nobody serves another network.
     drop(other);
     until("another light", || light().text.contains("no round comes back"));
+}
+
+/// The servers of a person's network serve another one: the same keys and addresses, another name.
+#[test]
+fn msg_123_slow_a_network_that_was_replaced_is_no_good_health() {
+    let world = World::start();
+    let town = Town::start(world.folder());
+    let (link, home) = (town.files.uri().unwrap(), world.init("Ann"));
+    let node = world.node(&home);
+    ok(&home, &["mixnet", "join", &link.to_string()]);
+    until("the mixnet", || json(&home, &["mixnet", "status"])[0]["up"] == true);
+
+    let path = town.files.config();
+    drop(town);
+    let before = network::read(&path).unwrap();
+    let other = Config { network: NetworkId([7; 16]), ..before.config().clone() };
+    let mut signed = SignedConfig::new(other);
+    let guardian = path.with_file_name("guardian.key");
+    signed.sign(SignatureSet::Own, 0, &ServerKey::load(&guardian).unwrap().signer());
+    std::fs::write(&path, signed.encode()).unwrap();
+    let _town = Town::start(world.folder());
+    let light = || {
+        let health: Health = node.client().unwrap().get("/v1/health").unwrap();
+        health.lines.into_iter().find(|line| line.name == "mixnet").unwrap()
+    };
+    until("a bad light", || !light().ok && light().text.contains("another network"));
+    let status = ok(&home, &["mixnet", "status"]);
+    assert!(status.contains("carrier   down: the entry server announces rounds"), "{status}");
 }

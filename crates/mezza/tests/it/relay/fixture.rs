@@ -152,8 +152,12 @@ impl Relay {
     }
 
     pub async fn stop(self) {
+        self.stop_within(Duration::from_secs(2)).await;
+    }
+
+    pub async fn stop_within(self, limit: Duration) {
         self.stop.send(true).unwrap();
-        timeout(Duration::from_secs(2), self.handle.wait()).await.expect("stop in 2 s").unwrap();
+        timeout(limit, self.handle.wait()).await.expect("it stops in time").unwrap();
     }
 }
 

@@ -269,3 +269,33 @@ fn columns(place: &Place) -> String {
     }
     text
 }
+
+/// ```text
+///   other session --locks the table of mail-->  alice --PUT--> the store does not answer
+///   the relay is told to stop                    and has ended while the lock is still held
+/// ```
+#[tokio::test]
+async fn node_2_a_relay_whose_store_does_not_answer_ends_all_the_same() {
+    for place in Place::both().await {
+        let StoreSpec::Postgres(url) = &place.store else { continue };
+        let relay = place.start().await;
+        let mut alice = relay.connect().await;
+        assert_eq!(alice.open(1, Conversation).await, DONE);
+        let (mut other, session) =
+            tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+        let session = tokio::spawn(session);
+        let lock = other.transaction().await.unwrap();
+        lock.batch_execute("LOCK TABLE mail IN ACCESS EXCLUSIVE MODE").await.unwrap();
+        let put = tokio::spawn(async move { alice.put(1, letter(0)).await });
+        let waits = "SELECT 1 FROM pg_locks WHERE NOT granted";
+        while lock.query(waits, &[]).await.unwrap().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        // The lock is held until the relay has ended.
+        relay.stop_within(PATIENCE).await;
+        put.abort();
+        drop(lock);
+        drop(other);
+        session.await.unwrap().unwrap();
+    }
+}

@@ -106,7 +106,11 @@ fn lines(net: &Mixnet) -> Vec<String> {
     let known = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
     let mut lines =
         vec![format!("network   {}", net.network.as_deref().unwrap_or("not known yet"))];
-    let state = if net.up { "up" } else { "down: no round comes back; tries go on by themselves" };
+    let state = match &net.trouble {
+        Some(trouble) => format!("down: {trouble}"),
+        None if net.up => "up".into(),
+        None => "down: no round comes back; tries go on by themselves".into(),
+    };
     lines.push(format!("carrier   {state}, level {}", net.level));
     let every = net.interval_ms.map_or_else(String::new, |ms| format!(", one every {ms} ms"));
     lines.push(format!(
@@ -115,8 +119,8 @@ fn lines(net: &Mixnet) -> Vec<String> {
         words::counted(net.users.into(), "user", "users")
     ));
     if let Some([mu, scale]) = net.noise {
-        let demo = if net.demo { "  DEMO NOISE: it hides nothing" } else { "" };
-        lines.push(format!("noise     {} servers, mu={mu}, scale {scale}{demo}", net.mixes));
+        let grade = words::mixnet::noise_by_name(net.noise_grade.as_deref());
+        lines.push(format!("noise     {} servers, mu={mu}, scale {scale}{grade}", net.mixes));
     }
     lines.extend(net.budgets.iter().filter_map(|budget| {
         let max = budget.max?;
@@ -145,9 +149,6 @@ fn lines(net: &Mixnet) -> Vec<String> {
     if net.alarms > 0 {
         let times = words::counted(net.alarms.into(), "time", "times");
         lines.push(format!("ALARM     {times} noise of a server did not come back"));
-    }
-    if net.clock_off {
-        lines.push("mixnet: this clock and the network's differ; set the clock".into());
     }
     lines
 }

@@ -1,0 +1,82 @@
+//! Mailboxes that are given up: the token is kept until the relay has confirmed CLOSE (MSG-125).
+//!
+//! ```text
+//! contact removed, mailbox replaced -close-> row stays, marked -Up-> CLOSE -0 or 1-> row goes
+//!                                                 90 days without a relay -----------> row goes
+//! ```
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, Time};
+
+use super::requests::Request;
+use super::{MAILBOX, OwnMailbox, Relay, RelayOutput, timer};
+use crate::io::{At, MailboxId, RecordKind, RelayConnectionId, Step, key32};
+
+/// Most mailboxes that wait for their CLOSE. The oldest makes room.
+const CLOSING_MAX: usize = 1_024;
+
+impl<B: Backend> Relay<B> {
+    /// Gives a mailbox up: nothing is read from it any more, and its relay closes it.
+    pub(super) fn close(&mut self, id: MailboxId, at: &mut At<'_>) {
+        let Some(mut mailbox) = self.mailboxes.remove(&id) else { return };
+        // Who had it and got no other one, since there was no relay then, gets one once there is.
+        if let Some(owner) = mailbox.contact.take()
+            && self.peer(owner).is_some_and(|peer| peer.ours == Some(id))
+        {
+            self.change(owner, at.step, |peer| peer.ours = None);
+        }
+        if !mailbox.opened && !self.requests.holds(Request::Open(id)) {
+            return Self::drop_mailbox(id, at.step);
+        }
+        if self.closing.len() >= CLOSING_MAX
+            && let Some((oldest, _)) = self.closing.pop_first()
+        {
+            Self::drop_mailbox(oldest, at.step);
+        }
+        mailbox.give_up(at.now);
+        at.step.put(RecordKind::Mailbox, key32(id.0), mailbox.write());
+        at.step.timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
+        self.closing.insert(id, mailbox);
+        self.ask_close(id);
+    }
+
+    /// Sends CLOSE if the relay is up.
+    fn ask_close(&mut self, id: MailboxId) {
+        let Some(mailbox) = self.closing.get(&id) else { return };
+        let connection = mailbox.relay.connection();
+        if !self.connections.is_up(connection) || self.requests.holds(Request::Close(id)) {
+            return;
+        }
+        let ticket = self.requests.ask(connection, Request::Close(id));
+        let token = mailbox.token.duplicate();
+        self.outputs.push_back(RelayOutput::Close { ticket, connection, token });
+    }
+
+    /// Sends CLOSE for each mailbox that was given up, at one relay or at all.
+    pub(super) fn ask_closes(&mut self, connection: Option<RelayConnectionId>) {
+        let there = |own: &OwnMailbox| connection.is_none_or(|at| own.relay.connection() == at);
+        let all = self.closing.iter().filter(|(_, own)| there(own)).map(|(id, _)| *id);
+        for id in all.collect::<Vec<_>>() {
+            self.ask_close(id);
+        }
+    }
+
+    /// The relay has closed the mailbox, or has none, or had 90 days to lose it.
+    pub(super) fn closed(&mut self, id: MailboxId, step: &mut Step) {
+        let Some(mailbox) = self.closing.remove(&id) else { return };
+        Self::drop_mailbox(id, step);
+        self.leave(&mailbox.relay);
+    }
+
+    /// Returns true if a mailbox that was given up waits no longer for its relay.
+    pub(super) fn has_waited(&self, id: MailboxId, now: Time) -> bool {
+        let closing = self.closing.get(&id);
+        closing.and_then(OwnMailbox::due).is_some_and(|due| due <= now)
+    }
+
+    fn drop_mailbox(id: MailboxId, step: &mut Step) {
+        step.drop_row(RecordKind::Mailbox, key32(id.0));
+        step.timer(timer(MAILBOX | u64::from(id.0)), None);
+    }
+}
