@@ -28,6 +28,9 @@ const ELDER_EVERY: u64 = 8;
 const RANKED: u8 = 4;
 /// How many cells tell the partner that a contact leaves.
 const LEAVING_CELLS: u8 = 3;
+/// Rounds in a row after which a partner that was there counts as one that rests: fewer are usual for one
+/// that serves others, too.
+const ABSENT_ROUNDS: u32 = 4;
 /// Who comes back calls so many partners at most, whom it met in so many milliseconds (MIX-68).
 const GREETED_MAX: usize = 4;
 const GREETED_MS: u64 = 7 * Time::DAY_MS;
@@ -311,6 +314,13 @@ impl Partner {
     pub const fn met(&mut self, now: Time) {
         (self.tries, self.absent, self.called, self.ring) = (0, 0, self.is_active(), None);
         self.met_at = Some(now);
+    }
+
+    /// Returns true if a message waits for a partner that was there, and has not come for some rounds: it
+    /// rests by its own count, and only a call brings it back (MIX-82).
+    pub fn has_left(&self) -> bool {
+        let waits = self.lines().any(|line| !line.sender.is_idle());
+        self.is_active() && waits && self.ring.is_none() && self.absent >= ABSENT_ROUNDS
     }
 
     /// When something is due: the end of its activity, or the next try.

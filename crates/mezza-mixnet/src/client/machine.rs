@@ -130,6 +130,8 @@ pub struct Client<B: Backend = PortableBackend> {
     /// Since when no round was taken part in, if calls may have been lost since; 0: since before the
     /// start.
     left: Option<Time>,
+    /// The last round of calls that was heard, while none before it is known to be missed.
+    heard: Option<u64>,
     outputs: VecDeque<Output>,
     backend: PhantomData<fn() -> B>,
 }
@@ -137,7 +139,7 @@ pub struct Client<B: Backend = PortableBackend> {
 mezza_core::snapshot!(struct Client<B> {
     setup, bucket_key, idles, chain, ledger, contacts, link, silent_lines, searches, rounds, last, shown, unread, pairs, wanted, calls, invites,
     allow_more, seq, snapshot, snapshot_at, awaited, unrecorded, walk_at, standing, aside, seen,
-    left, outputs, backend,
+    left, heard, outputs, backend,
 });
 
 /// Where the stream of one root of a contact is, for whoever compares two clients.

@@ -9,6 +9,7 @@ mod intersection;
 mod keyed;
 mod liar;
 mod mix;
+mod month;
 mod talk;
 mod times;
 mod town;

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mezza_core::{Backend, EphemeralKey, Machine, PortableBackend, Secret, Time, Wiping};
-use mezza_mixnet::Service;
 use mezza_mixnet::client::{
     Client, ClientJob, ClientOptions, FrameSchedule, Input, NewRoot, Output, ScheduledFrame,
     SendTime, StreamMark,
@@ -12,6 +11,7 @@ use mezza_mixnet::config::Config;
 use mezza_mixnet::contact::{Intent, Role};
 use mezza_mixnet::coordinator;
 use mezza_mixnet::wire::{Frame, FrameBody};
+use mezza_mixnet::{RoundId, Service};
 use mezza_sim::handle_checked;
 use rand_core::Rng as _;
 
@@ -20,6 +20,7 @@ use crate::fixture::Net;
 
 mod disk;
 mod person;
+mod trouble;
 
 use person::Write;
 pub use person::{Luck, Mail, Person, dialling_key};
@@ -43,6 +44,9 @@ pub fn goes_on<B: Backend>(restored: &Client<B>, client: &Client<B>) {
 /// A dishonest entry: what it makes of a frame for a person.
 pub type Liar = Box<dyn FnMut(usize, Frame) -> Vec<Frame>>;
 
+/// Reads what a person seals for a round: the plaintexts of all slots.
+pub type Sealed = Box<dyn FnMut(usize, RoundId, &[u8])>;
+
 pub struct Town<B: Backend = PortableBackend> {
     pub city: City<B>,
     pub people: Vec<Person<B>>,
@@ -53,6 +57,7 @@ pub struct Town<B: Backend = PortableBackend> {
     pub crashes: u32,
     pub cuts: u32,
     pub liar: Option<Liar>,
+    pub sealed: Option<Sealed>,
     /// Each row that is stored is followed by a look at what a start would make of all of them.
     pub looks: bool,
 }
@@ -69,8 +74,9 @@ impl<B: Backend> Town<B> {
         let people = (0..people).map(|number| Person::new(number, seed)).collect();
         let (connections, heard, city) = (0, BTreeMap::new(), City::around(net));
         let (crashes, cuts, liar, looks, overdue) = (0, 0, None, false, BTreeSet::new());
+        let sealed = None;
         let mut town =
-            Self { city, people, connections, heard, overdue, crashes, cuts, liar, looks };
+            Self { city, people, connections, heard, overdue, crashes, cuts, liar, sealed, looks };
         for at in 0..town.people.len() {
             let setup = town.setup(at);
             town.people[at].client = Some(Client::new(setup, town.now()));
@@ -163,7 +169,11 @@ impl<B: Backend> Town<B> {
         let (now, person) = (self.clock(at), &mut self.people[at]);
         if let Some(client) = &mut person.client {
             // Some come late: a job of a round that is over, a row of a connection that is gone.
-            let _ = handle_checked(client, input, now, &mut person.rng);
+            let _ = if self.city.net.checks {
+                handle_checked(client, input, now, &mut person.rng)
+            } else {
+                client.handle(input, now, &mut person.rng)
+            };
         }
         self.drain(at);
     }
@@ -216,7 +226,7 @@ impl<B: Backend> Town<B> {
         match output {
             Output::Dial { at: due, hello, search } => {
                 let due = self.by_town(at, due);
-                self.people[at].dial = Some((due, hello, search.is_none()));
+                self.people[at].dial = Some((due, hello, search));
                 self.dial(at);
             }
             Output::Close => self.cut(at),
@@ -249,6 +259,9 @@ impl<B: Backend> Town<B> {
                 }
                 if let ClientJob::Wrap(wrap) = &job {
                     person.wraps(wrap.id, wrap.inner.to_vec());
+                    if let Some(reads) = &mut self.sealed {
+                        reads(at, wrap.id, &wrap.inner);
+                    }
                 }
                 let done = job.run::<B>(self.city.net.kernel);
                 self.give(at, Input::Done(job, done));
@@ -268,6 +281,10 @@ impl<B: Backend> Town<B> {
                 let mails = person.mails.iter_mut().filter(|mail| mail.ticket == Some(ticket));
                 mails.for_each(|mail| mail.acked = true);
             }
+            Output::Level(level) => {
+                person.level = level;
+                person.news.push(Output::Level(level));
+            }
             other => person.news.push(other),
         }
     }
@@ -280,17 +297,18 @@ impl<B: Backend> Town<B> {
     /// Connects if the time of a dial has come.
     fn dial(&mut self, at: usize) {
         let (now, person) = (self.now(), &mut self.people[at]);
-        let Some((_, hello, trusted)) = person.dial.take_if(|(due, ..)| *due <= now) else {
+        let Some((_, hello, search)) = person.dial.take_if(|(due, ..)| *due <= now) else {
             return;
         };
-        if person.unlucky(person.luck.dead) {
+        if !self.answers(at, search) || self.people[at].dies() {
             return self.give(at, Input::Down);
         }
         self.connections += 1;
         let person = &mut self.people[at];
         (person.connection, person.line) = (Some(self.connections), FrameSchedule::default());
+        person.is_silent = false;
         self.leave(at, hello);
-        self.give(at, Input::Up { trusted });
+        self.give(at, Input::Up { trusted: search.is_none() });
     }
 
     /// Sends the frames whose time has come.
@@ -310,7 +328,9 @@ impl<B: Backend> Town<B> {
         let bytes = frame.encode().expect("short enough");
         person.frames.push((now, frame.kind(), bytes.len()));
         person.notes_time(&frame, now);
-        self.city.input(coordinator::Input::FromClient(connection, frame));
+        if !person.is_silent {
+            self.city.input(coordinator::Input::FromClient(connection, frame));
+        }
     }
 
     /// What is durable is said in order: nothing behind what is not said yet.
@@ -337,6 +357,8 @@ impl<B: Backend> Town<B> {
         let now = self.now();
         let person = &mut self.people[at];
         person.client = None;
+        (person.level, person.back) = (0, None);
+        person.returns.clear();
         (person.dial, person.line) = (None, FrameSchedule::default());
         person.wrapped.clear();
         person.unsaid.clear();
@@ -377,6 +399,8 @@ impl<B: Backend> Town<B> {
             self.cuts += 1;
             let now = self.now();
             self.people[at].notes_cut(now);
+            self.people[at].back = None;
+            self.people[at].returns.clear();
             self.city.input(coordinator::Input::Gone(connection));
             self.give(at, Input::Down);
         }
@@ -390,6 +414,9 @@ impl<B: Backend> Town<B> {
             let told = self.city.told.remove(&connection).unwrap_or_default();
             let all = self.city.all.len();
             let heard = self.heard.insert(connection, all).unwrap_or(all);
+            if self.people[at].is_silent {
+                continue;
+            }
             let public = self.city.all[heard..].to_vec();
             for frame in told.into_iter().chain(public) {
                 any = true;
@@ -413,7 +440,8 @@ impl<B: Backend> Town<B> {
     pub fn until(&mut self, end: Time) {
         loop {
             while self.deliver() {}
-            let own = self.people.iter().filter_map(|person| match &person.client {
+            let awake = || self.people.iter().filter(|person| !person.is_asleep);
+            let own = awake().filter_map(|person| match &person.client {
                 // Nothing is done until the disk is.
                 Some(_) if person.disk.is_busy() => None,
                 Some(client) => {
@@ -422,7 +450,7 @@ impl<B: Backend> Town<B> {
                 }
                 None => person.up_at,
             });
-            let lines = self.people.iter().flat_map(|person| {
+            let lines = awake().flat_map(|person| {
                 let dial = person.dial.as_ref().map(|(due, ..)| *due);
                 [dial, person.line.deadline(), person.disk.busy_until]
             });
@@ -431,6 +459,9 @@ impl<B: Backend> Town<B> {
             let next = next.max(self.now());
             self.city.until(next);
             for at in 0..self.people.len() {
+                if self.people[at].is_asleep {
+                    continue;
+                }
                 self.dial(at);
                 self.flush(at);
                 self.go_on(at);

@@ -6,12 +6,13 @@ use mezza_core::{Backend, Time};
 
 use super::rounds::{RoundState, Slot, SlotContents};
 use super::{Client, ClientError, Output, PendingWrite};
-use crate::RoundId;
 use crate::client::DropResult;
+use crate::contact::Intent;
 use crate::onion::open_reply;
 use crate::service::reply_bytes;
 use crate::stream::{CellOutcome, ReceivedMessage};
 use crate::wire::Cell;
+use crate::{RoundId, Service};
 
 impl<B: Backend> Client<B> {
     /// RETURN: replies are read, buckets are asked for.
@@ -35,8 +36,8 @@ impl<B: Backend> Client<B> {
             self.await_bucket(id, now);
             return Ok(());
         }
-        let interval_ms = round.policy.interval_ms;
-        self.on_round_returned(users, interval_ms, now);
+        let (interval_ms, hash) = (round.policy.interval_ms, round.checked.settings().config);
+        self.on_round_returned(users, interval_ms, hash, now);
         let stage = self.rounds.remove(&id).map(|round| round.stage);
         let Some(RoundState::Sent { back, content: SlotContents::Drops(slots) }) = stage else {
             return Ok(());
@@ -87,7 +88,11 @@ impl<B: Backend> Client<B> {
         let DropResult::Met(cell) = answer else {
             if outcome == CellOutcome::Absent {
                 contact.absent = contact.absent.saturating_add(1);
+                let leaves = contact.has_left();
                 self.outputs.push_back(Output::Absent(id, contact.absent));
+                if leaves && self.may_repeat(Service::Call, now) {
+                    self.queue_call(id, Intent::Talk);
+                }
             }
             return;
         };

@@ -136,7 +136,10 @@ impl<B: Backend> Client<B> {
             _ if !honest => {}
             // Conversations have no buckets.
             Service::Conversation => {}
-            Service::Call => self.listen(&fetch.expected, &fetch.object, now),
+            Service::Call => {
+                self.listen(&fetch.expected, &fetch.object, now);
+                self.on_calls_heard(id, now);
+            }
             // The key that opens them is in the locked vault (MIX-78). Inviters repeat them.
             Service::Invitation if self.idles => {}
             Service::Invitation => {

@@ -5,13 +5,13 @@ use alloc::vec::Vec;
 use mezza_core::{Backend, Time};
 
 use super::{Client, ClientError, Invite, NewRoot, Output, RefusedReason};
-use crate::Service;
 use crate::client::contacts::{Partner, PartnerId, PartnerRoot};
 use crate::config::ServicePolicy;
 use crate::contact::Intent;
 use crate::limits::CHAIN_SKIP_MAX;
 use crate::privacy::ledger::BudgetState;
 use crate::stream::StreamError;
+use crate::{RoundId, Service};
 
 /// How far ahead of our own round a contact's chains may begin.
 const AHEAD_MAX: u64 = 720;
@@ -211,7 +211,32 @@ impl<B: Backend> Client<B> {
         let Some(left) = self.left.take() else { return };
         let interval_ms = self.policy(Service::Call, now).map_or(0, |policy| policy.interval_ms);
         let missed = left.ms() == 0 || now.since_ms(left) >= u64::from(interval_ms);
-        if missed && self.may_repeat(Service::Conversation, now) {
+        if missed {
+            self.heard = None;
+            self.greet(now);
+        }
+    }
+
+    /// The calls of a round were heard. If a round before it was missed, on whatever ground, partners of
+    /// the last days who rest are called: the line may have been there all the time (MIX-80).
+    pub(super) fn on_calls_heard(&mut self, id: RoundId, now: Time) {
+        if self.idles {
+            return;
+        }
+        let config = self.chain.as_ref().and_then(|chain| chain.of_round(id));
+        // Numbers that a config skips are of no round.
+        let first =
+            config.and_then(|config| config.policy(id.service)).map(|(_, of)| of.base_round);
+        let due = self.heard.map(|last| last.saturating_add(1).max(first.unwrap_or(0)));
+        self.heard = self.heard.max(Some(id.round));
+        if due.is_some_and(|due| id.round > due) {
+            self.greet(now);
+        }
+    }
+
+    /// Calls the partners of the last days who rest, while half of the budget is left.
+    fn greet(&mut self, now: Time) {
+        if self.may_repeat(Service::Conversation, now) {
             for id in self.contacts.to_greet(now) {
                 self.look_again(id, now);
             }

@@ -44,11 +44,12 @@ pub struct LiveLine {
     standing: ProtectionState,
     seen: Time,
     left: Option<Time>,
+    heard: Option<u64>,
 }
 
 snapshot!(struct LiveLine {
     pin, bucket_key, chain, link, silent_lines, searches, rounds, last, shown, pairs, wanted, standing,
-    seen, left,
+    seen, left, heard,
 });
 
 impl Round {
@@ -100,6 +101,7 @@ impl<B: Backend> Client<B> {
             seen: self.seen,
             // Calls of the rounds from now on reach nobody.
             left: self.left.or(Some(now)),
+            heard: self.heard,
         }
     }
 
@@ -155,6 +157,6 @@ impl<B: Backend> Client<B> {
         }
         (self.rounds, self.shown) = (line.rounds, line.shown);
         (self.pairs, self.wanted, self.standing) = (line.pairs, line.wanted, line.standing);
-        (self.seen, self.left) = (line.seen, line.left);
+        (self.seen, self.left, self.heard) = (line.seen, line.left, line.heard);
     }
 }

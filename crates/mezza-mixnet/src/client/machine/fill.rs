@@ -96,15 +96,18 @@ impl<B: Backend> Client<B> {
         };
         let at = self.calls.iter().position(&mut is_there).filter(|_| may);
         let called = at.and_then(|at| self.calls.remove(at));
-        let called = called.and_then(|(id, intent)| Some((contacts.get_mut(&id)?, intent)));
+        let called = called.and_then(|(id, intent)| Some((id, contacts.get_mut(&id)?, intent)));
         let real = called.is_some();
-        if let Some((contact, intent)) = called {
+        if let Some((partner, contact, intent)) = called {
             // Where there are fewer buckets than the contact knew of, they are its lower bits.
             let bucket = 1 + contact.bucket.wrapping_sub(1) % round.policy.buckets;
             let root = contact.call_root();
             let role = root.chain.role();
             inner = to_bucket(bucket, &root.calls.take(role, intent));
             contact.record_call(id.round, intent);
+            contact.called = true;
+            // The call may have waited for this round for longer than its partner is served (MIX-81).
+            self.contacts.activate(partner, now);
         }
         let content = SlotContents::Call(real, expected);
         Filled { content, inner: Wiping::new(inner), sealed: Vec::new() }

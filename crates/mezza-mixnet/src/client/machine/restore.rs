@@ -131,6 +131,7 @@ impl<B: Backend> Client<B> {
             aside: Vec::new(),
             seen: now,
             left: Some(Time::from_ms(0)),
+            heard: None,
             outputs: VecDeque::new(),
             backend: PhantomData,
         }

@@ -11,8 +11,9 @@ use alloc::collections::BTreeMap;
 
 use mezza_core::{Backend, CryptoRng, Time, snapshot};
 
-use super::{Client, Output};
+use super::{Client, ClientOptions, Output};
 use crate::Service;
+use crate::config::{Chain, Config};
 use crate::mix::NoiseFloor;
 use crate::noise::below;
 use crate::privacy::ledger::BudgetState;
@@ -34,6 +35,8 @@ pub(super) struct ProtectionState {
     pub verified: bool,
     /// The config whose noise was looked at, and whether it is above the floor.
     noise: Option<([u8; 32], bool)>,
+    /// The config of the last conversation round that came back, and whether its noise is above the floor.
+    proven: Option<([u8; 32], bool)>,
     /// Clients in the last conversation round that came back, by the word of the entry.
     pub users: u32,
     /// Conversation rounds in a row that came back with enough users and good settings.
@@ -51,7 +54,7 @@ pub(super) struct ProtectionState {
 }
 
 snapshot!(struct ProtectionState {
-    verified, noise, users, streak, needed, due, returning, level, budgets, alarmed,
+    verified, noise, proven, users, streak, needed, due, returning, level, budgets, alarmed,
 });
 
 impl ProtectionState {
@@ -77,12 +80,20 @@ impl ProtectionState {
     /// Forgets what was told, so that the next owner of the line is told all of it.
     pub fn forget_told(&mut self) {
         self.level = None;
-        self.noise = None;
+        (self.noise, self.proven) = (None, None);
         self.budgets.clear();
     }
 
     pub fn put_back(&mut self, ms: u64) {
         self.due = self.due.map(|due| due.minus_ms(ms));
+    }
+}
+
+impl ClientOptions {
+    /// Returns true if the noise of a config counts as protection. Whatever the person says, nothing below
+    /// `relaxed` does.
+    fn is_noisy(&self, config: &Config) -> bool {
+        NoiseFloor::RELAXED.allows(config) && self.floor.allows(config)
     }
 }
 
@@ -101,8 +112,20 @@ impl<B: Backend> Client<B> {
         self.standing.due = wait_ms.map(|ms| now.plus_ms(ms));
     }
 
-    /// RETURN of a conversation round.
-    pub(super) fn on_round_returned(&mut self, users: u32, interval_ms: u32, now: Time) {
+    /// RETURN of a conversation round, which ran under the config with this hash.
+    pub(super) fn on_round_returned(
+        &mut self,
+        users: u32,
+        interval_ms: u32,
+        hash: [u8; 32],
+        now: Time,
+    ) {
+        if self.standing.proven.is_none_or(|(its, _)| its != hash) {
+            let all = self.chain.iter().flat_map(Chain::newest_first);
+            let config = all.into_iter().find(|config| config.hash() == hash);
+            let noisy = config.is_some_and(|config| self.setup.is_noisy(config));
+            self.standing.proven = Some((hash, noisy));
+        }
         let standing = &mut self.standing;
         standing.users = users;
         standing.streak = if users >= USERS_MIN && standing.verified {
@@ -150,11 +173,11 @@ impl<B: Backend> Client<B> {
             }
         }
         if standing.noise.is_none_or(|(its, _)| its != hash) {
-            // Whatever the person says, nothing below this counts as protection.
-            let noisy = NoiseFloor::RELAXED.allows(config) && self.setup.floor.allows(config);
-            standing.noise = Some((hash, noisy));
+            standing.noise = Some((hash, self.setup.is_noisy(config)));
         }
-        let noisy = standing.noise.is_some_and(|(_, noisy)| noisy);
+        // By a clock that was put back an earlier config is in force: the rounds tell which one it is.
+        let noise = [standing.noise, standing.proven];
+        let noisy = noise.iter().flatten().all(|(_, noisy)| *noisy);
         let proven = standing.needed > 0 && standing.streak >= standing.needed;
         standing.returning && standing.verified && proven && noisy && left
     }

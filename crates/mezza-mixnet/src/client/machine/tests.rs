@@ -284,7 +284,7 @@ fn mix_31_level_4_needs_budget_in_every_service() {
             Link::Joined { trusted: true, failed: 0, asked: None, fetching: false, until: None };
         client.standing.verified = true;
         client.standing.draw_needed(&mut ChaCha20Rng::seed_from_u64(1));
-        (0..8).for_each(|_| client.on_round_returned(128, 5_000, NOW));
+        (0..8).for_each(|_| client.on_round_returned(128, 5_000, config.hash(), NOW));
         client.outputs.clear();
         client.tell(NOW);
         assert!(matches!(client.poll(), Some(Output::Level(4))));

@@ -1,6 +1,6 @@
 //! Levels, tries, buckets, backups: what a client makes of rounds.
 
-use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Time, Wiping};
+use mezza_core::{EphemeralKey, Machine as _, PortableBackend, PublicKey, Secret, Time, Wiping};
 use mezza_mixnet::client::{Client, ClientError, Input, Invite, NewRoot, Output, SendTime};
 use mezza_mixnet::config::{Config, NetworkId};
 use mezza_mixnet::contact::{Role, bucket};
@@ -440,4 +440,32 @@ fn a_connection_that_nobody_checked_carries_configs_alone() {
     let announced = SignedSettings { settings, signatures, closes_in_ms: 5_000 };
     let refused = desk.round(id, FrameBody::Settings(announced));
     assert_eq!(refused, Err(ClientError::Unexpected));
+}
+
+/// By a clock that was put back an earlier config is in force, whose noise no round has.
+#[test]
+fn mix_83_the_level_counts_the_noise_of_the_rounds_that_came_back() {
+    let first = standard();
+    let mut desk = Desk::joined(first.clone(), NoiseFloor::STANDARD);
+    let weak = successor(&first, |next| {
+        for policy in &mut next.services {
+            (policy.mu, policy.scale) = (policy.mu / 20 * 2, policy.scale / 20 * 2);
+            policy.base_round = 101 + Time::HOUR_MS / 5_000;
+        }
+    });
+    let begins = weak.config().valid_from;
+    desk.until(begins.minus_ms(60_000));
+    desk.input(Input::Down).expect("it was up");
+    desk.connect(true);
+    desk.welcome(weak.config().hash());
+    desk.config(0, &weak).expect("its guardian signed");
+    desk.config = weak.config().clone();
+    let base = weak.config().services[0].base_round;
+    (base..base + 10).for_each(|round| desk.talk(round, 500));
+    assert_eq!(desk.levels(), [], "too little noise");
+    desk.now = begins.minus_ms(2 * Time::HOUR_MS);
+    desk.client.wake(desk.now, &mut desk.rng);
+    desk.drain();
+    assert!(desk.client.is_returning());
+    assert_eq!(desk.levels(), [], "the rounds had too little");
 }

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use mezza_core::{Backend, Machine as _, Time};
-use mezza_mixnet::RoundId;
 use mezza_mixnet::client::{Input, Output};
 use mezza_mixnet::wire::{Frame, FrameBody};
+use mezza_mixnet::{RoundId, Service};
 
 use super::{Person, Town, Write};
 
@@ -52,8 +52,12 @@ impl<B: Backend> Person<B> {
     /// A frame is read from the line.
     pub(super) fn reads(&mut self, frame: &Frame, now: Time) {
         self.line.on_read(frame, now);
-        if let Frame::Round(id, FrameBody::Return { .. }) = frame {
+        if let Frame::Round(id, FrameBody::Return { users, .. }) = frame {
             self.times.returned.insert(*id, now);
+            if id.service == Service::Conversation {
+                self.back.get_or_insert(now);
+                self.returns.push((now, *users));
+            }
         }
     }
 

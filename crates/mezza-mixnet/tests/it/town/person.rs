@@ -53,11 +53,22 @@ pub struct Person<B: Backend = PortableBackend> {
     pub inbox: BTreeMap<u32, Vec<Vec<u8>>>,
     pub(super) newest: BTreeMap<u32, u64>,
     pub(super) connection: Option<u64>,
-    /// The dial that waits for its time, with its hello and whether the key is checked, and the frames that wait at the line.
-    pub(super) dial: Option<(Time, Frame, bool)>,
+    /// The dial that waits for its time, with its hello and its number if it is a search, and the frames
+    /// that wait at the line.
+    pub(super) dial: Option<(Time, Frame, Option<u32>)>,
     pub(super) line: FrameSchedule,
     pub(super) tickets: u64,
     pub(super) up_at: Option<Time>,
+    /// Nothing runs: no timer, no frame.
+    pub is_asleep: bool,
+    /// The line is dead, and nobody told the client.
+    pub(super) is_silent: bool,
+    /// The level that is shown; 0: none.
+    pub level: u8,
+    /// Since when conversation rounds come back without a disturbance.
+    pub back: Option<Time>,
+    /// When conversation rounds came back since then, and with how many users.
+    pub returns: Vec<(Time, u32)>,
     pub luck: Luck,
     /// Rows are written, and the client never hears of it.
     pub slow_disk: bool,
@@ -123,6 +134,11 @@ impl<B: Backend> Person<B> {
             line: FrameSchedule::default(),
             tickets: 0,
             up_at: None,
+            is_asleep: false,
+            is_silent: false,
+            level: 0,
+            back: None,
+            returns: Vec::new(),
             luck: Luck::default(),
             slow_disk: false,
             slow_messenger: false,
@@ -151,6 +167,11 @@ impl<B: Backend> Person<B> {
 
     pub(super) fn unlucky(&mut self, permille: u32) -> bool {
         permille > 0 && self.dice.next_u32() % 1_000 < permille
+    }
+
+    /// Whether a dial dies on its way.
+    pub(super) fn dies(&mut self) -> bool {
+        self.unlucky(self.luck.dead)
     }
 
     /// Rounds that were charged, by the ledger.

@@ -407,3 +407,64 @@ fn mix_73_a_note_that_needs_a_call_without_budget_is_refused_by_name() {
     send(&mut client, NOW);
     assert!(!client.is_idle(0));
 }
+
+const fn met() -> DropResult {
+    DropResult::Met(Ok(Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None }))
+}
+
+/// The line was there all the time: a short loss, a clock that was off or a mix that failed cost a round.
+#[test]
+fn mix_80_who_missed_a_round_of_calls_calls() {
+    let mut client = with_partner();
+    client.left = None;
+    client.answered(0, None, met(), NOW);
+    let heard = |client: &mut Client, round| {
+        client.calls.clear();
+        client.contacts.all.get_mut(&0).unwrap().deactivate(NOW);
+        client.on_calls_heard(RoundId { service: Service::Call, round }, NOW);
+        client.calls.len()
+    };
+    let calls = [101, 102, 104, 105, 103].map(|round| heard(&mut client, round));
+    assert_eq!(calls, [0, 0, 1, 0, 0], "the one after a gap calls");
+    client.idles = true;
+    assert_eq!(heard(&mut client, 108), 0, "a locked device calls nobody");
+    client.idles = false;
+    assert_eq!(heard(&mut client, 109), 1, "what it missed counts when it is unlocked");
+}
+
+/// Rounds of calls may be rarer than the ten minutes for which a partner is served.
+#[test]
+fn mix_81_a_partner_is_served_from_the_round_of_its_call_on() {
+    let mut config = config(3);
+    config.valid_until = NOW.plus_ms(30 * Time::DAY_MS);
+    let (mut client, mut now) = (with_partner_in(&config), NOW);
+    client.wake(now, &mut rng());
+    send(&mut client, now);
+    for _ in 0..15 {
+        now = now.plus_ms(Time::MINUTE_MS);
+        client.wake(now, &mut rng());
+    }
+    assert!(!client.is_active(0) && client.calls.len() == 1);
+    assert!(fill_call(&mut client, &config, 101, now).content.is_real());
+    assert!(client.is_active(0), "it is there when the partner comes");
+    assert_eq!(client.contacts.all[&0].deadline(), Some(now.plus_ms(600_000)));
+}
+
+/// Both sides count ten minutes for themselves: a note may be written when the partner rests already.
+#[test]
+fn mix_82_a_partner_that_left_is_called_while_a_message_waits() {
+    let mut client = with_partner();
+    client.contacts.activate(0, NOW);
+    client.answered(0, None, met(), NOW);
+    for _ in 0..9 {
+        client.answered(0, None, DropResult::Absent, NOW);
+    }
+    assert!(client.calls.is_empty(), "nothing waits for it");
+    client.answered(0, None, met(), NOW);
+    send(&mut client, NOW);
+    let calls = [(); 5].map(|()| {
+        client.answered(0, None, DropResult::Absent, NOW);
+        client.calls.len()
+    });
+    assert_eq!(calls, [0, 0, 0, 1, 1]);
+}
