@@ -40,7 +40,7 @@ pub struct Flow {
 
 /// Datagrams of a flow.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub struct DatagramLoad {
     /// Bytes of each, without headers.
     pub bytes: usize,
     /// Mbit/s that are sent; `None`: as many as one thread can.
@@ -119,7 +119,7 @@ fn is_late(error: &std::io::Error) -> bool {
 ///
 /// # Errors
 /// A namespace that is gone, or an address that it does not have.
-pub fn udp_mbit(net: &Namespaces, flow: Flow, load: Load) -> Result<f64> {
+pub fn udp_mbit(net: &Namespaces, flow: Flow, load: DatagramLoad) -> Result<f64> {
     let socket = net.within(1 - flow.from, move || UdpSocket::bind((flow.to, 0)))??;
     // A smaller buffer loses more, on the bare path as well.
     let _ = setsockopt(&socket, RcvBufForce, &BUFFER_BYTES);
@@ -148,7 +148,11 @@ fn receive_datagrams(socket: &UdpSocket, ended: &AtomicBool) -> usize {
 }
 
 /// Returns how long it sent.
-fn send_datagrams(to: SocketAddr, window: Duration, load: Load) -> std::io::Result<Duration> {
+fn send_datagrams(
+    to: SocketAddr,
+    window: Duration,
+    load: DatagramLoad,
+) -> std::io::Result<Duration> {
     let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any)?;
     socket.connect(to)?;
