@@ -9,6 +9,7 @@ use super::experiment::{Experiment, Report};
 use crate::machine::Hardware;
 use crate::profile::Profile;
 use crate::raw;
+use crate::shape::Claim;
 
 /// The origin of a page.
 pub struct PageHead {
@@ -71,35 +72,37 @@ pub fn write(folder: &Path, head: &PageHead, report: &Report) -> Result<PathBuf>
 }
 
 fn text(head: &PageHead, report: &Report) -> String {
-    let mut text = head.lines();
-    if report.plot.is_some() {
-        text += &format!("\n![{}]({}.svg)\n", head.about, head.id);
-    }
     let lines = report.lines.join("\n");
-    if report.is_markdown {
-        text += &format!("\n{lines}\n");
-    } else {
-        text += &format!("\n```\n{lines}\n```\n");
+    let mut parts = vec![head.lines()];
+    if report.plot.is_some() {
+        parts.push(format!("![{}]({}.svg)\n", head.about, head.id));
     }
+    parts.push(if report.is_markdown { lines + "\n" } else { format!("```\n{lines}\n```\n") });
     if !report.losing.is_empty() {
-        text += "\nWhere ours does worse:\n\n";
-        text.extend(report.losing.iter().map(|line| format!("- **{line}**\n")));
+        parts.push("Where ours does worse:\n".to_owned());
+        let lines: Vec<String> =
+            report.losing.iter().map(|line| format!("- **{line}**\n")).collect();
+        parts.push(lines.concat());
     }
     if !report.shapes.is_empty() {
-        text += "\nClaims:\n\n";
-        text.extend(report.shapes.iter().map(|claim| match claim.holds {
-            true => format!("- holds: {}: {}\n", claim.text, claim.found),
-            false => format!("- **fails: {}: {}**\n", claim.text, claim.found),
-        }));
+        parts.push("Claims:\n".to_owned());
+        let claim = |claim: &Claim| {
+            let text = format!("{}: {}", claim.text, claim.found);
+            if claim.holds {
+                format!("- holds: {text}\n")
+            } else {
+                format!("- **fails: {text}**\n")
+            }
+        };
+        parts.push(report.shapes.iter().map(claim).collect::<Vec<_>>().concat());
     }
-    text.extend(report.absent.iter().map(|why| format!("\nNot here: {why}.\n")));
-    text
+    parts.extend(report.absent.iter().map(|why| format!("Not here: {why}.\n")));
+    parts.join("\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::Claim;
 
     #[test]
     fn a_page_shows_its_origin_and_what_fails_in_bold() {

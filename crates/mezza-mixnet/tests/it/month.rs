@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::rc::Rc;
 
 use mezza_core::{Time, labelled_hash};
@@ -264,8 +265,8 @@ impl World {
         signed
     }
 
-    fn happens(&mut self, due: Due) {
-        match due {
+    fn happens(&mut self, due: &Due) {
+        match *due {
             Due::Wake { at, told } => self.town.wake_up(at, told),
             Due::Dials { at } => self.town.people[at].luck.dead = 0,
             Due::Ahead { at, ms } => {
@@ -356,7 +357,7 @@ impl World {
         let (ms, after) = (sizes[size], self.while_ms(3 * Time::HOUR_MS));
         let (now, then) = (Due::Ahead { at, ms }, Due::Behind { at, ms });
         let (first, second) = if ahead { (now, then) } else { (then, now) };
-        self.happens(first);
+        self.happens(&first);
         self.later(after, second);
         "clocks set"
     }
@@ -467,7 +468,7 @@ impl World {
                     break;
                 }
                 let due = first.remove();
-                self.happens(due);
+                self.happens(&due);
             }
             if self.below(48) == 0 {
                 let (from, to) = (self.person(), self.person());
@@ -507,12 +508,14 @@ fn live(seed: u64, days: u64) {
     let notes: usize = world.sent.values().map(Vec::len).sum();
     let (held, shown) = world.looks;
     let configs = world.configs.len() - 1;
-    println!(
+    let said = writeln!(
+        std::io::stdout(),
         "seed {seed}, {days} days: {notes} notes, slowest {} s; level 4 shown in {shown} of {held} \
          looks; {configs} configs; {:?}",
         world.slowest_ms / 1_000,
         world.troubles
     );
+    said.expect("a test has an output");
     let few = &world.faults[..world.faults.len().min(12)];
     assert!(few.is_empty(), "seed {seed}: {} faults, first {few:#?}", world.faults.len());
     assert!(shown > 0 && shown <= held);

@@ -169,16 +169,15 @@ pub fn by_minutes(
         let both = curves[mine].iter().zip(&curves[theirs]);
         let worse: Vec<_> = both.filter(|(a, b)| quantity.is_worse(a[1], b[1])).collect();
         let gap = |(a, b): &(&[f64; 2], &[f64; 2])| (a[1] - b[1]).abs();
-        if let Some((most, other)) = worse.iter().copied().max_by(|a, b| gap(a).total_cmp(&gap(b)))
+        if let Some(([minute, value], [_, other])) =
+            worse.iter().copied().max_by(|a, b| gap(a).total_cmp(&gap(b)))
         {
-            let [minute, value] = *most;
             report.lose(format!(
-                "{} in {} of {} points, most at minute {minute}: {value:.2} {} against {:.2} ({})",
+                "{} in {} of {} points, most at minute {minute}: {value:.2} {} against {other:.2} ({})",
                 kinds[mine].name,
                 worse.len(),
                 curves[mine].len(),
                 quantity.unit,
-                other[1],
                 kinds[theirs].name
             ));
         }

@@ -45,6 +45,7 @@ pub struct Luck {
 }
 
 /// One person: what is on disk, and the client, if it runs.
+#[expect(clippy::struct_excessive_bools, reason = "each is a trouble of its own")]
 pub struct Person<B: Backend = PortableBackend> {
     pub number: u64,
     pub client: Option<Client<B>>,

@@ -91,14 +91,20 @@ impl<B: Backend> Town<B> {
     /// Drops what a long world need not remember.
     pub fn forget_past(&mut self) {
         let city = &mut self.city;
-        (city.all.clear(), city.over.clear(), city.hung_up.clear(), city.refused.clear());
+        city.all.clear();
+        city.over.clear();
+        city.hung_up.clear();
+        city.refused.clear();
         city.net.refused.clear();
         let live: Vec<u64> = self.people.iter().filter_map(|person| person.connection).collect();
         city.told.retain(|connection, _| live.contains(connection));
         self.heard = live.into_iter().map(|connection| (connection, 0)).collect();
         for person in &mut self.people {
-            (person.frames.clear(), person.records.clear(), person.news.clear());
-            (person.drops.clear(), person.calls.clear());
+            person.frames.clear();
+            person.records.clear();
+            person.news.clear();
+            person.drops.clear();
+            person.calls.clear();
             person.times = super::disk::Times::default();
         }
     }
