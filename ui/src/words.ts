@@ -50,15 +50,6 @@ export function turns(text: string): { text: string; turns: boolean }[] {
   return text.split(TURNING).map((part) => ({ text: part, turns: TURNING.test(part) })).filter((part) => part.text !== '');
 }
 
-/** Most lines of a note that are shown before somebody asks for all of it (WEB-21). */
-const LINES_MAX = 40;
-
-/** The first lines of a text, and how many it has. */
-export function folded(text: string): { shown: string; lines: number } {
-  const ends = [...text.matchAll(/\r\n|[\n\r\u0085\u2028\u2029]/g)];
-  return { shown: text.slice(0, ends[LINES_MAX - 1]?.index), lines: ends.length + 1 };
-}
-
 /** A change of a conversation as a line between its notes. */
 export function changeText(change: Change, name: string): string {
   const number = change.number ?? 0;

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { Coalesced, Gathered } from '../../src/burst.ts';
 import { Draft } from '../../src/draft.ts';
 import { isComposed } from '../../src/keys.ts';
-import { changesBetween, changeText, folded, turns } from '../../src/words.ts';
+import { changesBetween, changeText, turns } from '../../src/words.ts';
 import type { Change } from '../../src/api.ts';
 
 /** Timers that run when the test says so, and a node that answers when the test says so. */
@@ -132,19 +132,6 @@ describe('texts', () => {
     expect(isComposed({ isComposing: false, keyCode: 229 })).toBe(true);
     expect(isComposed({ isComposing: true, keyCode: 13 })).toBe(true);
     expect(isComposed({ isComposing: false, keyCode: 13 })).toBe(false);
-  });
-
-  test('web_21_a_note_of_many_lines_is_folded_and_nothing_is_lost', () => {
-    const lines = (count: number, end: string): string => Array.from({ length: count }, (_, at) => `line ${at}`).join(end);
-    for (const end of ['\n', '\r\n', '\u2028']) {
-      expect(folded(lines(40, end))).toEqual({ shown: lines(40, end), lines: 40 });
-      const { shown, lines: all } = folded(lines(3_000, end));
-      expect(all).toBe(3_000);
-      expect(lines(3_000, end).startsWith(shown)).toBe(true);
-      expect(shown).toContain('line 38');
-      expect(shown).not.toContain('line 41');
-    }
-    expect(folded('x'.repeat(8_192)).shown).toHaveLength(8_192);
   });
 
   test('web_4_what_turns_the_direction_stands_apart_and_nothing_is_lost', () => {
