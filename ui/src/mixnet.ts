@@ -89,16 +89,9 @@ export function noiseText(net: Pick<Mixnet, 'law' | 'noise'>): string {
   return t('mixnet-noise', { law, mean: net.noise[0], scale: net.noise[1] });
 }
 
-/** Whether rounds come back, and why they do not where the node knows it. */
-export function stateText({ up, trouble }: Pick<Mixnet, 'up' | 'trouble'>): string {
-  if (trouble) return t('mixnet-down-as', { trouble });
-  return up ? t('mixnet-up') : t('mixnet-down');
-}
-
-/** Badge and reason where the noise is below the standard level: one of a demonstration, of none, of a weak promise. */
-export function gradeText(grade: NoiseGrade | null, demo: boolean): { badge: string; why: string } | null {
-  if (grade === 'nothing') return demo ? { badge: t('demo-noise'), why: t('demo-noise-why') } : { badge: t('no-promise'), why: t('no-promise-why') };
-  return grade === 'weak' ? { badge: t('weak-noise'), why: t('weak-noise-why') } : null;
+/** What the noise does not do where it is below the standard level. */
+export function gradeText(grade: NoiseGrade | null): string {
+  return grade === 'nothing' ? t('demo-noise-why') : grade === 'weak' ? t('weak-noise-why') : '';
 }
 
 /** How much of the promise is used, and whether that calls for care. */

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use super::road;
-use super::world::LinkPair;
+use super::world::LinkWorld;
 use crate::bench::Bench;
 use crate::shape::Claim;
 
@@ -21,7 +21,7 @@ const SETTLE: Duration = Duration::from_secs(15);
 pub fn measure(bench: &mut Bench) -> Result<Claim> {
     let folder = bench.folder.path().join("idle");
     std::fs::create_dir_all(&folder)?;
-    let mut world = LinkPair::lay(&folder, road::PLAIN, bench.seed)?;
+    let mut world = LinkWorld::lay(&folder, road::PLAIN, bench.seed)?;
     world.bring_up()?;
     std::thread::sleep(SETTLE);
     let before = wakes(&world)?;
@@ -36,7 +36,7 @@ pub fn measure(bench: &mut Bench) -> Result<Claim> {
 }
 
 /// How often the threads of each daemon have slept.
-fn wakes(world: &LinkPair) -> Result<Vec<f64>> {
+fn wakes(world: &LinkWorld) -> Result<Vec<f64>> {
     let of_thread = |path: std::path::PathBuf| -> Result<f64> {
         let status = std::fs::read_to_string(path.join("status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

@@ -9,7 +9,7 @@ use super::idle;
 use super::page::{self, Rates, SHARE_MIN};
 use super::road::{self, Road};
 use super::streams::{DatagramLoad, Flow, tcp_mbit, udp_mbit};
-use super::world::LinkPair;
+use super::world::LinkWorld;
 use crate::bench::Bench;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
@@ -52,7 +52,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         complain(&format!("road {} of {count}: {}", number + 1, road.name));
         let folder = bench.folder.path().join(format!("road{number}"));
         std::fs::create_dir_all(&folder)?;
-        let world = match LinkPair::lay(&folder, *road, bench.seed) {
+        let world = match LinkWorld::lay(&folder, *road, bench.seed) {
             Ok(world) => world,
             Err(error) => {
                 report.say(page::absent(road.name, &format!("{error:#}")));
@@ -119,7 +119,7 @@ fn window(bench: &Bench) -> Duration {
 }
 
 /// Brings a link up on a road, and measures it.
-fn measure(bench: &Bench, mut world: LinkPair) -> Result<Measured> {
+fn measure(bench: &Bench, mut world: LinkWorld) -> Result<Measured> {
     world.bring_up()?;
     let mut rates = [Rates::default(); COLUMNS.len()];
     for _ in 0..rounds(bench) {
@@ -137,7 +137,7 @@ fn measure(bench: &Bench, mut world: LinkPair) -> Result<Measured> {
 }
 
 /// Mbit/s of a column.
-fn rate(world: &LinkPair, flow: Flow, column: usize) -> Result<f64> {
+fn rate(world: &LinkWorld, flow: Flow, column: usize) -> Result<f64> {
     let load = |mbit| DatagramLoad { bytes: world.datagram_bytes(), mbit };
     match column / 2 {
         0 => tcp_mbit(world.net(), flow),

@@ -12,7 +12,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
 use super::road;
-use super::world::{LinkPair, until};
+use super::world::{LinkWorld, until};
 use crate::bench::Bench;
 use crate::clock::{median, quantile, sort};
 use crate::machine;
@@ -65,7 +65,7 @@ struct Round {
 }
 
 impl Round {
-    fn begin(world: &LinkPair, to: IpAddr) -> Result<Self> {
+    fn begin(world: &LinkWorld, to: IpAddr) -> Result<Self> {
         let round = Self { sent: Arc::default(), back: Arc::default(), ended: Arc::default() };
         let socket = |side, port| -> Result<UdpSocket> {
             let socket = world.net().within(side, move || UdpSocket::bind(("0.0.0.0", port)))??;
@@ -145,7 +145,7 @@ struct Struck {
 }
 
 /// Memory and open files of a daemon.
-fn holds(world: &LinkPair, side: usize) -> Result<[f64; 2]> {
+fn holds(world: &LinkWorld, side: usize) -> Result<[f64; 2]> {
     let id = *world.net().tunnels().get(side).context("no daemon")?;
     let bytes = machine::resident_bytes(id).context("the system does not tell memory")?;
     Ok([bytes, std::fs::read_dir(format!("/proc/{id}/fd"))?.count() as f64])
@@ -163,7 +163,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     }
     let folder = bench.folder.path().join("soak");
     std::fs::create_dir_all(&folder)?;
-    let mut world = LinkPair::lay(&folder, road::PLAIN, bench.seed)?;
+    let mut world = LinkWorld::lay(&folder, road::PLAIN, bench.seed)?;
     world.bring_up()?;
     let round = Round::begin(&world, world.inner(1))?;
     let mut dice = ChaCha20Rng::seed_from_u64(bench.seed);
@@ -198,7 +198,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-fn strike_once(world: &mut LinkPair, round: &Round, strike: Strike, dice: u32) -> Result<Struck> {
+fn strike_once(world: &mut LinkWorld, round: &Round, strike: Strike, dice: u32) -> Result<Struck> {
     let (begun, first) = (Instant::now(), round.sent());
     let side = dice as usize % 2;
     let mut is_done = true;

@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const BEYOND: Duration = Duration::from_secs(10);
 
 /// A road that exists, with a link over it.
-pub struct LinkPair {
+pub struct LinkWorld {
     net: Namespaces,
     /// The cable, if it is one in software.
     software: Option<SoftwareCable>,
@@ -33,7 +33,7 @@ pub struct LinkPair {
     on: [&'static str; 2],
 }
 
-impl LinkPair {
+impl LinkWorld {
     /// Builds a road.
     ///
     /// # Errors
