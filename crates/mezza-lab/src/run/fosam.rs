@@ -96,7 +96,7 @@ pub const ALL: &[Experiment] = &[
     Experiment::calculated(
         "fosam-x1",
         "colluders, and what they do to keys",
-        [3, 20, 40],
+        [5, 300, 900],
         colluders::run,
     ),
 ];
