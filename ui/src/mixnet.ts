@@ -91,7 +91,7 @@ export function noiseText(net: Pick<Mixnet, 'law' | 'noise'>): string {
 
 /** What the noise does not do where it is below the standard level. */
 export function gradeText(grade: NoiseGrade | null): string {
-  return grade === 'nothing' ? t('demo-noise-why') : grade === 'weak' ? t('weak-noise-why') : '';
+  return grade === 'nothing' ? t('no-promise-why') : grade === 'weak' ? t('weak-noise-why') : '';
 }
 
 /** How much of the promise is used, and whether that calls for care. */

@@ -23,14 +23,13 @@ export const the_mixnet_screen_shows_rounds_that_rise_and_demo_noise = async ({ 
 
   const now = page.getByRole('region', { name: 'The network now' });
   await now.getByText('up: it takes part in each round').waitFor();
-  await page.locator('p.care').getByText('DEMO NOISE').waitFor();
   await now.getByText('Gaussian, mean 40, scale 6').waitFor();
   await now.getByText('as the entry server reports').waitFor();
   await now.getByText(/^None: this network promises nothing \([\d,]+ rounds taken part in\)$/).waitFor();
   assert.equal(await now.getByRole('progressbar').count(), 0, 'a bar for a budget that there is not');
   const net = await alice.ask('GET', '/v1/mixnet');
   await now.getByText(net.network).waitFor();
-  await page.locator('p.care').getByText('hides nothing from anybody').waitFor();
+  await page.locator('p.care').getByText('The noise promises nothing').waitFor();
 
   const shifts = page.evaluate(() => new Promise((done) => {
     let sum = 0;

@@ -92,7 +92,7 @@ describe('words', () => {
 
 describe('protection', () => {
   test('each grade of noise below the standard level has a text of its own', () => {
-    expect(gradeText('nothing')).toContain('hides nothing from anybody');
+    expect(gradeText('nothing')).toContain('promises nothing');
     expect(gradeText('weak')).toContain('below the standard level');
     expect([gradeText('standard'), gradeText(null)]).toEqual(['', '']);
   });
