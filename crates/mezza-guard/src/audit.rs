@@ -135,7 +135,7 @@ pub fn audit(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings) -> V
     fields.chain(surroundings).collect()
 }
 
-/// What a tampered client can still choose in a handshake that is accepted, on the scale of 0 to 3 that
+/// The choice that a tampered client keeps in a handshake that is accepted, on the scale of 0 to 3 that
 /// makers of hardware wallets use for signatures. Level 1 is a value that anybody can calculate again,
 /// which no key of a handshake is: no table has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

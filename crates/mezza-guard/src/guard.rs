@@ -126,8 +126,8 @@ pub enum GuardEvent {
     Alarm(GuardClientId, u16, usize),
     /// The destination is blocked for this client.
     Blocked(GuardClientId, u16),
-    /// So many handshakes of this client were refused over the life of the ledger, a multiple of
-    /// [`REFUSALS_EVER`]. A device that leaks 128 bits a refusal has sent its keys by now: replace it, and
+    /// The number of handshakes of this client that were refused over the life of the ledger, a multiple
+    /// of [`REFUSALS_EVER`]. A device that leaks 128 bits a refusal has sent its keys by now: replace it, and
     /// the keys.
     Worn(GuardClientId, u32),
     /// A frame that no rule covers went through, under `report`.

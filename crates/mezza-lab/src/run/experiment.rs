@@ -61,7 +61,7 @@ pub struct Report {
     pub losing: Vec<String>,
     /// Absent peers: the reason and the next step.
     pub absent: Vec<String>,
-    /// Whether the lines are Markdown already.
+    /// The lines are Markdown already.
     pub is_markdown: bool,
     /// Whether the claims are about speeds, which decide nothing in a smoke run.
     pub about_speed: bool,

@@ -21,6 +21,15 @@ use crate::process::PROGRAM;
 /// How long a tunnel may take to come up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// One end of a cable: the interface of this name in a namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct CableEnd {
+    /// The number of the namespace.
+    pub side: usize,
+    /// The name of the interface.
+    pub card: &'static str,
+}
+
 /// The namespaces: the two machines first, then what is between them.
 pub struct Namespaces {
     names: Vec<String>,
@@ -50,7 +59,7 @@ impl Namespaces {
     /// Without root, or without `ip`.
     pub fn new(folder: &Path) -> Result<Self> {
         let net = Self::apart(folder, 2)?;
-        net.cable([(0, "va"), (1, "vb")])?;
+        net.cable(CableEnd { side: 0, card: "va" }, CableEnd { side: 1, card: "vb" })?;
         for (side, name, address) in [(0, "va", "10.9.0.1/24"), (1, "vb", "10.9.0.2/24")] {
             net.ip(side, &["addr", "add", address, "dev", name])?;
         }
@@ -78,11 +87,13 @@ impl Namespaces {
     ///
     /// # Errors
     /// If the kernel refuses it.
-    pub fn cable(&self, [(one, from), (two, to)]: [(usize, &str); 2]) -> Result<()> {
-        let [a, b] = [one, two].map(|side| self.names[side].as_str());
-        ip(&["link", "add", from, "netns", a, "type", "veth", "peer", "name", to, "netns", b])?;
-        self.ip(one, &["link", "set", "dev", from, "up"])?;
-        self.ip(two, &["link", "set", "dev", to, "up"])
+    pub fn cable(&self, one: CableEnd, other: CableEnd) -> Result<()> {
+        let [a, b] = [one, other].map(|end| self.names[end.side].as_str());
+        let peer = ["type", "veth", "peer", "name", other.card, "netns", b];
+        ip(&[&["link", "add", one.card, "netns", a], &peer[..]].concat())?;
+        [one, other]
+            .into_iter()
+            .try_for_each(|end| self.ip(end.side, &["link", "set", "dev", end.card, "up"]))
     }
 
     /// Runs `ip` in a namespace.

@@ -135,7 +135,8 @@ impl Inner {
         self.quiet().await;
         let ready = self.spent();
         let frames = batch(id, &onions.bytes, self.network.mixes.len())?;
-        let (threads, own) = (ThreadReading::now()?, self.own.of(Phase::Link));
+        let threads = ThreadReading::now()?;
+        let own = self.own.of(Phase::Link);
         let (cpu, begun) = (process_cpu()?, Instant::now());
         for frame in frames {
             self.data.send(frame).await.context("the link with the first mix is gone")?;

@@ -19,7 +19,7 @@ pub struct Threads {
     pub coordinator: Duration,
 }
 
-/// What a thread does.
+/// The work of a thread.
 #[derive(Clone, Copy)]
 enum Work {
     Pool,
@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn each_thread_counts_for_what_it_is() {
-        let (before, ms) = (ThreadReading::now().unwrap(), Duration::from_millis);
+        let ms = Duration::from_millis;
+        let before = ThreadReading::now().unwrap();
         // By CPU time: a busy machine may give a thread none of 40 ms.
         let spin = move || {
             let begun = thread_cpu().unwrap();

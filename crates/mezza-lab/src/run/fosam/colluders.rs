@@ -132,7 +132,7 @@ fn arrivals(trial: Trial, scene: impl Fn(u64) -> Scene + Sync) -> [f64; 2] {
     [median(&shares[0]), quantile(&sort(shares[0].clone()), 0.0)]
 }
 
-/// Nobody lies, and no clock is good.
+/// Messages without liars and without a good clock.
 fn unaided(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
     report.say("messages that arrive where nobody lies and no clock is good, clocks off by up to 300 s, %: median / worst");
     for users in bench.profile.pick(&[64][..], &[300, 600, 1_000], &[300, 600, 1_000]) {

@@ -41,7 +41,7 @@ pub struct Quantity {
     /// The word of a raw line, before the point.
     pub op: &'static str,
     pub decimals: usize,
-    /// Whether a greater value is better.
+    /// A greater value is better.
     pub is_gain: bool,
 }
 

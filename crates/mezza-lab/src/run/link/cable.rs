@@ -34,12 +34,12 @@ const IP_AT: usize = 14;
 /// How often a thread checks whether the cable was cut, ms.
 const LOOK_MS: u16 = 200;
 
-/// What a cable does to frames.
+/// Faults of a cable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Frames lost out of 1,000, in each direction.
     pub loss_permille: u32,
-    /// Whether a translator stands before B.
+    /// A translator stands before B.
     pub translates: bool,
 }
 
@@ -73,7 +73,8 @@ impl SoftwareCable {
             Self { translator: Arc::default(), is_cut: Arc::default(), threads: Vec::new() };
         for side in 0..2 {
             let [from, to] = [side, 1 - side].map(|at: usize| Arc::clone(&cards[at]));
-            let (translator, is_cut) = (Arc::clone(&cable.translator), Arc::clone(&cable.is_cut));
+            let translator = Arc::clone(&cable.translator);
+            let is_cut = Arc::clone(&cable.is_cut);
             let mut dice = ChaCha20Rng::seed_from_u64(seed ^ side as u64);
             cable.threads.push(std::thread::spawn(move || {
                 let mut buffer = vec![0; 1 << 16];

@@ -20,7 +20,7 @@ impl Rates {
         if self.bare > 0.0 { self.tunnel / self.bare } else { 1.0 }
     }
 
-    /// Whether the tunnel carries less than half.
+    /// Returns true if the tunnel carries less than half.
     pub fn loses(self) -> bool {
         self.share() < SHARE_MIN
     }
@@ -58,12 +58,12 @@ pub fn broken(name: &str, reason: &str) -> String {
     format!("| {name} | **fails**: {reason} | | | | | | |")
 }
 
-/// Whether `show` says that the link is up, and nothing else.
+/// Returns true if `show` reports a link that is up, and no trouble.
 pub fn is_well(shown: &Value) -> bool {
     shown["up"] == true && shown["trouble"] == "none"
 }
 
-/// What `show` says of a link.
+/// Sums up the answer of `show`.
 fn verdict(shown: &Value) -> String {
     let up = if shown["up"] == true { "up" } else { "not up" };
     let trouble = shown["trouble"].as_str().unwrap_or("?");

@@ -2,7 +2,7 @@
 
 use super::cable::Faults;
 
-/// What is between both machines.
+/// The path between both machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ground {
     /// One cable whose interfaces have this MTU.
@@ -45,7 +45,7 @@ pub enum Incident {
 pub struct Road {
     /// Its name in the table.
     pub name: &'static str,
-    /// What is between both machines.
+    /// The path between both machines.
     pub ground: Ground,
     /// Their addresses.
     pub family: Family,

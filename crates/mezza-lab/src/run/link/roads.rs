@@ -46,7 +46,9 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     for line in page::HEAD {
         report.say(line);
     }
-    let (mut losing, mut unwell, mut made) = (Vec::new(), Vec::new(), 0);
+    let mut losing = Vec::new();
+    let mut unwell = Vec::new();
+    let mut made = 0;
     let count = bench.profile.pick(SMOKE_ROADS, road::ALL.len(), road::ALL.len());
     for (number, road) in road::ALL.iter().take(count).enumerate() {
         complain(&format!("road {} of {count}: {}", number + 1, road.name));

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::cable::{MAPPING, SoftwareCable};
 use super::road::{Family, Ground, Incident, Road};
 use super::streams::echoes;
-use crate::goals::seka::net::{Namespaces, ok};
+use crate::goals::seka::net::{CableEnd, Namespaces, ok};
 
 /// The name of the link.
 const LINK: &str = "lk0";
@@ -112,12 +112,14 @@ impl LinkWorld {
     fn lay_ground(&mut self, seed: u64) -> Result<()> {
         match self.road.ground {
             Ground::Cable(mtu) => {
-                self.net.cable([(0, "va"), (1, "vb")])?;
+                self.net
+                    .cable(CableEnd { side: 0, card: "va" }, CableEnd { side: 1, card: "vb" })?;
                 self.set_mtu(mtu)?;
             }
             Ground::Routers(mtu) => return self.lay_routers(mtu),
             Ground::Vlan => {
-                self.net.cable([(0, "va"), (1, "vb")])?;
+                self.net
+                    .cable(CableEnd { side: 0, card: "va" }, CableEnd { side: 1, card: "vb" })?;
                 self.on = ["va.5", "vb.5"];
                 for (side, below) in ["va", "vb"].into_iter().enumerate() {
                     let name = self.on[side];
@@ -141,9 +143,9 @@ impl LinkWorld {
 
     /// A, two routers, and B: the narrow cable is where neither machine sees it.
     fn lay_routers(&self, mtu: u16) -> Result<()> {
-        self.net.cable([(0, "va"), (2, "ra")])?;
-        self.net.cable([(2, "rc"), (3, "rd")])?;
-        self.net.cable([(3, "rb"), (1, "vb")])?;
+        self.net.cable(CableEnd { side: 0, card: "va" }, CableEnd { side: 2, card: "ra" })?;
+        self.net.cable(CableEnd { side: 2, card: "rc" }, CableEnd { side: 3, card: "rd" })?;
+        self.net.cable(CableEnd { side: 3, card: "rb" }, CableEnd { side: 1, card: "vb" })?;
         let narrow = mtu.to_string();
         for (side, name, address) in [
             (0, "va", "10.9.1.1/24"),
@@ -266,7 +268,8 @@ impl LinkWorld {
     /// # Errors
     /// If the kernel refuses it.
     pub fn roam(&self, side: usize, number: u8) -> Result<()> {
-        let (on, address) = (self.on[side], format!("02:00:00:00:{side:02x}:{number:02x}"));
+        let on = self.on[side];
+        let address = format!("02:00:00:00:{side:02x}:{number:02x}");
         self.net.ip(side, &["link", "set", "dev", on, "down"])?;
         self.net.ip(side, &["link", "set", "dev", on, "address", &address])?;
         self.net.ip(side, &["link", "set", "dev", on, "up"])
