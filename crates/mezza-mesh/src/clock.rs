@@ -8,6 +8,7 @@
 
 mod level;
 mod paper;
+mod rivals;
 
 use alloc::vec::Vec;
 use rand_core::Rng;
@@ -81,6 +82,12 @@ pub enum ClockMode {
     Level,
     /// Three-majority without a bound, as FoSAM has it: for reproduction only.
     Paper,
+    /// The median of many beacons without outliers: for comparison only, as the next two.
+    OutlierMedian,
+    /// The first plausible time that is received, if the own clock is not plausible.
+    FirstPlausible,
+    /// The time of a quorum of different peers, once.
+    PeerQuorum,
 }
 
 /// What a device can say of its clock.
@@ -170,6 +177,7 @@ pub struct MeshClock {
     elsewhere: Option<Doubt>,
     /// The median of the neighbours' clocks at the last vote.
     heard: Option<HeardTime>,
+    rival: rivals::RivalState,
 }
 
 impl MeshClock {
@@ -192,6 +200,7 @@ impl MeshClock {
             samples: Vec::new(),
             elsewhere: None,
             heard: None,
+            rival: rivals::RivalState::default(),
         }
     }
 
@@ -343,6 +352,7 @@ impl MeshClock {
         let (stamp, age) = (stamp.min(STAMP_MAX), delay.min(SECOND).cast_signed());
         let offset = stamp.cast_signed() * STAMP + STAMP / 2 + age - now.cast_signed();
         let sample = ClockSample { name, offset, at: now };
+        self.hear_beacon(offset);
         match self.samples.iter().position(|known| known.name == name) {
             Some(at) => self.samples[at] = sample,
             None if self.samples.len() < SAMPLES_MAX => self.samples.push(sample),
@@ -371,6 +381,7 @@ impl MeshClock {
             _ if self.grade == Grade::None => (),
             ClockMode::Level => self.vote_level(around, now),
             ClockMode::Paper => self.vote_paper(rng),
+            _ => self.vote_rival(now),
         }
         before != self.offset
     }

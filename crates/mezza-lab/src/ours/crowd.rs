@@ -5,8 +5,8 @@ pub mod liars;
 
 pub use mezza::testing::servers::mesh::crowd::Moves;
 use mezza::testing::servers::mesh::crowd::{HostedCrew, START, clocks, settings};
-use mezza_mesh::ClockMode;
 use mezza_mesh::crew::CrewSettings;
+use mezza_mesh::{ClockMode, Grade};
 use mezza_sim::SimRng;
 use mezza_sim::crowd::movement::{Density, Movement};
 use mezza_sim::crowd::{Crowd, RadioModel};
@@ -15,6 +15,9 @@ use liars::{Liar, Liars};
 
 /// Clocks within this distance share the time, µs.
 const STEP: i64 = 1_000_000;
+/// Where repeaters of MeshCore begin without a clock: 2024-05-15 10:52:31 UTC, µs since 1970.
+const PLACEHOLDER: u64 = 1_715_770_351_000_000;
+
 /// A crowd before it begins. Times in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
@@ -28,6 +31,8 @@ pub struct Scene {
     pub good_percent: u64,
     /// The others' clocks are off by at most this.
     pub spread_s: u64,
+    /// Devices that lost their clock, of a hundred: they begin in May 2024.
+    pub lost_percent: u64,
     /// What liars do, and how many of a thousand lie.
     pub liars: Option<(Liar, u64)>,
     /// Time between two messages of a user; none are written if there is none.
@@ -50,6 +55,7 @@ impl Scene {
             mode: ClockMode::Paper,
             good_percent: 0,
             spread_s: 300,
+            lost_percent: 0,
             liars: None,
             every_s: Some(30),
             cell_bytes: 512,
@@ -77,12 +83,28 @@ impl Scene {
             cell_bytes: self.cell_bytes,
             ..settings(self.users, self.every_s)
         };
-        let clocks = clocks(self.users, (self.good_percent, self.spread_s), &mut dice);
+        let mut clocks = clocks(self.users, (self.good_percent, self.spread_s), &mut dice);
+        if self.lost_percent > 0 {
+            for clock in &mut clocks {
+                if dice.between(0, 99) < self.lost_percent {
+                    *clock = self.lost_clock();
+                }
+            }
+        }
         let crew = HostedCrew::new(settings, &clocks, self.seed);
         let liars = Liars::new(crew, self.liars, &mut dice);
         let radio = RadioModel { shared: self.shared, ..RadioModel::default() };
         let crowd = Crowd::new(liars, self.users, radio, self.seed, START);
         Stage { crowd, movement: self.moves.of(self.users, self.seed) }
+    }
+}
+
+impl Scene {
+    /// The grade and the error of a clock that begins at a placeholder date, µs. Our node knows such a date
+    /// for what it is, and takes part in no vote.
+    fn lost_clock(&self) -> (Grade, i64) {
+        let grade = if self.mode == ClockMode::Level { Grade::None } else { Grade::Poor };
+        (grade, PLACEHOLDER.cast_signed() - START.cast_signed())
     }
 }
 
@@ -126,8 +148,14 @@ impl Stage {
 
     /// The share of honest clocks within a second of `offset_s` seconds from the truth.
     pub fn share_near(&self, offset_s: i64) -> f64 {
+        self.share_within(offset_s, 1)
+    }
+
+    /// The share of honest clocks within so many seconds of `offset_s` seconds from the truth.
+    pub fn share_within(&self, offset_s: i64, within_s: u64) -> f64 {
         let offsets = self.offsets();
-        let near = offsets.iter().filter(|offset| (*offset - offset_s * STEP).abs() <= STEP);
+        let within = within_s.cast_signed() * STEP;
+        let near = offsets.iter().filter(|offset| (*offset - offset_s * STEP).abs() <= within);
         share(near.count(), offsets.len())
     }
 

@@ -9,6 +9,7 @@ mod clocks;
 mod colluders;
 mod delivery;
 mod microbenchmark;
+mod rivals;
 mod sweep;
 mod table;
 
@@ -98,6 +99,12 @@ pub const ALL: &[Experiment] = &[
         "colluders, and what they do to keys",
         [5, 300, 900],
         colluders::run,
+    ),
+    Experiment::calculated(
+        "fosam-x6",
+        "other people's votes in the same crowd",
+        [5, 60, 2_000],
+        rivals::run,
     ),
 ];
 

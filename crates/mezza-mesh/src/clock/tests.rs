@@ -273,3 +273,64 @@ proptest! {
         }
     }
 }
+
+/// A clock with a vote of other people, off by so many seconds.
+fn rival(mode: ClockMode, own: f64) -> MeshClock {
+    MeshClock::new(mode, Grade::Poor, seconds(own))
+}
+
+/// Neighbours of these names send beacons with these offsets, in seconds, at `now`.
+fn beacons(clock: &mut MeshClock, beacons: &[(Name, f64)], now: u64) {
+    for (name, offset) in beacons {
+        let stamp = (now.cast_signed() + seconds(*offset)).unsigned_abs() / 125_000;
+        clock.hear(*name, stamp, 0, now);
+    }
+}
+
+/// Noon of 2027-01-15, µs since 1970.
+const NOON: u64 = 1_800_014_400_000_000;
+
+#[test]
+fn a_median_needs_21_beacons_and_leaves_outliers_out() {
+    let mut clock = rival(ClockMode::OutlierMedian, -400.0);
+    let honest: Vec<(Name, f64)> = (0..18).map(|name| (name, 0.1 * name as f64)).collect();
+    beacons(&mut clock, &honest, NOON);
+    assert!(!clock.vote(18, NOON, &mut rng(1)), "18 beacons are too few");
+    beacons(&mut clock, &[(90, 5_000.0), (91, 5_000.0), (92, 5_000.0)], NOON);
+    assert!(clock.vote(21, NOON, &mut rng(1)));
+    assert!((clock.offset() - seconds(0.9)).abs() < seconds(0.5), "{}", clock.offset());
+    // Less than two minutes off: it stays, and pauses for a day.
+    let near: Vec<(Name, f64)> = (0..21).map(|name| (name, 100.0)).collect();
+    beacons(&mut clock, &near, NOON);
+    assert!(!clock.vote(21, NOON, &mut rng(1)));
+    let far: Vec<(Name, f64)> = (0..21).map(|name| (name, 300.0)).collect();
+    beacons(&mut clock, &far, NOON + SECOND);
+    assert!(!clock.vote(21, NOON + SECOND, &mut rng(1)), "it pauses");
+    assert!(clock.vote(21, NOON + 86_401 * SECOND, &mut rng(1)));
+}
+
+#[test]
+fn the_first_plausible_time_is_taken_whoever_sends_it() {
+    let lost = 1_715_770_351.0 - 1_800_014_400.0;
+    let mut clock = rival(ClockMode::FirstPlausible, lost);
+    beacons(&mut clock, &[(1, lost)], NOON);
+    assert!(!clock.vote(1, NOON, &mut rng(1)), "as lost as this one");
+    beacons(&mut clock, &[(2, 86_400.0)], NOON + SECOND);
+    beacons(&mut clock, &[(3, 0.0)], NOON + 2 * SECOND);
+    assert!(clock.vote(3, NOON + 2 * SECOND, &mut rng(1)));
+    assert!((clock.offset() - seconds(86_400.0)).abs() < SECOND.cast_signed());
+    beacons(&mut clock, &[(3, 0.0)], NOON + 3 * SECOND);
+    assert!(!clock.vote(3, NOON + 3 * SECOND, &mut rng(1)), "a plausible clock is never set again");
+}
+
+#[test]
+fn a_quorum_is_of_three_different_peers_within_a_minute() {
+    let mut clock = rival(ClockMode::PeerQuorum, -400.0);
+    beacons(&mut clock, &[(1, 0.0), (1, 1.0), (1, 2.0), (2, 20.0), (3, 500.0)], NOON);
+    assert!(!clock.vote(3, NOON, &mut rng(1)), "two peers agree, however often one of them sends");
+    beacons(&mut clock, &[(4, 50.0)], NOON);
+    assert!(clock.vote(4, NOON, &mut rng(1)));
+    assert!((clock.offset() - seconds(20.0)).abs() < SECOND.cast_signed(), "{}", clock.offset());
+    beacons(&mut clock, &[(5, 900.0), (6, 900.0), (7, 900.0), (8, 900.0)], NOON + SECOND);
+    assert!(!clock.vote(8, NOON + SECOND, &mut rng(1)), "once");
+}

@@ -1,0 +1,120 @@
+//! Votes of other people's meshes, written from their public descriptions, for comparison in a crowd only.
+//!
+//! All three come from discussions of MeshCore, whose repeaters without a clock begin each life in May 2024.
+//! There a sample is an advert that was flooded over many hops; here it is the beacon of a neighbour.
+
+use alloc::vec::Vec;
+
+use super::{AGREED_AFTER, ClockMode, ClockState, MeshClock, median};
+use crate::limits::{MS, SECOND as SECOND_US};
+
+const SECOND: i64 = 1_000 * MS.cast_signed();
+/// Samples that the median needs (pull request 1443).
+const WANTED: usize = 21;
+/// Samples that must be left once outliers are out.
+const LEFT: usize = 15;
+/// A sample is an outlier beyond so many median deviations.
+const DEVIATIONS: i64 = 3;
+/// A clock that is no farther off is left as it is.
+const RIGHT_ENOUGH: i64 = 120 * SECOND;
+/// A sample that is farther off is refused once the clock was set.
+const STRICT: i64 = 86_400 * SECOND;
+/// How long a clock that was right enough looks at nothing, µs.
+const PAUSE: u64 = 86_400 * SECOND_US;
+/// 2025-01-01 and 2036-01-01, UTC, µs since 1970: a time between them is plausible (pull request 2423).
+const PLAUSIBLE: core::ops::Range<u64> = 1_735_689_600_000_000..2_082_758_400_000_000;
+/// Samples of different peers within this distance agree (pull request 23 of a fork).
+const CLUSTER: i64 = 60 * SECOND;
+/// So many peers must agree.
+const QUORUM: usize = 3;
+
+/// What such a vote remembers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RivalState {
+    /// The newest beacons, several of one neighbour among them.
+    recent: Vec<i64>,
+    /// A vote has set the clock once.
+    is_set: bool,
+    /// No vote before this time.
+    paused_until: u64,
+}
+
+impl MeshClock {
+    /// A sample of a mode that counts beacons and not neighbours.
+    pub(super) fn hear_beacon(&mut self, offset: i64) {
+        if self.mode != ClockMode::OutlierMedian {
+            return;
+        }
+        let is_far = (offset - self.offset).abs() > STRICT;
+        // Once the clock was set, a day of difference is taken for an error of the sender.
+        if self.rival.recent.len() < WANTED && !(self.rival.is_set && is_far) {
+            self.rival.recent.push(offset);
+        }
+    }
+
+    /// One vote of a mode of this file.
+    pub(super) fn vote_rival(&mut self, now: u64) {
+        let found = match self.mode {
+            ClockMode::OutlierMedian => self.median_without_outliers(now),
+            ClockMode::FirstPlausible => self.first_plausible(now),
+            ClockMode::PeerQuorum => self.quorum(),
+            ClockMode::Level | ClockMode::Paper => None,
+        };
+        if let Some(offset) = found {
+            self.offset = offset;
+            self.rival.is_set = true;
+        }
+        let is_settled = self.rival.is_set || self.rival.paused_until > now;
+        self.holds = if is_settled { AGREED_AFTER } else { 0 };
+        self.state = if is_settled { ClockState::Agreed } else { ClockState::Seeking };
+    }
+
+    /// The median of 21 beacons without those beyond three median deviations, if it is two minutes off.
+    fn median_without_outliers(&mut self, now: u64) -> Option<i64> {
+        if self.rival.recent.len() < WANTED || now < self.rival.paused_until {
+            return None;
+        }
+        let mut samples = core::mem::take(&mut self.rival.recent);
+        samples.sort_unstable();
+        let middle = median(&samples);
+        let mut deviations: Vec<i64> = samples.iter().map(|at| (at - middle).abs()).collect();
+        deviations.sort_unstable();
+        let most = DEVIATIONS * median(&deviations);
+        samples.retain(|at| (at - middle).abs() <= most);
+        if samples.len() < LEFT {
+            return None;
+        }
+        let middle = median(&samples);
+        if (middle - self.offset).abs() > RIGHT_ENOUGH {
+            return Some(middle);
+        }
+        self.rival.paused_until = now + PAUSE;
+        None
+    }
+
+    /// The first plausible time that is received while the own clock is not plausible.
+    fn first_plausible(&mut self, now: u64) -> Option<i64> {
+        let is_plausible = |offset: i64| PLAUSIBLE.contains(&now.saturating_add_signed(offset));
+        if is_plausible(self.offset) {
+            self.rival.is_set = true;
+            return None;
+        }
+        let candidates = self.samples.iter().filter(|sample| is_plausible(sample.offset));
+        candidates.min_by_key(|sample| sample.at).map(|sample| sample.offset)
+    }
+
+    /// The middle of the largest group of peers that agree to a minute, once.
+    fn quorum(&self) -> Option<i64> {
+        if self.rival.is_set {
+            return None;
+        }
+        let mut offsets: Vec<i64> = self.samples.iter().map(|sample| sample.offset).collect();
+        offsets.sort_unstable();
+        let group = |first: usize| {
+            let end = offsets.partition_point(|offset| offset - offsets[first] <= CLUSTER);
+            &offsets[first..end]
+        };
+        let largest = (0..offsets.len()).map(group).max_by_key(|group| group.len())?;
+        (largest.len() >= QUORUM).then(|| median(largest))
+    }
+}
