@@ -78,7 +78,7 @@ fn msrv(context: &Context) -> Result<Verdict, String> {
     let Some(version) =
         needs::oldest_compiler(context.root, &context.logs, context.tools.may_install)?
     else {
-        let text = "msrv: no toolchain of that version; rustup toolchain install 1.90";
+        let text = "msrv: no toolchain of that version; rustup toolchain install 1.94";
         return Ok(Verdict::Skipped(text.to_owned()));
     };
     let mut command = machine::calling_cargo(Path::new("cargo"));

@@ -5,6 +5,7 @@ mod ble;
 mod listen;
 mod net;
 mod node;
+mod soak;
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -66,6 +66,12 @@ impl Net {
         assert!(ip(&format!("-n {switch} link set {end} master br0")));
     }
 
+    /// Pulls a cable out of a switch, or puts it back: the n-th that was laid, whose first end is there.
+    pub fn set_cable(&self, switch: &str, number: usize, up: bool) -> bool {
+        let state = if up { "up" } else { "down" };
+        ip(&format!("-n {switch} link set m{number}a {state}"))
+    }
+
     /// A cable between two switches.
     pub fn join(&mut self, one: &str, other: &str) {
         let [a, b] = self.cable(one, other);

@@ -56,6 +56,30 @@ impl MeshNode {
         self
     }
 
+    /// Grade and error of its clock in ms, from its next start on.
+    pub fn set_clock(&mut self, (grade, off_ms): (&str, i64)) {
+        self.env.retain(|(name, _)| !name.starts_with("MEZZA_TEST_"));
+        self.env.push(("MEZZA_TEST_CLOCK_GRADE", grade.to_owned()));
+        self.env.push(("MEZZA_TEST_RTC_OFFSET_MS", off_ms.to_string()));
+    }
+
+    /// Memory of its process, KiB.
+    pub fn resident_kib(&self) -> u64 {
+        let id = self.child.as_ref().unwrap().id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// CPU time of its process, ms.
+    pub fn cpu_ms(&self) -> u64 {
+        let id = self.child.as_ref().unwrap().id();
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        let ticks = fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap());
+        10 * ticks.sum::<u64>()
+    }
+
     /// The name of its namespace.
     pub fn space(&self) -> &str {
         self.space.as_deref().unwrap()
@@ -137,6 +161,29 @@ impl MeshNode {
         Listener::start(self.command(&words))
     }
 
+    /// Offers a text to the node; returns true if it accepts it.
+    pub fn offer(&self, card: &Path, text: &str) -> bool {
+        self.offering(card)(text)
+    }
+
+    /// The same for another thread.
+    pub fn offering(&self, card: &Path) -> impl Fn(&str) -> bool + Send + 'static {
+        let words = ["mesh", "send", "--wait", "accepted", "--card", card.to_str().unwrap()];
+        let command = self.command(&words);
+        let program = command.get_program().to_owned();
+        let args: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+        let env = self.env.clone();
+        move |text| {
+            let mut command = Command::new(&program);
+            command.args(&args).envs(env.iter().cloned());
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut child = command.spawn().unwrap();
+            // A node that is down ends the command before it reads.
+            let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
+            child.wait().unwrap().success()
+        }
+    }
+
     /// Sends a text once.
     pub fn send(&self, card: &Path, text: &str, more: &[&str]) {
         let words = ["mesh", "send", "--wait", "accepted", "--card", card.to_str().unwrap()];
@@ -169,6 +216,8 @@ impl Drop for MeshNode {
 pub struct Listener {
     child: Child,
     lines: Receiver<String>,
+    /// What `has_heard` has taken from the lines.
+    heard: std::cell::RefCell<Vec<String>>,
 }
 
 impl Listener {
@@ -181,7 +230,7 @@ impl Listener {
             let mut lines = output.lines().map_while(Result::ok);
             lines.all(|line| sender.send(line).is_ok())
         });
-        Self { child, lines }
+        Self { child, lines, heard: std::cell::RefCell::default() }
     }
 
     /// Whether it prints this line within the time, whatever else it prints before.
@@ -194,6 +243,23 @@ impl Listener {
                 Err(RecvTimeoutError::Timeout) => return false,
                 Err(RecvTimeoutError::Disconnected) => panic!("the listener ended before {text}"),
             }
+        }
+    }
+
+    /// The same for lines in any order: what was printed before counts too.
+    pub fn has_heard(&self, text: &str, within: Duration) -> bool {
+        let end = Instant::now() + within;
+        loop {
+            let mut heard = self.heard.borrow_mut();
+            heard.extend(self.lines.try_iter());
+            if heard.iter().any(|line| line.contains(text)) {
+                return true;
+            }
+            drop(heard);
+            if Instant::now() > end {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(200));
         }
     }
 
