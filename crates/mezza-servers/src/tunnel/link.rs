@@ -151,7 +151,13 @@ impl Link {
         };
         let usage = session.usage();
         self.input(PeerInput::Used(usage), now);
+        let was_silent = self.traffic.is_silent;
         self.traffic.count(usage.sent, usage.received, now);
+        if self.traffic.is_silent && !was_silent {
+            // The peer may have another address, and what it sent to say so was lost: an exchange that gets
+            // no answer asks everybody on the link (SEKA-79, SEKA-95).
+            self.input(PeerInput::Rekey, now);
+        }
         self.read_report(&shared);
         self.send_report(&session, now);
     }
@@ -388,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_without_any_answer_are_silence() {
+    fn seka_95_frames_without_any_answer_are_silence() {
         let mut passing = Passing::default();
         let at = |s: u64| Time::from_ms(s * 1_000);
         passing.count(5, 5, at(0));

@@ -216,7 +216,8 @@ fn strike_once(world: &mut LinkWorld, round: &Round, strike: Strike, dice: u32) 
     }
     let after = round.sent();
     if !until(|| Ok(round.is_back(after)))? {
-        bail!("the link does not come back after {strike:?}: {}", world.show(0)?);
+        let [a, b] = [world.show(0)?, world.show(1)?];
+        bail!("the link does not come back after {strike:?} of side {side}: A {a}, B {b}");
     }
     let ms = begun.elapsed().as_secs_f64() * 1e3;
     // A moment more: frames of before may still wait for the new session.

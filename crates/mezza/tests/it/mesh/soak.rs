@@ -1,7 +1,7 @@
 //! Eight nodes for minutes: processes that are killed, cables that are pulled, clocks that step, a disk that
 //! is full, and a node that writes all the time.
 //!
-//! `MEZZA_SOAK_S` names the seconds; without it the test is short. `MEZZA_SEED` draws other incidents.
+//! `MESH_SOAK_S` names the seconds; without it the test is short. `MESH_SEED` draws other incidents.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ const NODES: usize = 8;
 const READERS: [usize; 2] = [0, NODES - 1];
 /// The node that writes all the time.
 const FLOODER: usize = 4;
-/// Seconds of a run without `MEZZA_SOAK_S`.
+/// Seconds of a run without `MESH_SOAK_S`.
 const SHORT_S: u64 = 40;
 /// Time between two messages that count.
 const PACE: Duration = Duration::from_secs(2);
@@ -208,8 +208,8 @@ fn slow_eight_nodes_pass_messages_through_kills_flaps_steps_and_full_disks() {
     let disks = READERS.map(|reader| folder.path().join(format!("n{}", reader + 1)));
     let _disks = Disks(disks.to_vec());
     let mut field = Field::lay(net, folder.path());
-    let mut dice = ChaCha20Rng::seed_from_u64(number("MEZZA_SEED", 7));
-    let soak = Duration::from_secs(number("MEZZA_SOAK_S", SHORT_S));
+    let mut dice = ChaCha20Rng::seed_from_u64(number("MESH_SEED", 7));
+    let soak = Duration::from_secs(number("MESH_SOAK_S", SHORT_S));
     let flood = Flood::start(&field.nodes[FLOODER], &field.cards[&READERS[0]]);
     let held: Vec<u64> = field.nodes.iter().map(|node| node.resident_kib()).collect();
     let mut sent = Vec::new();
