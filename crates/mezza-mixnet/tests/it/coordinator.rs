@@ -238,7 +238,7 @@ fn mix_29_an_abort_of_a_mix_is_believed_with_its_signature_alone() {
 }
 
 #[test]
-fn a_client_asks_for_each_thing_as_often_as_a_client_does() {
+fn mix_28_a_client_asks_for_each_thing_as_often_as_a_client_does() {
     let id = RoundId { service: Service::Call, round: 100 };
     let mut city = City::new();
     city.hello(1);

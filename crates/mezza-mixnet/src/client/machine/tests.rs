@@ -5,6 +5,7 @@ mod rejoin;
 mod repeats;
 mod rounds;
 mod standing;
+mod turns;
 
 use alloc::vec;
 

@@ -449,7 +449,7 @@ fn mix_27_an_alarm_counts_with_the_signature_of_its_mix() {
 }
 
 #[test]
-fn a_connection_that_nobody_checked_carries_configs_alone() {
+fn mix_1_a_connection_that_nobody_checked_carries_configs_alone() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
     desk.input(Input::Down).expect("it was up");
     desk.connect(false);
