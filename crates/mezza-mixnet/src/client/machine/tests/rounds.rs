@@ -349,3 +349,40 @@ fn mix_50_chains_go_up_to_eight_rounds_before_clock_and_settings() {
         assert_eq!((root.chain.round(), root.calls.round()), (end, end), "{shown}, {clock}");
     }
 }
+
+/// Seals a round at this time, and reports its record as durable at the other one. Returns true if the
+/// SUBMIT is handed to the line.
+fn hands_over(seals: Time, stores: Time) -> bool {
+    let config = config(3);
+    let mut client = joined(&config);
+    arm(&mut client, &config, ROUND, CLOSES_MS);
+    give(&mut client, 1);
+    client.outputs.clear();
+    client.move_on(ROUND, seals, &mut rng());
+    let sealed: Vec<Output> = core::iter::from_fn(|| client.poll()).collect();
+    assert_eq!(sealed.is_empty(), client.last(ROUND.service).is_none());
+    for output in sealed {
+        let input = match output {
+            Output::Store { seq, .. } => Input::Stored(seq),
+            Output::Job(mut job) => {
+                let done = job.run::<PortableBackend>(portable());
+                Input::Done(job, done)
+            }
+            _ => continue,
+        };
+        client.handle(input, stores, &mut rng()).expect("the round waits for it");
+    }
+    core::iter::from_fn(|| client.poll()).any(|output| matches!(output, Output::Frame(_)))
+}
+
+/// A client that is late must not seal, or hand over what the line would send late.
+#[test]
+fn mix_23_nothing_is_sealed_or_handed_over_after_its_time() {
+    let (_, mut round) = armed(&config(3), ROUND);
+    let seal = round.deadline();
+    round.stage = RoundState::Sealed { durable: false, work: None, content: nothing() };
+    let send = round.deadline();
+    assert!(hands_over(seal, send.minus_ms(1)));
+    assert!(!hands_over(seal, send), "what is durable at its time is late");
+    assert!(!hands_over(send, send), "nothing is sealed");
+}
