@@ -342,3 +342,16 @@ fn rounds_follow_from_the_time() {
     assert_eq!((policy.open(99), policy.open(u64::MAX)), (None, None));
     assert_eq!(policy.secret_ms(), 32_000);
 }
+
+#[test]
+fn mix_76_a_successor_begins_after_the_config_before_it() {
+    let mut chain = chain();
+    let genesis = chain.head().clone();
+    for early_ms in [0, 1] {
+        let mut next = successor(&genesis);
+        next.valid_from = genesis.valid_from.minus_ms(early_ms);
+        next.services.iter_mut().for_each(|service| service.base_time = next.valid_from);
+        let by = signed(&next, SignatureSet::Predecessor, &[0, 1]);
+        assert_eq!(chain.accept(&by, EARLY), Err(ChainError::Rounds));
+    }
+}

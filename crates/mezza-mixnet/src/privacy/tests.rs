@@ -289,6 +289,7 @@ fn mix_25_rounds_that_a_config_skips_begin_no_period() {
     ledger.joined(far + 10, far, 5_000);
     assert_eq!(ledger.period(), 0, "the jump of the base round is no time");
     ledger.joined(1_001, 0, 5_000);
+    ledger.joined(4 * far, 0, 5_000);
     ledger.joined(far + 6_307_199, far, 5_000);
     assert_eq!(ledger.period(), 0);
     ledger.joined(far + 6_307_200, far, 5_000);
@@ -297,4 +298,15 @@ fn mix_25_rounds_that_a_config_skips_begin_no_period() {
     assert_eq!(ledger.period(), 1, "longer rounds, fewer of them");
     ledger.joined(2 * far + 105_120, 2 * far, 300_000);
     assert_eq!(ledger.period(), 2);
+}
+
+#[test]
+fn mix_24_a_ledger_of_another_network_adds_nothing() {
+    let kind = PrivacyCost::of(&service(Service::Conversation));
+    let mut here = Ledger::new(NetworkId([1; 16]), 7);
+    here.charge(kind);
+    let mut elsewhere = Ledger::new(NetworkId([2; 16]), 8);
+    (0..5).for_each(|_| elsewhere.charge(kind));
+    here.merge(&elsewhere);
+    assert_eq!(here.used(Service::Conversation), 1);
 }

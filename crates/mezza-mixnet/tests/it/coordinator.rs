@@ -14,6 +14,7 @@ use rand_core::SeedableRng as _;
 use crate::city::City;
 use crate::fixture::{OPEN, accesses, config, onions, opened, signer};
 
+mod bounds;
 mod buckets;
 mod configs;
 
@@ -237,7 +238,7 @@ fn mix_29_an_abort_of_a_mix_is_believed_with_its_signature_alone() {
 }
 
 #[test]
-fn a_client_asks_for_each_thing_as_often_as_a_client_does() {
+fn mix_28_a_client_asks_for_each_thing_as_often_as_a_client_does() {
     let id = RoundId { service: Service::Call, round: 100 };
     let mut city = City::new();
     city.hello(1);
@@ -382,14 +383,17 @@ fn mix_49_an_entry_whose_clock_was_put_back_goes_on_at_once() {
     let mut city = City::new();
     city.until(OPEN.plus_ms(100));
     let mut rng = ChaCha20Rng::seed_from_u64(0);
-    // An hour ahead, for four rounds: more than may be unfinished.
+    // An hour ahead, for four rounds, each between the request for keys and its announcement.
     for round in 0..4 {
-        city.entry.wake(OPEN.plus_ms(Time::HOUR_MS + 5_000 * round), &mut rng);
+        city.entry.wake(OPEN.plus_ms(Time::HOUR_MS + 5_000 * round - 1_500), &mut rng);
         while let Some(output) = city.entry.poll() {
             assert!(!matches!(output, Output::ToAll(_)), "no mix takes part in these");
         }
     }
+    let is_ahead = |id: &RoundId| id.round > 800;
+    assert!(city.entry.rounds().any(|id| is_ahead(&id)));
     city.entry.wake(OPEN.plus_ms(200), &mut rng);
+    assert!(!city.entry.rounds().any(|id| is_ahead(&id)), "they end at once");
     city.until(OPEN.plus_ms(11_000));
     let announced = |round| city.announced(RoundId { round, ..TALK }).is_some();
     assert!(announced(102), "two rounds later all is well: {:?}", city.entry);

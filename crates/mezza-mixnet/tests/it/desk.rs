@@ -1,6 +1,7 @@
 //! One client alone, with an entry made by hand: what it believes, and what it does not.
 
 mod cover;
+mod drawn;
 mod moved;
 mod rounds;
 

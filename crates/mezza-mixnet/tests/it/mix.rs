@@ -80,6 +80,18 @@ fn the_order_in_which_jobs_end_changes_no_byte() {
 }
 
 #[test]
+fn mix_10_frames_leave_in_order_whichever_is_ready_first() {
+    // Enough noise for two frames.
+    let mut config = config(3);
+    config.services[0].mu = 300;
+    let mut net = Net::new(config, 3);
+    net.shuffled = true;
+    let got = talk(&mut net, TALK, &[1, 1]).1;
+    assert_eq!((got.len(), aborts(&mut net)), (2, vec![]));
+    assert!(got.iter().all(Option::is_some));
+}
+
+#[test]
 fn a_job_that_runs_twice_gives_the_same() {
     let mut net = Net::new(config(3), 4);
     net.watch = Some(Box::new(|_, job, done| {

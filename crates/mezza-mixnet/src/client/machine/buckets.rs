@@ -152,7 +152,12 @@ impl<B: Backend> Client<B> {
     }
 
     /// Who calls is served from now on.
-    fn listen(&mut self, expected: &[(PartnerId, Intent, [u8; 16])], object: &[u8], now: Time) {
+    pub(super) fn listen(
+        &mut self,
+        expected: &[(PartnerId, Intent, [u8; 16])],
+        object: &[u8],
+        now: Time,
+    ) {
         let Ok(filter) = Filter::decode(object) else { return };
         for (contact, intent, token) in expected {
             let contact_of = self.contacts.all.get(contact);

@@ -1,7 +1,11 @@
+mod locked;
 mod partners;
 mod refusals;
 mod rejoin;
+mod repeats;
 mod rounds;
+mod standing;
+mod turns;
 
 use alloc::vec;
 
@@ -272,6 +276,32 @@ fn mix_41_a_stream_that_does_not_go_on_costs_one_contact_its_root() {
     assert_eq!(again.last(Service::Conversation), Some(101), "the rest of the row counts");
     assert_eq!(again.ledger().map(|ledger| ledger.used(Service::Conversation)), Some(1));
     assert!(matches!(again.poll(), Some(Output::Broken(1))));
+}
+
+/// Versions before MIX-40 sealed rounds as their times came.
+#[test]
+fn mix_41_rounds_of_records_may_descend_and_the_last_one_does_not_fall() {
+    use crate::client::record::RoundRecord;
+    let config = config(3);
+    let policy = &config.services[0];
+    let mut client = joined(&config);
+    client.take_snapshot(NOW);
+    let mut stored = rows(&mut client);
+    for (seq, round) in [(100, 105), (101, 103)] {
+        let record = RoundRecord {
+            id: RoundId { service: Service::Conversation, round },
+            at: NOW,
+            kind: PrivacyCost::of(policy),
+            interval_ms: policy.interval_ms,
+            base: policy.base_round,
+            charged: false,
+            sealed: Vec::new(),
+            received: Vec::new(),
+        };
+        stored.insert(seq, record.encode().to_vec());
+    }
+    let again = restore(&config, &stored).expect("its own rows");
+    assert_eq!((again.last(Service::Conversation), again.aside().len()), (Some(105), 0));
 }
 
 #[test]

@@ -110,3 +110,28 @@ fn mix_72_rounds_without_noise_use_all_of_a_budget() {
         7
     );
 }
+
+#[test]
+fn mix_70_the_largest_epsilon_of_a_service_is_the_promise() {
+    let mut mixed = preset(NoisePreset::Standard);
+    mixed.services[1].epsilon_micro = 100;
+    mixed.services[2].delta_pico = 7;
+    let promise = NetworkPromise::of(&mixed);
+    assert!((promise.epsilon - LN_2).abs() < 1e-6 && (promise.delta - 1e-4).abs() < 1e-12);
+}
+
+#[test]
+fn mix_72_a_part_of_a_round_counts_as_a_whole_one() {
+    let standard = preset(NoisePreset::Standard);
+    let policy = &standard.services[0];
+    let less = ServicePolicy { mu: policy.mu - 100, ..policy.clone() };
+    let unit = RoundsSpent::of(policy, 1);
+    assert_eq!(RoundsSpent::of(&less, 1).count_as(&unit), 2, "a little more than one");
+}
+
+#[test]
+fn mix_55_another_story_differs_in_twice_the_rounds_of_all_services() {
+    let promise = NetworkPromise::of(&preset(NoisePreset::Standard));
+    let other = promise.reached_by_other_story();
+    assert!((2.9e-3..3.0e-3).contains(&other), "{other:e}");
+}

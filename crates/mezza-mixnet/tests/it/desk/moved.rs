@@ -50,6 +50,8 @@ fn mix_77_a_client_that_was_away_finds_an_entry_that_moved() {
     let found = desk.now;
     assert_eq!(desk.next_dial(), None, "the new entry itself");
     assert!(desk.now.since_ms(found) < 4_000, "as after a first try");
+    desk.input(Input::Down).expect("it dialled");
+    assert_eq!(desk.tries_in_vain(3), [None; 3], "the search began with the entry before");
 }
 
 #[test]

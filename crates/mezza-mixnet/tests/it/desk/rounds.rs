@@ -232,6 +232,12 @@ fn mix_26_tries_are_spread_and_become_rare() {
         let waited = desk.dialled();
         assert!((wait * 4 / 5..=wait * 6 / 5).contains(&waited), "{waited} for {wait}");
     }
+    let mut waits = [(); 100].map(|()| {
+        desk.input(Input::Down).expect("nobody answered");
+        desk.dialled()
+    });
+    waits.sort_unstable();
+    assert!(waits[9] < 54_000 && waits[90] > 66_000, "give or take a fifth: {waits:?}");
 }
 
 #[test]
@@ -268,6 +274,21 @@ fn mix_24_a_backup_adds_to_what_was_spent_and_survives_a_start() {
     let setup = setup(desk.config.hash(), desk.floor);
     desk.client = Client::restore(setup, rows, desk.now, &mut desk.rng).expect("our own rows");
     assert_eq!(used(&desk), Some(5));
+}
+
+/// A backup and its original may both go on: what each spends afterwards adds.
+#[test]
+fn mix_24_a_restored_ledger_has_a_branch_of_its_own() {
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
+    let kind = PrivacyCost::of(&desk.config.services[0]);
+    let mut original = desk.client.ledger().expect("it joined").clone();
+    (0..3).for_each(|_| original.charge(kind));
+    desk.client.restore_ledger(&original, desk.now, &mut desk.rng);
+    let mut restored = desk.client.ledger().expect("it joined").clone();
+    restored.charge(kind);
+    (0..2).for_each(|_| original.charge(kind));
+    restored.merge(&original);
+    assert_eq!(restored.used(Service::Conversation), 3 + 1 + 2);
 }
 
 #[test]
@@ -428,7 +449,7 @@ fn mix_27_an_alarm_counts_with_the_signature_of_its_mix() {
 }
 
 #[test]
-fn a_connection_that_nobody_checked_carries_configs_alone() {
+fn mix_1_a_connection_that_nobody_checked_carries_configs_alone() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
     desk.input(Input::Down).expect("it was up");
     desk.connect(false);

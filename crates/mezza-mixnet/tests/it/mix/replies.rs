@@ -87,6 +87,21 @@ fn mix_11_a_frame_of_replies_that_did_not_come_ends_the_round() {
 }
 
 #[test]
+fn mix_11_replies_of_another_offset_end_the_round() {
+    let mut net = Net::new(config(3), 11);
+    net.meddler = Some(Box::new(|at, to, mut frame| {
+        if let (2, Neighbour::Previous, Frame::Round(_, FrameBody::Replies(items))) =
+            (at, to, &mut frame)
+        {
+            items.offset += 1;
+        }
+        Some(frame)
+    }));
+    assert!(talk(&mut net, TALK, &[1, 1]).1.is_empty());
+    assert_eq!(aborts(&mut net)[0], (1, AbortReason::Malformed));
+}
+
+#[test]
 fn mix_11_a_call_has_no_reply() {
     let id = RoundId { service: Service::Call, round: 100 };
     let mut net = Net::new(config(3), 11);

@@ -10,12 +10,12 @@ use crate::client::DropResult;
 use crate::client::machine::fill::Filled;
 use crate::wire::{Cell, Frame};
 
-fn rng() -> ChaCha20Rng {
+pub(super) fn rng() -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(1)
 }
 
 /// The content of a call round.
-fn fill_call(client: &mut Client, config: &Config, round: u64, now: Time) -> Filled {
+pub(super) fn fill_call(client: &mut Client, config: &Config, round: u64, now: Time) -> Filled {
     let id = RoundId { service: Service::Call, round: 101 };
     let mut other = joined(config);
     super::rounds::arm(&mut other, config, id, 8_000);
@@ -24,12 +24,12 @@ fn fill_call(client: &mut Client, config: &Config, round: u64, now: Time) -> Fil
     client.fill_call(&armed, now, &mut rng())
 }
 
-fn with_partner() -> Client {
+pub(super) fn with_partner() -> Client {
     with_partner_in(&config(3))
 }
 
 /// A client with one partner, number 0.
-fn with_partner_in(config: &Config) -> Client {
+pub(super) fn with_partner_in(config: &Config) -> Client {
     let mut client = joined(config);
     client.link =
         Link::Joined { trusted: true, failed: 0, asked: None, fetching: false, until: None };
@@ -38,7 +38,7 @@ fn with_partner_in(config: &Config) -> Client {
     client
 }
 
-fn send(client: &mut Client, now: Time) {
+pub(super) fn send(client: &mut Client, now: Time) {
     let bytes = Wiping::new(vec![7; 300]);
     client.handle(Input::Send { ticket: 1, contact: 0, bytes }, now, &mut rng()).unwrap();
 }
@@ -408,7 +408,7 @@ fn mix_73_a_note_that_needs_a_call_without_budget_is_refused_by_name() {
     assert!(!client.is_idle(0));
 }
 
-const fn met() -> DropResult {
+pub(super) const fn met() -> DropResult {
     DropResult::Met(Ok(Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None }))
 }
 

@@ -286,3 +286,103 @@ fn data_keeps_a_contact_served_and_that_of_a_muted_one_does_not() {
     assert_eq!(served_to(true, Some(0), true, true), longer);
     assert_eq!(served_to(false, Some(0), true, false), None, "who left is not served again");
 }
+
+#[test]
+fn mix_40_rounds_and_levels_wait_as_long_as_before_also_at_a_refused_input() {
+    let config = config(3);
+    let mut client = joined(&config);
+    arm(&mut client, &config, ROUND, CLOSES_MS);
+    client.on_round_returned(9, 5_000, config.hash(), NOW);
+    client.left = Some(NOW);
+    let waits = |client: &Client| {
+        let round = client.rounds[&ROUND].deadline();
+        [Some(round), client.standing.due, client.left]
+    };
+    let before = waits(&client);
+    client.handle(Input::Up { trusted: true }, NOW.minus_ms(700), &mut rng()).expect_err("no dial");
+    assert_eq!(waits(&client), before.map(|at| at.map(|at| at.minus_ms(700))));
+}
+
+#[test]
+fn mix_30_a_client_has_four_rounds_of_a_service_under_way() {
+    let config = config(3);
+    let mut client = joined(&config);
+    let id = |round| RoundId { round, ..ROUND };
+    (101..106).for_each(|round| arm(&mut client, &config, id(round), CLOSES_MS));
+    assert_eq!(client.rounds().collect::<Vec<_>>(), [101, 102, 103, 104].map(id));
+    let unfit = core::iter::from_fn(|| client.poll())
+        .any(|output| matches!(output, Output::Unfit(of, SettingsError::TooMany) if of == id(105)));
+    assert!(unfit);
+    let call = RoundId { service: Service::Call, round: 105 };
+    arm(&mut client, &config, call, CLOSES_MS);
+    assert!(client.rounds.contains_key(&call), "another service has rounds of its own");
+}
+
+#[test]
+fn mix_22_an_idle_invitation_shows_a_fresh_public_key() {
+    let config = config(3);
+    let id = RoundId { service: Service::Invitation, round: 101 };
+    let (mut client, round) = armed(&config, id);
+    let mut rng = rng();
+    let keys = [(); 20].map(|()| {
+        let idle = client.fill_invitation(&round, NOW, &mut rng);
+        *idle.inner[4..].first_chunk::<32>().expect("longer")
+    });
+    assert!(keys.iter().all(|key| portable().is_fixed_point(key)), "each is one of a key pair");
+    assert_eq!(keys.iter().collect::<alloc::collections::BTreeSet<_>>().len(), 20);
+}
+
+#[test]
+fn mix_50_chains_go_up_to_eight_rounds_before_clock_and_settings() {
+    let config = config(3);
+    for (shown, clock, end) in [(150, 300, 142), (5_000, 300, 292), (0, 300, 100)] {
+        let mut client = joined(&config);
+        client.contacts.line_number();
+        client.contacts.all.insert(0, Partner::new(1, line(0)));
+        for service in [Service::Conversation, Service::Call] {
+            client.shown.insert(service, shown);
+        }
+        let now = Time::from_ms(1_000_000 + 5_000 * (clock - 100));
+        client.walk_at = Some(now);
+        client.walk(now);
+        let root = &client.contacts.all[&0].line;
+        assert_eq!((root.chain.round(), root.calls.round()), (end, end), "{shown}, {clock}");
+    }
+}
+
+/// Seals a round at this time, and reports its record as durable at the other one. Returns true if the
+/// SUBMIT is handed to the line.
+fn hands_over(seals: Time, stores: Time) -> bool {
+    let config = config(3);
+    let mut client = joined(&config);
+    arm(&mut client, &config, ROUND, CLOSES_MS);
+    give(&mut client, 1);
+    client.outputs.clear();
+    client.move_on(ROUND, seals, &mut rng());
+    let sealed: Vec<Output> = core::iter::from_fn(|| client.poll()).collect();
+    assert_eq!(sealed.is_empty(), client.last(ROUND.service).is_none());
+    for output in sealed {
+        let input = match output {
+            Output::Store { seq, .. } => Input::Stored(seq),
+            Output::Job(mut job) => {
+                let done = job.run::<PortableBackend>(portable());
+                Input::Done(job, done)
+            }
+            _ => continue,
+        };
+        client.handle(input, stores, &mut rng()).expect("the round waits for it");
+    }
+    core::iter::from_fn(|| client.poll()).any(|output| matches!(output, Output::Frame(_)))
+}
+
+/// A client that is late must not seal, or hand over what the line would send late.
+#[test]
+fn mix_23_nothing_is_sealed_or_handed_over_after_its_time() {
+    let (_, mut round) = armed(&config(3), ROUND);
+    let seal = round.deadline();
+    round.stage = RoundState::Sealed { durable: false, work: None, content: nothing() };
+    let send = round.deadline();
+    assert!(hands_over(seal, send.minus_ms(1)));
+    assert!(!hands_over(seal, send), "what is durable at its time is late");
+    assert!(!hands_over(send, send), "nothing is sealed");
+}

@@ -1,0 +1,91 @@
+//! The level, one condition at a time (MIX-31, MIX-75, MIX-83).
+
+use super::partners::rng;
+use super::*;
+use crate::config::tests::successor;
+
+/// A config with the noise of `standard`.
+fn standard() -> Config {
+    let mut config = config(3);
+    config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill(policy));
+    config
+}
+
+/// A client in this network for which everything holds but perhaps the noise.
+fn proven(config: &Config, round_of: [u8; 32]) -> Client {
+    let mut client = joined(config);
+    client.link =
+        Link::Joined { trusted: true, failed: 0, asked: None, fetching: false, until: None };
+    client.standing.verified = true;
+    client.standing.draw_needed(&mut rng());
+    (0..8).for_each(|_| client.on_round_returned(128, 5_000, round_of, NOW));
+    client.outputs.clear();
+    client
+}
+
+fn level(client: &mut Client, now: Time) -> Option<u8> {
+    client.standing.forget_told();
+    client.tell(now);
+    core::iter::from_fn(|| client.poll()).find_map(|output| match output {
+        Output::Level(level) => Some(level),
+        _ => None,
+    })
+}
+
+#[test]
+fn mix_31_level_4_needs_a_line_and_settings_that_verified() {
+    let config = standard();
+    let mut client = proven(&config, config.hash());
+    assert_eq!(level(&mut client, NOW), Some(4));
+    client.link = Link::Down { at: NOW, failed: 0 };
+    assert_eq!(level(&mut client, NOW), Some(1), "no line");
+    let mut client = proven(&config, config.hash());
+    client.standing.verified = false;
+    assert_eq!(level(&mut client, NOW), Some(1), "the last settings did not verify");
+}
+
+#[test]
+fn mix_31_the_number_of_rounds_is_uniform_in_3_to_8() {
+    let config = standard();
+    let mut seen = [0_u32; 9];
+    for seed in 0..1_200 {
+        let mut client = joined(&config);
+        client.link =
+            Link::Joined { trusted: true, failed: 0, asked: None, fetching: false, until: None };
+        client.standing.verified = true;
+        client.standing.draw_needed(&mut ChaCha20Rng::seed_from_u64(seed));
+        let needed = (1..=8).find(|_| {
+            client.on_round_returned(128, 5_000, config.hash(), NOW);
+            level(&mut client, NOW) == Some(4)
+        });
+        seen[needed.expect("after eight it is there")] += 1;
+    }
+    // Five standard deviations of a count of 200.
+    assert!(seen[3..].iter().all(|count| count.abs_diff(200) < 65), "{seen:?}");
+}
+
+#[test]
+fn mix_75_a_config_that_is_over_proves_no_level() {
+    let config = standard();
+    let mut client = proven(&config, config.hash());
+    assert_eq!(level(&mut client, config.valid_until.minus_ms(1)), Some(4));
+    assert_eq!(level(&mut client, config.valid_until), Some(1));
+}
+
+/// Rounds of a successor with more noise came back, and by a clock that was put back the config before it
+/// is in force.
+#[test]
+fn mix_83_the_level_counts_the_noise_of_the_config_in_force() {
+    let weak = config(3);
+    let mut strong = successor(&weak);
+    strong.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill(policy));
+    let mut client = proven(&weak, weak.hash());
+    let signed = signed(&strong, SignatureSet::Predecessor, &[0, 1]);
+    client.chain.as_mut().expect("it joined").accept(&signed, NOW).expect("a successor");
+    client.on_round_returned(128, 5_000, strong.hash(), NOW);
+    client.outputs.clear();
+    client.tell(NOW);
+    assert!(matches!(client.poll(), Some(Output::Level(1))));
+    client.tell(strong.valid_from);
+    assert!(matches!(client.poll(), Some(Output::Level(4))), "its own noise counts from then on");
+}
