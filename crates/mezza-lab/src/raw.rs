@@ -82,7 +82,9 @@ pub fn commit() -> (Option<String>, Option<bool>) {
         let output = Command::new("git").arg("-C").arg(&root).args(args).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    (git(&["rev-parse", "HEAD"]), git(&["status", "--porcelain"]).map(|text| !text.is_empty()))
+    // Pages that another experiment has just written are no change of the program.
+    let status = git(&["status", "--porcelain", "--", ".", ":!docs/lab"]);
+    (git(&["rev-parse", "HEAD"]), status.map(|text| !text.is_empty()))
 }
 
 /// Names of clocks and units are constants.

@@ -68,7 +68,7 @@ fn plots(bench: &mut Bench, report: &mut Report) -> Result<()> {
         Law { mode: Mode::Paper, mu: 100, scale: 20 },
         Law { mode: Mode::Gauss, mu: 100, scale: 20 },
     ];
-    report.say(format!("drops with two accesses; two people stop in round {stop:.0}"));
+    report.say(format!("drops with two accesses, each drawn by the sampler of one mix: no mixes ran, and none with mu 100,000; two people stop in round {stop:.0}"));
     report.say(format!(
         "  {:>5} {:>6} {:>14} {:>14}",
         "round", "true", "Laplace 100/20", "Gauss 100/20"
