@@ -185,6 +185,12 @@ fn mix_22_idle_slots_have_the_lengths_of_busy_ones() {
 }
 
 #[test]
+fn mix_32_debug_output_of_a_slot_names_no_drop() {
+    let access = Access::idle::<PortableBackend>(5, &mut dice(4));
+    assert_eq!(alloc::format!("{access:?}"), "Access");
+}
+
+#[test]
 fn what_a_client_wraps_the_mixes_open_and_their_replies_it_reads() {
     let mut rng = dice(5);
     let settings = check(&announced(|_| {})).expect("good settings");
