@@ -14,6 +14,9 @@ use crate::table::CellTable;
 /// The number of a neighbour of an engine: its place among the columns.
 pub type NeighbourId = u16;
 
+/// Clocks of one name that differ by more belong to two devices, µs.
+const APART: u64 = 2 * SECOND;
+
 /// One device that was heard on a link.
 #[derive(Clone, Debug)]
 pub struct MeshNeighbour {
@@ -32,6 +35,8 @@ pub struct MeshNeighbour {
     pub beacon: Beacon,
     /// Its clock minus ours at its last beacon, µs.
     pub differs: i64,
+    /// Its clock minus time since boot, which no vote moves, at its last beacon, µs.
+    shows: i64,
     /// Cells that it gave and that were new here.
     pub gave: u32,
     /// Cells that it was given.
@@ -76,6 +81,7 @@ impl MeshNeighbour {
             met_at: now,
             beacon: Beacon::default(),
             differs: 0,
+            shows: 0,
             gave: 0,
             got: 0,
             failures: 0,
@@ -209,6 +215,19 @@ impl Engine {
         names.len()
     }
 
+    /// Names that are heard on several links with clocks that are farther apart than clocks of one device can
+    /// be. That changes no state: otherwise a device on two links could put every clock in doubt (MESH-76).
+    pub fn with_two_clocks(&self, now: u64) -> Vec<Name> {
+        let around = self.neighbours().filter(|(_, n)| n.is_around(now));
+        let mut heard: Vec<(Name, i64)> = around.map(|(_, n)| (n.name, n.shows)).collect();
+        heard.sort_unstable();
+        let pairs = heard.windows(2).filter(|pair| pair[0].0 == pair[1].0);
+        let apart = pairs.filter(|pair| pair[1].1.abs_diff(pair[0].1) > APART);
+        let mut names: Vec<Name> = apart.map(|pair| pair[0].0).collect();
+        names.dedup();
+        names
+    }
+
     /// Whether stamps of this neighbour count: of a name that is heard on several links, those of the link
     /// on which it was met first and is still heard. Whoever takes up a name elsewhere has no vote under it
     /// (MESH-59).
@@ -230,6 +249,7 @@ impl Engine {
         (neighbour.heard_at, neighbour.beacon_at) = (now, now.max(1));
         neighbour.beacon = *beacon;
         let sample = (beacon.stamp.min(1 << 40) * 125_000 + 62_500 + link.delay).cast_signed();
+        neighbour.shows = sample - now.cast_signed();
         neighbour.differs = sample - self.clock.mesh(now).cast_signed();
         if votes {
             self.clock.hear(neighbour.name, beacon.stamp, link.delay, now);

@@ -29,6 +29,8 @@ pub struct NodeStatus {
     pub elsewhere_ms: Option<i64>,
     /// Devices of this network that live on another date (MESH-69).
     pub other_date: Option<OtherDate>,
+    /// Names that are heard on several links with clocks that contradict each other (MESH-76).
+    pub two_clocks: Vec<Name>,
     /// How far the own clock may be off, ms: neighbours move network time by no more.
     pub within_ms: u64,
     /// What a person added to the own clock by deciding that the neighbours are right, ms.
@@ -86,6 +88,7 @@ impl Node {
             moved_ms: ms(clock.moved()),
             elsewhere_ms: clock.elsewhere().map(ms),
             other_date: self.dates.most(now),
+            two_clocks: self.engine.with_two_clocks(now),
             within_ms: clock.bound().unsigned_abs() / MS,
             trusted_ms: clock.trusted().map(ms),
             state: clock.state(),

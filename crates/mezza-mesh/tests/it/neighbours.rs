@@ -63,6 +63,52 @@ fn mesh_59_a_name_taken_up_on_another_link_has_no_vote() {
     assert!(lone.status().moved_ms.abs() < 1_000, "moved by {} ms", lone.status().moved_ms);
 }
 
+/// Somebody repeats the name of a neighbour on another link with another clock: a person is told the name, and
+/// nobody is put in doubt by that. A device that is heard on two links with one clock is nothing to be told.
+#[test]
+fn mesh_76_a_name_with_two_clocks_is_told_and_doubts_nothing() {
+    let mut lone = Lone::new(Grade::Good);
+    lone.link_up(3, LinkKind::Cast);
+    for _ in 0..30 {
+        for n in 0..6 {
+            lone.beacon(n, 100 + n, 0).unwrap();
+        }
+        lone.beacon_on(3, 0, 100, 0).unwrap();
+        lone.beacon_on(3, 9, 103, 5_000).unwrap();
+        lone.run(1_000);
+    }
+    assert_eq!(lone.status().two_clocks, [103]);
+    assert_eq!(lone.status().state, ClockState::Agreed);
+    // Eleven seconds after the last such beacon nothing is left of it.
+    for _ in 0..11 {
+        for n in 0..6 {
+            lone.beacon(n, 100 + n, 0).unwrap();
+        }
+        lone.run(1_000);
+    }
+    assert_eq!(lone.status().two_clocks, []);
+}
+
+/// Somebody without the key repeats what three members of a closed network said two hours ago. It puts a clock
+/// in doubt, which a person is shown; it moves none.
+#[test]
+fn mesh_26_a_recording_of_a_closed_network_moves_no_clock() {
+    let mut lone = Lone::of(&NodeSettings::default(), Some(7), Grade::Good, 0);
+    lone.run(2 * 3_600_000);
+    lone.read_clock();
+    for _ in 0..60 {
+        for n in 0..3 {
+            lone.beacon(n, 100 + n, -2 * 3_600_000).unwrap();
+        }
+        lone.run(1_000);
+    }
+    let status = lone.status();
+    assert_eq!((status.state, status.moved_ms), (ClockState::Doubtful, 0));
+    assert!(status.elsewhere_ms.is_some_and(|ms| (ms + 2 * 3_600_000).abs() < 1_000));
+    let right = (START_MS + lone.now_ms) / 30_000;
+    assert!(u64::from(status.cur).abs_diff(right) <= 1);
+}
+
 /// A beacon and a farewell in half a minute, and a BUSY each five seconds: that is no neighbour whose time is
 /// waited for.
 #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use data_encoding::BASE64;
 use mezza_mesh::ClockMode;
+use mezza_mesh::frame::Name;
 use mezza_mesh::node::{NeighbourStatus, NodeStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -80,6 +81,7 @@ pub(crate) fn status(status: &NodeStatus, links: &[String]) -> Value {
         "within_ms": status.within_ms, "trusted_ms": status.trusted_ms, "around": status.around,
         "other_day": status.other_date.map(|other| other.day),
         "other_devices": status.other_date.map(|other| other.devices),
+        "two_clocks": status.two_clocks.iter().copied().map(hex).collect::<Vec<_>>(),
         "elsewhere_ms": status.elsewhere_ms, "state": status.state.word(),
         "grade": status.grade.word(), "paper_mode": status.mode == ClockMode::Paper,
         "live": status.live, "store_bytes": status.store_bytes,
@@ -90,9 +92,13 @@ pub(crate) fn status(status: &NodeStatus, links: &[String]) -> Value {
     })
 }
 
+fn hex(name: Name) -> String {
+    format!("{name:012x}")
+}
+
 fn neighbour(n: &NeighbourStatus) -> Value {
     json!({
-        "name": format!("{:012x}", n.name), "link": n.link, "silent_ms": n.silent_ms,
+        "name": hex(n.name), "link": n.link, "silent_ms": n.silent_ms,
         "gave": n.gave, "live": n.live, "differs_ms": n.differs_ms,
     })
 }

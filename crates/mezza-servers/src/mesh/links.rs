@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use mezza_core::Time;
 use mezza_mesh::limits::{CAST_BYTES_MAX, CASTS_MAX, STREAM_BYTES_MAX, STREAMS_MAX};
 use mezza_mesh::node::{Input, LinkKind, LinkNumber, Source};
-use tokio::task::JoinHandle;
+use tokio::sync::Semaphore;
 
 use super::ble::{Ble, BleIdentity};
 use super::link::{FrameLink, FramePeer, LinkSender, MeshLinkEvent};
 use super::places::{CastPlaces, PlaceChanges};
-use super::tcp;
+use super::tcp::{self, StreamDoor};
 use super::udp::{self, CastInterface, CastLink};
 
 /// Addresses of beacons that are remembered, and for how long a stream may come from there, ms.
@@ -51,21 +52,21 @@ pub(super) struct Links {
     told_of_waiting: bool,
     hasher: RandomState,
     heard: BTreeMap<Source, (SocketAddr, Time)>,
-    listening: Option<JoinHandle<()>>,
+    /// Whether the port of streams was free at the start: beacons say that streams are taken.
+    takes_streams: bool,
+    /// The listening side of streams, for each cast link and family.
+    doors: BTreeMap<(LinkNumber, bool), StreamDoor>,
+    incoming: Arc<Semaphore>,
     ble: Option<Ble>,
 }
 
 impl Links {
     pub(super) fn new(choice: LinkChoice, sender: LinkSender, ble: Option<Ble>) -> Self {
-        let listening = choice.casts.then(|| tcp::listen(choice.port, sender.clone()));
-        let listening = listening.and_then(|listening| match listening {
-            Ok(task) => Some(task),
-            Err(error) => {
-                let port = choice.port;
-                tracing::warn!(target: "mezza", "no streams on port {port}: {error}");
-                None
-            }
-        });
+        let port = choice.port;
+        let free = choice.casts.then(|| tcp::try_port(port));
+        if let Some(Err(error)) = &free {
+            tracing::warn!(target: "mezza", "no streams on port {port}: {error}");
+        }
         Self {
             choice,
             sender,
@@ -74,14 +75,16 @@ impl Links {
             told_of_waiting: false,
             hasher: RandomState::new(),
             heard: BTreeMap::new(),
-            listening,
+            takes_streams: matches!(free, Some(Ok(()))),
+            doors: BTreeMap::new(),
+            incoming: tcp::places(),
             ble,
         }
     }
 
     /// Whether streams can come.
     pub(super) fn takes_streams(&self) -> bool {
-        self.listening.is_some()
+        self.takes_streams
     }
 
     /// Whether any is up, or may come up by itself.
@@ -111,7 +114,31 @@ impl Links {
         inputs.extend(close.into_iter().filter_map(|link| self.close(link)));
         inputs.extend(open.into_iter().filter_map(|interface| self.cast_on(interface, now)));
         self.tell_of_waiting(&found);
+        self.open_doors();
         inputs
+    }
+
+    /// Listens for streams on each cast link that does not yet. What the system refuses now is tried again at
+    /// the next look.
+    fn open_doors(&mut self) {
+        if !self.takes_streams {
+            return;
+        }
+        for (link, interface) in self.cast.links() {
+            for v6 in interface.families_v6() {
+                let any = tcp::any(v6, self.choice.port);
+                if self.doors.contains_key(&(link, v6)) {
+                    continue;
+                }
+                match StreamDoor::open(&interface.name, any, &self.incoming, &self.sender) {
+                    Ok(door) => drop(self.doors.insert((link, v6), door)),
+                    Err(error) => {
+                        let words = interface.words();
+                        tracing::debug!(target: "mezza", "no streams on {words} yet: {error}");
+                    }
+                }
+            }
+        }
     }
 
     /// Says once that there are more interfaces than places, and how to choose among them (MESH-70).
@@ -191,7 +218,6 @@ impl Links {
         let fresh = |at: &Time| now.since_ms(*at) <= HEARD_MS;
         let same = |address: &SocketAddr| address.ip().to_canonical() == ip;
         let heard = self.heard.values().any(|(address, at)| same(address) && fresh(at));
-        // The socket listens on all interfaces: a peer beyond the chosen ones is nobody's neighbour.
         heard && self.is_neighbour(peer) && of_one < STREAMS_OF_ONE && streams.len() < STREAMS_MAX
     }
 
@@ -214,21 +240,27 @@ impl Links {
     pub(super) fn dial(&self, source: Source) {
         let Some((address, _)) = self.heard.get(&source) else { return };
         // A beacon's source proves nothing, so it chooses no host beyond the link, and no port (MESH-67).
-        if self.is_neighbour(*address) {
+        if let Some(interface) = self.interface_of(*address) {
             let mut to = *address;
             to.set_port(self.choice.port);
-            tcp::dial(to, self.sender.clone());
+            tcp::dial(&interface.name, to, self.sender.clone());
         }
+    }
+
+    /// The interface of a cast link of which this can be a neighbour's address.
+    fn interface_of(&self, address: SocketAddr) -> Option<&CastInterface> {
+        self.cast.interfaces().find(|interface| interface.has_neighbour(address))
     }
 
     /// Whether an address can only be that of a device on one of the cast links.
     fn is_neighbour(&self, address: SocketAddr) -> bool {
-        self.cast.interfaces().any(|interface| interface.has_neighbour(address))
+        self.interface_of(address).is_some()
     }
 
     /// Closes a link.
     pub(super) fn close(&mut self, link: LinkNumber) -> Option<Input> {
         self.cast.remove(link);
+        self.doors.retain(|(of, _), _| *of != link);
         self.up.remove(&link).map(|_| Input::LinkDown { link })
     }
 
@@ -266,13 +298,5 @@ impl Links {
     /// Whether frames wait to leave.
     pub(super) fn are_waiting(&self) -> bool {
         self.up.values().any(|link| link.waiting > 0)
-    }
-}
-
-impl Drop for Links {
-    fn drop(&mut self) {
-        if let Some(task) = &self.listening {
-            task.abort();
-        }
     }
 }

@@ -89,6 +89,11 @@ impl CastPlaces {
         }
     }
 
+    /// The links, and the interface of each.
+    pub(super) fn links(&self) -> impl Iterator<Item = (LinkNumber, &CastInterface)> {
+        self.up.iter().map(|(link, cast)| (*link, &cast.interface))
+    }
+
     /// The interfaces that have a link.
     pub(super) fn interfaces(&self) -> impl Iterator<Item = &CastInterface> {
         self.up.values().map(|cast| &cast.interface)

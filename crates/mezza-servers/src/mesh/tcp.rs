@@ -1,17 +1,22 @@
 //! Streams over TCP: a frame is its length as u16 and its bytes. They carry what is too large for a cast
 //! link, in the open: a closed network checks its frames, and cells are sealed in any case.
+//!
+//! A stream is a matter of one link: its socket is bound to the interface, and its packets have hop limit 1,
+//! so that no router carries the answer to a host beyond (MESH-75).
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_mesh::limits::STREAM_BYTES_MAX;
 use mezza_mesh::node::LinkKind;
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::link::{FramePeer, LinkSender, MeshLinkEvent, StreamFrames, StreamLink};
@@ -24,32 +29,100 @@ const QUIET: Duration = Duration::from_secs(30);
 /// Incoming streams at a time: the node takes fewer, and the others end at once.
 const INCOMING_MAX: usize = 16;
 
-/// Takes streams until the task is aborted.
-pub(super) fn listen(port: u16, sender: LinkSender) -> io::Result<tokio::task::JoinHandle<()>> {
-    let listener = std::net::TcpListener::bind(("::", port))
-        .or_else(|_| std::net::TcpListener::bind(("0.0.0.0", port)))?;
-    listener.set_nonblocking(true)?;
-    let listener = TcpListener::from_std(listener)?;
-    let places = Arc::new(Semaphore::new(INCOMING_MAX));
-    Ok(tokio::spawn(async move {
-        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-            let Ok((stream, peer)) = listener.accept().await else {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            };
-            let sender = sender.clone();
-            tokio::spawn(async move {
-                carry(stream, peer, sender).await;
-                drop(place);
-            });
-        }
-    }))
+/// Streams that wait to be taken.
+const BACKLOG: i32 = 16;
+
+/// The places of incoming streams, on all links together.
+pub(super) fn places() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(INCOMING_MAX))
 }
 
-/// Opens a stream; one that cannot be opened is tried again at a later beacon.
-pub(super) fn dial(to: SocketAddr, sender: LinkSender) {
+/// The listening side of streams on one link. Dropped, it takes none any more.
+pub(super) struct StreamDoor {
+    task: JoinHandle<()>,
+}
+
+impl StreamDoor {
+    /// Takes streams of one family on an interface.
+    ///
+    /// # Errors
+    /// If the system refuses the port there.
+    pub(super) fn open(
+        device: &str,
+        any: SocketAddr,
+        places: &Arc<Semaphore>,
+        sender: &LinkSender,
+    ) -> io::Result<Self> {
+        let socket = socket(device, any)?;
+        socket.bind(&any.into())?;
+        socket.listen(BACKLOG)?;
+        let listener = TcpListener::from_std(socket.into())?;
+        let task = tokio::spawn(listen(listener, Arc::clone(places), sender.clone()));
+        Ok(Self { task })
+    }
+}
+
+impl Drop for StreamDoor {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// All addresses of the family of this one, on a port.
+pub(super) fn any(v6: bool, port: u16) -> SocketAddr {
+    if v6 { (Ipv6Addr::UNSPECIFIED, port).into() } else { (Ipv4Addr::UNSPECIFIED, port).into() }
+}
+
+/// Returns whether the port is free for streams.
+///
+/// # Errors
+/// The system's, if it is taken.
+pub(super) fn try_port(port: u16) -> io::Result<()> {
+    std::net::TcpListener::bind(any(true, port))
+        .or_else(|_| std::net::TcpListener::bind(any(false, port)))
+        .map(|_| ())
+}
+
+/// A socket of one interface, whose packets do not leave the link.
+fn socket(device: &str, family: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(family), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_address(true)?;
+    if family.is_ipv6() {
+        socket.set_only_v6(true)?;
+        socket.set_unicast_hops_v6(1)?;
+    } else {
+        socket.set_ttl_v4(1)?;
+    }
+    // Other systems have the hop limit alone.
+    #[cfg(target_os = "linux")]
+    socket.bind_device(Some(device.as_bytes()))?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = device;
+    Ok(socket)
+}
+
+async fn listen(listener: TcpListener, places: Arc<Semaphore>, sender: LinkSender) {
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        let Ok((stream, peer)) = listener.accept().await else {
+            // No descriptor is free: the stream waits.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            carry(stream, peer, sender).await;
+            drop(place);
+        });
+    }
+}
+
+/// Opens a stream on an interface; one that cannot be opened is tried again at a later beacon.
+pub(super) fn dial(device: &str, to: SocketAddr, sender: LinkSender) {
+    let Ok(socket) = socket(device, to) else { return };
     tokio::spawn(async move {
-        if let Ok(Ok(stream)) = timeout(REACH, TcpStream::connect(to)).await {
+        let socket = TcpSocket::from_std_stream(socket.into());
+        if let Ok(Ok(stream)) = timeout(REACH, socket.connect(to)).await {
             carry(stream, to, sender).await;
         }
     });
@@ -122,8 +195,8 @@ mod tests {
             let (events, hears) = mpsc::channel(8);
             (LinkSender::new(events), hears)
         });
-        let listening = listen(port, one).unwrap();
-        dial(SocketAddr::from(([127, 0, 0, 1], port)), other);
+        let door = StreamDoor::open("lo", any(false, port), &places(), &one).unwrap();
+        dial("lo", SocketAddr::from(([127, 0, 0, 1], port)), other);
         let MeshLinkEvent::Up { frames: mut to_other, .. } = next(&mut one_hears).await else {
             panic!("up")
         };
@@ -143,6 +216,6 @@ mod tests {
         assert!(matches!(next(&mut one_hears).await, MeshLinkEvent::Up { .. }));
         stranger.write_all(&[0xff, 0xff, 1]).await.unwrap();
         assert!(matches!(next(&mut one_hears).await, MeshLinkEvent::Down { .. }));
-        listening.abort();
+        drop(door);
     }
 }

@@ -174,6 +174,11 @@ impl CastInterface {
         self.v6.then_some(CastFamily::V6).into_iter().chain(v4)
     }
 
+    /// Its families of addresses: true for IPv6, false for IPv4.
+    pub(crate) fn families_v6(&self) -> impl Iterator<Item = bool> + use<> {
+        self.families().map(|family| family == CastFamily::V6)
+    }
+
     /// Whether an address can only be that of a device on this link.
     pub(crate) fn has_neighbour(&self, address: SocketAddr) -> bool {
         match address {

@@ -30,6 +30,11 @@ pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
     }
     let around = words::counted(n("around").unsigned_abs(), "neighbour", "neighbours");
     out.line(format!("heard    {around}; own name {} s old", n("name_age_s")));
+    for name in status["two_clocks"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        out.line(format!(
+            "twice    {name} is heard on two links with two clocks: one of them is not its own; the first counts"
+        ));
+    }
     out.line(format!("cells    {} live, {} bytes", n("live"), n("store_bytes")));
     out.line(format!("bytes    {} in, {} out", n("bytes_in"), n("bytes_out")));
     warn(context, &status)
