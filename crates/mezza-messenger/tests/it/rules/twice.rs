@@ -265,18 +265,18 @@ fn msg_128_mail_of_strangers_that_no_prekey_opens_puts_our_bundle_up() {
     assert!(is_ours, "strangers are given it again");
 }
 
-/// Bob has asked for everything again a moment ago when Alice's vault is put back: its new era waits for the
-/// pace of that, and is not forgotten.
+/// Bob has asked for everything again a moment ago when Alice's vault is put back: she learns too early for a
+/// new era that a number has other content. It waits for its turn, and is not forgotten.
 #[test]
 fn msg_132_an_era_that_comes_too_early_begins_in_its_turn() {
     let (mut stage, bob, alice) = Stage::friends();
     stage.command(1, Command::Reset { contact: alice }).expect("a new session");
-    stage.pass(Time::MINUTE_MS);
     let copy = stage.parties[0].disk.clone();
     stage.say(0, bob, "to be forgotten");
     put_back(&mut stage, 0, copy);
     stage.online(0);
     let note = stage.say(0, bob, "under the same number");
+    stage.say(0, bob, "and one more");
     stage.pass(Time::MINUTE_MS);
     assert_ne!(stage.state(0, note), NoteState::Delivered, "it comes too early");
     stage.pass(10 * Time::MINUTE_MS);
