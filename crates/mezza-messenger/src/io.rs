@@ -282,8 +282,10 @@ pub enum DeliveryProblem {
     Unopened,
     /// The contact kept the mixnet busy for its part of the year's rounds.
     Talk,
+    /// The contact is not met in the mixnet while something waits there: it is away, or has other chains.
+    Absent,
 }
 
 snapshot!(enum DeliveryProblem [
-    Bundle(a), Suite(a), CardClash, BoxGone, Share(a), Twice, Unopened, Talk,
+    Bundle(a), Suite(a), CardClash, BoxGone, Share(a), Twice, Unopened, Talk, Absent,
 ]);

@@ -145,6 +145,7 @@ impl Outbox {
         }
         if let Some(lane) = self.lanes.get_mut(&contact) {
             (lane.next_seq, lane.era) = (1, Some(era));
+            lane.era_waits = false;
             lane.owed.voids.clear();
             (lane.owed.hello, lane.owed.void) = (true, false);
             lane.owed.reset(ResetCause::Restored);
@@ -428,6 +429,21 @@ impl Outbox {
         step.timer(Due::Again(contact), lane.again.due());
         self.store(contact, step);
         gets
+    }
+
+    /// Another life of this vault wrote to a contact: a new era is wanted, at the pace of
+    /// [`wants_again`](Self::wants_again). Returns true if it begins now; else it begins in its turn.
+    pub fn wants_era(&mut self, contact: ContactId, now: Time, step: &mut Step) -> bool {
+        let begins = self.wants_again(contact, now, step);
+        if let Some(lane) = self.lanes.get_mut(&contact) {
+            lane.era_waits = !begins;
+        }
+        begins
+    }
+
+    /// Returns true if a new era waits for its turn.
+    pub fn era_waits(&self, contact: ContactId) -> bool {
+        self.lanes.get(&contact).is_some_and(|lane| lane.era_waits)
     }
 
     /// A contact is deleted.

@@ -34,6 +34,9 @@ pub(crate) use undecrypted::Undecrypted;
 const NAMELESS_BURST: u32 = 64;
 const NAMELESS_EVERY_MS: u64 = Time::MINUTE_MS;
 
+/// Between two times that our bundle is put up anew because others have another one (MSG-128).
+const OFFER_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
+
 /// Why a message was not opened here.
 pub(crate) enum Unopened {
     /// It was opened before, or is for nobody here.
@@ -72,11 +75,13 @@ pub(crate) struct Sessions<B: Backend> {
     nameless: Pace,
     /// What others shall be able to fetch, until somebody takes it.
     publication: Option<Publication>,
+    /// How often our bundle is put up anew because others have another one.
+    offers: Pace,
 }
 
 snapshot!(struct Sessions<B> {
     identity, prekeys, peers, undecrypted, last_undecrypted, bundles, agenda, unopened, nameless,
-    publication,
+    publication, offers,
 });
 
 impl<B: Backend> Sessions<B> {
@@ -93,6 +98,7 @@ impl<B: Backend> Sessions<B> {
             unopened: 0,
             nameless: Pace::new(NAMELESS_BURST, NAMELESS_EVERY_MS),
             publication: None,
+            offers: Pace::new(1, OFFER_EVERY_MS),
         }
     }
 
@@ -172,11 +178,17 @@ impl<B: Backend> Sessions<B> {
             return Err(Unopened::Repeated);
         }
         let (identity, prekeys) = (&self.identity, &mut self.prekeys);
+        let was_pending = peer.conversation.is_pending();
         let opened = peer.open(message, identity, prekeys, at.now);
+        let is_answer = was_pending && !peer.conversation.is_pending();
         let mut opened = opened.map_err(|error| {
             self.unopened += 1;
             Unopened::Failed(error)
         })?;
+        if is_answer && !opened.first {
+            // The contact has our new session, and seals anew what it wrote before it.
+            self.end_wait_for_reset(id, at.step);
+        }
         self.remember(id, message.bytes, at.step);
         self.take(id, &mut opened, at);
         Ok(opened)
@@ -314,6 +326,11 @@ impl<B: Backend> Sessions<B> {
         self.set_renewal(id, step, |renewal| renewal.renew = true);
     }
 
+    /// The next note goes in the session that is there.
+    pub fn stay(&mut self, id: ContactId, step: &mut Step) {
+        self.set_renewal(id, step, |renewal| renewal.renew = false);
+    }
+
     fn set_renewal(&mut self, id: ContactId, step: &mut Step, set: impl FnOnce(&mut Renewal)) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let before = peer.renewal;
@@ -357,6 +374,7 @@ impl<B: Backend> Sessions<B> {
             step.drop_row(RecordKind::Renewal, key32(id.0));
         }
         step.timer(Due::Session(id), None);
+        step.timer(Due::Reset(id), None);
     }
 
     /// Rows of the ratchet: those of a session belong to the contact, prekeys to the device.

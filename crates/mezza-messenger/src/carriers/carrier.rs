@@ -122,6 +122,13 @@ pub trait Carrier {
         at: &mut At<'_>,
     ) {
     }
+    /// Returns true if the contact may have lost what it shares with this carrier. Others come first.
+    fn is_doubtful(&self, contact: ContactId) -> bool {
+        false
+    }
+    /// A message of a contact came by another carrier; `is_anew`: in a session that began there, or that is not
+    /// known here, or as the answer to an invitation.
+    fn came_elsewhere(&mut self, contact: ContactId, is_anew: bool, at: &mut At<'_>) {}
     /// The person wrote to a contact.
     fn wrote(&mut self, contact: ContactId, now: Time) {}
     /// The card of a contact is another one; `by_hand`: the person gave it. Whether there are chains with

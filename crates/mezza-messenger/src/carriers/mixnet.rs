@@ -7,6 +7,7 @@
 //! an invitation for us -> inviter -AskWho-> chains, a call -> their hello and card in cells
 //! ```
 
+mod apart;
 mod carrier;
 mod cover;
 mod invitations;
@@ -64,6 +65,7 @@ const TALK_PART: u64 = 8;
 const CLIENT: u64 = 0;
 const INVITER: u64 = 1 << 32;
 const YEAR: u64 = 2 << 32;
+const APART: u64 = 4 << 32;
 
 /// How a message is filled up, so that its length says nothing: whole cells. What the stream and
 /// the parcel add are the other bytes of them.
@@ -81,8 +83,15 @@ const fn timer(number: u64) -> Due {
     Due::Carrier(CarrierId::MIXNET, number)
 }
 
-/// A parcel that the client has; how often it was taken, if it is an invitation.
-type Out = (ParcelId, Option<u8>);
+/// A parcel that the client has.
+struct ParcelOut {
+    parcel: ParcelId,
+    contact: ContactId,
+    /// How often it was taken, if it is an invitation.
+    times: Option<u8>,
+}
+
+snapshot!(struct ParcelOut { parcel, contact, times });
 
 /// Everything about the mixnet.
 pub(crate) struct Mixnet<B: Backend> {
@@ -95,7 +104,7 @@ pub(crate) struct Mixnet<B: Backend> {
     left: LeftNetworks,
     peers: BTreeMap<ContactId, MixnetPeer>,
     inviters: BTreeMap<ContactId, Inviter>,
-    out: BTreeMap<u64, Out>,
+    out: BTreeMap<u64, ParcelOut>,
     next_ticket: u64,
     unopened: u64,
     news: VecDeque<News>,
@@ -195,14 +204,15 @@ impl<B: Backend> Mixnet<B> {
         let (Some(entry), Ok(body)) = (parcel.to.card.mixnet(), body) else {
             return Handover::Waits;
         };
-        let ticket = self.ticket((parcel.id, Some(parcel.times)));
+        let (contact, times) = (parcel.to.id, Some(parcel.times));
+        let ticket = self.ticket(ParcelOut { parcel: parcel.id, contact, times });
         let invite = Invite { ticket, to: entry.dialling, body: Wiping::new(body) };
         // The answer comes as an output.
         let _ = self.tell(client::Input::Invite(invite), at);
         Handover::Out
     }
 
-    fn ticket(&mut self, out: Out) -> u64 {
+    fn ticket(&mut self, out: ParcelOut) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.out.insert(ticket, out);

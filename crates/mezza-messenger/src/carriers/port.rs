@@ -168,6 +168,17 @@ pub trait Port: Snapshot {
         self.all_mut().for_each(|(_, one)| one.told(from, items, &mut exporter, at));
     }
 
+    /// Returns true if a contact may have lost what it shares with a carrier, see [`Carrier::is_doubtful`].
+    fn is_doubtful(&self, id: CarrierId, contact: ContactId) -> bool {
+        self.one(id).is_some_and(|one| one.is_doubtful(contact))
+    }
+
+    /// A message of a contact came by a carrier, of which the others learn.
+    fn came_by(&mut self, id: CarrierId, contact: ContactId, is_anew: bool, at: &mut At<'_>) {
+        let others = self.all_mut().filter(|(other, _)| *other != id);
+        others.for_each(|(_, one)| one.came_elsewhere(contact, is_anew, at));
+    }
+
     /// The person wrote to a contact.
     fn wrote(&mut self, contact: ContactId, now: Time) {
         self.all_mut().for_each(|(_, one)| one.wrote(contact, now));

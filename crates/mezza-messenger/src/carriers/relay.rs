@@ -317,7 +317,12 @@ impl<B: Backend> Relay<B> {
                     return Err(DeviceError::Caller(CallerError::NoSuchMailbox));
                 }
                 let watch = if over { WatchState::Nobody } else { WatchState::Elsewhere };
+                let is_intro = self.mailboxes.get(&mailbox).is_some_and(OwnMailbox::is_intro);
                 self.watched(mailbox, watch, at.step);
+                if over && is_intro {
+                    // Another life of this vault ran: its prekeys may be those that others are given.
+                    self.news.push_back(News::Foreign);
+                }
             }
             RelayInput::Stock { connection, left } => {
                 if self.own_relay().is_some_and(|own| own.connection() == connection) {
@@ -357,6 +362,10 @@ impl<B: Backend> Relay<B> {
             self.news.push_back(News::Arrived(arrival));
         } else {
             self.unopened += 1;
+            if matches!(from, ArrivalOrigin::Stranger) {
+                // It may be sealed to a prekey of another life of this vault (MSG-128).
+                self.news.push_back(News::Foreign);
+            }
             self.acknowledge(ack);
         }
         Ok(())

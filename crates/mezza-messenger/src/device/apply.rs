@@ -179,7 +179,7 @@ fn prove<P: Port>(
     let ahead = receipt.is_ahead(parts.outbox.next_seq(id));
     let Compared::Ours(kept) = (if ahead { &Compared::Others } else { kept }) else {
         // It is about notes that this device never wrote, so that it proves nothing of ours.
-        if parts.outbox.wants_again(id, at.now, at.step) {
+        if parts.outbox.wants_era(id, at.now, at.step) {
             contact::begin_era(parts, id, at);
         }
         return;

@@ -214,6 +214,8 @@ fn open<P: Port>(
     }
     let message = parts.sessions.open(id, message, at)?;
     let first = message.first;
+    let is_anew = first || parts.outbox.invites(id);
+    parts.carriers.came_by(by.carrier, id, is_anew, at);
     opened(parts, id, message, by, at);
     if first {
         for (message, by) in parts.sessions.retry(id, by, at) {
@@ -227,6 +229,8 @@ fn opened<P: Port>(parts: &mut Parts<P>, id: ContactId, message: Opened, by: By,
     // A session that the other side began needs our hello.
     if message.first {
         parts.outbox.owe(id, Owe::Hello, at.step);
+        // The contact may have used up the bundle that we sent it (MSG-100).
+        parts.sessions.tell_again(id, at.step);
     }
     let suite = |trouble: &DeliveryProblem| matches!(trouble, DeliveryProblem::Suite(_));
     parts.contacts.clear_trouble(id, suite, at.step);
@@ -270,6 +274,10 @@ fn unopened<P: Port>(
         | OpenError::ReusedBaseKey
         | OpenError::Duplicate => false,
     };
+    if matches!(error, OpenError::UnknownPrekey(_)) {
+        // The relay gives out the bundle of another life of this vault (MSG-128).
+        parts.sessions.offer_anew(at.now);
+    }
     let foreign = matches!(
         error,
         OpenError::SuiteUnsupported(_)
@@ -282,6 +290,9 @@ fn unopened<P: Port>(
     let request = |contact: &crate::contacts::Contact| contact.phase == ContactPhase::Request;
     if lost && !foreign && parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open) {
         parts.contacts.trouble(id, DeliveryProblem::Unopened, at.step);
+    }
+    if lost {
+        parts.carriers.came_by(by.carrier, id, true, at);
     }
     if lost
         && !parts.contacts.get(id).is_none_or(request)

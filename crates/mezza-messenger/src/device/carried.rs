@@ -7,7 +7,7 @@ use crate::carriers::Port;
 use crate::error::DeviceError;
 use crate::evidence::{Fact, FactKind, WaitReason};
 use crate::io::{
-    At, CarrierId, ContactId, DeliveryProblem, FetchPurpose, LostPlace, News, ParcelId,
+    At, CarrierId, ContactId, DeliveryProblem, FetchPurpose, LostPlace, News, NoteId, ParcelId,
 };
 use crate::outbox::Owe;
 use crate::view::Part;
@@ -60,6 +60,8 @@ fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
             }
         }
         News::Level(carrier, level) => hand::recall(parts, (carrier, level), at),
+        News::Apart(carrier, contact) => apart(parts, carrier, contact, at),
+        News::Twice(contact) => twice(parts, contact, at),
         News::Left(carrier, met) => left(parts, carrier, &met, at),
         News::Returned(parcels) => parts.outbox.returned(&parcels, at.now, at.step),
         News::Lost { contact, place } => lost(parts, contact, place, at),
@@ -75,6 +77,7 @@ fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
                 parts.carriers.publish_again(&publication, at);
             }
         }
+        News::Foreign => parts.sessions.offer_anew(at.now),
         News::Greet(contact) => parts.outbox.owe(contact, Owe::Hello, at.step),
         News::Called(contact) => called(parts, contact, at),
         News::CardPart => own_card::follow_carriers(parts, at),
@@ -131,6 +134,43 @@ fn left<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, met: &[ContactId], at
         if unanswered && parts.sessions.facts(*id).pending {
             parts.sessions.renew(*id, at.step);
         }
+    }
+}
+
+/// A contact may have lost what it shares with a carrier: what waits there goes by another one of the list
+/// that is up at its level, under its number (MSG-129). Where there is none it waits as before.
+fn apart<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, id: ContactId, at: &mut At<'_>) {
+    let Some(contact) = parts.contacts.get(id).filter(|contact| contact.is_open()) else { return };
+    let to = parts.facts(id);
+    let others = contact.policy.candidates().iter().filter(|by| **by != carrier);
+    let states = others.filter_map(|by| parts.carriers.state(*by, to.as_ref(), at.now));
+    let levels = states.filter(|state| state.up.is_ok()).map(|state| state.caps.level);
+    let Some(level) = levels.max() else { return };
+    let waits = parts.outbox.parcels_of(id).filter(|(_, parcel)| {
+        parcel.route.carrier == carrier
+            && !parcel.confirmed
+            && hand::level_min(parts, parcel) <= level
+    });
+    let waits: Vec<(ParcelId, Option<NoteId>)> =
+        waits.map(|(parcel, of)| (parcel, of.note)).collect();
+    let dropped =
+        parts.outbox.take_back(waits.iter().map(|(parcel, _)| *parcel).collect(), at.step);
+    parts.carriers.retract(&dropped, at);
+    for note in waits.into_iter().filter_map(|(_, note)| note) {
+        parts.threads.again(note, at.step);
+        parts.outbox.queue(id, note);
+    }
+    if !dropped.is_empty() {
+        contact::owe_again(parts, id, at);
+    }
+}
+
+/// Another life of this vault has sent to a contact what this one never did: numbers, sessions and chains
+/// begin anew, as after a receipt that says so (MSG-91).
+fn twice<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let is_open = |contact: &crate::contacts::Contact| contact.is_open() && contact.is_ours();
+    if parts.contacts.get(id).is_some_and(is_open) && parts.outbox.wants_era(id, at.now, at.step) {
+        contact::begin_era(parts, id, at);
     }
 }
 

@@ -4,7 +4,8 @@ use mezza_core::Timers;
 
 use super::{Parts, contact};
 use crate::carriers::Port;
-use crate::io::{At, ContactId, Dropped, Due, Event, Forget, NoteId, ParcelId};
+use crate::io::{At, ContactId, Dropped, Due, Event, Forget, NoteId, ParcelId, ResetCause};
+use crate::outbox::Owe;
 
 /// Does everything that is due.
 pub(super) fn fire_all<P: Port>(parts: &mut Parts<P>, timers: &mut Timers<Due>, at: &mut At<'_>) {
@@ -28,9 +29,16 @@ fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
         Due::Note(id) => end_note(parts, id, at),
         Due::Undecrypted(key) => parts.sessions.drop_undecrypted(key, at.step),
         Due::Parcel(id) => parcel(parts, id, at),
+        Due::Reset(id) => reset(parts, id, at),
         Due::Again(id) => {
+            let begins_era = parts.outbox.era_waits(id);
             if parts.outbox.wants_again(id, at.now, at.step) {
-                contact::requeue(parts, id, at);
+                if begins_era {
+                    // The same numbers once more would be refused once more.
+                    contact::begin_era(parts, id, at);
+                } else {
+                    contact::requeue(parts, id, at);
+                }
             }
         }
         Due::Look(id) => at.step.touch(id),
@@ -49,6 +57,15 @@ fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
             };
             carriers.wake(id, number, &busy, at);
         }
+    }
+}
+
+/// What nothing opened came too early for a new session, which begins now.
+fn reset<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let is_ours = parts.contacts.get(id).is_some_and(|contact| contact.is_ours());
+    if parts.sessions.reset_in_turn(id, at) && is_ours {
+        parts.outbox.owe(id, Owe::Reset(ResetCause::Lost), at.step);
+        at.step.touch(id);
     }
 }
 

@@ -9,7 +9,9 @@ use mezza_ratchet::{BundleError, CheckedBundle, OneTimePrekey, Padding, SuiteLis
 use super::{Parts, contact};
 use crate::carriers::Port;
 use crate::evidence::WaitReason;
-use crate::io::{At, CarrierId, ContactId, DeliveryProblem, Event, FirstTerms, Route};
+use crate::io::{
+    At, CarrierId, ContactId, DeliveryProblem, Event, FirstTerms, Forget, ResetCause, Route,
+};
 use crate::note::Note;
 use crate::outbox::{Owe, Parcel};
 use crate::sessions::{HeldBundle, Sessions};
@@ -100,7 +102,9 @@ pub(super) fn begin_from_told<P: Port>(
     pin: u8,
     at: &mut At<'_>,
 ) {
-    let Some(held) = parts.sessions.held(id).filter(|held| held.told) else { return };
+    let Some(held) = parts.sessions.held(id).filter(|held| held.told) else {
+        return stay_in_session(parts, id, pin, at);
+    };
     let Some(contact) = parts.contacts.get(id) else { return };
     if parts.sessions.facts(id).is_usable() || is_bundle_fetched(parts, id, pin) {
         return;
@@ -110,6 +114,17 @@ pub(super) fn begin_from_told<P: Port>(
     if checked.and_then(|checked| begin_from(parts, id, checked, None, at)).is_err() {
         // It has ended, or the card is another one: the note waits for keys.
         parts.sessions.drop_held(id, at.step);
+    }
+}
+
+/// Something came that no session opens, and there is no bundle for another one. What asks for it again goes
+/// in the session that is there: the contact may have that one, and sends its bundle with the answer.
+fn stay_in_session<P: Port>(parts: &mut Parts<P>, id: ContactId, pin: u8, at: &mut At<'_>) {
+    let facts = parts.sessions.facts(id);
+    let lost = parts.outbox.owed(id).and_then(|owed| owed.anew) == Some(ResetCause::Lost as u8);
+    // Any other cause, as a vault that was put back, needs keys that no other life has.
+    if lost && facts.renew && facts.id.is_some() && !is_bundle_fetched(parts, id, pin) {
+        parts.sessions.stay(id, at.step);
     }
 }
 
@@ -134,6 +149,19 @@ pub(super) fn to_tell<P: Port>(
     let listed = contact.policy.candidates().contains(&carrier);
     (listed && (told || !parts.carriers.fetches(carrier, &to, pin)))
         .then(|| parts.sessions.to_tell(id))?
+}
+
+/// The person begins anew with a contact that is not met in the mixnet. Where nothing but the mixnet serves
+/// the conversation, another session in the same chains would reach it no more than this one: it is invited
+/// again, from the bundle that it sent (MSG-130).
+pub(super) fn leave_lost_chains<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let Some(contact) = parts.contacts.get(id) else { return };
+    let is_lost = parts.carriers.trouble(id) == Some(DeliveryProblem::Absent);
+    let is_told = parts.sessions.held(id).is_some_and(|held| held.told);
+    if is_lost && is_told && !is_bundle_fetched(parts, id, contact.policy.level_min) {
+        parts.carriers.forget(id, Forget::Chains, at);
+        contact::requeue(parts, id, at);
+    }
 }
 
 /// Begins a session as if the suites that fit were the only ones, and seals what an invitation

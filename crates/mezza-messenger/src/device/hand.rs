@@ -73,7 +73,7 @@ pub(super) fn level_of<P: Port>(parts: &Parts<P>, parcel: &Parcel, now: Time) ->
 }
 
 /// The pin under which a parcel may leave: its note's, else the conversation's.
-fn level_min<P: Port>(parts: &Parts<P>, parcel: &Parcel) -> u8 {
+pub(super) fn level_min<P: Port>(parts: &Parts<P>, parcel: &Parcel) -> u8 {
     let note = parcel.note.and_then(|note| parts.threads.get(note)).map(|note| note.level_min);
     let policy = parts.contacts.get(parcel.contact).map(|contact| contact.policy.level_min);
     note.or(policy).unwrap_or(1).max(parcel.level)

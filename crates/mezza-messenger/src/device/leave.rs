@@ -109,7 +109,10 @@ fn way<P: Port>(
 ) -> Result<Reach, (WaitReason, Option<Time>)> {
     let contact = parts.contacts.get(id).ok_or((WaitReason::Keys, None))?;
     let (mut first, mut later) = (None, None);
-    for carrier in parts.outbox.untried(note, contact.policy.candidates()) {
+    let mut candidates = parts.outbox.untried(note, contact.policy.candidates());
+    // What a contact has lost brings nothing to it: such a carrier comes last (MSG-129).
+    candidates.sort_by_key(|by| parts.carriers.is_doubtful(*by, id));
+    for carrier in candidates {
         let Some((to, carriers)) = parts.facts_for_carriers(id) else { break };
         let (is_open, trouble) = (to.is_open, to.trouble);
         let why = match carriers.route(carrier, &to, (pin, note.is_some()), at) {

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::admit::{Admitted, Whom};
-use super::{Parts, contact, own_card};
+use super::{Parts, contact, first, own_card};
 use crate::card::{Card, RelayEntry};
 use crate::carriers::Port;
 use crate::contacts::ContactPhase;
@@ -81,6 +81,7 @@ fn obey<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>) {
         Command::Block { contact, blocked } => block(parts, contact, blocked, at),
         Command::Delete { contact } => delete(parts, contact, at),
         Command::Reset { contact } => {
+            first::leave_lost_chains(parts, contact, at);
             parts.sessions.renew(contact, at.step);
             parts.outbox.owe(contact, Owe::Reset(ResetCause::Person), at.step);
         }

@@ -43,6 +43,10 @@ pub enum News {
     Returned(Vec<ParcelId>),
     /// A carrier hides what leaves at this level now.
     Level(CarrierId, u8),
+    /// What a carrier shares with a contact may be lost on its side: what waits there goes by another one.
+    Apart(CarrierId, ContactId),
+    /// A contact has what this device never sent: another life of the vault did.
+    Twice(ContactId),
     /// A place of the contact is gone.
     Lost {
         /// Whose.
@@ -65,6 +69,8 @@ pub enum News {
     Stock(u32),
     /// The own bundle is nowhere any more.
     Unpublished,
+    /// Another life of this vault may have put up a bundle of its own.
+    Foreign,
     /// The contact is to be told where we are reached.
     Greet(ContactId),
     /// A contact that was invited wants to know who it was.
@@ -77,8 +83,8 @@ pub enum News {
 
 snapshot!(enum News [
     Arrived(a), Handed { parcel, again }, Carried { parcel, others }, Expired(a), Refused { parcel, why, after }, Left(a, b),
-    Returned(a), Level(a, b), Lost { contact, place }, Bundle { contact, purpose, bytes,
-    one_time }, Stock(a), Unpublished, Greet(a), Called(a), CardPart, InviterGone(a),
+    Returned(a), Level(a, b), Apart(a, b), Twice(a), Lost { contact, place }, Bundle { contact, purpose, bytes,
+    one_time }, Stock(a), Unpublished, Foreign, Greet(a), Called(a), CardPart, InviterGone(a),
 ]);
 
 /// What came in by a carrier.

@@ -38,6 +38,8 @@ pub enum Due {
     Undecrypted(u64),
     /// A parcel that may leave, or may not any more.
     Parcel(ParcelId),
+    /// A contact whose messages no session opens, for which a new session came too early.
+    Reset(ContactId),
     /// A contact that asked for everything again.
     Again(ContactId),
     /// A contact for whom something waits.
@@ -47,7 +49,7 @@ pub enum Due {
 }
 
 snapshot!(enum Due [
-    Prekeys, Session(a), Note(a), Undecrypted(a), Parcel(a), Again(a), Look(a), Carrier(a, b),
+    Prekeys, Session(a), Note(a), Undecrypted(a), Parcel(a), Reset(a), Again(a), Look(a), Carrier(a, b),
 ]);
 
 /// What happens to one row.

@@ -83,13 +83,15 @@ pub(crate) struct Lane {
     pub timer: TimerState,
     // Not stored: a restart begins with full bursts.
     pub receipts: Pace,
+    /// Set while a new era waits for the turn of `again` (MSG-132).
+    pub era_waits: bool,
     /// Own notes that are sealed once more.
     pub repeats: Pace,
     /// The own note without receipt that holds up newer ones, sent once more.
     pub oldest: Pace,
 }
 
-snapshot!(struct Lane { next_seq, owed, again, era, timer, receipts, repeats, oldest });
+snapshot!(struct Lane { next_seq, owed, again, era, timer, receipts, era_waits, repeats, oldest });
 
 impl Default for Lane {
     fn default() -> Self {
@@ -107,6 +109,7 @@ impl Lane {
             era,
             timer: TimerState::default(),
             receipts: Pace::new(RECEIPT_BURST, RECEIPT_EVERY_MS),
+            era_waits: false,
             repeats: Pace::new(REPEAT_BURST, REPEAT_EVERY_MS),
             oldest: Pace::new(1, Time::HOUR_MS),
         }

@@ -14,12 +14,15 @@ impl<B: Backend> Sessions<B> {
     /// Moves waits and paces with the date, and with them the end of what no session opened.
     pub fn correct(&mut self, date: &DateStep, now: Time, step: &mut Step) {
         self.nameless.correct(date);
+        self.offers.correct(date);
         for id in self.peers.keys().copied().collect::<Vec<ContactId>>() {
             self.set_renewal(id, step, |renewal| {
                 renewal.last_reset = date.moment(renewal.last_reset, now);
             });
-            if let Some(peer) = self.peers.get_mut(&id) {
-                peer.begins.correct(date);
+            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            peer.begins.correct(date);
+            if peer.waits_for_reset {
+                self.wait_for_reset(id, step);
             }
         }
         for (key, kept) in &mut self.undecrypted {

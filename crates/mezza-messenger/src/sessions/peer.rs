@@ -24,9 +24,12 @@ pub(crate) struct SessionPeer<B: Backend> {
     pub renewal: Renewal,
     /// How often the contact may begin a session.
     pub begins: Pace,
+    /// Set while a message is kept that came too early for a new session (MSG-127). Not stored: what is kept
+    /// tells it.
+    pub waits_for_reset: bool,
 }
 
-snapshot!(struct SessionPeer<B> { conversation, replays, renewal, begins });
+snapshot!(struct SessionPeer<B> { conversation, replays, renewal, begins, waits_for_reset });
 
 /// Whether and why a session gives way to a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +83,7 @@ impl<B: Backend> SessionPeer<B> {
             replays: ReplayCache::default(),
             renewal: Renewal::default(),
             begins: Pace::new(BEGINS_BURST, BEGINS_EVERY_MS),
+            waits_for_reset: false,
         }
     }
 

@@ -1,6 +1,8 @@
 //! The own prekeys: what they need, what others can fetch of them.
 
-use mezza_core::{Backend, Machine as _, StaticKey};
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, Machine as _, StaticKey, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 
 use super::Sessions;
@@ -62,6 +64,19 @@ impl<B: Backend> Sessions<B> {
     /// What others shall be able to fetch, if that has changed.
     pub fn publication(&mut self) -> Option<Publication> {
         self.publication.take()
+    }
+
+    /// Others were given a bundle that is not ours: another life of this vault put one up. Ours takes its
+    /// place, and the one-time keys that are there go. Ours are not put up again, as some were given out.
+    pub fn offer_anew(&mut self, now: Time) {
+        let Some((bundle, _)) = self.prekeys.current_bundle() else { return };
+        if self.offers.take(now).is_ok() {
+            let newer = Publication { bundle, one_time: Vec::new(), replace: true };
+            match &mut self.publication {
+                Some(publication) => publication.join(newer),
+                None => self.publication = Some(newer),
+            }
+        }
     }
 
     /// What others could fetch, once more.

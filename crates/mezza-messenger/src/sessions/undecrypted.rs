@@ -107,7 +107,44 @@ impl<B: Backend> Sessions<B> {
                 all.push((opened, by));
             }
         }
+        if self.undecrypted.values().all(|kept| kept.contact != id) {
+            self.end_wait_for_reset(id, at.step);
+        }
         all
+    }
+
+    /// A new session follows once the pace of them allows it.
+    pub(super) fn wait_for_reset(&mut self, id: ContactId, step: &mut Step) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.waits_for_reset = true;
+        let due = peer.renewal.last_reset.plus_ms(RESET_EVERY_MS);
+        step.timer(Due::Reset(id), Some(due));
+    }
+
+    /// No new session follows by itself.
+    pub(super) fn end_wait_for_reset(&mut self, id: ContactId, step: &mut Step) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if core::mem::take(&mut peer.waits_for_reset) {
+            step.timer(Due::Reset(id), None);
+        }
+    }
+
+    /// The pace of new sessions allows one for a contact again. Returns true if it is begun now: a message
+    /// came meanwhile that nothing opens, and its writer does not know it yet (MSG-127).
+    pub fn reset_in_turn(&mut self, id: ContactId, at: &mut At<'_>) -> bool {
+        let waits = self.peers.get(&id).is_some_and(|peer| peer.waits_for_reset);
+        self.end_wait_for_reset(id, at.step);
+        if waits {
+            self.reset_now(id, at);
+        }
+        waits
+    }
+
+    fn reset_now(&mut self, id: ContactId, at: &mut At<'_>) {
+        let now = at.now;
+        self.set_renewal(id, at.step, |renewal| {
+            (renewal.renew, renewal.last_reset) = (true, now);
+        });
     }
 
     /// Keeps a message that no session opened for a day, if the contact has room for it; whether a new
@@ -119,10 +156,13 @@ impl<B: Backend> Sessions<B> {
             at.now >= last && at.now.since_ms(last) < RESET_EVERY_MS
         });
         if !rests {
-            let now = at.now;
-            self.set_renewal(id, at.step, |renewal| {
-                (renewal.renew, renewal.last_reset) = (true, now);
-            });
+            self.reset_now(id, at);
+        }
+        if rests {
+            // A message that comes too early for a new session is not forgotten: nobody else repeats it.
+            self.wait_for_reset(id, at.step);
+        } else {
+            self.end_wait_for_reset(id, at.step);
         }
         let own = self.undecrypted.values().filter(|kept| kept.contact == id).count();
         // What a carrier says beyond the limit would not load again, and opens nothing.
@@ -151,6 +191,10 @@ impl<B: Backend> Sessions<B> {
     pub fn load_undecrypted(&mut self, key: u64, kept: Undecrypted, step: &mut Step) {
         step.timer(Due::Undecrypted(key), Some(kept.due()));
         self.skip_undecrypted(key);
+        let last = self.peers.get(&kept.contact).map(|peer| peer.renewal.last_reset);
+        if last.is_some_and(|last| kept.at > last) {
+            self.wait_for_reset(kept.contact, step);
+        }
         self.undecrypted.insert(key, kept);
     }
 

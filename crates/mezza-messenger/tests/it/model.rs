@@ -83,6 +83,7 @@ pub enum Tell {
     Mail(MailboxId, u64, Vec<u8>),
     Bundle(RequestId, Vec<u8>, Option<OneTimePrekey>),
     Stock(u16),
+    Displaced(MailboxId, bool),
 }
 
 impl Tell {
@@ -98,6 +99,7 @@ impl Tell {
             Self::Mail(mailbox, mail, envelope) => RelayInput::Mail { mailbox, mail, envelope },
             Self::Bundle(ticket, bytes, one_time) => RelayInput::Bundle { ticket, bytes, one_time },
             Self::Stock(left) => RelayInput::Stock { connection, left },
+            Self::Displaced(mailbox, over) => RelayInput::Displaced { mailbox, over },
         };
         input.into()
     }
@@ -117,6 +119,8 @@ pub struct Store {
 pub struct Model {
     pub store: Store,
     pub watchers: BTreeMap<MailboxAddress, (Who, MailboxId)>,
+    /// Watchers in whose place another one reads a mailbox (MSG-90).
+    pub displaced: BTreeSet<(MailboxAddress, Who, MailboxId)>,
     /// A relay that says DONE and forgets.
     pub liar: bool,
     /// Kinds of requests that are refused once, for 30 s: by [`Ask::kind`].
@@ -129,8 +133,7 @@ pub struct Model {
 
 impl Model {
     pub fn new(store: Store) -> Self {
-        let (watchers, refuses) = (BTreeMap::new(), BTreeSet::new());
-        Self { store, watchers, liar: false, refuses, capacity: 1_000, life: 0 }
+        Self { store, capacity: 1_000, ..Self::default() }
     }
 
     /// Answers that may leave before the store is durable, and those that may not.
@@ -151,7 +154,10 @@ impl Model {
                 let known = self.store.boxes.remove(&slot(&token)).is_some();
                 vec![Tell::Done(ticket, u8::from(!known))]
             }
-            Ask::Watch(ticket, id, token) => self.watch(who, ticket, id, &token),
+            Ask::Watch(ticket, id, token) => {
+                early.extend(self.displace(who, slot(&token)));
+                self.watch(who, ticket, id, &token)
+            }
             Ask::Put(ticket, address, bytes) => {
                 let (mail, code) = self.put(address, bytes);
                 early.extend(mail);
@@ -173,6 +179,14 @@ impl Model {
             }
         };
         (early, done.into_iter().map(|tell| (who, tell)).collect())
+    }
+
+    /// Somebody reads a mailbox in place of another one, who is told.
+    fn displace(&mut self, who: Who, address: MailboxAddress) -> Option<Told> {
+        self.displaced.retain(|(at, other, _)| (*at, *other) != (address, who));
+        let (other, id) = *self.watchers.get(&address).filter(|(other, _)| *other != who)?;
+        self.displaced.insert((address, other, id));
+        Some((other, Tell::Displaced(id, false)))
     }
 
     fn watch(&mut self, who: Who, ticket: RequestId, id: MailboxId, token: &[u8; 32]) -> Vec<Tell> {
@@ -241,9 +255,14 @@ impl Model {
         Tell::Bundle(ticket, bundle.clone(), one_time)
     }
 
-    /// Nobody is connected any more under this name.
-    pub fn leave(&mut self, who: Who) {
+    /// Nobody is connected any more under this name. Those whose mailboxes it read may watch them again.
+    pub fn leave(&mut self, who: Who) -> Vec<Told> {
+        self.displaced.retain(|(_, other, _)| *other != who);
+        let free = self.watchers.iter().filter(|(_, (watcher, _))| *watcher == who);
+        let free: BTreeSet<MailboxAddress> = free.map(|(address, _)| *address).collect();
         self.watchers.retain(|_, (watcher, _)| *watcher != who);
+        let told = self.displaced.iter().filter(|(address, ..)| free.contains(address));
+        told.map(|(_, other, id)| (*other, Tell::Displaced(*id, true))).collect()
     }
 }
 

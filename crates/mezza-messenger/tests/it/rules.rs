@@ -1,6 +1,7 @@
 //! One test for each rule of the specification that the device keeps.
 
 mod answers;
+mod apart;
 mod arrivals;
 mod cells;
 mod connections;
@@ -10,6 +11,7 @@ mod gone;
 mod in_time;
 mod leaving;
 mod limits;
+mod lives;
 mod network;
 mod peers;
 mod policy;

@@ -2,6 +2,7 @@
 //! are run at once, and every device has its disk.
 
 mod entry;
+mod lives;
 mod member;
 
 use std::collections::VecDeque;
@@ -451,17 +452,28 @@ impl Town {
         self.start(who, device);
     }
 
+    /// The connection of a member to the relay ends.
+    fn leave_relay(&mut self, who: usize) {
+        let told = self.relay.leave(who).into_iter();
+        self.queue.extend(told.map(|(who, tell)| (who, tell.into_input(connection()))));
+    }
+
     /// The device of a member was started anew.
     pub fn start(&mut self, who: usize, device: Device<PortableBackend>) {
-        self.relay.leave(who);
+        self.leave_relay(who);
         self.queue.retain(|(to, _)| *to != who);
         let member = &mut self.members[who];
         member.doom = None;
         member.device = device;
         (member.dial, member.line) = (None, FrameSchedule::default());
-        if let Some(connection) = member.connection.take() {
-            self.city.input(coordinator::Input::Gone(connection));
-        }
+        entry_gone(&mut self.city, member);
         self.drain(who);
+    }
+}
+
+/// The entry sees that the connection of a member has ended.
+fn entry_gone(city: &mut City, member: &mut Member) {
+    if let Some(connection) = member.connection.take() {
+        city.input(coordinator::Input::Gone(connection));
     }
 }

@@ -24,6 +24,8 @@ const OTHERS_MAX: usize = 3;
 /// Other roots but the newest are served in each so-manieth round alone: one that the partner never
 /// heard of would keep the pair apart in all others.
 const ELDER_EVERY: u64 = 8;
+/// Cells in a row that acknowledge less than one before them, after which the partner's state is older.
+const BEHIND_CELLS: u8 = 4;
 /// Flag of a stored partner whose roots have ranks.
 const RANKED: u8 = 4;
 /// How many cells tell the partner that a contact leaves.
@@ -55,9 +57,11 @@ pub(super) struct PartnerRoot {
     pub receiver: Receiver,
     /// Its place in the order of all roots of the pair, the same on both sides.
     rank: RootRank,
+    /// Cells in a row that acknowledge less than cells before them. Not stored.
+    behind: u8,
 }
 
-snapshot!(struct PartnerRoot { id, chain, calls, sender, receiver, rank });
+snapshot!(struct PartnerRoot { id, chain, calls, sender, receiver, rank, behind });
 
 /// Which of two roots a pair ends with: that of the later conversation round, where both are of one round
 /// that with the larger tag. Both are 0 for a root that an older version stored.
@@ -80,7 +84,16 @@ impl PartnerRoot {
             sender: Sender::default(),
             receiver: Receiver::default(),
             rank: RootRank { start: talks, tag },
+            behind: 0,
         }
+    }
+
+    /// Counts a cell with this `ack`. Returns true if the partner acknowledges less than before for so long
+    /// that no round in between can be late: its state is an older one.
+    pub fn is_behind(&mut self, ack: u32) -> bool {
+        let is_less = ack < self.sender.unacknowledged();
+        self.behind = if is_less { self.behind.saturating_add(1) } else { 0 };
+        self.behind >= BEHIND_CELLS
     }
 
     fn write(&self, w: &mut Writer) {
@@ -118,6 +131,7 @@ impl PartnerRoot {
             sender: Sender::read(r)?,
             receiver: Receiver::read(r)?,
             rank,
+            behind: 0,
         })
     }
 }

@@ -176,6 +176,15 @@ pub(super) fn talks_too_much(name: &str) -> String {
     )
 }
 
+/// A contact is not met while something waits for it.
+pub(super) fn is_not_met(name: &str) -> String {
+    format!(
+        "{name} was not met in the mixnet for ten minutes while something waits for them. They may be \
+         away: then it goes on when they are back. If they are there, one of the two vaults is an older \
+         copy: begin anew with them (`mezza ratchet reset`)"
+    )
+}
+
 /// The network did not load.
 pub(super) fn network_aside(called: Option<&str>) -> PartWords {
     let next = "install the newest version; until then notes go by the relay where the \

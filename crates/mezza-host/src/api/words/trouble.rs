@@ -33,6 +33,7 @@ pub fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
              missing goes again. If this comes back, {name} may run two copies of one vault: ask"
         ),
         DeliveryProblem::Talk => mixnet::talks_too_much(name),
+        DeliveryProblem::Absent => mixnet::is_not_met(name),
     }
 }
 

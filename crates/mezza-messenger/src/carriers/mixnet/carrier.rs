@@ -8,8 +8,8 @@ use mezza_mixnet::contact::Role;
 use mezza_ratchet::{Exporter, IdentityKey, Padding};
 
 use super::{
-    CLIENT, INVITER, Inviter, JoinedNetwork, LeftNetwork, Membership, Mixnet, MixnetPeer, PADDINGS,
-    YEAR, invites, last_meet, owner, timer,
+    APART, CLIENT, INVITER, Inviter, JoinedNetwork, LeftNetwork, Membership, Mixnet, MixnetPeer,
+    PADDINGS, ParcelOut, YEAR, invites, last_meet, owner, timer,
 };
 use crate::card::{MIXNET_PART, MixnetPart};
 use crate::carriers::{Carrier, Welcome};
@@ -51,9 +51,11 @@ impl<B: Backend> Carrier for Mixnet<B> {
         Some((MIXNET_PART, MixnetPart { network, dialling }.encode()))
     }
 
-    /// A contact that talks too much is served no more than it must.
+    /// A contact that talks too much is served no more than it must; one that is not met may have other
+    /// chains.
     fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
-        self.is_muted(contact).then_some(DeliveryProblem::Talk)
+        let talks = self.is_muted(contact).then_some(DeliveryProblem::Talk);
+        talks.or_else(|| self.waits_in_vain(contact).then_some(DeliveryProblem::Absent))
     }
 
     /// What came in cells and is no parcel.
@@ -129,7 +131,8 @@ impl<B: Backend> Carrier for Mixnet<B> {
         if !parcel.own && self.is_muted(contact) {
             return Handover::Waits;
         }
-        let ticket = self.ticket((parcel.id, None));
+        let ticket = self.ticket(ParcelOut { parcel: parcel.id, contact, times: None });
+        self.on_handed_over(contact, at);
         let bytes = Wiping::new(parcel.bytes.to_vec());
         // The answer comes as an output.
         let _ = self.tell(client::Input::Send { ticket, contact: contact.0, bytes }, at);
@@ -139,7 +142,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
     /// These need not leave any more.
     fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>) {
         for Dropped { id, contact, bytes } in parcels {
-            self.out.retain(|_, (parcel, _)| parcel != id);
+            self.out.retain(|_, out| out.parcel != *id);
             let bytes = Wiping::new(bytes.clone());
             // Without a network nothing of it is under way.
             let _ = self.tell(client::Input::Retract { contact: contact.0, bytes }, at);
@@ -205,7 +208,16 @@ impl<B: Backend> Carrier for Mixnet<B> {
         }
         if self.peers.entry(from.id).or_default().roots.take(at.now).is_ok() {
             self.add_root(from, &meet, Role::Responder, at);
+            self.trust_chains(from.id);
         }
+    }
+
+    fn is_doubtful(&self, id: ContactId) -> bool {
+        self.peers.get(&id).is_some_and(|peer| peer.meetings.apart)
+    }
+
+    fn came_elsewhere(&mut self, id: ContactId, is_anew: bool, at: &mut At<'_>) {
+        self.doubt_chains(id, is_anew, at);
     }
 
     /// The person wrote to a contact.
@@ -265,6 +277,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
             at.step.drop_row(RecordKind::MixnetPeer, key32(id.0));
         }
         at.step.timer(timer(YEAR | u64::from(id.0)), None);
+        at.step.timer(timer(APART | u64::from(id.0)), None);
     }
 
     fn correct(&mut self, date: &DateStep, at: &mut At<'_>) {
@@ -288,6 +301,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         let id = ContactId(number as u32);
         match number {
             CLIENT => self.wake_client(at),
+            number if number & APART != 0 => self.wait_in_vain(id, at),
             number if number & YEAR != 0 => self.turn_year(id, at),
             _ => self.turn_inviter(id, at),
         }

@@ -6,7 +6,9 @@ use mezza_core::{Backend, Machine as _, Time, Wiping};
 use mezza_mixnet::Service;
 use mezza_mixnet::client::{self, RefusedReason};
 
-use super::{CLIENT, FULL_AGAIN_MS, INVITED_AGAIN_MS, Mixnet, MixnetInput, MixnetOutput, timer};
+use super::{
+    CLIENT, FULL_AGAIN_MS, INVITED_AGAIN_MS, Mixnet, MixnetInput, MixnetOutput, ParcelOut, timer,
+};
 use crate::error::{CarrierError, DeviceError};
 use crate::evidence::WaitReason;
 use crate::io::{
@@ -130,6 +132,10 @@ impl<B: Backend> Mixnet<B> {
                 self.down(at.step);
                 at.step.touch_all();
             }
+            client::Output::Met(contact) => self.on_meeting(ContactId(contact), at),
+            client::Output::Torn(contact) => {
+                self.news.push_back(News::Twice(ContactId(contact)));
+            }
             // The receipt tells the person.
             client::Output::Acked(_) | client::Output::Absent(..) => {}
         }
@@ -157,6 +163,7 @@ impl<B: Backend> Mixnet<B> {
     /// A contact rings. Whoever was invited wants to know who it was.
     pub(super) fn called(&mut self, id: ContactId, at: &mut At<'_>) {
         self.heard(id, at);
+        self.trust_chains(id);
         if self.inviters.contains_key(&id) {
             return;
         }
@@ -197,14 +204,17 @@ impl<B: Backend> Mixnet<B> {
 
     pub(super) fn return_all(&mut self) {
         let parcels: Vec<_> = core::mem::take(&mut self.out).into_values().collect();
+        // They wait anew once they are handed over again.
+        self.peers.values_mut().for_each(|peer| peer.meetings.waits_since = None);
         if !parcels.is_empty() {
-            self.news.push_back(News::Returned(parcels.into_iter().map(|out| out.0).collect()));
+            let parcels = parcels.into_iter().map(|out| out.parcel).collect();
+            self.news.push_back(News::Returned(parcels));
         }
     }
 
     pub(super) fn handed(&mut self, ticket: u64, now: Time) {
         // Not known any more: it was dropped here while it was on its way.
-        let Some((parcel, times)) = self.out.remove(&ticket) else { return };
+        let Some(ParcelOut { parcel, times, .. }) = self.out.remove(&ticket) else { return };
         let again = times.map(|times| self.invited_again(times, now));
         self.news.push_back(News::Handed { parcel, again });
     }
@@ -220,7 +230,7 @@ impl<B: Backend> Mixnet<B> {
     }
 
     pub(super) fn refused(&mut self, ticket: u64, why: RefusedReason, now: Time) {
-        let Some((parcel, _)) = self.out.remove(&ticket) else { return };
+        let Some(ParcelOut { parcel, .. }) = self.out.remove(&ticket) else { return };
         let why = match why {
             RefusedReason::Full => WaitReason::BoxFull,
             // No ciphertext is all zeros.

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot};
 
+use super::apart::Meetings;
 use crate::io::{DateStep, Pace, flag};
 
 /// Versions of the stored form: without the dialling key, and with it.
@@ -78,11 +79,12 @@ pub(crate) struct MixnetPeer {
     pub muted: bool,
     /// The lowest level at which it is served; `None`: it is not served at all.
     pub level_min: Option<u8>,
+    pub meetings: Meetings,
 }
 
 snapshot!(struct MixnetPeer {
     root_for, dialling, has_called, talk, roots, own_roots, heard_at, wrote_at, muted,
-    level_min,
+    level_min, meetings,
 });
 
 impl Default for MixnetPeer {
@@ -98,6 +100,7 @@ impl Default for MixnetPeer {
             wrote_at: Time::default(),
             muted: false,
             level_min: Some(1),
+            meetings: Meetings::default(),
         }
     }
 }
@@ -132,6 +135,7 @@ impl MixnetPeer {
         self.own_roots.correct(date);
         self.heard_at = date.running(self.heard_at);
         self.wrote_at = date.running(self.wrote_at);
+        self.meetings.correct(date);
     }
 
     /// It says something, or calls; whether that counts.

@@ -222,6 +222,10 @@ impl<B: Backend> Relay<B> {
         let (connection, token) = (intro.relay.connection(), intro.token.duplicate());
         let (bundle, one_time) = (publication.bundle.clone(), publication.one_time.clone());
         let replace = core::mem::take(&mut publication.replace);
+        if replace {
+            // The stock that is there goes.
+            self.stock = Some(0);
+        }
         let ticket = self.requests.ask(connection, Request::Publish);
         let output = RelayOutput::Publish { ticket, connection, token, bundle, one_time, replace };
         self.outputs.push_back(output);

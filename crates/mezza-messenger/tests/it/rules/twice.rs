@@ -187,3 +187,98 @@ fn msg_109_a_contact_whose_vault_was_put_back_ever_so_often_is_heard() {
     assert_eq!(windows.count(), 64);
     stage.restart(1);
 }
+
+/// Bob's vault is put back to before a session that Alice goes on in, twice within ten minutes: the second
+/// time it is too early for a new session. He asks for one when it is not, and nobody writes meanwhile.
+#[test]
+fn msg_127_what_came_too_early_for_a_new_session_begins_one_later() {
+    let (mut stage, bob, alice) = Stage::friends();
+    let mut copy = stage.parties[1].disk.clone();
+    for (text, early) in [("one", false), ("two", true)] {
+        stage.command(0, Command::Reset { contact: bob }).expect("a new session");
+        stage.say(0, bob, &format!("{text} to the later life"));
+        let later = std::mem::replace(&mut copy, stage.parties[1].disk.clone());
+        put_back(&mut stage, 1, later);
+        stage.online(1);
+        stage.pass(Time::MINUTE_MS);
+        let note = stage.say(0, bob, text);
+        let is_there = stage.state(0, note) == NoteState::Delivered;
+        assert_ne!(is_there, early, "the first time a new session begins at once");
+        copy = stage.parties[1].disk.clone();
+        if early {
+            // Also behind a start.
+            stage.restart(1);
+            stage.pass(10 * Time::MINUTE_MS);
+            assert_eq!(stage.state(0, note), NoteState::Delivered);
+        }
+    }
+    assert!(stage.texts(1, alice).ends_with(&["two".to_owned()]));
+}
+
+/// The bundles at the relay are those of other lives, on both sides: neither opens what the other begins.
+#[test]
+fn msg_128_whose_bundle_is_of_another_life_puts_up_its_own() {
+    let (mut stage, bob, alice) = Stage::friends();
+    let copies = [0, 1].map(|who| stage.parties[who].disk.clone());
+    let own = stage.relay.store.bundles.clone();
+    for (who, copy) in copies.into_iter().enumerate() {
+        stage.command(who, Command::Restored).expect("always");
+        put_back(&mut stage, who, copy);
+    }
+    assert!(
+        stage
+            .relay
+            .store
+            .bundles
+            .values()
+            .all(|(bundle, _)| { own.values().all(|(before, _)| before != bundle) })
+    );
+    (0..2).for_each(|who| stage.online(who));
+    let note = stage.say(0, bob, "in which session?");
+    let back = stage.say(1, alice, "in none");
+    stage.pass(30 * Time::MINUTE_MS);
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
+    assert_eq!(stage.state(1, back), NoteState::Delivered);
+    let put_up = |who: usize| {
+        let is_set = |ask: &&Ask| matches!(ask, Ask::Set(.., true));
+        stage.parties[who].left.iter().filter(is_set).count()
+    };
+    assert!(put_up(0) <= 6 && put_up(1) <= 6, "once in ten minutes");
+}
+
+/// Strangers get the bundle from the relay: mail that no prekey opens shows that it is not ours.
+#[test]
+fn msg_128_mail_of_strangers_that_no_prekey_opens_puts_our_bundle_up() {
+    let mut stage = Stage::new(&["alice", "bob"]);
+    let copy = stage.parties[1].disk.clone();
+    let own = stage.relay.store.bundles.clone();
+    stage.command(1, Command::Restored).expect("always");
+    put_back(&mut stage, 1, copy);
+    stage.online(1);
+    assert!(stage.relay.store.bundles != own);
+    let bob = stage.add(0, 1);
+    stage.say(0, bob, "nobody opens this");
+    let keyless = |bundles: &std::collections::BTreeMap<_, (Vec<u8>, Vec<_>)>| {
+        bundles.iter().map(|(at, (bundle, _))| (*at, bundle.clone())).collect::<Vec<_>>()
+    };
+    let is_ours = keyless(&stage.relay.store.bundles) == keyless(&own);
+    assert!(is_ours, "strangers are given it again");
+}
+
+/// Bob has asked for everything again a moment ago when Alice's vault is put back: she learns too early for a
+/// new era that a number has other content. It waits for its turn, and is not forgotten.
+#[test]
+fn msg_132_an_era_that_comes_too_early_begins_in_its_turn() {
+    let (mut stage, bob, alice) = Stage::friends();
+    stage.command(1, Command::Reset { contact: alice }).expect("a new session");
+    let copy = stage.parties[0].disk.clone();
+    stage.say(0, bob, "to be forgotten");
+    put_back(&mut stage, 0, copy);
+    stage.online(0);
+    let note = stage.say(0, bob, "under the same number");
+    stage.say(0, bob, "and one more");
+    stage.pass(Time::MINUTE_MS);
+    assert_ne!(stage.state(0, note), NoteState::Delivered, "it comes too early");
+    stage.pass(10 * Time::MINUTE_MS);
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
+}

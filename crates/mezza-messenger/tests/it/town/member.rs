@@ -138,6 +138,12 @@ impl Member {
         self.chains.clear();
     }
 
+    /// An older disk is put back: chains and rounds of the life before may come again.
+    pub fn forget_life(&mut self) {
+        self.forget_chains();
+        self.rounds.clear();
+    }
+
     /// Whether it dies now.
     pub(super) fn is_doomed(&self, late: bool) -> bool {
         self.doom == Some(Doom(self.batches.len() as u32, late))

@@ -145,7 +145,7 @@ impl Host for Party {
 
     fn stream_lost(&mut self, peer: HostId, now: Time, rng: &mut dyn CryptoRng) {
         match self {
-            Self::Relay(model, _) => model.leave(peer.0 as usize),
+            Self::Relay(model, _) => drop(model.leave(peer.0 as usize)),
             Self::Person(person) => {
                 person.input(RelayInput::Down { connection: connection() }.into(), now, rng);
                 person.again_ms = (2 * person.again_ms).clamp(AGAIN_MS.0, AGAIN_MS.1);

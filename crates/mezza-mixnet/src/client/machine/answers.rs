@@ -98,6 +98,7 @@ impl<B: Backend> Client<B> {
         };
         let changed = contact.on_meeting(line);
         contact.met(now);
+        self.outputs.push_back(Output::Met(id));
         let theirs = !contact.muted && cell.as_ref().is_ok_and(|cell| cell.piece.is_some());
         let data = seq.is_some() || theirs;
         if data && contact.is_active() {
@@ -117,12 +118,17 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// The partner's cell. One that acknowledges what was never sent is ignored.
+    /// The partner's cell. One that acknowledges what was never sent is not read: its numbers are those of
+    /// another life of this client.
     fn heard(&mut self, line: u32, cell: &Cell, now: Time) {
         let Some((id, contact)) = self.contacts.by_line(line) else { return };
         let Some(own) = contact.line_mut(line) else { return };
         if !own.sender.acknowledge(cell.ack, cell.sack) {
+            self.outputs.push_back(Output::Torn(id));
             return;
+        }
+        if own.is_behind(cell.ack) {
+            self.outputs.push_back(Output::Torn(id));
         }
         let mut messages = Vec::new();
         if let Some(piece) = cell.piece.as_ref().filter(|_| own.receiver.wants(cell.seq)) {

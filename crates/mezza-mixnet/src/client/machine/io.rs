@@ -176,6 +176,11 @@ pub enum Output {
     Invited(Invitation),
     /// So many rounds in a row the contact was not where it was waited for.
     Absent(PartnerId, u32),
+    /// A contact was there in a round.
+    Met(PartnerId),
+    /// A contact acknowledges what this client never sent, or no longer what it has acknowledged: another life
+    /// of one of the two, whose state is newer, went on in their stream (MSG-131).
+    Torn(PartnerId),
     /// A contact sent what nobody sends. Nothing more comes from it until it has a new root.
     Broken(PartnerId),
     /// The level of protection as the messenger counts it, 4 or 1.
@@ -202,7 +207,7 @@ pub enum Output {
 snapshot!(enum Output [
     Dial { at, hello, search }, Close, Joined, Frame(a), Want(a), Job(a), Store { seq, first, record },
     Received { seq, contact, number, bytes }, Handed(a), Acked(a), Refused(a, b), Called(a, b),
-    Invited(a), Absent(a, b), Broken(a), Level(a), Budget(a, b), Alarm { id, position },
+    Invited(a), Absent(a, b), Met(a), Torn(a), Broken(a), Level(a), Budget(a, b), Alarm { id, position },
     Unfit(a, b), Returning(a), Config,
 ]);
 
