@@ -133,9 +133,7 @@ impl<B: Backend> Mixnet<B> {
                 at.step.touch_all();
             }
             client::Output::Met(contact) => self.on_meeting(ContactId(contact), at),
-            client::Output::Torn(contact) => {
-                self.news.push_back(News::Twice(ContactId(contact)));
-            }
+            client::Output::Torn(of) => self.news.push_back(News::Twice(ContactId(of))),
             // The receipt tells the person.
             client::Output::Acked(_) | client::Output::Absent(..) => {}
         }

@@ -80,7 +80,7 @@ fn msg_129_who_begins_anew_by_the_relay_is_answered_there() {
     let (mut town, contacts) = met(&both());
     town.command(BEN, Command::Restored).expect("always");
     both_write(&mut town, contacts, SHORT);
-    town.pass(SHORT as u64 * ROUND_MS);
+    town.pass(u64::from(SHORT) * ROUND_MS);
     // A fresh root was said meanwhile.
     let note = town.say(ANN, contacts[ANN], "in cells again?");
     arrives(&mut town, ANN, note, SHORT);
@@ -96,7 +96,7 @@ fn msg_129_slow_what_waits_in_vain_goes_by_the_next_carrier() {
     assert!(rounds >= IN_VAIN - 1, "the contact may be away: {rounds}");
     assert_eq!(carrier(&town, ANN, note), Some(CarrierId::RELAY));
     both_write(&mut town, contacts, SHORT);
-    town.pass(SHORT as u64 * ROUND_MS);
+    town.pass(u64::from(SHORT) * ROUND_MS);
     let note = town.say(BEN, contacts[BEN], "in cells again?");
     arrives(&mut town, BEN, note, IN_VAIN);
     assert_eq!(carrier(&town, BEN, note), Some(CarrierId::MIXNET));

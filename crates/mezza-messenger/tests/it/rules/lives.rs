@@ -262,12 +262,13 @@ impl Story {
                     open.map(|note| format!("{:?} {:?}", text(&note.body), note.state)).collect();
                 let contact = device.contact(side.contact).expect("there");
                 let session = device.session(side.contact);
-                all += &format!(
+                let line = format!(
                     "\nlife {life}: {open:?}, {:?}, {:?}, session {session:?}, knows {}",
                     contact.standing,
                     contact.trouble,
                     self.town.is_known(*life, side.contact)
                 );
+                all.push_str(&line);
             }
         }
         all
