@@ -15,7 +15,7 @@ use liars::{Liar, Liars};
 
 /// Clocks within this distance share the time, µs.
 const STEP: i64 = 1_000_000;
-/// Where repeaters of MeshCore begin without a clock: 2024-05-15 10:52:31 UTC, µs since 1970.
+/// Where repeaters of `MeshCore` begin without a clock: 2024-05-15 10:52:31 UTC, µs since 1970.
 const PLACEHOLDER: u64 = 1_715_770_351_000_000;
 
 /// A crowd before it begins. Times in seconds.

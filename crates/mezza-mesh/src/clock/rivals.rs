@@ -1,6 +1,6 @@
 //! Votes of other people's meshes, written from their public descriptions, for comparison in a crowd only.
 //!
-//! All three come from discussions of MeshCore, whose repeaters without a clock begin each life in May 2024.
+//! All three come from discussions of `MeshCore`, whose repeaters without a clock begin each life in May 2024.
 //! There a sample is an advert that was flooded over many hops; here it is the beacon of a neighbour.
 
 use alloc::vec::Vec;

@@ -293,7 +293,7 @@ const NOON: u64 = 1_800_014_400_000_000;
 #[test]
 fn a_median_needs_21_beacons_and_leaves_outliers_out() {
     let mut clock = rival(ClockMode::OutlierMedian, -400.0);
-    let honest: Vec<(Name, f64)> = (0..18).map(|name| (name, 0.1 * name as f64)).collect();
+    let honest: Vec<(Name, f64)> = (0_u32..18).map(|n| (n.into(), 0.1 * f64::from(n))).collect();
     beacons(&mut clock, &honest, NOON);
     assert!(!clock.vote(18, NOON, &mut rng(1)), "18 beacons are too few");
     beacons(&mut clock, &[(90, 5_000.0), (91, 5_000.0), (92, 5_000.0)], NOON);

@@ -73,14 +73,17 @@ pub(super) fn any(v6: bool, port: u16) -> SocketAddr {
     if v6 { (Ipv6Addr::UNSPECIFIED, port).into() } else { (Ipv4Addr::UNSPECIFIED, port).into() }
 }
 
-/// Returns whether the port is free for streams.
+/// Tries whether the port is free for streams.
 ///
 /// # Errors
-/// The system's, if it is taken.
+/// The system's, if another program has the port in either family.
 pub(super) fn try_port(port: u16) -> io::Result<()> {
-    std::net::TcpListener::bind(any(true, port))
-        .or_else(|_| std::net::TcpListener::bind(any(false, port)))
-        .map(|_| ())
+    match std::net::TcpListener::bind(any(true, port)) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
+        // A kernel without IPv6.
+        Err(_) => std::net::TcpListener::bind(any(false, port)).map(|_| ()),
+    }
 }
 
 /// A socket of one interface, whose packets do not leave the link.
