@@ -140,7 +140,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         report.say(line);
     }
     report.say(format!("%, median of seeds, after {SETTLE_S} s"));
-    let head = VOTES.iter().map(|vote| format!(" {:>12}", vote.name)).collect::<String>();
+    let head = VOTES.iter().fold(String::new(), |head, vote| format!("{head} {:>12}", vote.name));
     report.say(format!("  {:<72}{head}", ""));
     let mut ours = Vec::new();
     for row in &ROWS {
@@ -154,7 +154,8 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         for (Vote { name, .. }, value) in VOTES.iter().zip(&values) {
             bench.note_count(&format!("ours:{name}"), row.op, "percent", *value)?;
         }
-        let cells = values.iter().map(|value| format!(" {value:>12.1}")).collect::<String>();
+        let cells =
+            values.iter().fold(String::new(), |cells, value| format!("{cells} {value:>12.1}"));
         report.say(format!("  {:<72}{cells}", row.text));
         lose(&mut report, row, &values);
         ours.push(values[OURS]);

@@ -67,7 +67,7 @@ impl Net {
     }
 
     /// Pulls a cable out of a switch, or puts it back: the n-th that was laid, whose first end is there.
-    pub fn set_cable(&self, switch: &str, number: usize, up: bool) -> bool {
+    pub fn set_cable(switch: &str, number: usize, up: bool) -> bool {
         let state = if up { "up" } else { "down" };
         ip(&format!("-n {switch} link set m{number}a {state}"))
     }

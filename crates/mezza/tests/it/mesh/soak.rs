@@ -89,7 +89,8 @@ struct Spell {
 }
 
 struct Field {
-    net: Net,
+    /// The namespaces are removed with it.
+    _net: Net,
     switches: [String; 2],
     nodes: Vec<MeshNode>,
     listeners: BTreeMap<usize, Listener>,
@@ -116,13 +117,13 @@ impl Field {
         until("all eight", || nodes.iter().all(|node| node.around() == NODES - 1));
         let cards = READERS.map(|reader| (reader, nodes[reader].keygen().1)).into();
         let listeners = READERS.map(|reader| (reader, nodes[reader].listen())).into();
-        Self { net, switches, nodes, listeners, cards }
+        Self { _net: net, switches, nodes, listeners, cards }
     }
 
     /// Cables have the numbers of their nodes; the last one joins the switches.
     fn cable(&mut self, number: usize, up: bool) {
         let switch = self.switches[usize::from(number > NODES / 2 && number <= NODES)].clone();
-        assert!(self.net.set_cable(&switch, number, up));
+        assert!(Net::set_cable(&switch, number, up));
     }
 
     /// An incident from its beginning to its end.
@@ -211,7 +212,7 @@ fn slow_eight_nodes_pass_messages_through_kills_flaps_steps_and_full_disks() {
     let mut dice = ChaCha20Rng::seed_from_u64(number("MESH_SEED", 7));
     let soak = Duration::from_secs(number("MESH_SOAK_S", SHORT_S));
     let flood = Flood::start(&field.nodes[FLOODER], &field.cards[&READERS[0]]);
-    let held: Vec<u64> = field.nodes.iter().map(|node| node.resident_kib()).collect();
+    let held: Vec<u64> = field.nodes.iter().map(MeshNode::resident_kib).collect();
     let mut sent = Vec::new();
     let mut spells = Vec::new();
     let begun = Instant::now();
