@@ -25,10 +25,10 @@ const PAUSE: u64 = 86_400 * SECOND_US;
 const PLAUSIBLE: core::ops::Range<u64> = 1_735_689_600_000_000..2_082_758_400_000_000;
 /// Samples of different peers within this distance agree (pull request 23 of a fork).
 const CLUSTER: i64 = 60 * SECOND;
-/// So many peers must agree.
+/// Peers that must agree.
 const QUORUM: usize = 3;
 
-/// What such a vote remembers.
+/// The memory of such a vote.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RivalState {
     /// The newest beacons, several of one neighbour among them.
@@ -40,7 +40,7 @@ pub(super) struct RivalState {
 }
 
 impl MeshClock {
-    /// A sample of a mode that counts beacons and not neighbours.
+    /// Keeps a beacon for the mode that counts beacons and not neighbours.
     pub(super) fn hear_beacon(&mut self, offset: i64) {
         if self.mode != ClockMode::OutlierMedian {
             return;

@@ -63,8 +63,8 @@ fn mesh_59_a_name_taken_up_on_another_link_has_no_vote() {
     assert!(lone.status().moved_ms.abs() < 1_000, "moved by {} ms", lone.status().moved_ms);
 }
 
-/// Somebody repeats the name of a neighbour on another link with another clock: a person is told the name, and
-/// nobody is put in doubt by that. A device that is heard on two links with one clock is nothing to be told.
+/// A device repeats the name of a neighbour on another link with another clock. `status` shows the name, and
+/// no clock is put in doubt. A device on two links with one clock is not shown.
 #[test]
 fn mesh_76_a_name_with_two_clocks_is_told_and_doubts_nothing() {
     let mut lone = Lone::new(Grade::Good);
@@ -89,8 +89,8 @@ fn mesh_76_a_name_with_two_clocks_is_told_and_doubts_nothing() {
     assert_eq!(lone.status().two_clocks, []);
 }
 
-/// Somebody without the key repeats what three members of a closed network said two hours ago. It puts a clock
-/// in doubt, which a person is shown; it moves none.
+/// A device without the key repeats beacons that three members of a closed network sent two hours ago. They
+/// put a clock in doubt, which `status` shows, and move none.
 #[test]
 fn mesh_26_a_recording_of_a_closed_network_moves_no_clock() {
     let mut lone = Lone::of(&NodeSettings::default(), Some(7), Grade::Good, 0);

@@ -204,8 +204,8 @@ impl<B: Backend> Mixnet<B> {
         let (Some(entry), Ok(body)) = (parcel.to.card.mixnet(), body) else {
             return Handover::Waits;
         };
-        let (contact, times) = (parcel.to.id, Some(parcel.times));
-        let ticket = self.ticket(ParcelOut { parcel: parcel.id, contact, times });
+        let times = Some(parcel.times);
+        let ticket = self.ticket(ParcelOut { parcel: parcel.id, contact: parcel.to.id, times });
         let invite = Invite { ticket, to: entry.dialling, body: Wiping::new(body) };
         // The answer comes as an output.
         let _ = self.tell(client::Input::Invite(invite), at);

@@ -60,7 +60,7 @@ fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
     }
 }
 
-/// What nothing opened came too early for a new session, which begins now.
+/// Begins a new session for messages that nothing opened and that came too early for one (MSG-127).
 fn reset<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let is_ours = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_ours);
     if parts.sessions.reset_in_turn(id, at) && is_ours {

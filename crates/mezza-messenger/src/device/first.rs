@@ -122,7 +122,7 @@ pub(super) fn begin_from_told<P: Port>(
 fn stay_in_session<P: Port>(parts: &mut Parts<P>, id: ContactId, pin: u8, at: &mut At<'_>) {
     let facts = parts.sessions.facts(id);
     let lost = parts.outbox.owed(id).and_then(|owed| owed.anew) == Some(ResetCause::Lost as u8);
-    // Any other cause, as a vault that was put back, needs keys that no other life has.
+    // Any other cause, as a vault that was put back, needs keys that no other life has: it waits for a bundle.
     if lost && facts.renew && facts.id.is_some() && !is_bundle_fetched(parts, id, pin) {
         parts.sessions.stay(id, at.step);
     }

@@ -110,7 +110,7 @@ fn way<P: Port>(
     let contact = parts.contacts.get(id).ok_or((WaitReason::Keys, None))?;
     let (mut first, mut later) = (None, None);
     let mut candidates = parts.outbox.untried(note, contact.policy.candidates());
-    // What a contact has lost brings nothing to it: such a carrier comes last (MSG-129).
+    // A contact that lost its chains receives nothing by that carrier: it comes last (MSG-129).
     candidates.sort_by_key(|by| parts.carriers.is_doubtful(*by, id));
     for carrier in candidates {
         let Some((to, carriers)) = parts.facts_for_carriers(id) else { break };

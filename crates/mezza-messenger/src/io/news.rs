@@ -43,7 +43,7 @@ pub enum News {
     Returned(Vec<ParcelId>),
     /// A carrier hides what leaves at this level now.
     Level(CarrierId, u8),
-    /// What a carrier shares with a contact may be lost on its side: what waits there goes by another one.
+    /// The contact may have lost what it shares with a carrier: parcels that wait there go by another one.
     Apart(CarrierId, ContactId),
     /// A contact has what this device never sent: another life of the vault did.
     Twice(ContactId),

@@ -70,6 +70,7 @@ impl<B: Backend> Sessions<B> {
     /// place, and the one-time keys that are there go. Ours are not put up again, as some were given out.
     pub fn offer_anew(&mut self, now: Time) {
         let Some((bundle, _)) = self.prekeys.current_bundle() else { return };
+        // Anybody can send mail that opens for nobody: the pace bounds what that costs (MSG-128).
         if self.offers.take(now).is_ok() {
             let newer = Publication { bundle, one_time: Vec::new(), replace: true };
             match &mut self.publication {

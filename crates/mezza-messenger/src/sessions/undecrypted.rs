@@ -159,7 +159,7 @@ impl<B: Backend> Sessions<B> {
             self.reset_now(id, at);
         }
         if rests {
-            // A message that comes too early for a new session is not forgotten: nobody else repeats it.
+            // Its writer sends it once: a message that comes too early for a new session is not forgotten.
             self.wait_for_reset(id, at.step);
         } else {
             self.end_wait_for_reset(id, at.step);

@@ -181,7 +181,7 @@ impl Model {
         (early, done.into_iter().map(|tell| (who, tell)).collect())
     }
 
-    /// Somebody reads a mailbox in place of another one, who is told.
+    /// A device reads a mailbox in place of another one, which is told.
     fn displace(&mut self, who: Who, address: MailboxAddress) -> Option<Told> {
         self.displaced.retain(|(at, other, _)| (*at, *other) != (address, who));
         let (other, id) = *self.watchers.get(&address).filter(|(other, _)| *other != who)?;
@@ -255,7 +255,7 @@ impl Model {
         Tell::Bundle(ticket, bundle.clone(), one_time)
     }
 
-    /// Nobody is connected any more under this name. Those whose mailboxes it read may watch them again.
+    /// No device is connected any more under this name. Those whose mailboxes it read may watch them again.
     pub fn leave(&mut self, who: Who) -> Vec<Told> {
         self.displaced.retain(|(_, other, _)| *other != who);
         let free = self.watchers.iter().filter(|(_, (watcher, _))| *watcher == who);

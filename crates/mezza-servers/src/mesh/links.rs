@@ -52,7 +52,7 @@ pub(super) struct Links {
     told_of_waiting: bool,
     hasher: RandomState,
     heard: BTreeMap<Source, (SocketAddr, Time)>,
-    /// Whether the port of streams was free at the start: beacons say that streams are taken.
+    /// Set if the port of streams was free at the start: beacons say then that streams are taken.
     takes_streams: bool,
     /// The listening side of streams, for each cast link and family.
     doors: BTreeMap<(LinkNumber, bool), StreamDoor>,

@@ -181,7 +181,7 @@ pub(super) fn is_not_met(name: &str) -> String {
     format!(
         "{name} was not met in the mixnet for ten minutes while something waits for them. They may be \
          away: then it goes on when they are back. If they are there, one of the two vaults is an older \
-         copy: begin anew with them (`mezza ratchet reset`)"
+         copy: begin anew with `mezza ratchet reset NAME`"
     )
 }
 

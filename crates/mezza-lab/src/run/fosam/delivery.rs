@@ -130,7 +130,7 @@ const SPREADS: [Spread; 3] = [
 ];
 /// Liars of a thousand.
 const PERMILLE: [u64; 4] = [0, 20, 50, 100];
-/// What the paper prints for its vote beside a tenth of liars, %.
+/// The paper's printed share for its vote beside a tenth of liars, %.
 const PRINTED: f64 = 92.0;
 
 /// The paper's vote by the spreads that the paper leaves open.

@@ -19,7 +19,7 @@ const IN_VAIN_MS: u64 = 10 * Time::MINUTE_MS;
 /// The same where the contact is heard by another carrier: it is not away.
 const HEARD_ELSEWHERE_MS: u64 = 2 * Time::MINUTE_MS;
 
-/// What is known of meetings with a contact. Not stored: a start trusts the chains that it finds.
+/// Meetings with a contact. Not stored: a start trusts the chains that it finds.
 #[derive(Debug, Default)]
 pub(crate) struct Meetings {
     /// Since when a parcel waits and nobody was met.
@@ -43,6 +43,7 @@ impl<B: Backend> Mixnet<B> {
     /// The client has a parcel for a contact.
     pub(super) fn on_handed_over(&mut self, id: ContactId, at: &mut At<'_>) {
         let meetings = &mut self.peers.entry(id).or_default().meetings;
+        // A second parcel does not begin the wait anew, or a person who writes often would wait for ever.
         if meetings.waits_since.is_none() {
             self.wait_from_now(id, at);
         }
@@ -88,6 +89,7 @@ impl<B: Backend> Mixnet<B> {
     /// A parcel has waited for so long, or waited no longer when its time was set.
     pub(super) fn wait_in_vain(&mut self, id: ContactId, at: &mut At<'_>) {
         let since = self.peers.get(&id).and_then(|peer| peer.meetings.waits_since);
+        // The timer of a parcel that was taken back meanwhile says nothing of the next one.
         let is_over = since.is_some_and(|since| since.plus_ms(IN_VAIN_MS) <= at.now);
         if is_over && self.has_out(id) {
             self.part(id, at);
@@ -107,6 +109,8 @@ impl<B: Backend> Mixnet<B> {
         let Some(peer) = self.peers.get(&id).filter(|_| net.is_up(at.now)) else { return };
         let since = peer.meetings.waits_since.filter(|_| self.has_out(id));
         let waits = since.is_some_and(|since| since.plus_ms(HEARD_ELSEWHERE_MS) <= at.now);
+        // One message by another carrier proves nothing: a contact may use two. A new session does, and so
+        // does a parcel that waited through many rounds.
         if !peer.meetings.apart && (is_anew || waits) {
             self.part(id, at);
         }
@@ -116,6 +120,7 @@ impl<B: Backend> Mixnet<B> {
         let now = at.now;
         self.change(id, at.step, |peer| {
             peer.meetings.apart = true;
+            // Whoever began the session says a fresh root, at the pace of MSG-53.
             peer.broke(now);
         });
         self.news.push_back(News::Apart(CarrierId::MIXNET, id));

@@ -18,7 +18,7 @@ use mezza_sim::{SimRng, for_each_seed};
 use crate::stage::Disk;
 use crate::town::{ROUND_MS, Town, cells, config};
 
-/// Somebody whose card both hold and to whom nobody writes.
+/// A third party whose card both hold and to which neither writes.
 const CID: usize = 2;
 /// The time in which everything works again by itself, ms.
 const BOUND_MS: u64 = 40 * Time::MINUTE_MS;
@@ -95,7 +95,8 @@ impl Story {
         let Side { lives, contact, written, .. } = &mut self.sides[side];
         *written += 1;
         let text = format!("{} of {side}", *written);
-        let (who, contact) = (lives[life], *contact);
+        let who = lives[life];
+        let contact = *contact;
         self.town.say(who, contact, &text);
         self.judge();
     }
@@ -238,7 +239,9 @@ impl Story {
     /// is not met.
     fn follow_advice(&mut self, side: usize) {
         let Side { lives, contact, advised_at, .. } = &mut self.sides[side];
-        let (who, contact, now) = (lives[0], *contact, self.town.now());
+        let who = lives[0];
+        let contact = *contact;
+        let now = self.town.now();
         let view = self.town.members[who].device.contact(contact).expect("there");
         let is_alone = view.policy.carriers == [CarrierId::MIXNET];
         let rests = advised_at.is_some_and(|at| now.since_ms(at) < BOUND_MS / 2);
@@ -248,7 +251,7 @@ impl Story {
         }
     }
 
-    /// What stands open on each side, for whoever looks for the cause.
+    /// Open notes, trouble and session of each side: the cause of a failure.
     fn state(&self) -> String {
         let mut all = String::new();
         for side in &self.sides {

@@ -1,4 +1,4 @@
-//! What an entry takes of clients and of the first mix, and how many rounds it has under way.
+//! Bounds of an entry: frames of clients and of the first mix, and rounds under way.
 
 use super::*;
 

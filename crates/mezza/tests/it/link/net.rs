@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// How long a link may take to come up on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -412,6 +414,12 @@ pub struct Tunnel<'a> {
 }
 
 impl<'a> Tunnel<'a> {
+    /// Its process stands still, or goes on.
+    pub fn stop(&self, stands: bool) {
+        let signal = if stands { Signal::SIGSTOP } else { Signal::SIGCONT };
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
     /// Starts it and waits until it answers.
     pub fn up(net: &'a Net, side: usize) -> Self {
         let mut command = net.command(side, &net.state(side), &["up"]);

@@ -57,7 +57,7 @@ impl MeshNode {
     }
 
     /// Grade and error of its clock in ms, from its next start on.
-    pub fn set_clock(&mut self, (grade, off_ms): (&str, i64)) {
+    pub fn set_clock(&mut self, grade: &str, off_ms: i64) {
         self.env.retain(|(name, _)| !name.starts_with("MEZZA_TEST_"));
         self.env.push(("MEZZA_TEST_CLOCK_GRADE", grade.to_owned()));
         self.env.push(("MEZZA_TEST_RTC_OFFSET_MS", off_ms.to_string()));
@@ -216,7 +216,7 @@ impl Drop for MeshNode {
 pub struct Listener {
     child: Child,
     lines: Receiver<String>,
-    /// What `has_heard` has taken from the lines.
+    /// Lines that `has_heard` has taken.
     heard: std::cell::RefCell<Vec<String>>,
 }
 

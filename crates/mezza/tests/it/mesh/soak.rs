@@ -17,7 +17,7 @@ use super::node::{Listener, MeshNode, until};
 
 /// Nodes: the first half hangs on one switch, the second half on another one.
 const NODES: usize = 8;
-/// Those who listen: one on each switch. They are not killed, since their listeners would end.
+/// The listeners, one on each switch. Their nodes are not killed: the listeners would end.
 const READERS: [usize; 2] = [0, NODES - 1];
 /// The node that writes all the time.
 const FLOODER: usize = 4;
@@ -30,9 +30,9 @@ const BEFORE: Duration = Duration::from_secs(20);
 const AFTER: Duration = Duration::from_secs(30);
 /// A reader has so long to print a message.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What a node may hold more at the end than after its start, KiB.
+/// Memory that a node may hold more at the end than after its start, KiB.
 const MORE_KIB: u64 = 8 << 10;
-/// What an idle node may use of a core, in thousandths. The paper's crowd has eight neighbours too.
+/// CPU time of an idle node, in thousandths of a core.
 const IDLE_PERMILLE: u64 = 50;
 
 /// A thing that happens, to a node or to the cable between the switches.
@@ -62,7 +62,7 @@ impl Incident {
         }
     }
 
-    /// Whether it can cost a message from one node to another.
+    /// Returns true if it can cost a message from one node to another.
     fn touches(self, from: usize, to: usize) -> bool {
         let apart = (from < NODES / 2) != (to < NODES / 2);
         match self {
@@ -138,7 +138,7 @@ impl Field {
             Incident::Step(node) => {
                 self.nodes[node].kill();
                 let off_ms = if dice.next_u32().is_multiple_of(2) { 90_000 } else { -90_000 };
-                self.nodes[node].set_clock(("poor", off_ms));
+                self.nodes[node].set_clock("poor", off_ms);
                 self.nodes[node].start();
                 std::thread::sleep(pause);
             }
@@ -270,7 +270,7 @@ fn idle(nodes: &[MeshNode]) {
     }
 }
 
-/// Somebody who writes as fast as its node lets him.
+/// A writer that sends as fast as its node accepts.
 struct Flood {
     ended: std::sync::Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,

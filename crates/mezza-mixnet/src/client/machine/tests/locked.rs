@@ -1,4 +1,4 @@
-//! What a locked device keeps of its rounds, and what the unlocked one learns (MIX-78).
+//! Rounds of a locked device, and their records for the unlocked one (MIX-78).
 
 use super::partners::{met, rng, with_partner, with_partner_in};
 use super::rounds::arm;

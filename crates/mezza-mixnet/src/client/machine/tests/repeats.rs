@@ -12,6 +12,14 @@ fn ten_rounds(service: usize) -> Config {
     config
 }
 
+/// A config, and a client in it that has a message for its partner.
+fn with_message() -> (Config, Client) {
+    let config = config(3);
+    let mut client = with_partner_in(&config);
+    send(&mut client, NOW);
+    (config, client)
+}
+
 fn spend(client: &mut Client, config: &Config, service: usize, rounds: usize) {
     let kind = PrivacyCost::of(&config.services[service]);
     let ledger = client.ledger.as_mut().expect("it joined");
@@ -58,8 +66,7 @@ fn mix_42_an_invitation_goes_again_on_half_of_the_budget() {
 /// Two onions with one token would tell that somebody is called.
 #[test]
 fn mix_42_a_step_of_a_chain_calls_once() {
-    let (config, mut client) = (config(3), with_partner());
-    send(&mut client, NOW);
+    let (config, mut client) = with_message();
     assert!(fill_call(&mut client, &config, 101, NOW).content.is_real());
     client.queue_call(0, Intent::Talk);
     let again = fill_call(&mut client, &config, 101, NOW);
@@ -69,8 +76,7 @@ fn mix_42_a_step_of_a_chain_calls_once() {
 
 #[test]
 fn mix_42_the_wait_for_a_repeated_call_doubles() {
-    let (config, mut client) = (config(3), with_partner());
-    send(&mut client, NOW);
+    let (config, mut client) = with_message();
     let real = |round: &u64| {
         client.contacts.activate(0, NOW);
         fill_call(&mut client, &config, *round, NOW).content.is_real()
@@ -81,8 +87,7 @@ fn mix_42_the_wait_for_a_repeated_call_doubles() {
 /// A level that falls and rises must not make calls: nothing of a partner begins again.
 #[test]
 fn mix_42_a_pause_keeps_the_wait_for_the_next_call() {
-    let (config, mut client) = (config(3), with_partner());
-    send(&mut client, NOW);
+    let (config, mut client) = with_message();
     for round in [101, 103] {
         assert!(fill_call(&mut client, &config, round, NOW).content.is_real());
     }
@@ -188,8 +193,7 @@ fn mix_82_the_call_of_a_partner_that_left_takes_half_of_the_budget() {
 
 #[test]
 fn mix_82_a_call_under_way_is_not_made_twice() {
-    let (config, mut client) = (config(3), with_partner());
-    send(&mut client, NOW);
+    let (config, mut client) = with_message();
     assert!(fill_call(&mut client, &config, 101, NOW).content.is_real());
     (0..9).for_each(|_| client.answered(0, None, DropResult::Absent, NOW));
     assert!(client.calls.is_empty(), "its repetition has a time of its own");

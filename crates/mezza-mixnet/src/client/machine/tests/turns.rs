@@ -1,4 +1,4 @@
-//! What a partner, who computes the turn of each round, sees of other conversations (MIX-85).
+//! The turns of other conversations, as a partner sees them that computes each round's (MIX-85).
 
 use super::partners::rng;
 use super::*;
@@ -44,7 +44,6 @@ fn mix_85_a_partner_misses_no_round_while_there_is_a_slot_for_each() {
     // With m active partners each is served in s of m rounds. Four standard deviations.
     for (slots, others, expected) in [(1, 1, 500), (1, 2, 667), (5, 5, 167), (5, 9, 500)] {
         let missed = missed(slots, others);
-
         assert!(missed.abs_diff(expected) < 64, "{slots} slots, {others} others: {missed}");
     }
 }
@@ -52,7 +51,8 @@ fn mix_85_a_partner_misses_no_round_while_there_is_a_slot_for_each() {
 /// Rounds of 1,000 that two clients cannot have if they talk with each other: the one with the larger turn
 /// for the common partner is away, and the other one is there.
 fn contradictions(slots: usize, anns: &[u64], bens: &[u64]) -> usize {
-    let (mut ann, mut ben) = (talks(anns), talks(bens));
+    let mut ann = talks(anns);
+    let mut ben = talks(bens);
     let turn = |client: &Client| client.contacts.all[&0].line.chain.meeting().priority;
     let seen = ROUNDS.map(|round| {
         for client in [&mut ann, &mut ben] {
