@@ -219,6 +219,14 @@ impl Partner {
         self.active.is_some() && !self.suspended
     }
 
+    /// Returns true if the partner may not serve this client any more. After a sleep this client goes on, and
+    /// the partner, which counted the time, does not (MIX-80).
+    fn may_rest(&self, now: Time) -> bool {
+        let is_met = self.met_at.is_some_and(|at| now.since_ms(at) < ACTIVE_MS);
+        // A call that is under way is repeated at its own pace.
+        !self.is_active() || !is_met && self.ring.is_none()
+    }
+
     /// Something was said or asked for: the time begins anew.
     pub fn touch(&mut self, now: Time) {
         self.active = Some(now.plus_ms(ACTIVE_MS));
@@ -463,11 +471,11 @@ impl Partners {
         !was
     }
 
-    /// Partners who were met lately and rest, the last one first: one of them may have called while
-    /// nobody was here (MIX-68).
+    /// Partners who were met in the last days and may not serve this client now, the last one first: one of
+    /// them may have called while nobody was here (MIX-68).
     pub fn to_greet(&self, now: Time) -> Vec<PartnerId> {
-        let rests = |contact: &Partner| !contact.suspended && !contact.is_active();
-        let met = self.all.iter().filter(|(_, contact)| rests(contact));
+        let is_apart = |contact: &Partner| !contact.suspended && contact.may_rest(now);
+        let met = self.all.iter().filter(|(_, contact)| is_apart(contact));
         let met = met.filter_map(|(id, contact)| Some((contact.met_at?, *id)));
         let mut met: Vec<(Time, PartnerId)> =
             met.filter(|(at, _)| now.since_ms(*at) < GREETED_MS).collect();

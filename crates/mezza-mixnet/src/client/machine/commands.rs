@@ -234,11 +234,16 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// Calls the partners of the last days who rest, while half of the budget is left.
+    /// Calls the partners of the last days who may rest, while half of the budgets is left.
     fn greet(&mut self, now: Time) {
-        if self.may_repeat(Service::Conversation, now) {
-            for id in self.contacts.to_greet(now) {
-                self.look_again(id, now);
+        if !self.may_repeat(Service::Conversation, now) {
+            return;
+        }
+        for id in self.contacts.to_greet(now) {
+            self.contacts.activate(id, now);
+            let is_served = self.contacts.all.get(&id).is_some_and(Partner::is_active);
+            if is_served && self.may_repeat(Service::Call, now) {
+                self.queue_call(id, Intent::Talk);
             }
         }
     }

@@ -432,6 +432,28 @@ fn mix_80_who_missed_a_round_of_calls_calls() {
     assert_eq!(heard(&mut client, 109), 1, "what it missed counts when it is unlocked");
 }
 
+/// A sleep makes no partner rest (MIX-68), but the partner rests by its own count: it has to be called as well.
+#[test]
+fn mix_80_a_partner_that_was_served_before_a_sleep_is_called() {
+    let mut config = config(3);
+    config.valid_until = NOW.plus_ms(30 * Time::DAY_MS);
+    let mut client = with_partner_in(&config);
+    client.left = None;
+    client.wake(NOW, &mut rng());
+    client.contacts.activate(0, NOW);
+    client.answered(0, None, met(), NOW);
+    let heard = |client: &mut Client, round, now| {
+        client.on_calls_heard(RoundId { service: Service::Call, round }, now);
+        client.calls.len()
+    };
+    assert_eq!(heard(&mut client, 101, NOW), 0);
+    assert_eq!(heard(&mut client, 103, NOW.plus_ms(Time::MINUTE_MS)), 0, "both are there");
+    let late = NOW.plus_ms(8 * Time::HOUR_MS);
+    client.wake(late, &mut rng());
+    assert!(client.is_active(0));
+    assert_eq!(heard(&mut client, 110, late), 1);
+}
+
 /// Rounds of calls may be rarer than the ten minutes for which a partner is served.
 #[test]
 fn mix_81_a_partner_is_served_from_the_round_of_its_call_on() {
