@@ -295,6 +295,7 @@ impl<B: Backend> Client<B> {
         if late > LATE_MS && self.link.is_up() {
             let ahead = now.since_ms(self.seen);
             self.contacts.all.values_mut().for_each(|contact| contact.put_forward(ahead, now));
+            self.on_pause(ahead, now);
         }
         self.seen = now;
     }

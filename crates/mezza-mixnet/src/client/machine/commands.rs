@@ -234,6 +234,17 @@ impl<B: Backend> Client<B> {
         }
     }
 
+    /// Nothing ran for so long, ms. The next round of calls would show that one was missed (MIX-80), and cost
+    /// one more interval until the first call.
+    pub(super) fn on_pause(&mut self, ms: u64, now: Time) {
+        let interval_ms =
+            self.policy(Service::Call, now).map(|policy| u64::from(policy.interval_ms));
+        // A locked device calls nobody (MIX-78).
+        if !self.idles && interval_ms.is_some_and(|interval| ms >= interval) {
+            self.greet(now);
+        }
+    }
+
     /// Calls the partners of the last days who may rest, while half of the budgets is left.
     fn greet(&mut self, now: Time) {
         if !self.may_repeat(Service::Conversation, now) {

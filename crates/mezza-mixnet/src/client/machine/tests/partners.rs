@@ -451,7 +451,8 @@ fn mix_80_a_partner_that_was_served_before_a_sleep_is_called() {
     let late = NOW.plus_ms(8 * Time::HOUR_MS);
     client.wake(late, &mut rng());
     assert!(client.is_active(0));
-    assert_eq!(heard(&mut client, 110, late), 1);
+    assert_eq!(client.calls.len(), 1, "at once");
+    assert_eq!(heard(&mut client, 110, late), 1, "once");
 }
 
 /// Rounds of calls may be rarer than the ten minutes for which a partner is served.
