@@ -89,6 +89,8 @@ pub struct Person {
     newest: Option<u64>,
     /// What is durable and was not said.
     unsaid: Vec<u64>,
+    /// Rounds come back: only then are messages given, as the messenger does (MIX-75).
+    up: bool,
     pub slow: bool,
     /// Every cell that left, by its drop.
     cells: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -115,6 +117,7 @@ impl Pair {
             inbox: Vec::new(),
             newest: None,
             unsaid: Vec::new(),
+            up: false,
             slow: false,
             cells: BTreeMap::new(),
             wrapped: BTreeMap::new(),
@@ -156,7 +159,9 @@ impl Pair {
 
     /// One input; a refusal changes nothing.
     pub fn give(&mut self, who: usize, input: Input) {
-        let client = &mut self.people[who].client;
+        let person = &mut self.people[who];
+        person.up &= !matches!(input, Input::Down);
+        let client = &mut person.client;
         // Rounds end and connections break, so that some answers come too late.
         let _ = handle_checked(client, input, self.now, &mut self.rng);
         self.drain(who);
@@ -206,7 +211,9 @@ impl Pair {
                 let done = person.sent.iter_mut().filter(|(_, its)| *its == Some(ticket));
                 done.for_each(|(_, its)| *its = None);
             }
-            Output::Joined => {
+            Output::Close | Output::Returning(false) => person.up = false,
+            Output::Joined | Output::Returning(true) if !person.up => {
+                person.up = true;
                 for at in 0..self.people[who].sent.len() {
                     if self.people[who].sent[at].1.is_some() {
                         self.send(who, at);
@@ -238,8 +245,12 @@ impl Pair {
         }
     }
 
+    /// Gives a message to the client, if that is up; else it is given once it is.
     pub fn send(&mut self, who: usize, at: usize) {
         let person = &mut self.people[who];
+        if !person.up {
+            return;
+        }
         person.tickets += 1;
         let ticket = person.tickets;
         person.sent[at].1 = Some(ticket);
@@ -359,6 +370,7 @@ impl Pair {
         person.client = client;
         person.wrapped.clear();
         person.unsaid.clear();
+        person.up = false;
         person.submitted = None;
         self.drain(who);
     }
