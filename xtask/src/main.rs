@@ -1,4 +1,4 @@
-//! The project's own tool: `cargo xtask up | test | interop | mutants | tidy | weigh`. It has few and
+//! The project's own tool: `cargo xtask up | test | interop | mutants | tidy | prose | weigh`. It has few and
 //! small dependencies: it compiles in seconds, and the first command runs little code of other people.
 //!
 //! | module | command |
@@ -8,6 +8,7 @@
 //! | [`interop`] | `cargo xtask interop`: our ratchet against implementations of other people |
 //! | [`mutants`] | `cargo xtask mutants`: whether the tests notice small faults in the most important files |
 //! | [`tidy`] | `cargo xtask tidy`: the rules of this repository that no compiler checks |
+//! | [`tidy`] | `cargo xtask prose`: comments, names and signatures that are above their limits |
 //! | [`weigh`] | `cargo xtask weigh`: what each dependency costs to build |
 #![allow(clippy::print_stdout, reason = "the terminal is this program's only output")]
 
@@ -40,6 +41,8 @@ usage: cargo xtask COMMAND
                      small faults in the most important files: do the tests notice? Arguments
                      are those of cargo-mutants: --shard 3/60, --package mezza-seka, --list
   tidy               the rules of this repository that no compiler checks
+  prose [CRATE | --shrink]
+                     comments, names and signatures by crate; the places of one; or lower the list
   weigh              CPU seconds per crate of a cold release build, and their limit";
 
 fn main() -> ExitCode {
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Some("interop") => interop::command(&root, rest),
         Some("mutants") => mutants::command(&root, rest),
         Some("tidy") => tidy::command(&root),
+        Some("prose") => tidy::prose(&root, rest),
         Some("weigh") => weigh::weigh(&root),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");

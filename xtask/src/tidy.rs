@@ -7,6 +7,8 @@
 //! | [`device`] | functions of the messenger's device outside of its one short file |
 //! | [`order`] | files of the device that need each other |
 //! | [`layers`] | an import against the order of the modules of a crate |
+//! | [`prose`] | comments, names and signatures above the limits of their crate |
+//! | [`subjects`] | a commit whose subject is long or names no area |
 //! | [`json`] | a path that is handed to `json!` as it is |
 //! | [`names`] | a public type name that stands in several crates |
 //! | [`words`] | the world below floor 3, `unsafe`, leftovers, forbidden names, a machine's own paths |
@@ -26,10 +28,12 @@ mod json;
 mod layers;
 mod names;
 mod order;
+mod prose;
 mod rules;
 mod shape;
 mod shipped;
 mod source;
+mod subjects;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -82,6 +86,8 @@ pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     all.extend(citations::check(&tree));
     all.extend(walk::check(&tree));
     all.extend(classes::check(&tree));
+    all.extend(prose::check(&tree));
+    all.extend(subjects::check(root));
     all.sort();
     all.dedup();
     Ok(all)
@@ -96,6 +102,11 @@ pub fn command(root: &Path) -> Result<(), String> {
     }
     let lines = all.iter().map(ToString::to_string).collect::<Vec<_>>();
     Err(format!("{}\ntidy: {} refused", lines.join("\n"), all.len()))
+}
+
+/// `cargo xtask prose`.
+pub fn prose(root: &Path, args: &[String]) -> Result<(), String> {
+    prose::command(root, args)
 }
 
 /// The crates of floors 0 to 2 in the repository at `root`.

@@ -1,0 +1,256 @@
+//! Comments, names and signatures, counted for each crate. A crate above a limit has its number in
+//! `xtask/leftovers.toml`, which may only shrink.
+//!
+//! | key | counts | limit |
+//! |---|---|---|
+//! | `openings` | doc comments that begin with What, Who, Whoever, Whether or That | 0 |
+//! | `tuples` | parameters of functions whose type is a tuple | 0 |
+//! | `pairs` | `let (a, b) = (x, y)`, except swaps, per 10,000 lines | 5 |
+//! | `names` | function names of one word, of each hundred outside of trait impls | 45 |
+//! | `bare` | lines of product code to one `//` comment, in the crates of protocols | 33 |
+
+mod functions;
+
+use super::shipped::shipped;
+use super::{Diagnostic, Tree};
+use functions::Function;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use toml::Table;
+
+/// The list of numbers that are above their limits.
+const LIST: &str = "xtask/leftovers.toml";
+/// Openings that make a sentence start with a riddle.
+const OPENINGS: [&str; 5] = ["What", "Who", "Whoever", "Whether", "That"];
+/// The crates whose code needs reasons most.
+const REASONED: [&str; 5] =
+    ["mezza-guard", "mezza-mesh", "mezza-messenger", "mezza-mixnet", "mezza-seka"];
+/// Keys of the list, and their limits.
+const LIMITS: [(&str, usize); 5] =
+    [("openings", 0), ("tuples", 0), ("pairs", 5), ("names", 45), ("bare", 33)];
+
+/// The counts of one crate.
+#[derive(Default)]
+struct Counts<'a> {
+    lines: usize,
+    product_lines: usize,
+    comments: usize,
+    functions: usize,
+    /// The places of each key that has places: path, line, and the text there.
+    places: BTreeMap<&'static str, Vec<(&'a str, usize, String)>>,
+}
+
+impl<'a> Counts<'a> {
+    fn add(&mut self, key: &'static str, path: &'a str, line: usize, text: &str) {
+        self.places.entry(key).or_default().push((path, line, text.trim().to_owned()));
+    }
+
+    /// The number that stands beside the limit of a key.
+    fn number(&self, key: &str) -> usize {
+        let found = self.places.get(key).map_or(0, Vec::len);
+        match key {
+            "pairs" => (found * 10_000).div_ceil(self.lines.max(1)),
+            "names" => (found * 100).div_ceil(self.functions.max(1)),
+            "bare" => self.product_lines / self.comments.max(1),
+            _ => found,
+        }
+    }
+}
+
+/// Crates whose numbers differ from their limits and from the list.
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
+    let list = read_list(tree);
+    let mut refused = Vec::new();
+    for (name, counts) in count_all(tree) {
+        for (key, limit) in limits_of(name) {
+            let (number, listed) = (counts.number(key), listed(&list, name, key));
+            let allowed = listed.unwrap_or(limit);
+            if number > allowed {
+                let text = format!(
+                    "{name}: `{key}` is {number}, {allowed} is allowed; `cargo xtask prose {name}` lists the places"
+                );
+                refused.push(Diagnostic::new(LIST, 0, text));
+            } else if listed.is_some_and(|listed| number < listed) {
+                let text = format!(
+                    "{name}: `{key}` is {number} now, below the list; run `cargo xtask prose --shrink`"
+                );
+                refused.push(Diagnostic::new(LIST, 0, text));
+            }
+        }
+    }
+    refused
+}
+
+/// `cargo xtask prose [CRATE | --shrink]`: prints the numbers, or the places of one crate; or lowers the
+/// list to the numbers of today.
+pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
+    let tree = Tree::read(root)?;
+    let all = count_all(&tree);
+    match args.first().map(String::as_str) {
+        None => {
+            for (name, counts) in &all {
+                let numbers =
+                    limits_of(name).map(|(key, _)| format!("{key} {}", counts.number(key)));
+                println!("{name:<16} {}", numbers.collect::<Vec<_>>().join("  "));
+            }
+            Ok(())
+        }
+        Some("--shrink") => {
+            let text = shrunk(&read_list(&tree), &all);
+            std::fs::write(root.join(LIST), text).map_err(|e| format!("{LIST}: {e}"))
+        }
+        Some(name) => {
+            let counts = all.get(name).ok_or(format!("no crate `{name}`"))?;
+            for (key, places) in &counts.places {
+                for (path, line, text) in places {
+                    println!("{key} {path}:{line}: {text}");
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The list with no number above those of today. A number at its limit is left out.
+fn shrunk(list: &Table, all: &BTreeMap<&str, Counts<'_>>) -> String {
+    let mut text = String::from(
+        "# Numbers of `cargo xtask prose` that are above their limits. They may only shrink.\n",
+    );
+    for (name, counts) in all {
+        let left = limits_of(name).filter_map(|(key, limit)| {
+            let number = counts.number(key).min(listed(list, name, key)?);
+            (number > limit).then(|| format!("{key} = {number}\n"))
+        });
+        let left = left.collect::<String>();
+        if !left.is_empty() {
+            // A String takes everything.
+            let _ = write!(text, "\n[{name}]\n{left}");
+        }
+    }
+    text
+}
+
+fn limits_of(name: &str) -> impl Iterator<Item = (&'static str, usize)> {
+    let is_reasoned = REASONED.contains(&name);
+    LIMITS.into_iter().filter(move |(key, _)| *key != "bare" || is_reasoned)
+}
+
+fn read_list(tree: &Tree) -> Table {
+    let text = tree.iter().find(|(path, _)| *path == LIST);
+    text.and_then(|(_, text)| text.parse().ok()).unwrap_or_default()
+}
+
+fn listed(list: &Table, name: &str, key: &str) -> Option<usize> {
+    list.get(name)?.get(key)?.as_integer()?.try_into().ok()
+}
+
+/// The counts of all crates, by name.
+fn count_all(tree: &Tree) -> BTreeMap<&str, Counts<'_>> {
+    let mut all = BTreeMap::<&str, Counts<'_>>::new();
+    let texts = tree.iter().collect::<BTreeMap<_, _>>();
+    for (path, code) in tree.code() {
+        let Some((name, text)) = crate_of(path).zip(texts.get(path)) else { continue };
+        let counts = all.entry(name).or_default();
+        counts.lines += text.lines().count();
+        count_openings(counts, path, text);
+        for pair in functions::pairs(code) {
+            counts.add("pairs", path, pair.line, &pair.text);
+        }
+        for function in functions::all(code) {
+            for tuple in &function.tuples {
+                counts.add("tuples", path, function.line, tuple);
+            }
+        }
+    }
+    for (path, code) in shipped(tree, "") {
+        let Some((name, text)) = crate_of(path).zip(texts.get(path)) else { continue };
+        if path.split('/').any(|part| part == "tests" || part == "fuzz_targets") {
+            continue;
+        }
+        let counts = all.entry(name).or_default();
+        let own = functions::all(&code).into_iter().filter(Function::has_own_name);
+        for function in own {
+            counts.functions += 1;
+            if function.is_one_word() {
+                counts.add("names", path, function.line, &function.name);
+            }
+        }
+        let product = code.lines().filter(|line| !line.trim().is_empty());
+        counts.product_lines += product.count();
+        let comments = text.lines().filter(|line| is_reason(line.trim_start()));
+        counts.comments += comments.count();
+    }
+    all
+}
+
+/// The crate that a file of Rust belongs to; the folder, outside of `crates/`.
+fn crate_of(path: &str) -> Option<&str> {
+    let path = path.strip_prefix("crates/").unwrap_or(path);
+    path.split_once('/').map(|(name, _)| name)
+}
+
+/// Returns true for a comment that is no documentation.
+fn is_reason(line: &str) -> bool {
+    line.strip_prefix("//").is_some_and(|rest| !rest.starts_with(['/', '!']))
+}
+
+fn count_openings<'a>(counts: &mut Counts<'a>, path: &'a str, text: &str) {
+    let mut inside = false;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        let doc = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let first = doc.and_then(|doc| doc.split_whitespace().next());
+        let word = first.map(|word| word.trim_end_matches(|c: char| !c.is_alphanumeric()));
+        if !inside && word.is_some_and(|word| OPENINGS.contains(&word)) {
+            counts.add("openings", path, index + 1, line);
+        }
+        inside = doc.is_some();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::tests::plant;
+
+    fn refuses(name: &str, text: &str, list: &str) -> Vec<String> {
+        let files = [("crates/mezza-sim/src/a.rs", text), (LIST, list)];
+        let tree = Tree::read(&plant(name, &files)).expect("the tree is readable");
+        check(&tree).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn each_count_has_its_limit() {
+        let bad = [
+            ("openings", "/// What is here.\npub struct A;\n"),
+            ("tuples", "fn set_size(size: (u8, u8)) {}\n"),
+            ("pairs", "fn swap_all() { let (a, b) = (1, 2); }\n"),
+            ("names", "fn told() {}\n"),
+        ];
+        for (key, text) in bad {
+            let refused = refuses(&format!("prose-{key}"), text, "");
+            assert!(refused.len() == 1 && refused[0].contains(key), "{refused:?}");
+        }
+        let good = "/// Returns whether it is.\nfn is_good(a: u8) { let (a, b) = (b, a); }\n";
+        assert_eq!(refuses("prose-good", good, ""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_list_may_only_shrink() {
+        let text = "/// What is here.\npub struct A;\n";
+        let list = |number: u8| format!("[mezza-sim]\nopenings = {number}\n");
+        assert_eq!(refuses("prose-listed", text, &list(1)), Vec::<String>::new());
+        let refused = refuses("prose-more", text, &list(2));
+        assert!(refused.len() == 1 && refused[0].contains("--shrink"), "{refused:?}");
+    }
+
+    #[test]
+    fn a_shrunk_list_has_nothing_at_its_limit() {
+        let file = [("crates/mezza-sim/src/a.rs", "/// What is here.\nfn is_told() {}\n")];
+        let tree = Tree::read(&plant("prose-shrunk", &file)).expect("the tree is readable");
+        let list = "[mezza-sim]\nopenings = 3\ntuples = 2\n".parse().expect("a list");
+        let text = shrunk(&list, &count_all(&tree));
+        assert!(text.ends_with("\n[mezza-sim]\nopenings = 1\n"), "{text}");
+    }
+}
