@@ -39,7 +39,8 @@ fn identity(byte: u8) -> IdentityKeyPair {
 
 impl Party {
     fn new(own: u8, other: u8) -> Self {
-        let (identity, remote) = (identity(own), identity(other).public());
+        let remote = identity(other).public();
+        let identity = identity(own);
         let conversation = Conversation::new(identity.public(), remote);
         let prekeys = Prekeys::new(identity.duplicate());
         Self { identity, prekeys, conversation, published: (Vec::new(), Vec::new()) }
@@ -72,10 +73,11 @@ impl Party {
         }
     }
 
-    /// What a restart would find on the disk.
+    /// Restarts from the rows on the disk.
     fn reload(&mut self) {
         let rows = self.conversation.records();
-        let (local, remote) = (*self.conversation.local(), *self.conversation.remote());
+        let local = *self.conversation.local();
+        let remote = *self.conversation.remote();
         let loaded = Conversation::load(local, remote, records(&rows)).expect("our own rows");
         assert_eq!(loaded.encode().as_slice(), self.conversation.encode().as_slice());
         self.conversation = loaded;
@@ -110,7 +112,8 @@ impl Pair {
     /// Begins a session from the other's newest bundle.
     fn begin(&mut self, from: usize) {
         let (bundle, one_time) = &mut self.parties[1 - from].published;
-        let (bundle, one_time) = (bundle.clone(), one_time.pop());
+        let bundle = bundle.clone();
+        let one_time = one_time.pop();
         let remote = *self.parties[from].conversation.remote();
         let checked = Bundle::decode(&bundle).expect("an honest bundle");
         let Ok(checked) = checked.check(&remote, &SuiteList::ours(), self.now) else { return };
@@ -174,7 +177,8 @@ pub fn operations(data: &[u8]) {
             }
             7 => {
                 pair.now = pair.now.plus_ms(ops.below(256) as u64 * 3 * Time::HOUR_MS);
-                let (now, rng) = (pair.now, &mut pair.rng);
+                let now = pair.now;
+                let rng = &mut pair.rng;
                 pair.parties[who].wake(now, rng);
                 let _ = pair.parties[who].conversation.sweep(now);
             }
@@ -240,7 +244,7 @@ pub fn message(data: &[u8]) {
     }
 }
 
-/// What the seeds hold.
+/// Texts of the seeds.
 const HONEST: [&[u8]; 2] = [b"first", b"later"];
 
 /// A first message to each of the two, and a later one.
@@ -264,7 +268,8 @@ pub fn stored(data: &[u8]) {
     let Some((key, value)) = rest.split_at_checked(usize::from(*key_len)) else { return };
     let Some(table) = Table::from_number(*table) else { return };
     let row = [StoredRow { table, key, value }];
-    let (local, remote) = (identity(1).public(), identity(2).public());
+    let local = identity(1).public();
+    let remote = identity(2).public();
     if let Ok(conversation) = Conversation::<PortableBackend>::load(local, remote, row) {
         let again = conversation.records();
         let same = Conversation::<PortableBackend>::load(local, remote, records(&again));
@@ -286,7 +291,8 @@ pub fn stored_seeds() -> Vec<Vec<u8>> {
         [&head, record.key, record.value].concat()
     };
     let rows = pair.parties.iter().flat_map(|party| {
-        let (sessions, keys) = (party.conversation.records(), party.prekeys.records());
+        let sessions = party.conversation.records();
+        let keys = party.prekeys.records();
         records(&sessions).map(row).chain(records(&keys).map(row)).collect::<Vec<_>>()
     });
     rows.collect()

@@ -39,7 +39,8 @@ pub fn operations(data: &[u8]) {
             8 => shuffled_answer(&mut ops, &mut town, who),
             9 => town.crash(who),
             10 | 11 => {
-                let (minutes, days) = (ops.below(256) as u64, ops.below(32) as u64);
+                let minutes = ops.below(256) as u64;
+                let days = ops.below(32) as u64;
                 let far = if kind == 11 { days * Time::DAY_MS } else { 0 };
                 town.now = town.now.plus_ms(minutes * Time::MINUTE_MS + far);
                 town.phones[who].device.wake(town.now, &mut town.rng);
@@ -143,7 +144,7 @@ fn shuffled_answer(ops: &mut Operations<'_>, town: &mut Town, who: usize) {
     }
 }
 
-/// What no honest driver would say.
+/// An input that no honest driver would give.
 fn some_lie(ops: &mut Operations<'_>) -> Input {
     let ticket = RequestId(ops.below(256) as u64);
     let length = ops.below(256);
@@ -152,7 +153,8 @@ fn some_lie(ops: &mut Operations<'_>) -> Input {
         1 => RelayInput::Refused { ticket, code: ops.byte(), retry_s: u16::from(ops.byte()) },
         2 => RelayInput::Bundle { ticket, bytes: ops.bytes(length), one_time: None },
         3 => {
-            let (mailbox, mail) = (MailboxId(ops.below(8) as u32), ops.below(256) as u64);
+            let mailbox = MailboxId(ops.below(8) as u32);
+            let mail = ops.below(256) as u64;
             RelayInput::Mail { mailbox, mail, envelope: ops.bytes(length) }
         }
         4 => return Input::Stored(CarrierId::MIXNET, ops.below(256) as u64),

@@ -41,7 +41,8 @@ fn one(frame: &[u8]) {
 /// Every kind of frame, both ways, at two speeds.
 pub fn frame_seeds() -> Vec<Vec<u8>> {
     let token = || Secret::init_with(|token| token.fill(3));
-    let (address, key) = (MailboxAddress([4; 16]), RawOneTimePrekey { id: 5, key: [6; 32] });
+    let address = MailboxAddress([4; 16]);
+    let key = RawOneTimePrekey { id: 5, key: [6; 32] };
     let client = [
         ClientFrame::Open { req: 1, token: token(), kind: MailboxKind::Intro },
         ClientFrame::Put { req: 2, address, ttl_h: 720, envelope: vec![7; 512] },

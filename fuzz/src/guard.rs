@@ -1,4 +1,4 @@
-//! What a guard decodes, and its machine and that of its client, driven by a list of operations.
+//! Decoders of a guard, and its machine and that of its client, driven by a list of operations.
 
 use std::collections::BTreeMap;
 
@@ -106,7 +106,9 @@ pub fn machine(data: &[u8]) {
     let key = CoinKey::from_secret(Secret::init_with(|key| key.fill(3)));
     let (mut guard, era) = Guard::start(settings(mode), key, SlotLedger::default(), dice.rng());
     let mut client = GuardClient::new(pairing(), CoinEncoding::X25519);
-    let (mut now, mut ledger, mut frames) = (Time::from_ms(1_000), era.encode(), Vec::new());
+    let mut now = Time::from_ms(1_000);
+    let mut ledger = era.encode();
+    let mut frames = Vec::new();
     while let Some(operation) = operations.next(10) {
         let conn = GuardConnection(operations.below(4) as u64);
         let side = if operations.byte() & 1 == 0 { GuardSide::Inside } else { GuardSide::Wire };
@@ -149,7 +151,7 @@ pub fn machine(data: &[u8]) {
             }
         };
         let _ = handle_checked(&mut guard, input, now, dice.rng());
-        drain(&mut guard, &mut client, (now, &mut dice), (&mut ledger, &mut frames));
+        drain(&mut guard, &mut client, now, &mut dice, &mut ledger, &mut frames);
     }
     let (_, whole) = SlotLedger::load(&ledger).expect("what was appended loads again");
     assert_eq!(whole, ledger.len());
@@ -158,8 +160,10 @@ pub fn machine(data: &[u8]) {
 fn drain(
     guard: &mut Guard,
     client: &mut GuardClient,
-    (now, dice): (Time, &mut SimRng),
-    (ledger, frames): (&mut Vec<u8>, &mut Vec<Vec<u8>>),
+    now: Time,
+    dice: &mut SimRng,
+    ledger: &mut Vec<u8>,
+    frames: &mut Vec<Vec<u8>>,
 ) {
     for _ in 0..64 {
         while let Some(output) = guard.poll() {

@@ -36,7 +36,9 @@ struct World {
 fn world() -> &'static World {
     static WORLD: OnceLock<World> = OnceLock::new();
     WORLD.get_or_init(|| {
-        let (system, tree, mut rng) = (System::new(), tree(Shape::Wide), chance(2));
+        let system = System::new();
+        let tree = tree(Shape::Wide);
+        let mut rng = chance(2);
         let mut held = HeldKeys::new();
         for epoch in [0, 1, 2] {
             held.insert(tree.open_key(&system, Epoch(epoch), &mut rng).expect("a key"));
@@ -89,7 +91,7 @@ pub fn detect_seeds() -> Vec<Vec<u8>> {
     vec![world().lent.clone()]
 }
 
-/// What a host has on its disk.
+/// The disk of a host.
 #[derive(Clone, Default)]
 struct Disk {
     keyring: Vec<u8>,
@@ -155,7 +157,8 @@ pub fn operations(data: &[u8]) {
     let mut ops = Operations::new(data);
     for _ in 0..24 {
         let Some(op) = ops.next(5) else { break };
-        let (floor, size) = (tree.floor(), tree.size());
+        let floor = tree.floor();
+        let size = tree.size();
         let epoch = Epoch(ops.below(EPOCHS + 3) as u32);
         match op {
             0 => {

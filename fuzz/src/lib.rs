@@ -35,7 +35,7 @@ pub use mutate::Mutator;
 /// One target.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
     /// Takes any bytes; a panic is a finding.
     pub run: fn(&[u8]),

@@ -1,4 +1,4 @@
-//! What comes over the links of a mesh, out of files, and a node driven by operations.
+//! Frames and files that a mesh decodes, and a node driven by operations.
 
 use mezza_core::{Machine, Time};
 use mezza_mesh::cell::{CELL_BYTES, HEAD_BYTES};
@@ -87,7 +87,8 @@ pub fn trace_seeds() -> Vec<Vec<u8>> {
 pub fn node(data: &[u8]) {
     let settings = NodeSettings { store_bytes: 16 * 512, ..NodeSettings::default() };
     let mut node = Node::new(settings, MeshNetwork::new("open", None), Time::from_ms(1));
-    let (mut rng, mut now) = (SimRng::new(1, 0), 1_000_u64);
+    let mut rng = SimRng::new(1, 0);
+    let mut now = 1_000_u64;
     let mut operations = Operations::new(data);
     let mut seen: Vec<Vec<u8>> = Vec::new();
     while let Some(kind) = operations.next(9) {

@@ -16,7 +16,8 @@ use rand_core::SeedableRng;
 /// Two clients: rounds that end well or badly or in another order, messages, cuts, restarts, slow
 /// disks, damaged frames, clocks that are put back. After each step the rows of both are read.
 pub fn client(data: &[u8]) {
-    let (mut ops, mut pair) = (Operations::new(data), Pair::new());
+    let mut ops = Operations::new(data);
+    let mut pair = Pair::new();
     while let Some(kind) = ops.next(14) {
         let who = ops.below(2);
         match kind {
@@ -117,7 +118,8 @@ fn trimmed(mut row: Vec<u8>) -> Vec<u8> {
 /// Bytes as rows, `length u16 | row` each, padded as a client pads them. What loads stores the same
 /// again.
 pub fn rows(data: &[u8]) {
-    let (mut rest, mut rows) = (data, Vec::new());
+    let mut rest = data;
+    let mut rows = Vec::new();
     while let Some((length, tail)) = rest.split_first_chunk() {
         let (row, tail) = tail.split_at(usize::from(u16::from_be_bytes(*length)).min(tail.len()));
         let size = if row.first() == Some(&1) { RECORD_BYTES } else { SNAPSHOT_BYTES };

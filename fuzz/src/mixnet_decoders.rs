@@ -1,4 +1,4 @@
-//! What comes over the links of a mixnet, and its configs.
+//! Frames of a mixnet, and its configs.
 
 use mezza_core::{Secret, Time};
 use mezza_mixnet::config::{
@@ -134,7 +134,8 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
     };
     let items = Items { offset: 0, count: 2, bytes: vec![6; 328] };
     let manifest = Manifest { id, entries: vec![ObjectDigest::of(b"object")] };
-    let (signature, position) = ([7; 64], 1);
+    let signature = [7; 64];
+    let position = 1;
     let bodies = [
         FrameBody::Settings(announcement),
         FrameBody::Submit(vec![8; 164]),

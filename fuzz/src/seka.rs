@@ -58,7 +58,7 @@ pub fn record_seeds() -> Vec<Vec<u8>> {
     sides[0].writes.iter().map(|(_, sealed)| sealed.clone()).collect()
 }
 
-/// What an interface and a peer with keys may hand over.
+/// Frames from an interface and from a peer with keys.
 pub fn offload(data: &[u8]) {
     let mut operations = Operations::new(data);
     let room = 64 + operations.below(200) * 8;
@@ -73,7 +73,8 @@ pub fn offload(data: &[u8]) {
             }
         }
     }
-    let (mut joiner, mut assembler) = (Joiner::default(), Assembler::default());
+    let mut joiner = Joiner::default();
+    let mut assembler = Assembler::default();
     let mut emit = |run: &JoinedRun<'_>| assert!(run.pieces.iter().all(|p| p.end <= frame.len()));
     while let Some(step) = operations.next(3) {
         let start = operations.below(frame.len());
@@ -126,7 +127,8 @@ pub fn peers(data: &[u8]) {
             }
             7 => sides[at].give(PeerInput::Stored(number), now),
             8 => {
-                let (attempt, sent) = (number as u32, number as u32 * 1_000_000);
+                let attempt = number as u32;
+                let sent = number as u32 * 1_000_000;
                 sides[at].give(PeerInput::Used(SessionUsage { attempt, sent, received: sent }), now)
             }
             _ => sides[at].give(PeerInput::Wanted, now),
@@ -139,7 +141,8 @@ pub fn pairing(data: &[u8]) {
     let mut operations = Operations::new(data);
     let sas = operations.below(2) == 1;
     let mut devices = [1, 2].map(|own| Device::<Suite>::new(own, |settings| settings.sas = sas));
-    let (mut now, mut air) = (Time::from_ms(1_000), Vec::new());
+    let mut now = Time::from_ms(1_000);
+    let mut air = Vec::new();
     while let Some(step) = operations.next(6) {
         let at = operations.below(2);
         for (from, device) in devices.iter_mut().enumerate() {

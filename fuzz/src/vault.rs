@@ -1,4 +1,4 @@
-//! What the vault reads from the disk.
+//! Files that the vault reads from the disk.
 
 use mezza_core::Secret;
 use mezza_host::store::bucket::RetentionCode;

@@ -11,7 +11,7 @@ const LINES: usize = 400;
 #[derive(Default)]
 pub struct TestOutput {
     part: Part,
-    /// Whether the lines that come are the differences of a transcript.
+    /// True if the lines that come are the differences of a transcript.
     differs: bool,
     of_this_test: usize,
     failures: Vec<String>,

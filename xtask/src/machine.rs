@@ -38,7 +38,7 @@ pub fn rustc() -> Option<(u32, u32)> {
     version(line.strip_prefix("rustc ")?)
 }
 
-/// Whether a C compiler answers.
+/// Returns true if a C compiler answers.
 pub fn has_cc() -> bool {
     let name = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     first_line(Command::new(name).arg("--version")).is_some()
@@ -50,9 +50,9 @@ pub fn node() -> Option<(u32, u32)> {
     version(line.strip_prefix('v')?)
 }
 
-/// Whether the page's tools run on this version: 20.19 or newer, but not 21 nor 22.0 to 22.11.
-pub fn node_is_supported(version: (u32, u32)) -> bool {
-    match version {
+/// Returns true if the page's tools run on this version: 20.19 or newer, but not 21 nor 22.0 to 22.11.
+pub fn node_is_supported(major: u32, minor: u32) -> bool {
+    match (major, minor) {
         (20, minor) => minor >= 19,
         (22, minor) => minor >= 12,
         (major, _) => major >= 23,
@@ -77,7 +77,7 @@ pub fn memory_gib() -> Option<u64> {
     Some((kib + (1 << 19)) >> 20)
 }
 
-/// Whether the user is root.
+/// Returns true if the user is root.
 pub fn is_root() -> bool {
     first_line(Command::new("id").arg("-u")).as_deref() == Some("0")
 }
@@ -92,10 +92,10 @@ mod tests {
         assert_eq!(version("1.95.0 (59807616e 2026-04-14)"), Some((1, 95)));
         assert_eq!(version("20"), None);
         for good in [(20, 19), (22, 12), (23, 0), (24, 1)] {
-            assert!(node_is_supported(good), "{good:?}");
+            assert!(node_is_supported(good.0, good.1), "{good:?}");
         }
         for bad in [(18, 20), (20, 18), (21, 7), (22, 11)] {
-            assert!(!node_is_supported(bad), "{bad:?}");
+            assert!(!node_is_supported(bad.0, bad.1), "{bad:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ pub struct TestTools {
     pub python: Option<PathBuf>,
     /// The standard library for wasm32-unknown-unknown.
     pub wasm: bool,
-    /// Whether tools may be installed.
+    /// True if tools may be installed.
     pub may_install: bool,
 }
 
@@ -142,7 +142,8 @@ fn apt(missing: &[&Package], logs: &Logs) -> Result<(), String> {
     for package in missing {
         if !apt(&["install", "--yes", "--quiet", "--no-install-recommends", package.name]) {
             let log = logs.path("install apt");
-            let (name, purpose) = (package.name, package.purpose);
+            let name = package.name;
+            let purpose = package.purpose;
             println!("install  {name} (for {purpose}) did not install; see {}", log.display());
         }
     }
@@ -199,7 +200,7 @@ fn has_postgres() -> bool {
     has("postgres") || versions.into_iter().any(|v| v.path().join("bin/postgres").is_file())
 }
 
-/// Whether Python can make an environment of its own.
+/// Returns true if Python can make an environment of its own.
 pub fn has_venv() -> bool {
     first_line(Command::new("python3").args(["-c", "import ensurepip; print(1)"])).is_some()
 }

@@ -44,7 +44,7 @@ pub fn missing_requirement(root: &Path) -> Option<Missing> {
         return Some(Missing { what, step: "take a full checkout" });
     }
     let what = match machine::node() {
-        Some(version) if machine::node_is_supported(version) => return None,
+        Some((major, minor)) if machine::node_is_supported(major, minor) => return None,
         Some((major, minor)) => format!("node {major}.{minor} is not supported"),
         None => "node not found".to_owned(),
     };
@@ -97,7 +97,8 @@ fn hash_folder(folder: &Path, hasher: &mut DefaultHasher) -> std::io::Result<()>
     let mut entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
-        let (kind, name) = (entry.file_type()?, entry.file_name());
+        let kind = entry.file_type()?;
+        let name = entry.file_name();
         if kind.is_dir() && name != "node_modules" && name != "dist" {
             hash_folder(&entry.path(), hasher)?;
         } else if kind.is_file() {

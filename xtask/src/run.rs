@@ -10,7 +10,7 @@ use std::thread;
 
 /// The end of a program and its output.
 pub struct Ended {
-    /// Whether its status says success.
+    /// True if its status says success.
     pub ok: bool,
     /// The texts after `SKIPPED ` in its output.
     pub skipped: Vec<String>,

@@ -84,7 +84,9 @@ fn doctor(wishes: &Wishes) -> Result<(), String> {
         return Err("no C compiler; on Debian: apt install gcc".to_owned());
     }
     let node = match machine::node() {
-        Some(version) if machine::node_is_supported(version) => format!("node {} ok", version.0),
+        Some((major, minor)) if machine::node_is_supported(major, minor) => {
+            format!("node {major} ok")
+        }
         Some((major, minor)) => format!("node {major}.{minor} is not supported"),
         None => "node not found".to_owned(),
     };

@@ -69,7 +69,9 @@ pub fn weigh(root: &Path) -> Result<(), String> {
     let told = |e: std::io::Error| format!("{}: {e}", folder.display());
     fs::create_dir_all(&folder).map_err(told)?;
     // The build runs a copy of this program, because a build of xtask in that time would replace it.
-    let (own, ledger, cc) = (folder.join("xtask"), folder.join("ledger"), folder.join(CC_NAME));
+    let own = folder.join("xtask");
+    let ledger = folder.join("ledger");
+    let cc = folder.join(CC_NAME);
     fs::copy(std::env::current_exe().map_err(told)?, &own).map_err(told)?;
     symlink(&own, &cc).map_err(told)?;
     let mut build = machine::cargo(root);

@@ -74,7 +74,7 @@ struct State {
     h: [u64; 8],
     /// Bytes that were compressed.
     count: u64,
-    /// What waits to be compressed, then zeros.
+    /// Bytes that are not compressed yet, then zeros.
     block: [u8; BLOCK_BYTES],
     filled: usize,
 }

@@ -211,7 +211,8 @@ mod tests {
 
     #[test]
     fn a_stored_key_and_its_copy_agree_as_the_key_did() {
-        let (own, other) = (key(4), key(5));
+        let own = key(4);
+        let other = key(5);
         let secret = other.dh::<PortableBackend>(own.public());
         let again = StaticKey::from_stored(own.scalar().duplicate(), *own.public());
         assert_eq!(again.dh::<PortableBackend>(other.public()), secret);
@@ -221,7 +222,8 @@ mod tests {
 
     #[test]
     fn another_backend_never_computes_with_what_the_first_one_prepared() {
-        let (own, other) = (key(7), key(8));
+        let own = key(7);
+        let other = key(8);
         let secret = own.dh::<PortableBackend>(other.public());
         assert_eq!(own.dh::<Other>(other.public()), Err(ZeroSecret));
         assert_eq!(own.dh::<PortableBackend>(other.public()), secret);

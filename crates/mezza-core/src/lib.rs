@@ -1,4 +1,4 @@
-//! What every part of Mezzavoce stands on: suites, secrets, the wire codec, time, and the one
+//! The base of every part of Mezzavoce: suites, secrets, the wire codec, time, and the one
 //! [`Machine`] trait. Floor 0: no socket, file, thread, clock or random source; no protocol is
 //! named here.
 //!

@@ -17,9 +17,9 @@ use rand_core::CryptoRng;
 /// A refused input leaves the machine exactly as it was. Every queue inside is bounded. A machine
 /// calls nobody back, locks nothing and never waits.
 pub trait Machine {
-    /// What may happen to the machine.
+    /// Events that the machine handles.
     type Input;
-    /// What the machine wants done.
+    /// Effects that the machine requests.
     type Output;
     /// Why an input was refused.
     type Error;

@@ -245,7 +245,7 @@ impl<const N: usize> Snapshot for Secret<N> {
     }
 }
 
-/// What a backend prepared follows from the scalar.
+/// The prepared form of a backend follows from the scalar, so it is left out.
 impl Snapshot for StaticKey {
     fn snapshot_into(&self, w: &mut Writer) {
         self.scalar().snapshot_into(w);

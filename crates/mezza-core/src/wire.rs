@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
         self.0.len()
     }
 
-    /// Whether nothing is left.
+    /// Returns true if nothing is left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -146,12 +146,12 @@ impl Writer {
         self.0.len()
     }
 
-    /// Whether nothing was written.
+    /// Returns true if nothing was written.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What was written so far.
+    /// Returns the bytes written so far.
     pub fn as_slice(&self) -> &[u8] {
         &self.0
     }

@@ -29,7 +29,8 @@ pub fn open(
     text: &mut [u8],
     tag: &[u8; TAG_BYTES],
 ) -> bool {
-    let (nonce, tag) = (XNonce::from(*nonce), Tag::from(*tag));
+    let nonce = XNonce::from(*nonce);
+    let tag = Tag::from(*tag);
     cipher(key).decrypt_inout_detached(&nonce, aad, InOutBuf::from(text), &tag).is_ok()
 }
 

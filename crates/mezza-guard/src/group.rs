@@ -50,7 +50,7 @@ pub trait Group: Clone {
     /// The canonical form, [`element_bytes`](Self::element_bytes) long.
     fn encode(&self, element: &Self::Element) -> Vec<u8>;
 
-    /// Whether this is the identity.
+    /// Returns true if this is the identity.
     fn is_identity(&self, element: &Self::Element) -> bool;
 
     /// The product of two elements.

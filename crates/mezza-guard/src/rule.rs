@@ -162,9 +162,9 @@ pub enum FrameRuleError {
 pub struct Judged {
     /// Its counter, if it has one.
     pub counter: Option<u32>,
-    /// Whether counters were left out: the gap is a channel of 4 bits.
+    /// True if counters were left out: the gap is a channel of 4 bits.
     pub has_gap: bool,
-    /// Whether a MAC that the guard cannot check went out with it.
+    /// True if a MAC that the guard cannot check went out with it.
     pub has_mac: bool,
 }
 
@@ -172,7 +172,7 @@ pub struct Judged {
 const COUNTER_STEP_MAX: u32 = 16;
 
 impl FrameRule {
-    /// Whether a frame has the size and kind of the rule.
+    /// Returns true if a frame has the size and kind of the rule.
     pub fn fits(&self, frame: &[u8]) -> bool {
         frame.len() == usize::from(self.bytes) && frame.get(1) == Some(&self.kind)
     }

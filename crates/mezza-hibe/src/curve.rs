@@ -204,7 +204,7 @@ macro_rules! group {
                 raw::$compress(&self.0)
             }
 
-            /// Whether its order is q.
+            /// Returns true if its order is q.
             pub fn in_subgroup(&self) -> bool {
                 raw::$subgroup(&self.0)
             }

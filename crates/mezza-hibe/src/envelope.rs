@@ -288,7 +288,7 @@ impl HeldKeys {
         self.0.iter().map(|held| held.epoch)
     }
 
-    /// Whether a key of this epoch is held.
+    /// Returns true if a key of this epoch is held.
     pub fn holds(&self, epoch: Epoch) -> bool {
         self.epochs().any(|held| held == epoch)
     }

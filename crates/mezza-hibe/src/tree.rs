@@ -152,7 +152,7 @@ impl KeyTree {
         self.end().minus(1)
     }
 
-    /// Whether everything is erased.
+    /// Returns true if everything is erased.
     pub fn is_over(&self) -> bool {
         self.floor >= self.end()
     }

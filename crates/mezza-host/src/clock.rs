@@ -121,7 +121,7 @@ impl Clock {
         self.calendar().believed(self.read())
     }
 
-    /// Whether another machine's date is within `apart_ms` of the wall clock or of [`Clock::date`].
+    /// Returns true if another machine's date is within `apart_ms` of the wall clock or of [`Clock::date`].
     pub(crate) fn is_near(&self, other: Time, apart_ms: u64) -> bool {
         [self.wall(), self.date()].into_iter().any(|own| calendar::apart_ms(own, other) <= apart_ms)
     }

@@ -125,7 +125,7 @@ pub struct Vault {
     last_id: u64,
     /// The generation of the keyring that the database remembers.
     remembered: u64,
-    /// Whether no row needs a stale key since the last look (module `day`).
+    /// True if no row needs a stale key since the last look (module `day`).
     swept: bool,
     /// The hour of the last checkpoint.
     hour: u32,
@@ -142,7 +142,7 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Whether there is a vault in this folder.
+    /// Returns true if there is a vault in this folder.
     pub fn exists(dir: &Path) -> bool {
         dir.join(HEAD).symlink_metadata().is_ok()
     }

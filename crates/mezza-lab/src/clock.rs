@@ -124,7 +124,7 @@ pub struct LoadWatch {
 pub struct BenchRound<T> {
     /// The value of the work.
     pub value: T,
-    /// Whether the machine was busy meanwhile.
+    /// True if the machine was busy meanwhile.
     pub busy: bool,
 }
 
@@ -156,7 +156,7 @@ impl LoadWatch {
         Ok(all)
     }
 
-    /// Whether the fixed loop is off now.
+    /// Returns true if the fixed loop is off now.
     fn look(&mut self) -> bool {
         let took = ns(spin(self.steps));
         let off = is_off(took, median(&self.seen_ns));
@@ -206,7 +206,7 @@ pub fn busy_count<T>(rounds: &[BenchRound<T>]) -> usize {
     rounds.iter().filter(|round| round.busy).count()
 }
 
-/// Whether more than a third of the rounds were disturbed, so that their median no longer decides.
+/// Returns true if more than a third of the rounds were disturbed, so that their median no longer decides.
 pub fn is_busy(busy: usize, rounds: usize) -> bool {
     3 * busy > rounds
 }

@@ -83,7 +83,7 @@ impl SafePrimeSearch {
         Sieve::new(primes, window * WINDOW, WINDOW, remainder)
     }
 
-    /// Whether a candidate that survived the sieve is a safe prime.
+    /// Returns true if a candidate that survived the sieve is a safe prime.
     pub fn is_safe_prime(&self, i: u64) -> bool {
         is_safe(&self.candidate(i), &self.modulus(i))
     }

@@ -37,7 +37,7 @@ pub struct RunSpec {
     pub seed: u64,
     /// The arguments that select jobs.
     pub params: Value,
-    /// Whether it measures time. Then no other run of the lab may use this machine.
+    /// True if it measures time. Then no other run of the lab may use this machine.
     pub exclusive: bool,
     /// The part of its jobs, if not all.
     pub shard: Option<Shard>,
@@ -106,7 +106,7 @@ pub struct RawFigure<'a> {
     /// The spread of the samples.
     #[serde(flatten)]
     pub spread: Spread,
-    /// Whether the machine was busy.
+    /// True if the machine was busy.
     pub busy: bool,
 }
 
@@ -182,7 +182,7 @@ pub fn state(out: &Path, experiment: &str) -> String {
     format!("{state} {}", path.display())
 }
 
-/// Whether a text is a whole raw file: a head, figures, and an end that counts them.
+/// Returns true if a text is a whole raw file: a head, figures, and an end that counts them.
 pub fn is_finished(text: &str) -> bool {
     let values: Option<Vec<Value>> =
         text.lines().map(|line| serde_json::from_str(line).ok()).collect();

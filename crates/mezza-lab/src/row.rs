@@ -14,7 +14,7 @@ pub enum Sense {
     AtLeast,
 }
 
-/// Whether a row decides the exit code.
+/// True if a row decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
     /// It must hold.
@@ -42,7 +42,7 @@ impl Figure {
         self.limit.map(|limit| self.measured / limit)
     }
 
-    /// Whether the goal is met. NaN meets no goal.
+    /// Returns true if the goal is met. NaN meets no goal.
     pub fn holds(&self) -> bool {
         match (self.limit, self.sense) {
             (None, _) => self.measured.is_finite(),
@@ -102,7 +102,7 @@ pub struct Row {
     pub id: &'static str,
     /// The goal of the design.
     pub goal: String,
-    /// Whether it decides.
+    /// True if it decides.
     pub weight: Weight,
     /// The outcome.
     pub outcome: Outcome,

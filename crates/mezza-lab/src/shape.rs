@@ -9,7 +9,7 @@ pub struct Claim {
     pub text: String,
     /// The result.
     pub found: String,
-    /// Whether it holds.
+    /// True if it holds.
     pub holds: bool,
 }
 

@@ -50,7 +50,7 @@ pub struct WireJob {
     pub seed: u64,
     /// What a tampered initiator leaks and an observer reads.
     pub attack: Option<Attack>,
-    /// Whether to say every message.
+    /// True if to say every message.
     pub shows: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Attack {
     pub element: String,
     /// Bits of a block.
     pub lambda: u32,
-    /// Whether the device counts its messages.
+    /// True if the device counts its messages.
     pub is_stateful: bool,
     /// The attacker's key.
     pub key: [u8; 16],

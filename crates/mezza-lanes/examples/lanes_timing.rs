@@ -1,4 +1,4 @@
-//! Whether time depends on secrets: [`mezza_sim::timing`] on fixed against random inputs, for each
+//! Tests whether time depends on secrets: [`mezza_sim::timing`] on fixed against random inputs, for each
 //! operation of each kernel that runs here, and for a leaky twin that the test must catch.
 //!
 //! `cargo run --release -p mezza-lanes --example lanes_timing -- 100000` takes so many measurements each,

@@ -64,7 +64,8 @@ impl<L: Lanes + Lanes32 + Sync> Kernel for VectorKernel<L> {
 
     fn x25519_shared(&self, k: &Scalar, u: &[[u8; 32]], out: &mut [[u8; 32]]) {
         assert_eq!(u.len(), out.len(), "an output for each point");
-        let (l, masks) = (self.lanes, SwapMasks::new(core::slice::from_ref(k.expose())));
+        let l = self.lanes;
+        let masks = SwapMasks::new(core::slice::from_ref(k.expose()));
         for (u, out) in u.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
             let mut fractions = Fractions::new(INVERSION_GROUPS);
             for u in u.chunks(LANES) {

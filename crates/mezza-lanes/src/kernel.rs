@@ -3,7 +3,7 @@
 use crate::portable::PortableKernel;
 use crate::{FixedPoint, Scalar, Strided};
 
-/// What a CPU does for many independent messages at once.
+/// Operations that a CPU does for many independent messages at once.
 ///
 /// All kernels give equal bytes for equal inputs. Lengths that belong together must be equal; any
 /// count is allowed. Scalars are clamped inside (RFC 7748, section 5); bit 255 of a u-coordinate is
@@ -26,7 +26,7 @@ pub trait Kernel: Sync {
     /// has small order. The time depends on u, which is public.
     fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint>;
 
-    /// Whether [`fixed_point`](Self::fixed_point) would give one, without making the table.
+    /// Returns true if [`fixed_point`](Self::fixed_point) would give one, without making the table.
     fn is_fixed_point(&self, u: &[u8; 32]) -> bool;
 
     /// `out[i] = k[i] p`: many scalars, one point.

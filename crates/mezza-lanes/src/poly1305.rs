@@ -43,7 +43,9 @@ impl Poly1305Key {
         let g2 = h2 + (g1 >> 44);
         let subtract = (g2 >> 42).wrapping_neg();
         let pick = |h: u64, g: u64| u128::from(h ^ (subtract & (h ^ g)));
-        let (h0, h1, h2) = (pick(h0, g0 & MASK_44), pick(h1, g1 & MASK_44), pick(h2, g2 & MASK_42));
+        let h0 = pick(h0, g0 & MASK_44);
+        let h1 = pick(h1, g1 & MASK_44);
+        let h2 = pick(h2, g2 & MASK_42);
         (h0 | h1 << 44 | h2 << 88).wrapping_add(self.s).to_le_bytes()
     }
 
@@ -66,7 +68,8 @@ impl Poly1305Key {
         let m = limbs(u128::from_le_bytes(*block));
         let [r0, r1, r2] = self.r;
         // 2^132 = 20 modulo p, so what leaves the top comes back 20 times.
-        let (s1, s2) = (20 * r1, 20 * r2);
+        let s1 = 20 * r1;
+        let s2 = 20 * r2;
         let h = [h[0] + m[0], h[1] + m[1], h[2] + m[2] + WHOLE];
         let d0 = dot(h, [r0, s2, s1]);
         let d1 = dot(h, [r1, r0, s2]).wrapping_add(d0 >> 44);

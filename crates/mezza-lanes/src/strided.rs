@@ -54,7 +54,8 @@ impl<'a> Strided<'a> {
         &mut self,
         first: usize,
     ) -> impl Iterator<Item = (&mut [u8], &mut [u8; TAG_BYTES])> {
-        let (offset, len) = (self.offset, self.len);
+        let offset = self.offset;
+        let len = self.len;
         self.bytes[first * self.stride..].chunks_exact_mut(self.stride).filter_map(move |chunk| {
             let (body, rest) = chunk.get_mut(offset..)?.split_at_mut_checked(len)?;
             Some((body, rest.first_chunk_mut()?))

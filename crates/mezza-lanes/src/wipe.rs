@@ -1,6 +1,6 @@
 //! Zeros that the compiler may not leave out.
 
-/// What [`wipe_stack`] overwrites: more than any operation of this crate has on the stack.
+/// Bytes that [`wipe_stack`] overwrites: more than any operation of this crate has on the stack.
 const SCRUBBED_BYTES: usize = 65_536;
 
 /// Fills with zeros.

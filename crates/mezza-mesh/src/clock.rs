@@ -166,7 +166,7 @@ pub struct MeshClock {
     /// Votes in a row that found the clock in place, and votes since it began to seek.
     holds: u32,
     sought: u32,
-    /// Whether ten holds in a row ended once.
+    /// True if ten holds in a row ended once.
     was_agreed: bool,
     state: ClockState,
     /// Since when fewer than three neighbours are around, and since when a vote waits for samples.

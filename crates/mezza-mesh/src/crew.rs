@@ -58,7 +58,7 @@ pub struct Parcel {
     pub to: MemberId,
     /// When it was made.
     pub made: u64,
-    /// Whether its receiver has it.
+    /// True if its receiver has it.
     pub arrived: bool,
 }
 
@@ -166,7 +166,7 @@ impl<R: Rng> Crew<R> {
         self.members.len()
     }
 
-    /// Whether there is no device.
+    /// Returns true if there is no device.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }

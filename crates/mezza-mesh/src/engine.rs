@@ -263,7 +263,7 @@ impl Engine {
         self.live[0] + self.live[1]
     }
 
-    /// Whether it holds cells of the two larger classes.
+    /// Returns true if it holds cells of the two larger classes.
     pub fn has_large(&self) -> bool {
         self.live[1] > 0
     }
@@ -285,7 +285,7 @@ impl Engine {
         self.counts
     }
 
-    /// Whether it holds the cell in `slot`.
+    /// Returns true if it holds the cell in `slot`.
     pub fn holds(&self, slot: Slot, table: &impl CellTable) -> bool {
         table.rows().hot(self.seat, slot / 64)[HELD] >> (slot % 64) & 1 == 1
     }

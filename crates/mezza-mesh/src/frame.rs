@@ -47,7 +47,7 @@ pub struct SyncFrame {
     pub held: Set,
     /// The cells of the receiver that were compared; `None`: all.
     pub within: Option<Set>,
-    /// Whether the sender holds more than the receiver knows of. In a crowd `held` says so.
+    /// True if the sender holds more than the receiver knows of. In a crowd `held` says so.
     pub more: bool,
 }
 
@@ -56,11 +56,11 @@ pub struct SyncFrame {
 pub struct Beacon {
     /// Network time in eighths of a second.
     pub stamp: u64,
-    /// Whether the sender's clock is agreed.
+    /// True if the sender's clock is agreed.
     pub agreed: bool,
-    /// Whether the sender takes streams, on which the two larger classes of cells travel.
+    /// True if the sender takes streams, on which the two larger classes of cells travel.
     pub streams: bool,
-    /// Whether the sender holds any of these.
+    /// True if the sender holds any of these.
     pub large: bool,
     /// Number of live cells.
     pub live: u16,

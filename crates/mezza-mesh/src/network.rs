@@ -45,7 +45,7 @@ impl MeshNetwork {
         &self.name
     }
 
-    /// Whether its frames are checked with a key.
+    /// Returns true if its frames are checked with a key.
     pub fn is_closed(&self) -> bool {
         self.key.is_some()
     }
@@ -69,7 +69,8 @@ impl MeshNetwork {
         self.days[1].net
     }
 
-    /// Whether a beacon's network is this one: today's, and within an hour of midnight the other day's.
+    /// Returns true if a beacon's network is this one: today's, and within an hour of midnight the other
+    /// day's.
     pub fn is_ours(&self, net: [u8; 4], mesh: u64) -> bool {
         self.near(mesh).any(|day| day.net == net)
     }

@@ -89,7 +89,7 @@ pub struct Node {
     /// Neighbours to whom a stream was to be opened, and when.
     dialled: BTreeMap<Name, u64>,
     outputs: VecDeque<Output>,
-    /// Whether a clock was read and its grade is one to live with.
+    /// True if a clock was read and its grade is one to live with.
     running: bool,
     leaving: bool,
     silent_until: u64,

@@ -68,12 +68,12 @@ impl Set {
         self.parts().map(|part| part.mask.count_ones()).sum()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether `slot` is in it.
+    /// Returns true if `slot` is in it.
     pub fn contains(&self, slot: Slot) -> bool {
         self.parts().any(|part| part.word == slot / 64 && part.mask >> (slot % 64) & 1 == 1)
     }

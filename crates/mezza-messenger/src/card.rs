@@ -290,7 +290,7 @@ impl Card {
         listed.filter(|(_, part)| part.is_none()).map(|(entry, _)| entry.kind).collect()
     }
 
-    /// Whether both cards say the same, whatever parts are here.
+    /// Returns true if both cards say the same, whatever parts are here.
     pub fn same_head(&self, other: &Self) -> bool {
         self.head == other.head
     }

@@ -78,12 +78,12 @@ impl Contact {
         }
     }
 
-    /// Whether we send anything to it at all (MSG-26).
+    /// Returns true if we send anything to it at all (MSG-26).
     pub fn is_ours(&self) -> bool {
         !self.blocked && self.phase != ContactPhase::Request
     }
 
-    /// Whether both sides have answered.
+    /// Returns true if both sides have answered.
     pub fn is_open(&self) -> bool {
         self.phase == ContactPhase::Open
     }
@@ -165,7 +165,7 @@ impl Contacts {
         self.all.iter().map(|(id, contact)| (*id, contact))
     }
 
-    /// Whether it is there.
+    /// Returns true if it is there.
     pub fn holds(&self, id: ContactId) -> bool {
         self.all.contains_key(&id)
     }

@@ -77,7 +77,7 @@ impl SenderContext {
         Ok(Self { address: *address, to: *to, enc, key, iv })
     }
 
-    /// Whether it was made for this mailbox and key.
+    /// Returns true if it was made for this mailbox and key.
     pub fn is_for(&self, address: &MailboxAddress, to: &PublicKey) -> bool {
         self.address == *address && self.to == *to
     }

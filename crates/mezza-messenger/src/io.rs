@@ -86,7 +86,7 @@ pub enum Command {
         card: Card,
         /// The owner's name for the contact; else the claimed name.
         petname: Option<String>,
-        /// Whether the card was scanned from the person's own screen.
+        /// True if the card was scanned from the person's own screen.
         in_person: bool,
     },
     /// Write a note. `client` makes a repeated command the same note.
@@ -136,7 +136,7 @@ pub enum Command {
     Verify {
         /// Whom.
         contact: ContactId,
-        /// Whether they were equal.
+        /// True if they were equal.
         equal: bool,
     },
     /// How to talk to a contact from now on.

@@ -53,19 +53,19 @@ pub fn folded(name: &str) -> String {
     name.trim().nfc().flat_map(char::to_lowercase).nfc().collect()
 }
 
-/// Whether a person may take one name for the other. Who has no name is shown by key, and looks like
+/// Returns true if a person may take one name for the other. Who has no name is shown by key, and looks like
 /// nobody.
 pub fn looks_like(one: &str, other: &str) -> bool {
     let one = folded(one);
     !one.is_empty() && one == folded(other)
 }
 
-/// Whether a name looks like the number of a contact, `#2`. No name that a person gives is one.
+/// Returns true if a name looks like the number of a contact, `#2`. No name that a person gives is one.
 pub(crate) fn looks_like_number(name: &str) -> bool {
     name.trim_start().starts_with('#')
 }
 
-/// Whether a card may carry `name`: at most [`NAME_BYTES_MAX`] bytes, no forbidden character.
+/// Returns true if a card may carry `name`: at most [`NAME_BYTES_MAX`] bytes, no forbidden character.
 ///
 /// The empty name is clean: who has none is shown by key alone.
 pub fn is_clean(name: &str) -> bool {

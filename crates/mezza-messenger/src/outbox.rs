@@ -66,7 +66,7 @@ pub(crate) struct Sealed<'a> {
     pub bytes: Vec<u8>,
 }
 
-/// Whether a note may be sealed, as far as the reader's window goes.
+/// True if a note may be sealed, as far as the reader's window goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
     /// It may.
@@ -167,7 +167,7 @@ impl Outbox {
         self.lanes.get(&contact).map_or(1, |lane| lane.next_seq)
     }
 
-    /// Whether an invitation to this contact is on its way.
+    /// Returns true if an invitation to this contact is on its way.
     pub fn invites(&self, contact: ContactId) -> bool {
         self.invitations_to(contact).next().is_some()
     }

@@ -6,7 +6,7 @@ use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 use crate::io::CarrierId;
 
-/// Whether another carrier of the list may step in.
+/// True if another carrier of the list may step in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fallback {
@@ -28,7 +28,7 @@ pub fn timer_step(timer_s: u32) -> u32 {
     TIMERS_S.into_iter().rev().find(|step| *step <= timer_s).unwrap_or(timer_s)
 }
 
-/// Whether a person may set this timer: none, or one of [`TIMERS_S`].
+/// Returns true if a person may set this timer: none, or one of [`TIMERS_S`].
 pub fn is_timer_step(timer_s: u32) -> bool {
     timer_s == 0 || TIMERS_S.contains(&timer_s)
 }
@@ -40,14 +40,14 @@ pub struct Policy {
     pub carriers: Vec<CarrierId>,
     /// The lowest level a note may leave by, 1 to 4.
     pub level_min: u8,
-    /// Whether another carrier of the list may step in.
+    /// True if another carrier of the list may step in.
     pub fallback: Fallback,
     /// Seconds until a note goes: one of [`TIMERS_S`], or less than all of them where the contact
     /// set it; 0: never.
     pub timer_s: u32,
-    /// Whether `delivered` receipts are sent.
+    /// True if `delivered` receipts are sent.
     pub delivered: bool,
-    /// Whether `read` receipts are sent.
+    /// True if `read` receipts are sent.
     pub read: bool,
 }
 
@@ -67,7 +67,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Whether list, pin and timer are as their fields say.
+    /// Returns true if list, pin and timer are as their fields say.
     pub fn is_sound(&self) -> bool {
         let list = &self.carriers;
         let twice = list.iter().enumerate().any(|(i, c)| list[..i].contains(c));

@@ -57,12 +57,12 @@ impl Receipt {
     /// The reader has seen the notes and lets the writer know.
     pub const READ: u8 = 2;
 
-    /// Whether floor or bits stand for `seq`. Seq 0 asks for no receipt and has none.
+    /// Returns true if floor or bits stand for `seq`. Seq 0 asks for no receipt and has none.
     pub fn covers(&self, seq: u32) -> bool {
         seq > 0 && (seq <= self.floor || self.has_bit(seq))
     }
 
-    /// Whether this receipt is evidence for the own note `seq` of its era; `voided`: whether the
+    /// Returns true if this receipt is evidence for the own note `seq` of its era; `voided`: whether the
     /// writer gave the note up, so that the floor says nothing about it.
     pub fn proves(&self, seq: u32, voided: bool) -> bool {
         if voided { seq > 0 && self.has_bit(seq) } else { self.covers(seq) }
@@ -74,7 +74,7 @@ impl Receipt {
         Self { what: Self::DELIVERED, era, floor: 0, base: u32::MAX, bits: 1 }
     }
 
-    /// Whether this stands for a seq from `next` on, none of which was given yet: then somebody else
+    /// Returns true if this stands for a seq from `next` on, none of which was given yet: then somebody else
     /// writes in this era, another life of the same vault.
     pub fn is_ahead(&self, next: u32) -> bool {
         self.highest() >= next
@@ -86,7 +86,7 @@ impl Receipt {
         self.floor.max(highest.unwrap_or(0))
     }
 
-    /// Whether a bit stands for `seq`. A bit above the end of all seqs stands for nothing.
+    /// Returns true if a bit stands for `seq`. A bit above the end of all seqs stands for nothing.
     fn has_bit(&self, seq: u32) -> bool {
         seq.checked_sub(self.base)
             .and_then(|i| self.bits.checked_shr(i))

@@ -62,7 +62,7 @@ impl MailboxAddress {
     }
 }
 
-/// Whether an envelope of `bytes` bytes has one of the six lengths.
+/// Returns true if an envelope of `bytes` bytes has one of the six lengths.
 pub fn is_envelope_size(bytes: usize) -> bool {
     ENVELOPE_BYTES.contains(&bytes)
 }

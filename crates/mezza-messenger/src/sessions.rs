@@ -212,7 +212,7 @@ impl<B: Backend> Sessions<B> {
         step.put(RecordKind::Seen, key_replays(id, place), value);
     }
 
-    /// Whether a message of somebody new may be opened now.
+    /// Returns true if a message of somebody new may be opened now.
     pub fn hears_strangers(&self, now: Time) -> bool {
         self.nameless.clone().take(now).is_ok()
     }

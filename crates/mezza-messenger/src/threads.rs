@@ -187,7 +187,7 @@ impl Threads {
         self.all.get(&contact).map_or(0, |thread| thread.quota.refused())
     }
 
-    /// Whether anything of the contact has arrived.
+    /// Returns true if anything of the contact has arrived.
     pub fn has_heard(&self, contact: ContactId) -> bool {
         self.all.get(&contact).is_some_and(|thread| !thread.windows.is_empty())
     }

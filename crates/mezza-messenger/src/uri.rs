@@ -88,7 +88,7 @@ pub enum UriError {
 }
 
 impl UriError {
-    /// Whether scanning or typing again may help, as the sender's address may be right (MSG-5).
+    /// Returns true if scanning or typing again may help, as the sender's address may be right (MSG-5).
     pub fn is_typing_error(&self) -> bool {
         matches!(self, Self::Letter | Self::MixedCase | Self::Check)
     }

@@ -44,7 +44,7 @@ pub struct NetworkView {
     pub link: NetworkAddress,
     /// Its name, once a config is known.
     pub network: Option<NetworkId>,
-    /// Whether rounds are taken part in.
+    /// True if rounds are taken part in.
     pub up: bool,
     /// The protection level now.
     pub level: u8,
@@ -294,7 +294,7 @@ pub struct NoteView {
     pub id: NoteId,
     /// Whose thread.
     pub contact: ContactId,
-    /// Whether it came from the contact.
+    /// True if it came from the contact.
     pub incoming: bool,
     /// What it shows.
     pub body: NoteContent,
@@ -323,9 +323,9 @@ pub struct ConnectionView {
     pub carrier: CarrierId,
     /// The relay, if it is one.
     pub relay: Option<RelayEntry>,
-    /// Whether our own mailboxes are there.
+    /// True if our own mailboxes are there.
     pub own: bool,
-    /// Whether it stands.
+    /// True if it stands.
     pub up: bool,
     /// Our own mailboxes there.
     pub places: Places,
@@ -340,9 +340,9 @@ pub struct CarrierEstimate {
     pub carrier: CarrierId,
     /// What it can do now.
     pub caps: CarrierCaps,
-    /// Whether it is up, or why not.
+    /// True if it is up, or why not.
     pub up: Result<(), WaitReason>,
-    /// Whether the policy allows it and the size fits.
+    /// True if the policy allows it and the size fits.
     pub fits: bool,
     /// Pieces that it would take.
     pub pieces: usize,

@@ -115,7 +115,7 @@ impl Permutation {
         self.0.len()
     }
 
-    /// Whether it orders nothing.
+    /// Returns true if it orders nothing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -177,7 +177,7 @@ impl Config {
         Some((at as u16, &self.services[at]))
     }
 
-    /// Whether buckets of a round may be as a manifest says: as many as the config has, together no
+    /// Returns true if buckets of a round may be as a manifest says: as many as the config has, together no
     /// longer than `users` clients and all noise can make them.
     pub fn allows(&self, manifest: &Manifest, users: u32) -> bool {
         let Some((_, policy)) = self.policy(manifest.id.service) else { return false };

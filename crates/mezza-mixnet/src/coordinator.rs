@@ -186,7 +186,7 @@ impl Coordinator {
         self.clients.iter().filter(|(_, client)| client.since.is_some()).map(|(at, _)| *at)
     }
 
-    /// Whether a client was welcomed.
+    /// Returns true if a client was welcomed.
     pub fn is_welcomed(&self, client: ConnectionId) -> bool {
         self.clients.get(&client).is_some_and(|client| client.since.is_some())
     }

@@ -69,7 +69,7 @@ impl Service {
         self.innermost_bytes() + LAYER_BYTES * layers
     }
 
-    /// Whether onions are answered.
+    /// Returns true if onions are answered.
     pub const fn has_replies(self) -> bool {
         matches!(self, Self::Conversation)
     }

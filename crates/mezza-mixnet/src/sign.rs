@@ -76,7 +76,7 @@ impl fmt::Debug for Signer {
     }
 }
 
-/// Whether `key` signed `parts` for this purpose. Keys of low order and signatures that are not
+/// Returns true if `key` signed `parts` for this purpose. Keys of low order and signatures that are not
 /// canonical are refused.
 pub fn verify(key: &VerifyKey, purpose: Purpose, parts: &[&[u8]], signature: &Signature) -> bool {
     let signature = ed25519_dalek::Signature::from_bytes(signature);

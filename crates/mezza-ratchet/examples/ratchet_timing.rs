@@ -1,4 +1,4 @@
-//! Whether time depends on secrets: [`mezza_sim::timing`] on signing with a fixed and with random
+//! Tests whether time depends on secrets: [`mezza_sim::timing`] on signing with a fixed and with random
 //! keys, and on messages whose tag is wrong in its first or in its last byte.
 //!
 //! `cargo run --release -p mezza-ratchet --example ratchet_timing -- 100000` takes so many measurements each,
@@ -27,7 +27,8 @@ fn ns(f: impl FnOnce()) -> f64 {
 /// A fixed key against random ones.
 fn sign<H: Hash512>(count: usize) -> f64 {
     welch(count, |class, dice| {
-        let (random, fresh) = (Secret::<32>::random(dice.rng()), Secret::random(dice.rng()));
+        let random = Secret::<32>::random(dice.rng());
+        let fresh = Secret::random(dice.rng());
         let key = if class { random } else { Secret::copy_from(&[0x55; 32]) };
         ns(|| {
             black_box(xeddsa::sign::<H>(black_box(&key), &[&[7; 64]], &fresh));
@@ -41,7 +42,8 @@ fn open<S: Suite>(count: usize, tag_bytes: usize) -> f64 {
     let mut sealed = vec![0; S::Aead::NONCE_BYTES];
     sealed.extend([9; TEXT]);
     S::Aead::seal::<PortableBackend>(&key, &[], &mut sealed, 0);
-    let (first, last) = (sealed.len() - tag_bytes, sealed.len() - 1);
+    let first = sealed.len() - tag_bytes;
+    let last = sealed.len() - 1;
     welch(count, |class, _| {
         let mut forged = black_box(sealed.clone());
         forged[if class { first } else { last }] ^= 1;

@@ -70,8 +70,8 @@ impl OneTimePrekey {
         self.check_in(B2c20::ID).map_err(|_| DecodeError::Value)
     }
 
-    /// Whether a session of `suite` may begin with this key. Devices of Signal give ids of 32 bits;
-    /// 0 has no place in our messages, where it stands for no key.
+    /// Checks that a session of `suite` may begin with this key. Devices of Signal give ids of 32 bits; in our
+    /// messages 0 stands for no key.
     pub(crate) fn check_in(&self, suite: SuiteId) -> Result<(), BundleError> {
         let id_max = if is_container(suite) { PREKEY_ID_MAX } else { u32::MAX };
         if !(1..=id_max).contains(&self.id) {

@@ -31,11 +31,11 @@ snapshot!(struct Conversation<B> { local, remote, sessions });
 
 /// An opened message.
 pub struct Opened {
-    /// What the other side sealed.
+    /// The body that the other side sealed.
     pub body: Wiping<Vec<u8>>,
     /// The id of the session that opened it, 16 bytes.
     pub session: [u8; 16],
-    /// Whether this message began the session.
+    /// True if this message began the session.
     pub first: bool,
     /// The exporter of the handshake; `Some` only if `first`.
     pub exporter: Option<Exporter>,
@@ -54,11 +54,11 @@ impl fmt::Debug for Opened {
 pub struct SessionSummary {
     /// The suite.
     pub suite: SuiteId,
-    /// Whether this side began it.
+    /// True if this side began it.
     pub initiator: bool,
-    /// Whether it still waits for the first reply.
+    /// True if it still waits for the first reply.
     pub pending: bool,
-    /// Whether the next message needs no fresh key.
+    /// True if the next message needs no fresh key.
     pub our_turn: bool,
     /// Messages sealed in the current sending chain.
     pub sent: u32,
@@ -132,7 +132,7 @@ impl<B: Backend> Conversation<B> {
         changes
     }
 
-    /// Whether the next [`seal`](Self::seal) needs a fresh ratchet key.
+    /// Returns true if the next [`seal`](Self::seal) needs a fresh ratchet key.
     pub fn needs_ephemeral(&self) -> bool {
         self.active().is_some_and(Session::needs_ephemeral)
     }
@@ -143,7 +143,7 @@ impl<B: Backend> Conversation<B> {
         self.active()?.message_bytes(body_bytes)
     }
 
-    /// Whether a message of the active session with this padding has room for a body.
+    /// Returns true if a message of the active session with this padding has room for a body.
     pub fn fits(&self, body_bytes: usize, padding: Padding) -> bool {
         self.active().is_some_and(|session| session.fits(body_bytes, padding))
     }
@@ -217,17 +217,17 @@ impl<B: Backend> Conversation<B> {
         self.sessions.first()
     }
 
-    /// Whether there is an active session (pending or open).
+    /// Returns true if there is an active session (pending or open).
     pub fn has_session(&self) -> bool {
         !self.sessions.is_empty()
     }
 
-    /// Whether the active session still waits for the first reply.
+    /// Returns true if the active session still waits for the first reply.
     pub fn is_pending(&self) -> bool {
         self.active().is_some_and(Session::is_pending)
     }
 
-    /// Whether the active session is confirmed: a message of the contact was opened in it.
+    /// Returns true if the active session is confirmed: a message of the contact was opened in it.
     pub fn is_open(&self) -> bool {
         self.active().is_some_and(|active| !active.is_pending())
     }

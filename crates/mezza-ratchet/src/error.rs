@@ -24,17 +24,17 @@ pub enum BundleError {
     /// The bundle lacks a suite that the card lists, or the entry of the suite it lists.
     #[error("the bundle offers {offered}, the card lists {pinned}")]
     SuiteDowngrade {
-        /// What the bundle offers.
+        /// Suites that the bundle offers.
         offered: SuiteList,
-        /// What the card lists.
+        /// Suites that the card lists.
         pinned: SuiteList,
     },
     /// We know none of the suites.
     #[error("the bundle offers {offered}, we know {ours}")]
     NoCommonSuite {
-        /// What the bundle offers.
+        /// Suites that the bundle offers.
         offered: SuiteList,
-        /// What we know.
+        /// Suites that this device knows.
         ours: SuiteList,
     },
     /// The bundle ended more than a day ago.

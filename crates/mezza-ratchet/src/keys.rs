@@ -42,7 +42,7 @@ pub(crate) fn canonical(PublicKey(key): &PublicKey) -> Result<(), KeyError> {
     if above { Err(KeyError::NotCanonical) } else { Ok(()) }
 }
 
-/// Whether a canonical key lies on the curve and in its subgroup of prime order.
+/// Returns true if a canonical key lies on the curve and in its subgroup of prime order.
 pub(crate) fn torsion_free(PublicKey(key): &PublicKey) -> bool {
     MontgomeryPoint(*key).to_edwards(0).is_some_and(|point| point.is_torsion_free())
 }

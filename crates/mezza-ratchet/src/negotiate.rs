@@ -24,12 +24,12 @@ pub struct SuiteList {
 snapshot!(struct SuiteList { ids, count });
 
 impl SuiteList {
-    /// What this version of the crate offers and accepts.
+    /// Returns the suites that this version of the crate offers and accepts.
     pub fn ours() -> Self {
         Self { ids: [B2c20Pq::ID, B2c20::ID, SuiteId(0), SuiteId(0)], count: 2 }
     }
 
-    /// What an initiator offers whose first messages have no room for a KEM ciphertext.
+    /// Returns the suites of an initiator whose first messages have no room for a KEM ciphertext.
     pub fn without_kem() -> Self {
         Self { ids: [B2c20::ID, SuiteId(0), SuiteId(0), SuiteId(0)], count: 1 }
     }
@@ -84,12 +84,12 @@ impl SuiteList {
         &self.ids[..usize::from(self.count)]
     }
 
-    /// Whether `suite` stands in the list.
+    /// Returns true if `suite` stands in the list.
     pub fn holds(&self, suite: SuiteId) -> bool {
         self.ids().contains(&suite)
     }
 
-    /// Whether every suite of `floor` stands in this list.
+    /// Returns true if every suite of `floor` stands in this list.
     pub fn covers(&self, floor: &Self) -> bool {
         floor.ids().iter().all(|id| self.holds(*id))
     }

@@ -55,7 +55,7 @@ pub const SEEN_ROTATE: usize = SEEN_MAX / 2;
 /// rotation signs.
 pub struct Prekeys {
     identity: IdentityKeyPair,
-    /// What we offer, best first.
+    /// Suites of our bundles, best first.
     suites: Vec<SuiteId>,
     /// Oldest first; the last one of each suite is the current one.
     spks: Vec<StoredSignedPrekey>,
@@ -166,7 +166,7 @@ impl Prekeys {
         Some(self.current().find(|spk| spk.list.is_none())?.signal_bundle(registration))
     }
 
-    /// Whether first messages of `suite` may begin a session here.
+    /// Returns true if first messages of `suite` may begin a session here.
     pub(crate) fn offers(&self, suite: SuiteId) -> bool {
         self.suites.contains(&suite) || self.spks.iter().any(|spk| spk.suite == suite)
     }
@@ -230,7 +230,7 @@ impl Prekeys {
         self.current().count() < self.suites.len() || !self.current().all(fresh)
     }
 
-    /// Whether the memory of base keys under this signed prekey is half full.
+    /// Returns true if the memory of base keys under this signed prekey is half full.
     fn is_crowded(&self, spk: u32) -> bool {
         self.seen.get(&spk).is_some_and(|seen| seen.len() >= SEEN_ROTATE)
     }

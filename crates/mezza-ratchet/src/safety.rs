@@ -33,7 +33,7 @@ pub fn scannable(local: &IdentityKey, remote: &IdentityKey) -> Vec<u8> {
     code(VERSION, &fingerprint(local), &fingerprint(remote))
 }
 
-/// Whether the code on the other device's screen names the same two identities.
+/// Returns true if the code on the other device's screen names the same two identities.
 pub fn matches(local: &IdentityKey, remote: &IdentityKey, theirs: &[u8]) -> bool {
     scannable(remote, local) == theirs
 }
@@ -64,7 +64,8 @@ pub fn signal_scannable<H: Hash512>(
 impl NamedIdentity<'_> {
     /// h = 0000 | 05 | IK | id; 5,200 times: h = H(h | 05 | IK).
     fn fingerprint<H: Hash512>(&self) -> [u8; 64] {
-        let (key_type, key) = ([proto::KEY_TYPE], self.key.as_bytes().as_slice());
+        let key_type = [proto::KEY_TYPE];
+        let key = self.key.as_bytes().as_slice();
         let mut hash = H::hash(&[&[0, 0], &key_type, key, self.id, &key_type, key]);
         for _ in 1..SAFETY_ROUNDS {
             hash = H::hash(&[&hash, &key_type, key]);
@@ -91,7 +92,8 @@ fn round(parts: &[&[u8]]) -> [u8; 64] {
 
 /// Both halves, the lower one first.
 fn ordered(local: &[u8; 64], remote: &[u8; 64]) -> String {
-    let (local, remote) = (digits(local), digits(remote));
+    let local = digits(local);
+    let remote = digits(remote);
     if local <= remote { local + &remote } else { remote + &local }
 }
 

@@ -134,12 +134,12 @@ impl<B: Backend> Session<B> {
         each!(self, r => r.created = now);
     }
 
-    /// What the first message said that began the session, on the responder's side.
+    /// Returns the header of the message that began the session, on the responder's side.
     pub(crate) fn accepted(&self) -> Option<FirstMessageHeader> {
         each!(self, r => if r.initiator { None } else { r.beginning().ok() })
     }
 
-    /// Whether the key of a message is found without a DH.
+    /// Returns true if the key of a message is found without a DH.
     pub(crate) fn has_message_key(&self, inner: &RatchetMessage<'_>, now: Time) -> bool {
         each!(self, r => {
             r.receives(&inner.key) || r.skipped.find(&inner.key, inner.n, now).is_some()

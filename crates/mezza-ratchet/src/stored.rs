@@ -1,4 +1,4 @@
-//! What an operation changes on disk: rows of five tables. The vault at floor 3 seals them.
+//! Changes of an operation on disk: rows of five tables. The vault at floor 3 seals them.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -108,7 +108,7 @@ impl Changes {
         self.0.len()
     }
 
-    /// Whether nothing changes.
+    /// Returns true if nothing changes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What a ratchet suite is made of: the primitives of [`Suite`], a key schedule, a wire format.
+//! The parts of a ratchet suite: the primitives of [`Suite`], a key schedule, a wire format.
 
 use mezza_core::{AeadKey as _, Backend, Secret, Suite, SuiteId};
 
@@ -24,7 +24,7 @@ pub trait RatchetSuite: Suite {
     type Kdf: Kdf;
     /// Its wire format.
     type Wire: Wire;
-    /// What its handshake adds to the DHs.
+    /// The KEM that its handshake adds to the DHs.
     const KEM: Option<Kem> = None;
     /// Most messages that one message may lie ahead of the last one in its chain.
     const JUMP_MAX: u32 = JUMP_MAX;
@@ -32,7 +32,7 @@ pub trait RatchetSuite: Suite {
 
 /// The key schedule of a suite. All keys have 32 bytes.
 pub trait Kdf {
-    /// What both sides share from the DH results, in order, and what they know of the handshake.
+    /// Derives the keys that both sides share from the DH results, in order, and from the transcript.
     fn x3dh(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement;
     /// Next root key and a new chain key.
     fn root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>);
@@ -40,7 +40,7 @@ pub trait Kdf {
     fn chain(chain: &mut Secret<32>) -> Secret<32>;
 }
 
-/// What a handshake gives both sides.
+/// Keys that a handshake gives both sides.
 pub struct Agreement {
     /// The id of the session, 16 bytes; public.
     pub id: [u8; 16],
@@ -76,17 +76,17 @@ macro_rules! of_suite {
 }
 pub(crate) use of_suite;
 
-/// Whether sessions may speak a suite.
+/// Returns true if sessions may speak a suite.
 pub fn is_known(suite: SuiteId) -> bool {
     of_suite!(suite, S => !S::NAME.is_empty(), else false)
 }
 
-/// What the handshake of a suite adds to the DHs.
+/// Returns the KEM that the handshake of a suite adds to the DHs.
 pub fn kem(suite: SuiteId) -> Option<Kem> {
     of_suite!(suite, S => S::KEM, else None)
 }
 
-/// Whether a suite may stand in lists: the ids of our own envelope.
+/// Returns true if a suite may stand in lists: the ids of our own envelope.
 pub const fn is_container(suite: SuiteId) -> bool {
     suite.0 >> 8 == 0x01
 }

@@ -47,7 +47,7 @@ pub enum Padding {
 pub trait Wire {
     /// Most messages in one chain, so that a count fits its field.
     const CHAIN_MAX: u32;
-    /// Whether a message can be bound to an outer part.
+    /// True if a message can be bound to an outer part.
     const OUTER: bool;
 
     /// Decodes a message of either kind; keys are canonical afterwards.
@@ -70,7 +70,7 @@ pub trait Wire {
     fn end(prefix: &[u8], initiator: &IdentityKey, out: &mut Vec<u8>);
     /// Bytes of a whole message.
     fn message_bytes(prefix: &[u8], initiator: &IdentityKey, header: &Header<'_>) -> usize;
-    /// What stands in the header for a previous chain of `count` messages.
+    /// Returns the header field for a previous chain of `count` messages.
     fn pn(count: u32) -> u32;
     /// The index at which a header closes the previous chain.
     fn closed_at(pn: u32) -> u32;
@@ -91,7 +91,7 @@ pub struct Header<'a> {
     pub key: &'a PublicKey,
     /// Index in the chain.
     pub n: u32,
-    /// What [`Wire::pn`] says of the previous chain.
+    /// The field of the previous chain ([`Wire::pn`]).
     pub pn: u32,
     /// Bytes of the sealed part.
     pub sealed_bytes: usize,
@@ -99,13 +99,13 @@ pub struct Header<'a> {
 
 /// A message, decoded, not authenticated.
 pub struct DecodedMessage<'a> {
-    /// What a first message carries besides.
+    /// Further fields of a first message.
     pub first: Option<FirstMessageHeader>,
     /// The message of the ratchet itself.
     pub inner: RatchetMessage<'a>,
 }
 
-/// What a first message says of the handshake.
+/// The part of a first message that carries the handshake.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FirstMessageHeader {
     /// The suite of the session.
@@ -127,7 +127,7 @@ pub struct FirstMessageHeader {
     pub kem: Option<Encapsulated>,
 }
 
-/// What a first message carries for the KEM key of a bundle.
+/// The KEM ciphertext of a first message, and the key of the bundle that it is for.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Encapsulated {
     /// Which KEM key was used.
@@ -137,12 +137,12 @@ pub struct Encapsulated {
 }
 
 impl FirstMessageHeader {
-    /// Whether both have the same initiator and base key.
+    /// Returns true if both have the same initiator and base key.
     pub(crate) fn same_base(&self, other: &Self) -> bool {
         self.identity == other.identity && self.base == other.base
     }
 
-    /// What a responder keeps: a digest is enough to know the ciphertext again.
+    /// Returns the form that a responder stores: a digest is enough to recognise the ciphertext.
     pub(crate) fn with_ciphertext_digest(&self) -> Self {
         let mut noted = self.clone();
         if let Some(kem) = &mut noted.kem {
@@ -153,7 +153,7 @@ impl FirstMessageHeader {
         noted
     }
 
-    /// Whether both begin the same session: all but the registration is equal.
+    /// Returns true if both begin the same session: all but the registration is equal.
     pub(crate) fn same_handshake(&self, other: &Self) -> bool {
         *self == Self { registration: self.registration, ..other.clone() }
     }
@@ -165,7 +165,7 @@ pub struct RatchetMessage<'a> {
     pub key: PublicKey,
     /// Index in the chain.
     pub n: u32,
-    /// What the header says of the previous chain.
+    /// The field of the previous chain.
     pub pn: u32,
     /// The bytes in front of the sealed part, as they are authenticated.
     pub head: Cow<'a, [u8]>,

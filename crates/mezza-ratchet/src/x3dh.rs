@@ -27,9 +27,9 @@ use crate::{
 
 /// Everything both sides know of a handshake before it is computed.
 pub struct Transcript<'a> {
-    /// What the initiator says.
+    /// The header that the initiator sends.
     pub first: &'a FirstMessageHeader,
-    /// Who published the bundle.
+    /// The identity that published the bundle.
     pub responder: &'a IdentityKey,
     /// The list of the bundle, in a container suite.
     pub list: Option<&'a SuiteList>,
@@ -86,7 +86,8 @@ pub fn initiate<S: RatchetSuite, B: Backend>(
         shared.push(made.1);
         encapsulated = Some(Encapsulated { id: their.id, ciphertext: made.0 });
     }
-    let (local, remote) = (identity.public(), *bundle.identity());
+    let local = identity.public();
+    let remote = *bundle.identity();
     let first = FirstMessageHeader {
         suite: S::ID,
         identity: *local.public_key(),

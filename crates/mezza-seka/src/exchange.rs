@@ -74,7 +74,7 @@ impl<S: LinkSuite> TagKey<S> {
         i64::from(attempt) - self.born - 1
     }
 
-    /// Whether the suite allows this attempt under this state (SEKA-26).
+    /// Returns true if the suite allows this attempt under this state (SEKA-26).
     pub(crate) fn allows(&self, attempt: u32) -> bool {
         let before = self.attempts_before(attempt);
         before >= 0 && S::ATTEMPTS_MAX.is_none_or(|most| before < most)
@@ -91,7 +91,7 @@ impl<S: LinkSuite> TagKey<S> {
         self.mac.tag(&place, &all[..=parts.len()])
     }
 
-    /// Whether a tag is the right one, in constant time (SEKA-5).
+    /// Returns true if a tag is the right one, in constant time (SEKA-5).
     pub(crate) fn fits(
         &self,
         of: TagOf,

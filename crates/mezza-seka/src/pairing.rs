@@ -140,12 +140,12 @@ impl<S: LinkSuite> Pairing<S> {
         self.peer.map(|(_, address)| address)
     }
 
-    /// Whether the pairing is done, and both slots of its record hold what is true.
+    /// Returns true if the pairing is done, and both slots of its record hold what is true.
     pub fn is_flushed(&self) -> bool {
         matches!(&self.step, Step::Over(Some(peer)) if peer.is_flushed())
     }
 
-    /// Whether this side began.
+    /// Returns true if this side began.
     pub fn is_initiator(&self) -> bool {
         self.role == LinkRole::Initiator
     }

@@ -195,7 +195,7 @@ impl<S: LinkSuite> Peer<S> {
         &self.record
     }
 
-    /// Whether both slots hold the present record: no older state is on the disk.
+    /// Returns true if both slots hold the present record: no older state is on the disk.
     pub fn is_flushed(&self) -> bool {
         self.flushes == 0 && self.flush_out.is_none() && !self.stage.writes()
     }

@@ -96,8 +96,8 @@ pub struct PeerRecord {
 }
 
 impl PeerRecord {
-    /// Whether the pairing stands, or may: an initiator that has accepted the answer to the pending state
-    /// proves that with its next KE1 (SEKA-87).
+    /// Returns true if the pairing stands, or may: an initiator that has accepted the answer to the
+    /// pending state proves that with its next KE1 (SEKA-87).
     pub fn may_stand(&self) -> bool {
         self.accepted || (self.role == LinkRole::Responder && self.pending.is_some())
     }
@@ -271,7 +271,7 @@ fn name_of(bytes: &[u8; NAME_BYTES]) -> Result<String, DecodeError> {
     is_name(name).then(|| name.into()).ok_or(DecodeError::Value)
 }
 
-/// Whether a link may have this name: 1 to 15 bytes, so that a network interface may have it too, of
+/// Returns true if a link may have this name: 1 to 15 bytes, so that a network interface may have it too, of
 /// letters, digits, `-`, `_` and `.`, the first one a letter.
 pub fn is_name(name: &str) -> bool {
     let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

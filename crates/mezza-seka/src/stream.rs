@@ -141,7 +141,7 @@ impl<F: FrameKey> Records<F> {
         [VERSION, CLOSE]
     }
 
-    /// Whether the stream, which is over now, was cut before its `end` (SEKA-47).
+    /// Returns true if the stream, which is over now, was cut before its `end` (SEKA-47).
     pub fn was_cut(&self) -> bool {
         !self.ended
     }

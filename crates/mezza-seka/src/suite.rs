@@ -94,7 +94,7 @@ pub trait LinkSuite: Send + 'static {
     const NUMBER: u8;
     /// Its name in settings and texts.
     const NAME: &'static str;
-    /// Whether it has SAS pairing, nudges and streams.
+    /// True if it has SAS pairing, nudges and streams.
     const COMPLETE: bool;
     /// Attempts that one state allows; `None`: any number.
     const ATTEMPTS_MAX: Option<i64>;
@@ -106,7 +106,7 @@ pub trait LinkSuite: Send + 'static {
         rng: &mut dyn CryptoRng,
     ) -> [u8; TAG_BYTES];
 
-    /// Whether a session id is one that an honest initiator sends with this key.
+    /// Returns true if a session id is one that an honest initiator sends with this key.
     fn is_session_id(id: &[u8; TAG_BYTES], initiator: &LinkId, m1: &CanonicalPoint) -> bool;
 
     /// The first state, from the secret of the ephemerals of a pairing.

@@ -25,7 +25,7 @@ impl Default for ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// Whether this number was not seen and is not too old to tell.
+    /// Returns true if this number was not seen and is not too old to tell.
     pub fn allows(&self, number: u32) -> bool {
         if number >= self.next {
             return true;

@@ -372,7 +372,7 @@ pub fn names_of(frame: &[u8]) -> Option<(LinkId, Option<LinkId>)> {
     Some((from, FieldBytes::read(&mut reader).ok()?))
 }
 
-/// Whether a handshake frame belongs to pairing.
+/// Returns true if a handshake frame belongs to pairing.
 pub fn is_pairing(kind: u8) -> bool {
     (B1::KIND..=S3::KIND).contains(&kind)
 }

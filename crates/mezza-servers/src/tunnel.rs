@@ -79,7 +79,7 @@ pub enum TunnelEvent {
         link: u16,
         /// Its number.
         seq: u64,
-        /// Whether it is durable.
+        /// True if it is durable.
         ok: bool,
     },
     /// Somebody asks over the control socket.

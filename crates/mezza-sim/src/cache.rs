@@ -1,4 +1,4 @@
-//! What a disk has taken and not synced: a loss of power takes it back.
+//! Writes that a disk has accepted and not synced: a loss of power undoes them.
 
 use crate::SimRng;
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ impl<W> WriteCache<W> {
         self.0.push_back(write);
     }
 
-    /// Whether everything is synced.
+    /// Returns true if everything is synced.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

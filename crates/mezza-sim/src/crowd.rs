@@ -18,7 +18,7 @@ pub type DeviceId = u32;
 
 /// The devices of a crowd: what they say and do.
 pub trait Swarm {
-    /// What a radio sends.
+    /// The frames that radios send.
     type Frame;
 
     /// When the device has something to do at the latest, µs.
@@ -47,7 +47,7 @@ pub struct RadioModel {
     pub rate: u64,
     /// Receptions lost, of a million.
     pub loss_ppm: u32,
-    /// Whether a device waits while somebody in range sends. FoSAM assumes that it need not.
+    /// True if a device waits while another one in range sends. FoSAM assumes that it need not.
     pub shared: bool,
 }
 
@@ -62,9 +62,9 @@ impl Default for RadioModel {
 #[derive(Clone, Copy, Debug)]
 struct Contact {
     peer: DeviceId,
-    /// What this device calls the peer.
+    /// The number of the peer at this device.
     ours: u16,
-    /// What the peer calls this device.
+    /// The number of this device at the peer.
     theirs: u16,
 }
 
@@ -116,14 +116,14 @@ impl Alarm {
     }
 }
 
-/// What happens at a point in time.
+/// An event at a point in time.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Wake,
     Sent,
 }
 
-/// What a crowd counts.
+/// Counters of a crowd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CrowdCounts {
     /// Frames that were sent.
@@ -140,7 +140,7 @@ pub struct Crowd<S: Swarm> {
     model: RadioModel,
     queue: Queue,
     alarms: Vec<Alarm>,
-    /// What each device sends now.
+    /// The frame that each device is sending now.
     sending: Vec<Option<S::Frame>>,
     contacts: Vec<Vec<Contact>>,
     /// Devices that have something to do since a frame arrived.
@@ -189,12 +189,12 @@ impl<S: Swarm> Crowd<S> {
         &mut self.swarm
     }
 
-    /// What was counted.
+    /// Returns the counters.
     pub fn counts(&self) -> CrowdCounts {
         self.counts
     }
 
-    /// Who is in range of `device`.
+    /// Returns the devices in range of `device`.
     pub fn contacts(&self, device: DeviceId) -> impl Iterator<Item = DeviceId> + '_ {
         self.contacts[device as usize].iter().map(|contact| contact.peer)
     }

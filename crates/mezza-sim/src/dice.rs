@@ -1,5 +1,7 @@
 //! Seeded chance with the three questions tests ask.
 
+use core::ops::RangeInclusive;
+
 use mezza_core::CryptoRng;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -44,12 +46,12 @@ impl SimRng {
         clippy::cast_sign_loss,
         reason = "milliseconds of days, and what is negative or too large is cut to the bounds"
     )]
-    pub fn pause_ms(&mut self, median_ms: u32, sigma: f64, bounds: (u64, u64)) -> u64 {
+    pub fn pause_ms(&mut self, median_ms: u32, sigma: f64, bounds: RangeInclusive<u64>) -> u64 {
         // The sum of twelve even numbers is nearly normal.
         let sum: u64 = (0..12).map(|_| self.between(0, 1_000)).sum();
         let normal = sum as f64 / 1_000.0 - 6.0;
         let ms = f64::from(median_ms) * (sigma * normal).exp();
-        (ms as u64).clamp(bounds.0, bounds.1)
+        (ms as u64).clamp(*bounds.start(), *bounds.end())
     }
 
     /// The source itself, as machines take it.
@@ -64,8 +66,9 @@ mod tests {
 
     #[test]
     fn answers_repeat_and_stay_in_range() {
-        let (mut one, mut two, mut other) =
-            (SimRng::new(3, 0), SimRng::new(3, 0), SimRng::new(3, 1));
+        let mut one = SimRng::new(3, 0);
+        let mut two = SimRng::new(3, 0);
+        let mut other = SimRng::new(3, 1);
         let row = |dice: &mut SimRng| (0..64).map(|_| dice.between(10, 19)).collect::<Vec<_>>();
         let first = row(&mut one);
         assert_eq!(first, row(&mut two));
@@ -78,7 +81,7 @@ mod tests {
     #[test]
     fn pauses_lie_around_their_median() {
         let mut dice = SimRng::new(5, 0);
-        let mut all: Vec<u64> = (0..1_001).map(|_| dice.pause_ms(600, 2.0, (1, 9_000))).collect();
+        let mut all: Vec<u64> = (0..1_001).map(|_| dice.pause_ms(600, 2.0, 1..=9_000)).collect();
         all.sort_unstable();
         assert!((500..720).contains(&all[500]), "{}", all[500]);
         assert!(all[50] < 60 && all[1_000] == 9_000, "{} {}", all[50], all[1_000]);

@@ -1,4 +1,4 @@
-//! What a test supplies ([`Host`]) and what it sees ([`WorldStep`]).
+//! The interface to a test: it supplies a [`Host`] and sees each [`WorldStep`].
 
 use core::fmt;
 use mezza_core::{CryptoRng, Time};
@@ -21,15 +21,15 @@ impl fmt::Display for HostId {
 /// seeded source. Worlds of unlike parties (a device, a server) use an enum for `Self`, `Disk`,
 /// `Write`, `Packet` and so on.
 pub trait Host: Sized {
-    /// What survives a crash.
+    /// The state that survives a crash.
     type Disk;
     /// One atomic change of the disk.
     type Write;
-    /// What links carry; a link may repeat it.
+    /// The packets of links. A link may repeat one.
     type Packet: Clone;
-    /// What the person at this host asks for.
+    /// A request of the user of this host.
     type Order;
-    /// What the host shows, for the judge of the test.
+    /// An event that the host shows, for the judge of the test.
     type News;
 
     /// Starts from what the disk holds: an empty disk at the first start, later whatever was
@@ -67,7 +67,7 @@ pub trait Host: Sized {
     fn write(disk: &mut Self::Disk, write: Self::Write);
 }
 
-/// What a host wants done. A crash drops every effect that was not executed yet.
+/// An effect that a host requests. A crash drops every effect that was not executed yet.
 pub enum Effect<H: Host> {
     /// Change the disk; durable once executed, or with a cache before the next effect of another
     /// kind.
@@ -76,7 +76,7 @@ pub enum Effect<H: Host> {
     Send {
         /// The receiver.
         to: HostId,
-        /// What it shall get.
+        /// The packet to deliver.
         packet: H::Packet,
     },
     /// Break the stream to this peer; the peer is told by [`Host::stream_lost`], this host is not.
@@ -85,7 +85,7 @@ pub enum Effect<H: Host> {
     Tell(H::News),
 }
 
-/// What just happened, one at a time; the whole state of the world can be looked at in between.
+/// The newest step, one at a time; the whole state of the world can be looked at in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorldStep<N> {
     /// An order reached its host.
@@ -141,7 +141,7 @@ pub enum WorldStep<N> {
     Told {
         /// The host that showed it.
         at: HostId,
-        /// What it showed.
+        /// The event shown.
         news: N,
     },
 }

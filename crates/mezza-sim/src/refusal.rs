@@ -34,7 +34,7 @@ pub struct Variants<E: 'static> {
 }
 
 impl<E: Debug> Variants<E> {
-    /// What [`variants!`](crate::variants!) made of a `match`.
+    /// Wraps the table that [`variants!`](crate::variants!) made of a `match`.
     pub const fn new(name: fn(&E) -> Option<&'static str>, all: &'static [&'static str]) -> Self {
         Self { name, all }
     }

@@ -9,7 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// they change): below floor 3 nothing looks at its environment while it runs.
 pub fn for_each_seed(count: u64, mut world: impl FnMut(u64)) {
     let number = |text: Option<&str>| text.and_then(|t| t.trim().parse().ok());
-    let (one, many) = (number(option_env!("MEZZA_SEED")), number(option_env!("MEZZA_TEST_SEEDS")));
+    let one = number(option_env!("MEZZA_SEED"));
+    let many = number(option_env!("MEZZA_TEST_SEEDS"));
     run(one, many.unwrap_or(count), &mut world, |seed| {
         eprintln!("the world of seed {seed} failed; replay with MEZZA_SEED={seed}");
     });

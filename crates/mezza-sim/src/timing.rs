@@ -1,4 +1,4 @@
-//! Whether time depends on a secret: Welch's t-test on two classes of inputs (Reparaz, Balasch,
+//! Tests whether time depends on a secret: Welch's t-test on two classes of inputs (Reparaz, Balasch,
 //! Verbauwhede, "Dude, is my code constant time?", 2017).
 //!
 //! The clock is the caller's. A single value a little above [`LIMIT`] is chance as often as not: a

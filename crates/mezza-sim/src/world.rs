@@ -39,10 +39,10 @@ pub struct World<H: Host> {
 struct Site<H: Host> {
     host: Option<H>,
     disk: H::Disk,
-    /// Whether writes wait in the cache until the host does something else.
+    /// True if writes wait in the cache until the host does something else.
     caches: bool,
     cache: WriteCache<H::Write>,
-    /// What the host wants done once its writes are synced.
+    /// The effect to carry out once the writes of the host are synced.
     held: Option<Effect<H>>,
     dice: SimRng,
     /// Its clock minus the world's, ms.
@@ -130,7 +130,7 @@ impl<H: Host> World<H> {
         self.site_mut(place).host.as_mut()
     }
 
-    /// What the disk of `place` holds.
+    /// Returns the disk of `place`.
     pub fn disk(&self, place: HostId) -> &H::Disk {
         &self.site(place).disk
     }
@@ -254,7 +254,7 @@ impl<H: Host> World<H> {
 }
 
 impl<H: Host> Site<H> {
-    /// What its clock shows when the world's shows `now`.
+    /// Returns the time that the clock of the site shows when the world's shows `now`.
     fn clock(&self, now: Time) -> Time {
         Time::from_ms(now.ms().saturating_add_signed(self.skew_ms))
     }

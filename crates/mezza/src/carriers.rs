@@ -38,7 +38,7 @@ pub(crate) trait Adapter {
     /// The lines of the node's health that are this carrier's.
     fn health(&self, facts: &CarrierFacts) -> Vec<HealthLine>;
 
-    /// Whether strangers can write to us by it.
+    /// Returns true if strangers can write to us by it.
     fn is_reachable(&self) -> bool {
         false
     }
@@ -106,7 +106,7 @@ impl<E: From<ConnectionReport>> Reporter<E> {
         self.clone()
     }
 
-    /// Whether the node still listens.
+    /// Returns true if the node still listens.
     async fn tell(&self, news: ConnectionEvent) -> bool {
         let report = ConnectionReport { carrier: self.carrier, serial: self.serial, news };
         self.jobs.send(report.into()).await.is_ok()
@@ -157,7 +157,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         self.all().map(|(id, one)| one.health(&facts(id))).into()
     }
 
-    /// Whether strangers can write to us by one of the carriers.
+    /// Returns true if strangers can write to us by one of the carriers.
     pub(crate) fn are_reachable(&self) -> bool {
         self.all().iter().any(|(_, one)| one.is_reachable())
     }
@@ -203,7 +203,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
 /// A line that goes on while the device is locked.
 pub(crate) type LockedLine = MixnetLine;
 
-/// Whether what came of this input may wait for the next commit: a fact that no caller waits for.
+/// Returns true if what came of this input may wait for the next commit: a fact that no caller waits for.
 pub(crate) fn may_wait(input: &CarrierInput) -> bool {
     matches!(input, CarrierInput::Relay(RelayInput::Done { .. }))
 }
@@ -215,7 +215,7 @@ impl<E> Adapters<E> {
         self.relay.carried
     }
 
-    /// Whether the dial of the mixnet waits for the person.
+    /// Returns true if the dial of the mixnet waits for the person.
     pub(crate) fn withholds(&self) -> bool {
         self.mixnet.withheld.is_some()
     }

@@ -84,7 +84,7 @@ fn home_of(context: &CliContext, args: &UpArgs) -> Result<Home, Fault> {
     Home::of_demonstration()
 }
 
-/// Whether a home holds the identity of a person.
+/// Returns true if a home holds the identity of a person.
 fn is_own(home: &Home) -> bool {
     Vault::exists(&home.vault()) && !home.is_demonstration()
 }

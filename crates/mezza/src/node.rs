@@ -45,7 +45,7 @@ pub struct NodeOptions {
     pub vault: PathBuf,
     /// The folder of the vault's witness; without one, a vault that was put back is not noticed.
     pub witness: Option<PathBuf>,
-    /// Whether this is a demonstration: nothing locks itself, vaults are cheap to open.
+    /// True if this is a demonstration: nothing locks itself, vaults are cheap to open.
     pub demo: bool,
     /// Seconds without a call of a person after which the node locks itself; 0: never.
     pub idle_lock_s: u64,

@@ -29,7 +29,8 @@ impl Town {
     pub(super) fn new() -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(5);
         let phone = |name: &&str| {
-            let (disk, answers) = (Disk::new(), VecDeque::new());
+            let disk = Disk::new();
+            let answers = VecDeque::new();
             Phone { device: newborn(name, START, &mut rng), disk, answers }
         };
         let phones = ["alice", "bob", "carol"].iter().map(phone).collect();

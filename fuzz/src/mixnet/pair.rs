@@ -87,7 +87,7 @@ pub struct Person {
     tickets: u64,
     inbox: Vec<Vec<u8>>,
     newest: Option<u64>,
-    /// What is durable and was not said.
+    /// Durable rows that were not reported.
     unsaid: Vec<u64>,
     /// Rounds come back: only then are messages given, as the messenger does (MIX-75).
     up: bool,
@@ -146,7 +146,8 @@ impl Pair {
     }
 
     fn add(&mut self, who: usize, root: u8, role: Role) {
-        let (root, start) = (Secret::init_with(|s| s.fill(root)), (100, 0));
+        let root = Secret::init_with(|s| s.fill(root));
+        let start = (100, 0);
         let new = NewRoot { contact: 0, root, role, start, bucket: 1 };
         self.give(who, Input::Add(new));
         self.give(who, Input::Activate(0));
@@ -236,7 +237,7 @@ impl Pair {
         self.say(who);
     }
 
-    /// What is durable is said, if the disk is not slow.
+    /// Reports the newest durable row, if the disk is not slow.
     pub fn say(&mut self, who: usize) {
         let person = &mut self.people[who];
         if let Some(seq) = person.unsaid.last().copied().filter(|_| !person.slow) {
@@ -353,7 +354,7 @@ impl Pair {
         }
     }
 
-    /// What a start would make of the rows of one side.
+    /// Returns the client that a restart makes of the rows of one side.
     fn restored(&self, who: usize) -> Client {
         let rows = self.people[who].rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
         let mut rng = self.rng.clone();
@@ -375,11 +376,12 @@ impl Pair {
         self.drain(who);
     }
 
-    /// What came is what was sent, in order, as far as it came; and a client that is made of the rows
-    /// has spent as much, seals no round again, and numbers pieces as the one that wrote them.
+    /// Checks that messages came as they were sent and in order. A client made of the rows must have the same
+    /// ledger, seal no round again, and number pieces as the client that wrote them.
     pub fn check(&self) {
         for (who, person) in self.people.iter().enumerate() {
-            let (again, client) = (self.restored(who), &person.client);
+            let again = self.restored(who);
+            let client = &person.client;
             assert_eq!(again.ledger(), client.ledger());
             let last = |client: &Client| Service::ALL.map(|service| client.last(service));
             assert_eq!(last(&again), last(client));

@@ -145,7 +145,7 @@ impl<'a> Folder<'a> {
     }
 }
 
-/// Whether a Java compiler is installed and new enough.
+/// Returns true if a Java compiler is installed and new enough.
 pub fn has_jdk() -> bool {
     let line = first_line(Command::new("javac").arg("-version"));
     line.as_deref().and_then(java_version).is_some_and(|version| version >= JAVA_OLDEST)

@@ -8,7 +8,7 @@ pub struct InteropPeer {
     pub suite: &'static str,
     /// Its files.
     pub files: PeerFiles,
-    /// Whether its machine code, if any, runs on this machine.
+    /// True if its machine code, if any, runs on this machine.
     pub runs_here: bool,
 }
 

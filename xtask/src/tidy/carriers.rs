@@ -1,5 +1,5 @@
-//! Who names a carrier: its folder in the device, its adapter and its words. All others ask the carrier
-//! that an ID stands for, or each of them, so that another one can be added without them.
+//! The places that may name a carrier: its folder in the device, its adapter and its words. All other code
+//! calls the carrier of an ID, or each carrier in turn, so that a new carrier changes none of it.
 
 use super::shipped::shipped;
 use super::source::{has_word, imports};
@@ -8,7 +8,7 @@ use super::{Diagnostic, Tree};
 /// A carrier as a module, and in the names of its types.
 const CARRIERS: [(&str, &str); 4] =
     [("relay", "Relay"), ("link", "Link"), ("mesh", "Mesh"), ("mixnet", "Mixnet")];
-/// What may name them in these crates, as a file with its folder. `lib` hands names on to other crates.
+/// Files with their folders that may name a carrier, by crate. `lib` hands names on to other crates.
 const PLACES: [(&str, &[&str]); 3] = [
     ("mezza", &["carriers"]),
     ("mezza-host", &["api/words"]),
@@ -45,7 +45,7 @@ fn check_listed(tree: &Tree, listed: &[(&str, usize)]) -> Vec<Diagnostic> {
     refused
 }
 
-/// Whether a module is this one, or inside of it.
+/// Returns true if a module is this one, or inside of it.
 fn is_of(module: &str, place: &str) -> bool {
     module.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -75,7 +75,7 @@ fn naming(code: &str) -> Vec<usize> {
         .filter(|(_, name)| CARRIERS.iter().any(|(module, _)| module == name))
         .map(|(line, _)| line)
         .collect::<Vec<_>>();
-    let names = CARRIERS.iter().flat_map(|carrier| names(*carrier)).collect::<Vec<_>>();
+    let names = CARRIERS.iter().flat_map(|(module, name)| names(module, name)).collect::<Vec<_>>();
     let named = |line: &str| names.iter().any(|name| has_word(line, name));
     lines.extend(code.lines().enumerate().filter(|(_, line)| named(line)).map(|(i, _)| i + 1));
     lines.sort_unstable();
@@ -84,7 +84,7 @@ fn naming(code: &str) -> Vec<usize> {
 }
 
 /// How code names a carrier without its module.
-fn names((module, name): (&str, &str)) -> [String; 6] {
+fn names(module: &str, name: &str) -> [String; 6] {
     [
         format!("CarrierId::{}", module.to_uppercase()),
         format!("CarrierInput::{name}"),
@@ -104,7 +104,7 @@ mod tests {
     const PATH: &str = "crates/mezza/src/node/shell.rs";
 
     /// The diagnostics of a tree, planted under `name`, with this file.
-    fn refuses(name: &str, (path, text): (&str, &str), listed: &[(&str, usize)]) -> Vec<String> {
+    fn refuses(name: &str, path: &str, text: &str, listed: &[(&str, usize)]) -> Vec<String> {
         let root = plant(name, &[(path, text)]);
         let refused = check_listed(&Tree::read(&root).expect("the tree is readable"), listed);
         refused.iter().map(ToString::to_string).collect()
@@ -121,7 +121,7 @@ mod tests {
             "fn f(d: &Device) { d.carriers.mesh.look() }\n",
             "fn f(i: &CarrierInput) -> bool { matches!(i, CarrierInput::Mesh(_)) }\n",
         ] {
-            let refused = refuses("carriers-bad", (PATH, text), &[]);
+            let refused = refuses("carriers-bad", PATH, text, &[]);
             assert_eq!(refused.len(), 1, "{text}: {refused:#?}");
             assert!(
                 refused[0]
@@ -134,10 +134,10 @@ mod tests {
                 "mezza-host/src/api/words/mesh.rs",
             ] {
                 let path = format!("crates/{place}");
-                assert_eq!(refuses("carriers-place", (&path, text), &[]), [""; 0], "{path}");
+                assert_eq!(refuses("carriers-place", &path, text, &[]), [""; 0], "{path}");
             }
             let device = "crates/mezza-messenger/src/device/leave.rs";
-            assert_eq!(refuses("carriers-device", (device, text), &[]).len(), 1, "{text}");
+            assert_eq!(refuses("carriers-device", device, text, &[]).len(), 1, "{text}");
         }
     }
 
@@ -149,14 +149,14 @@ mod tests {
             "#[cfg(test)]\nmod tests {\n    use super::RelayInput;\n}\n",
             "use mezza_servers::relay;\nuse mezza_mesh::MeshInputs;\n",
         ] {
-            assert_eq!(refuses("carriers-good", (PATH, text), &[]), [""; 0], "{text}");
+            assert_eq!(refuses("carriers-good", PATH, text, &[]), [""; 0], "{text}");
         }
     }
 
     #[test]
     fn the_list_only_shrinks() {
         let text = "fn f(_: RelayInput, _: RelayOutput) {}\nfn g(_: MixnetInput) {}\n";
-        let refuses = |listed| refuses("carriers-list", (PATH, text), &[(PATH, listed)]);
+        let refuses = |listed| refuses("carriers-list", PATH, text, &[(PATH, listed)]);
         assert_eq!(refuses(2), [""; 0]);
         let more = refuses(1);
         assert_eq!(more.len(), 2);

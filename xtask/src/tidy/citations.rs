@@ -39,7 +39,8 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
 
 impl<'a> Citable<'a> {
     fn of(tree: &'a Tree) -> Self {
-        let (mut names, mut rules) = (BTreeSet::new(), BTreeSet::new());
+        let mut names = BTreeSet::new();
+        let mut rules = BTreeSet::new();
         let mut sections = BTreeSet::new();
         for (path, text) in tree.ending(&["md"]) {
             let Some(name) = path.strip_prefix("docs/protocols/") else { continue };
@@ -54,7 +55,7 @@ impl<'a> Citable<'a> {
         Self { names, sections, families: families.collect(), rules }
     }
 
-    /// Whether the line may contain a citation. This check is quick.
+    /// Returns true if the line may contain a citation. This check is quick.
     fn may_cite(&self, line: &str) -> bool {
         line.contains('-') || self.names.iter().any(|name| line.contains(name))
     }

@@ -24,7 +24,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     refused
 }
 
-/// Whether a block of the device's own functions, or of a trait for it, begins here.
+/// Returns true if a block of the device's own functions, or of a trait for it, begins here.
 fn is_of_device(line: &str) -> bool {
     let of = line.trim_start().strip_prefix("impl").map(|rest| rest.split(" for ").last());
     let words = of.flatten().unwrap_or_default().split(|c: char| !c.is_alphanumeric());

@@ -77,7 +77,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
             refused.push(Diagnostic::new(&path, 0, text));
             continue;
         };
-        let wrong = edges(root, manifest).filter_map(|edge| wrong((name, own), &edge));
+        let wrong = edges(root, manifest).filter_map(|edge| wrong(name, own, &edge));
         refused.extend(wrong.map(|text| Diagnostic::new(&path, 0, text)));
     }
     refused
@@ -85,7 +85,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
 
 /// The error of an edge from the crate `name` of floor `own`. What tests of a crate share with
 /// others lies in its folder, in a package named after it that only tests may use.
-fn wrong((name, own): (&str, u8), Edge { to, kind }: &Edge<'_>) -> Option<String> {
+fn wrong(name: &str, own: u8, Edge { to, kind }: &Edge<'_>) -> Option<String> {
     let dev = *kind == "dev-dependencies";
     if WORLDLY_CRATES.contains(to) && own <= 2 && !dev {
         return Some(format!("{to} brings the world below floor 3; hand its work in from floor 3"));

@@ -10,7 +10,7 @@ const KEYS: [&str; 9] =
     ["dir", "file", "folder", "home", "path", "removed", "socket", "vault", "wiped"];
 /// The crates of the program.
 const CRATES: [&str; 3] = ["crates/mezza-host/", "crates/mezza-servers/", "crates/mezza/"];
-/// What makes a text of a path.
+/// Calls that turn a path into text.
 const TEXTS: [&str; 2] = ["path(", "show::path"];
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {

@@ -43,7 +43,7 @@ fn needs<'a>(files: &'a [(&str, String)]) -> Needs<'a> {
     needs
 }
 
-/// Whether `from` needs `to`, itself or by what it needs.
+/// Returns true if `from` needs `to`, itself or by what it needs.
 fn reaches(needs: &Needs<'_>, from: &str, to: &str, seen: &mut BTreeSet<String>) -> bool {
     if from == to {
         return true;

@@ -64,7 +64,8 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut refused = Vec::new();
     for (name, counts) in count_all(tree) {
         for (key, limit) in limits_of(name) {
-            let (number, listed) = (counts.number(key), listed(&list, name, key));
+            let number = counts.number(key);
+            let listed = listed(&list, name, key);
             let allowed = listed.unwrap_or(limit);
             if number > allowed {
                 let text = format!(

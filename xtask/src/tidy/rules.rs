@@ -84,7 +84,8 @@ fn tested(tree: &Tree) -> BTreeSet<String> {
 /// `msg_1_refuses(` -> `msg_1`.
 fn two_words(name: &str) -> Option<String> {
     let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric());
-    let (family, number) = (parts.next()?, parts.next()?);
+    let family = parts.next()?;
+    let number = parts.next()?;
     let ok = !family.is_empty()
         && family.bytes().all(|b| b.is_ascii_lowercase())
         && !number.is_empty()

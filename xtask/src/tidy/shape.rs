@@ -47,7 +47,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     refused
 }
 
-/// Whether any table of a lock file contains the address of a package.
+/// Returns true if any table of a lock file contains the address of a package.
 fn names_host(lock: &Json) -> bool {
     lock.as_object().into_iter().flatten().any(|(key, value)| {
         let place = value.as_str().filter(|_| key == "resolved");

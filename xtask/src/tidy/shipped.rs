@@ -27,7 +27,7 @@ fn test_modules(path: &str, code: &str) -> Vec<String> {
     names.map(|name| format!("{folder}/{name}")).collect()
 }
 
-/// Whether the file at `path` belongs to a module.
+/// Returns true if the file at `path` belongs to a module.
 fn is_of(path: &str, module: &str) -> bool {
     path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
 }

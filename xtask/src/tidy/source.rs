@@ -31,7 +31,7 @@ fn copy(tokens: TokenStream, text: &[u8], code: &mut [u8]) {
     }
 }
 
-/// Whether `word` stands in `line` with no letter, digit or underscore around it.
+/// Returns true if `word` stands in `line` with no letter, digit or underscore around it.
 pub fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -67,7 +67,7 @@ fn names(path: &str) -> Vec<String> {
     outside.split(',').map(name).filter(|name| !name.is_empty()).collect()
 }
 
-/// Whether a word may have this character.
+/// Returns true if a word may have this character.
 pub fn is_part(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }

@@ -115,12 +115,14 @@ fn an_edge_against_the_order_of_the_program() {
         ("program-2", "mezza-servers", "mezza"),
         ("program-3", "mezza-ffi", "mezza-host"),
     ] {
-        let (path, text) = (format!("crates/{from}/Cargo.toml"), edge(from, to));
+        let path = format!("crates/{from}/Cargo.toml");
+        let text = edge(from, to);
         let lib = format!("crates/{from}/src/lib.rs");
         let files = [(path.as_str(), text.as_str()), (lib.as_str(), "//! A\n")];
         refuses_once(name, &files, &path, "points sideways");
     }
-    let (servers, program) = (edge("mezza-servers", "mezza-host"), edge("mezza", "mezza-servers"));
+    let servers = edge("mezza-servers", "mezza-host");
+    let program = edge("mezza", "mezza-servers");
     let files = [
         ("crates/mezza-servers/Cargo.toml", servers.as_str()),
         ("crates/mezza-servers/src/lib.rs", "//! A\n"),

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use toml::Table;
 
-/// What is made, and is not looked at.
+/// Folders of generated files, which are skipped.
 const MADE: [&str; 8] =
     ["target", "node_modules", ".git", "var", "dist", "corpus", "artifacts", "__pycache__"];
 

@@ -70,7 +70,8 @@ proptest! {
         parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..6),
     ) {
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        let (mut ours, mut theirs) = (vec![0; out_bytes], vec![0; out_bytes]);
+        let mut ours = vec![0; out_bytes];
+        let mut theirs = vec![0; out_bytes];
         blake2b(&mut ours, &key, &person, &parts);
         of_others(&mut theirs, &key, &person, &parts);
         prop_assert_eq!(ours, theirs);

@@ -47,13 +47,13 @@ impl GkxGuard {
         Self(State::NewAnswering)
     }
 
-    /// Whether the last frame has passed.
+    /// Returns true if the last frame has passed.
     pub const fn is_done(&self) -> bool {
         matches!(self.0, State::Done)
     }
 
-    /// Whether the tag of the own end has gone out and no accepting answer has come yet: G4 for the tag
-    /// of an initiator (GUARD-35).
+    /// Returns true if the tag of the own end has gone out and no accepting answer has come yet: G4 for
+    /// the tag of an initiator (GUARD-35).
     pub const fn awaits_answer(&self) -> bool {
         matches!(self.0, State::OpenedDialling)
     }

@@ -5,7 +5,7 @@ use super::{CloseReason, Guard, GuardConnection, GuardSide, Output, StrictPolicy
 use crate::rule::FrameRuleError;
 use crate::wire::{CLOSE, RECORD, VERSION};
 
-/// Whether a frame is a record of an allowed length, or the end of a link.
+/// Returns true if a frame is a record of an allowed length, or the end of a link.
 pub(super) fn is_record(frame: &[u8], lengths: &[u16]) -> bool {
     match frame {
         [VERSION, RECORD, high, low, body @ ..] => {

@@ -21,13 +21,13 @@ pub(crate) struct Session {
     pub(super) client: Option<GuardClientId>,
     /// The destination, or the lane of an inbound connection.
     pub(super) dest: Option<u16>,
-    /// Whether the client dials.
+    /// True if the client dials.
     pub(super) is_dialling: bool,
     /// Whose address an inbound connection came from.
     origin: u64,
     /// The mode; of a client that dials by its OPEN.
     pub(super) mode: GuardMode,
-    /// Whether both sides stand; else the one that came first.
+    /// True if both sides stand; else the one that came first.
     pub(super) link: Link,
     /// The control connection; `None` before it and after the handshake.
     pub(super) talk: Option<Box<Talk>>,
@@ -141,7 +141,7 @@ impl Session {
         Self { client: Some(client), dest: Some(lane), origin, ..Self::new(false, mode) }
     }
 
-    /// Whether frames can come from this side.
+    /// Returns true if frames can come from this side.
     pub(super) fn has(&self, side: GuardSide) -> bool {
         let first = if self.is_dialling { GuardSide::Inside } else { GuardSide::Wire };
         side == first || self.link == Link::Both
@@ -156,7 +156,7 @@ impl Session {
         if self.is_dialling { CoinPurpose::LinkDialling } else { CoinPurpose::LinkAnswering }
     }
 
-    /// Whether its end is a refused handshake.
+    /// Returns true if its end is a refused handshake.
     pub(super) fn counts_as_refused(&self) -> bool {
         self.owed != Owed::default()
     }

@@ -139,12 +139,12 @@ impl Control {
         }
     }
 
-    /// Whether a kind is one of control frames.
+    /// Returns true if a kind is one of control frames.
     pub const fn is_kind(kind: u8) -> bool {
         matches!(kind, 0x70..=0x78)
     }
 
-    /// Whether a kind travels without a tag.
+    /// Returns true if a kind travels without a tag.
     const fn is_clear(kind: u8) -> bool {
         matches!(kind, 0x70 | 0x71)
     }

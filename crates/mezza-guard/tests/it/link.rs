@@ -133,7 +133,7 @@ pub fn ke3(first: &[u8], shared: &[u8]) -> Vec<u8> {
     frame(KE3, a, &[&ALICE, &BOB, &first[20..36], &a.to_be_bytes(), &tag(shared, b"t3")])
 }
 
-/// Whether KE3 confirms the shared secret.
+/// Returns true if KE3 confirms the shared secret.
 pub fn confirms(third: &[u8], shared: &[u8]) -> bool {
     third[40..] == tag(shared, b"t3")
 }

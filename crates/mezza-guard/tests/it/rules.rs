@@ -31,7 +31,7 @@ fn guard_4_nothing_of_variable_time_is_called() {
     assert!(files > 20, "{files}");
 }
 
-/// Whether a type implements a trait: an associated constant of the type itself wins over one of a trait.
+/// True if a type implements a trait: an associated constant of the type itself wins over one of a trait.
 macro_rules! implements {
     ($type:ty, $($bound:tt)+) => {{
         struct Probe<T>(std::marker::PhantomData<T>);

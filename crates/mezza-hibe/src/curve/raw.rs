@@ -106,7 +106,7 @@ pub fn scalar_from_wide(bytes: &[u8; 64]) -> Scalar {
     out
 }
 
-/// Whether a scalar is below q.
+/// Returns true if a scalar is below q.
 pub fn scalar_is_canonical(a: &Scalar) -> bool {
     // SAFETY: a reference of the type of the header.
     unsafe { blst::blst_scalar_fr_check(&raw const *a) }

@@ -43,7 +43,7 @@ pub(super) struct Storage {
     generation: u64,
     /// The last one that is known to be stored.
     confirmed: u64,
-    /// Whether something changed since the last one was handed out.
+    /// True if something changed since the last one was handed out.
     changed: bool,
     /// Records of erased entries that may lie on a disk.
     dropped: Vec<RecordName>,

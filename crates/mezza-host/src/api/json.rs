@@ -80,13 +80,13 @@ pub struct TicketUrl {
 pub struct StatusJson {
     /// The program's version.
     pub version: String,
-    /// Whether there is an identity, and whether it is unlocked.
+    /// True if there is an identity, and whether it is unlocked.
     pub state: NodeStateJson,
     /// The own name, while unlocked.
     pub name: Option<String>,
-    /// Whether this is the demonstration world, which hides nothing.
+    /// True if this is the demonstration world, which hides nothing.
     pub demo: bool,
-    /// Whether the observer is on.
+    /// True if the observer is on.
     pub observer: bool,
     /// Seconds without a call after which the node locks itself; 0: never.
     pub idle_lock_s: u64,
@@ -147,7 +147,7 @@ pub struct PassphraseRequest {
 pub struct SettingsPatch {
     /// Seconds without a call after which the node locks itself: 60 to 604,800, or 0 for never.
     pub idle_lock_s: Option<u64>,
-    /// Whether the observer records what others could see.
+    /// True if the observer records what others could see.
     pub observe: Option<bool>,
 }
 
@@ -165,9 +165,9 @@ pub struct RelayOffer {
     pub uri: String,
     /// The same for people.
     pub relay: RelayJson,
-    /// Whether it runs now.
+    /// True if it runs now.
     pub up: bool,
-    /// Whether only this machine reaches its address.
+    /// True if only this machine reaches its address.
     pub only_here: bool,
 }
 

@@ -25,7 +25,7 @@ pub struct CarrierFacts {
     pub connections: Vec<ConnectionView>,
     /// Conversations that may take this carrier and no other one, counted while a connection is down.
     pub alone: usize,
-    /// Whether the vault was put back, and the person has not decided yet.
+    /// True if the vault was put back, and the person has not decided yet.
     pub doubted: bool,
     /// Why no round of the mixnet comes back, whichever carrier these facts are of.
     pub network: Option<NetworkTrouble>,

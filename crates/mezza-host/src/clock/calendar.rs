@@ -22,7 +22,7 @@ pub struct Calendar {
     /// A moment whose date is believed.
     anchor: Moment,
     doubt: Option<Step>,
-    /// Whether it is known when something was written last. Boot time goes on from there.
+    /// True if it is known when something was written last. Boot time goes on from there.
     met: bool,
     /// True if the person or another machine said that the date is right, and it has not been doubted
     /// for a day since.
@@ -151,7 +151,7 @@ impl Calendar {
 }
 
 impl Step {
-    /// Whether the wall clock has gone on from this step without another one.
+    /// Returns true if the wall clock has gone on from this step without another one.
     fn holds(&self, at: Moment) -> bool {
         let expected = self.from.wall.plus_ms(at.boot.since_ms(self.from.boot));
         apart_ms(expected, at.wall) <= STEP_MS

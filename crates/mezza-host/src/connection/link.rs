@@ -119,7 +119,7 @@ impl End {
         }
     }
 
-    /// Whether the other side broke the rules.
+    /// Returns true if the other side broke the rules.
     pub const fn is_mischief(self) -> bool {
         matches!(self, Self::Length | Self::Malformed(_))
     }

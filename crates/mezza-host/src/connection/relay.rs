@@ -182,13 +182,13 @@ impl Target<'_> {
     }
 }
 
-/// Whether the other end is on another machine, which has a clock of its own.
+/// Returns true if the other end is on another machine, which has a clock of its own.
 fn is_elsewhere(socket: &TcpStream) -> bool {
     let ends = socket.peer_addr().and_then(|peer| Ok((peer.ip(), socket.local_addr()?.ip())));
     ends.is_ok_and(|(there, here)| there != here && !there.is_loopback())
 }
 
-/// Whether TLS itself, and not the network, said no.
+/// Returns true if TLS itself, and not the network, said no.
 fn is_tls(error: &io::Error) -> bool {
     error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>)
 }

@@ -52,7 +52,7 @@ pub trait Tap: Send + Sync {
     /// Bytes passed.
     fn record(&self, event: TapEvent<'_>);
 
-    /// Whether anything is looked at now; while it is not, nothing is copied for it.
+    /// Returns true if anything is looked at now; while it is not, nothing is copied for it.
     fn is_on(&self) -> bool {
         true
     }

@@ -43,7 +43,7 @@ impl Phase {
         Self::Machine,
     ];
 
-    /// Whether it is made of jobs, which threads of their own run.
+    /// Returns true if it is made of jobs, which threads of their own run.
     pub const fn is_job(self) -> bool {
         !matches!(self, Self::Link | Self::Machine)
     }
@@ -91,7 +91,7 @@ impl Busy {
         Duration::from_nanos(self.ns[phase as usize].load(Ordering::Relaxed))
     }
 
-    /// Whether a thread is at it now.
+    /// Returns true if a thread is at it now.
     pub fn is_at(&self, phase: Phase) -> bool {
         self.now[phase as usize].load(Ordering::Relaxed) > 0
     }

@@ -121,7 +121,7 @@ impl ControlAnswer {
         self.fault(fault);
     }
 
-    /// Whether nobody reads any more.
+    /// Returns true if nobody reads any more.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }

@@ -53,7 +53,7 @@ pub fn room() -> io::Result<usize> {
     Ok(usize::try_from(room).unwrap_or(usize::MAX))
 }
 
-/// Whether the system has no descriptor left, for this process or at all.
+/// Returns true if the system has no descriptor left, for this process or at all.
 pub(crate) fn are_gone(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(Errno::from_raw);
     matches!(code, Some(Errno::EMFILE | Errno::ENFILE))

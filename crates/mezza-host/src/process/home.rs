@@ -159,7 +159,7 @@ impl Home {
         if is_its_own { format!("mezza {words}") } else { self.command(words) }
     }
 
-    /// Whether a demonstration is in this home.
+    /// Returns true if a demonstration is in this home.
     pub fn is_demonstration(&self) -> bool {
         self.echo().root().exists()
     }

@@ -244,7 +244,7 @@ impl Inner {
         }
     }
 
-    /// Whether a connection's handshake is not done.
+    /// Returns true if a connection's handshake is not done.
     fn is_fresh(&self, number: Number) -> bool {
         let member = self.members.get(&number);
         member.is_some_and(|member| self.handshakes.holds(number, &member.source))

@@ -52,7 +52,7 @@ impl Lock {
         Ok(Self { _file: file })
     }
 
-    /// Whether somebody has the lock on a file.
+    /// Returns true if somebody has the lock on a file.
     pub fn is_held(path: &Path) -> bool {
         let shared = File::open(path).map(|file| file.try_lock_shared());
         matches!(shared, Ok(Err(TryLockError::WouldBlock)))

@@ -66,7 +66,7 @@ pub fn say() {
     });
 }
 
-/// Whether this machine has swap; an unknown answer counts as yes.
+/// Returns true if this machine has swap; an unknown answer counts as yes.
 fn has_swap() -> bool {
     fs::read_to_string("/proc/swaps").map_or(true, |swaps| swaps.lines().count() > 1)
 }

@@ -56,7 +56,7 @@ impl TokenBucket {
         self.free_at_ms.clamp(now.ms(), now.ms().saturating_add(rate.room_ms()))
     }
 
-    /// Whether forgetting this bucket changes nothing.
+    /// Returns true if forgetting this bucket changes nothing.
     pub fn is_idle(self, now: Time) -> bool {
         self.free_at_ms <= now.ms()
     }

@@ -49,7 +49,7 @@ impl Argon2Params {
         Ok(Self { t, ..once })
     }
 
-    /// Whether a vault may have this cost: not too cheap to guess, not beyond every machine.
+    /// Returns true if a vault may have this cost: not too cheap to guess, not beyond every machine.
     pub fn is_allowed(self) -> bool {
         (M_KIB_MIN..=M_KIB_MAX).contains(&self.m_kib)
             && (1..=T_MAX).contains(&self.t)

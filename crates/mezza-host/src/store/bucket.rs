@@ -43,7 +43,7 @@ impl RetentionCode {
         (self.class() == ROLLING).then_some(self.number())
     }
 
-    /// Whether the last moment of an expiry bucket has passed.
+    /// Returns true if the last moment of an expiry bucket has passed.
     pub fn is_over(self, now: Time) -> bool {
         match self.class() {
             HOUR => now.hours() > self.number(),
@@ -52,7 +52,7 @@ impl RetentionCode {
         }
     }
 
-    /// Whether the code is one that [`RetentionCode::new`] makes.
+    /// Returns true if the code is one that [`RetentionCode::new`] makes.
     pub fn is_valid(self) -> bool {
         self.class() != 0 || self == Self::PERMANENT
     }

@@ -124,7 +124,7 @@ impl Keyring {
         self.used = self.used.max(generation);
     }
 
-    /// Whether the last write failed; [`super::Vault::tick`] repeats it.
+    /// Returns true if the last write failed; [`super::Vault::tick`] repeats it.
     pub fn is_doubtful(&self) -> bool {
         self.written != self.used
     }

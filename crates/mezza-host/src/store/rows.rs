@@ -31,7 +31,7 @@ const APPLICATION: i32 = 0x4d5a_5654;
 pub(crate) struct Rows {
     db: Connection,
     log: WalFile,
-    /// Whether the log may hold something.
+    /// True if the log may hold something.
     logged: bool,
 }
 

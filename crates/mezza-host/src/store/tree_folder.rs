@@ -79,7 +79,7 @@ pub struct NewTree {
 }
 
 impl TreeFolder {
-    /// Whether there is a tree in this folder.
+    /// Returns true if there is a tree in this folder.
     pub fn exists(dir: &Path) -> bool {
         dir.join(HEAD).symlink_metadata().is_ok()
     }

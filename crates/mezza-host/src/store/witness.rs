@@ -88,7 +88,7 @@ impl Witness {
         Self { path, key, block, left: 0, doubt, commit: Commit::Other }
     }
 
-    /// Whether the vault is older than its witness, or came without it.
+    /// Returns true if the vault is older than its witness, or came without it.
     pub fn is_doubted(&self) -> bool {
         matches!(self.doubt, Doubt::Of(_))
     }

@@ -58,7 +58,7 @@ impl AttackCell {
         uniform_p(&self.bytes)
     }
 
-    /// Whether it is as expected, given its p adjusted by Holm.
+    /// Returns true if it is as expected, given its p adjusted by Holm.
     pub fn holds(&self, adjusted: f64) -> bool {
         match self.expected {
             Expected::Open => self.hits + 1 >= self.runs && self.runs > 0,

@@ -78,7 +78,7 @@ impl Element {
         }
     }
 
-    /// Whether a firewall of the variant leaves it to the device.
+    /// Returns true if a firewall of the variant leaves it to the device.
     pub fn is_open_behind(&self, firewall: &str) -> bool {
         matches!((firewall, self.name), ("none", _) | ("basic", "X") | ("maul", "c1"))
     }

@@ -96,7 +96,7 @@ impl Modp {
     }
 
     #[cfg(test)]
-    /// Whether an element is a square modulo p (Euler's criterion by the Jacobi symbol).
+    /// Returns true if an element is a square modulo p (Euler's criterion by the Jacobi symbol).
     pub fn is_square(&self, element: &U3072) -> bool {
         bool::from(Form::new(element, &self.0.params).jacobi_symbol_vartime().is_one())
     }

@@ -39,7 +39,7 @@ pub struct Scene {
     pub every_s: Option<u64>,
     /// Bytes of a cell.
     pub cell_bytes: usize,
-    /// Whether a device waits while somebody in range sends.
+    /// True if a device waits while somebody in range sends.
     pub shared: bool,
     /// Everything else follows from it.
     pub seed: u64,

@@ -24,7 +24,7 @@ pub struct Experiment {
     pub peers: &'static [Text],
     /// About how long it takes: smoke, quick, full, in seconds.
     pub seconds: [u32; 3],
-    /// Whether it measures time. If not, it calculates, simulates or compares, and may run beside
+    /// True if it measures time. If not, it calculates, simulates or compares, and may run beside
     /// others of that kind on all cores.
     pub exclusive: bool,
     /// Runs it.
@@ -63,7 +63,7 @@ pub struct Report {
     pub absent: Vec<String>,
     /// The lines are Markdown already.
     pub is_markdown: bool,
-    /// Whether the claims are about speeds, which decide nothing in a smoke run.
+    /// True if the claims are about speeds, which decide nothing in a smoke run.
     pub about_speed: bool,
     /// The number of claims at the start that are not about speeds and decide in every run.
     pub attacks: usize,
@@ -80,7 +80,7 @@ impl Report {
         self.losing.push(text.into());
     }
 
-    /// Whether all claims that decide hold.
+    /// Returns true if all claims that decide hold.
     pub fn holds(&self, profile: Profile) -> bool {
         let all_decide = !self.about_speed || profile != Profile::Smoke;
         let decide = if all_decide { self.shapes.len() } else { self.attacks };

@@ -182,7 +182,8 @@ impl Places {
     /// Step `i` of the bodies as they are now.
     #[inline(always)]
     fn text<L: Lanes>(&self, l: L, m: &Strided<'_>, i: usize) -> Text<L::V> {
-        let (from, left) = (STEP * i, m.body_bytes() - STEP * i);
+        let from = STEP * i;
+        let left = m.body_bytes() - STEP * i;
         let halves = if left >= STEP {
             let bytes = &m.bytes()[from..];
             [blocks(l, bytes, &self.starts[0]), blocks(l, bytes, &self.starts[1])]

@@ -24,7 +24,8 @@ impl Comb {
     pub fn new<L: Lanes>(l: L, u: &[u8; 32]) -> Option<Self> {
         let point = from_montgomery(l, load(l, &unpack(&[*u])))?;
         let mut multiples = first_multiples(l, point);
-        let (mut x, mut y) = (Fractions::new(WINDOWS), Fractions::new(WINDOWS));
+        let mut x = Fractions::new(WINDOWS);
+        let mut y = Fractions::new(WINDOWS);
         for _ in 0..WINDOWS {
             l.outline(
                 #[inline(always)]

@@ -52,7 +52,8 @@ pub struct AffineNiels<F> {
 /// The neutral element. Classes: canonical.
 #[inline(always)]
 pub fn identity<L: Lanes>(l: L) -> Point<Fe<L>> {
-    let (zero, one) = (small(l, 0), small(l, 1));
+    let zero = small(l, 0);
+    let one = small(l, 1);
     Point { x: zero, y: one, z: one, t: zero }
 }
 
@@ -89,7 +90,8 @@ fn entry<L: Lanes>(l: L, lanes: Fe<L>, index: L::V, zero: u8, neutral: u64) -> F
 /// other half of the sign is in F and G. Classes: raw, R -> raw.
 #[inline(always)]
 pub fn add<L: Lanes>(l: L, p: Point<Fe<L>>, q: AffineNiels<Fe<L>>, minus: u8) -> Point<Fe<L>> {
-    let (less, more) = (carry(l, sub_raw(l, p.y, p.x)), carry(l, add_raw(l, p.y, p.x)));
+    let less = carry(l, sub_raw(l, p.y, p.x));
+    let more = carry(l, add_raw(l, p.y, p.x));
     let b = mul_raw(l, more, q.plus);
     let t = carry(l, p.t);
     let a = mul_raw(l, less, q.minus);
@@ -98,7 +100,8 @@ pub fn add<L: Lanes>(l: L, p: Point<Fe<L>>, q: AffineNiels<Fe<L>>, minus: u8) ->
     let e = carry(l, sub_raw(l, b, a));
     let t = mul_raw(l, e, h);
     let d = add_raw(l, p.z, p.z);
-    let (g, f) = (carry(l, add_raw(l, d, c)), carry(l, sub_raw(l, d, c)));
+    let g = carry(l, add_raw(l, d, c));
+    let f = carry(l, sub_raw(l, d, c));
     let (f, g) = (blend(l, minus, f, g), blend(l, minus, g, f));
     Point { x: mul_raw(l, e, f), y: mul_raw(l, g, h), z: mul_raw(l, f, g), t }
 }
@@ -108,11 +111,13 @@ pub fn double<L: Lanes>(l: L, p: Point<Fe<L>>) -> Point<Fe<L>> {
     l.outline(
         #[inline(always)]
         || {
-            let (a, b) = (sqr(l, p.x), sqr(l, p.y));
+            let a = sqr(l, p.x);
+            let b = sqr(l, p.y);
             let zz = sqr_raw(l, p.z);
             let h = add_red(l, a, b);
             let both = sqr(l, add_red(l, p.x, p.y));
-            let (e, g) = (sub_red(l, h, both), sub_red(l, a, b));
+            let e = sub_red(l, h, both);
+            let g = sub_red(l, a, b);
             let f = carry(l, add_raw(l, add_raw(l, zz, zz), g));
             Point { x: mul(l, e, f), y: mul(l, g, h), z: mul(l, f, g), t: mul(l, e, h) }
         },
@@ -149,7 +154,8 @@ pub fn to_affine_niels<L: Lanes>(l: L, x: Fe<L>, y: Fe<L>) -> AffineNiels<Fe<L>>
 #[inline(always)]
 pub fn from_montgomery<L: Lanes>(l: L, u: Fe<L>) -> Option<Point<Fe<L>>> {
     let one = small(l, 1);
-    let (n, m) = (sub_red(l, u, one), add_red(l, u, one));
+    let n = sub_red(l, u, one);
+    let m = add_red(l, u, one);
     let u2 = add_red(l, u, u);
     let a = sub_red(l, small(l, 0), add_red(l, u2, u2));
     let n2 = mul_outlined(l, sqr_n_outlined(l, n, 1), constant(l, D));

@@ -102,7 +102,8 @@ pub fn add_red<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
 /// One pass of carries, all limbs at once. Classes: wide -> R.
 #[inline(always)]
 pub fn carry<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
-    let (mut over, mut out) = (a, a);
+    let mut over = a;
+    let mut out = a;
     for i in 0..5 {
         over[i] = l.shr::<51>(a[i]);
         out[i] = l.and(a[i], l.splat(MASK_51));

@@ -19,9 +19,11 @@ impl Fractions {
     /// Adds eight fractions. Both are wide; one with Z = 0 becomes 0.
     #[inline(always)]
     pub fn push<L: Lanes>(&mut self, l: L, x: Fe<L>, z: Fe<L>) {
-        let (x, z) = (carry(l, x), canonical(l, carry(l, z)));
+        let x = carry(l, x);
+        let z = canonical(l, carry(l, z));
         let none = is_zero(l, z);
-        let (x, z) = (blend(l, none, x, small(l, 0)), blend(l, none, z, small(l, 1)));
+        let x = blend(l, none, x, small(l, 0));
+        let z = blend(l, none, z, small(l, 1));
         self.0.push([store(l, x), store(l, z)]);
     }
 

@@ -100,7 +100,8 @@ pub fn step<L: Lanes>(l: L, pair: LadderState<Fe<L>>, u: Fe<L>, swap: u8) -> Lad
 /// The product of the point with the scalars behind `masks`, X and Z, both raw. Classes: R -> raw.
 #[inline(always)]
 pub fn ladder<L: Lanes>(l: L, masks: &SwapMasks, u: Fe<L>) -> (Fe<L>, Fe<L>) {
-    let (zero, one) = (small(l, 0), small(l, 1));
+    let zero = small(l, 0);
+    let one = small(l, 1);
     let mut pair = LadderState { x2: one, z2: zero, x3: u, z3: one };
     for swap in masks.0[..255].iter().rev() {
         pair = step(l, pair, u, *swap);

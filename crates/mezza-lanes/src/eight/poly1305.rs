@@ -16,7 +16,7 @@ pub struct Poly1305Keys<V> {
     pub r: [V; 3],
     /// 20 times its upper two limbs: 2^132 = 20 modulo 2^130 - 5.
     pub r20: [V; 2],
-    /// What is added in the end.
+    /// The second half of the key, added after the last block (RFC 8439, section 2.5).
     pub s: [V; 3],
 }
 
@@ -57,7 +57,8 @@ pub fn limbs<L: Lanes>(l: L, low: L::V, high: L::V) -> [L::V; 3] {
 #[inline(always)]
 pub fn absorb<L: Lanes>(l: L, h: [L::V; 3], m: [L::V; 3], key: &Poly1305Keys<L::V>) -> [L::V; 3] {
     let h = [l.add(h[0], m[0]), l.add(h[1], m[1]), l.add(h[2], m[2])];
-    let ([r0, r1, r2], [s1, s2]) = (key.r, key.r20);
+    let [r0, r1, r2] = key.r;
+    let [s1, s2] = key.r20;
     let mask = l.splat(MASK_44);
     // Bits 52.. of a limb weigh 2^8 in the one above, 2^10 above the top one of 42 bits.
     let (d0, high) = dot(l, h, [r0, s2, s1]);
@@ -77,7 +78,8 @@ pub fn absorb<L: Lanes>(l: L, h: [L::V; 3], m: [L::V; 3], key: &Poly1305Keys<L::
 /// below 3 2^52.
 #[inline(always)]
 fn dot<L: Lanes>(l: L, a: [L::V; 3], b: [L::V; 3]) -> (L::V, L::V) {
-    let (mut low, mut high) = (l.splat(0), l.splat(0));
+    let mut low = l.splat(0);
+    let mut high = l.splat(0);
     for i in 0..3 {
         low = l.lo(low, a[i], b[i]);
         high = l.hi(high, a[i], b[i]);

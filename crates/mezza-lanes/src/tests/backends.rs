@@ -29,7 +29,7 @@ impl Numbers {
     }
 }
 
-/// What the operations of eight lanes give for inputs that keep their contracts.
+/// Results of the operations of eight lanes, for inputs that keep their contracts.
 fn lanes<L: Lanes>(l: L, n: &mut Numbers) -> Vec<[u64; LANES]> {
     let [a, b, c, wide] = [n.lanes(52), n.lanes(52), n.lanes(63), n.lanes(64)];
     let mask = n.next(8) as u8;
@@ -61,7 +61,7 @@ fn lanes<L: Lanes>(l: L, n: &mut Numbers) -> Vec<[u64; LANES]> {
     out
 }
 
-/// What those of sixteen words give.
+/// Results of the operations of sixteen words.
 fn words<L: Lanes32>(l: L, n: &mut Numbers) -> Vec<[u8; BLOCK]> {
     let rows: [[u8; BLOCK]; WORDS] = core::array::from_fn(|_| n.block());
     let [a, b] = [l.load_words(&rows[0]), l.load_words(&rows[1])];
@@ -95,7 +95,8 @@ fn lanes_3_no_lane_reads_beyond_the_end() {
 #[test]
 fn lanes_6_every_operation_is_the_emulated_one() {
     let run = |n: &mut Numbers| (lanes(Emulated, n), words(Emulated, n));
-    let (mut first, mut second) = (Numbers(1), Numbers(1));
+    let mut first = Numbers(1);
+    let mut second = Numbers(1);
     for _ in 0..1_000 {
         let right = run(&mut first);
         #[cfg(target_arch = "x86_64")]

@@ -169,7 +169,8 @@ fn lanes_4_blocks_of_poly1305() {
     let block = [(0, (1 << 44) - 1), (0, (1 << 44) - 1), (1 << 40, (1 << 41) - 1)];
     let half = [block[0], block[1], (0, (1 << 40) - 1)];
     let word = (0, u128::from(u64::MAX));
-    let (r, r20) = ((0, (1 << 44) - 1), (0, 20 << 44));
+    let r = (0, (1 << 44) - 1);
+    let r20 = (0, 20 << 44);
     proven(|l| {
         let key = poly1305::key(l, [word; 4]);
         let [a, b] = key.r20;

@@ -6,7 +6,7 @@ use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
 #[derive(Clone, Copy)]
 pub struct Emulated;
 
-/// What operands of products stay below.
+/// Bound of the operands of a product.
 const OPERAND: u64 = 1 << 52;
 
 fn product(a: u64, b: u64) -> u128 {

@@ -23,7 +23,7 @@ pub enum Mutant {
     Bias { times: u64, instead: u64 },
 }
 
-/// What happened in a run.
+/// The record of a run.
 pub struct Proof {
     mutant: Mutant,
     shifts: Cell<usize>,
@@ -53,7 +53,7 @@ impl Proof {
         }
     }
 
-    /// Whether the carry pass to which call number `counter` belongs is the one left out.
+    /// Returns true if the carry pass to which call number `counter` belongs is the one left out.
     fn left_out(&self, counter: &Cell<usize>) -> bool {
         let call = counter.replace(counter.get() + 1);
         self.mutant == Mutant::Carry(call / 5)
@@ -155,7 +155,7 @@ impl Lanes for &Proof {
     }
 }
 
-/// Whether `x` is a limb of `times` p.
+/// Returns true if `x` is a limb of `times` p.
 fn biased(x: u64, times: u64) -> bool {
     let limb = |low: u64| ((1 << 51) - low) * times;
     x == limb(19) || x == limb(1)

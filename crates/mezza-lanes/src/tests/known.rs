@@ -24,7 +24,9 @@ fn section_5_in_every_lane() {
         for [k, u, product] in RFC_7748.map(|row| row.map(array)) {
             for lane in 0..9 {
                 // The other lanes have other work.
-                let (mut ks, mut us, mut out) = ([[7; 32]; 9], [BASE; 9], [[0; 32]; 9]);
+                let mut ks = [[7; 32]; 9];
+                let mut us = [BASE; 9];
+                let mut out = [[0; 32]; 9];
                 (ks[lane], us[lane]) = (k, u);
                 kernel.x25519_pairwise(&ks, &us, &mut out);
                 assert_eq!(out[lane], product, "{}", kernel.name());
@@ -39,7 +41,8 @@ fn section_5_in_every_lane() {
 #[test]
 fn section_5_iterated() {
     for kernel in kernels() {
-        let (mut k, mut u) = ([BASE; 8], [BASE; 8]);
+        let mut k = [BASE; 8];
+        let mut u = [BASE; 8];
         for round in 1..=1_000 {
             let mut out = [[0; 32]; 8];
             kernel.x25519_pairwise(&k, &u, &mut out);

@@ -157,7 +157,8 @@ fn a_million_products_if_asked_for() {
         words.as_flattened_mut().fill(0);
         chance.apply_keystream(words.as_flattened_mut());
     };
-    let (mut k, mut u) = ([[0; 32]; 256], [[0; 32]; 256]);
+    let mut k = [[0; 32]; 256];
+    let mut u = [[0; 32]; 256];
     for _ in 0..usize::div_ceil(count, k.len()) {
         random(&mut k);
         random(&mut u);

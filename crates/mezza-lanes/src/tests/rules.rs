@@ -29,7 +29,8 @@ fn lanes_6_points_of_small_order_give_zeros_and_leave_their_neighbours_alone() {
             });
             let mut points = [BASE; 14];
             points.iter_mut().step_by(2).zip(small).for_each(|(point, u)| *point = u);
-            let (mut out, mut alone) = ([[1; 32]; 14], [[0; 32]]);
+            let mut out = [[1; 32]; 14];
+            let mut alone = [[0; 32]];
             kernel.x25519_shared(&Scalar::copy_from(&[0x5a; 32]), &points, &mut out);
             kernel.x25519_pairwise(&[[0x5a; 32]], &[BASE], &mut alone);
             for pair in out.chunks(2) {
@@ -139,7 +140,8 @@ fn lanes_11_u_may_be_p_or_more() {
     let mut high = BASE;
     high[31] |= 0x80;
     // p + 16 = 2^255 - 3 is 16.
-    let (mut above, mut below) = ([0xff; 32], [0; 32]);
+    let mut above = [0xff; 32];
+    let mut below = [0; 32];
     (above[0], above[31], below[0]) = (0xfd, 0x7f, 16);
     for kernel in kernels() {
         assert!(kernel.is_fixed_point(&high));

@@ -10,7 +10,8 @@ fn x25519() {
     let tests = set.test_groups.iter().flat_map(|group| &group.tests);
     let row = |test: &xdh::Test| {
         let bytes = |data: &[u8]| <[u8; 32]>::try_from(data).ok();
-        let (k, u) = (bytes(&test.private_key)?, bytes(&test.public_key)?);
+        let k = bytes(&test.private_key)?;
+        let u = bytes(&test.public_key)?;
         Some((k, (u, bytes(&test.shared_secret)?)))
     };
     let (k, (u, right)): (Vec<_>, (Vec<_>, Vec<_>)) = tests.filter_map(row).unzip();

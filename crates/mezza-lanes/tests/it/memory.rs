@@ -1,4 +1,4 @@
-//! What is left in memory after a call: this program reads its own.
+//! Secrets left in memory after a call: the test reads the memory of its own process.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};

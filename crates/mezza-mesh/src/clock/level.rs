@@ -98,7 +98,8 @@ impl MeshClock {
         self.samples = all;
     }
 
-    /// Whether a vote waits. Agreed devices send few beacons: one that seeks among them waits until it has a
+    /// Returns true if a vote waits. Agreed devices send few beacons: one that seeks among them waits
+    /// until it has a
     /// sample of nearly all, or a liar who sends many would weigh more. It waits for a while only, or one
     /// neighbour that never says its time would stop all votes (MESH-58).
     fn has_to_wait(&mut self, all: &[ClockSample], around: usize, now: u64) -> bool {

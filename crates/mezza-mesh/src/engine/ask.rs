@@ -313,8 +313,8 @@ impl Engine {
         hold.min(request).min(stuck)
     }
 
-    /// Whether some of `open` is announced by somebody who is busy, or who gave all that may be asked of
-    /// it for now. What nobody announces any more is no longer missing.
+    /// Returns true if some of `open` is announced by somebody who is busy, or who gave all that may be
+    /// asked of it for now. What nobody announces any more is no longer missing.
     fn is_stuck(&mut self, open: &Set, table: &mut impl CellTable) -> bool {
         let mut stuck = false;
         for WordMask { word, mask } in open.parts() {

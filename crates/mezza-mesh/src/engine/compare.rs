@@ -42,8 +42,8 @@ impl Engine {
         }
     }
 
-    /// Whether a comparison of this slice is answered now: one for each neighbour, slice and ten seconds.
-    /// Asked before the filter is read, and counted.
+    /// Returns true if a comparison of this slice is answered now: one for each neighbour, slice and ten
+    /// seconds. Asked before the filter is read, and counted.
     pub fn may_compare(&mut self, from: NeighbourId, slice: u8, now: u64) -> bool {
         let budgets = self.settings.budgets;
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else {
@@ -118,7 +118,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Whether some of these cells are neither known nor announced here.
+    /// Returns true if some of these cells are neither known nor announced here.
     fn lacks_any(&self, held: &Set, table: &impl CellTable) -> bool {
         held.parts().any(|WordMask { word, mask }| {
             let known = table.rows().hot(self.seat, word)[KNOWN] | self.missing.word(word);

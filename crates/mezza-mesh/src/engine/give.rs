@@ -58,8 +58,8 @@ impl Engine {
         }
     }
 
-    /// Whether a neighbour that asks for `count` cells is told to wait, because much is owed on its link
-    /// and it has had its share: what is owed, divided by those who asked in this second.
+    /// Returns true if a neighbour that asks for `count` cells is told to wait, because much is owed on
+    /// its link and it has had its share: what is owed, divided by those who asked in this second.
     fn has_to_wait(&mut self, from: NeighbourId, count: u32, now: u64) -> bool {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return true };
         let id = neighbour.link;

@@ -121,7 +121,7 @@ impl MeshNeighbour {
         if self.sync_until > now { self.unasked } else { 0 }
     }
 
-    /// Whether it said its time not long ago and no farewell since.
+    /// Returns true if it said its time not long ago and no farewell since.
     fn is_around(&self, now: u64) -> bool {
         self.beacon_at > 0 && self.beacon_at + SILENT >= now
     }
@@ -135,7 +135,7 @@ impl MeshNeighbour {
         }
     }
 
-    /// Whether it is asked last: three of its last eight askings failed.
+    /// Returns true if it is asked last: three of its last eight askings failed.
     pub(super) fn is_unreliable(&self) -> bool {
         self.failures.count_ones() >= 3
     }
@@ -228,7 +228,8 @@ impl Engine {
         names
     }
 
-    /// Whether stamps of this neighbour count: of a name that is heard on several links, those of the link
+    /// Returns true if stamps of this neighbour count: of a name that is heard on several links, those of
+    /// the link
     /// on which it was met first and is still heard. Whoever takes up a name elsewhere has no vote under it
     /// (MESH-59).
     fn is_voter(&self, id: NeighbourId, now: u64) -> bool {

@@ -20,15 +20,15 @@ pub struct EngineSettings {
     pub repeat: u64,
     /// Least time between comparisons with a neighbour whose sum differs, µs.
     pub sync: u64,
-    /// Whether each neighbour has a budget of new cells, and SYNC one of answers.
+    /// True if each neighbour has a budget of new cells, and SYNC one of answers.
     pub budgets: bool,
     /// Most cells in one frame of cells: a burst that a receiver hears as a whole.
     pub burst: u32,
-    /// Whether it votes on the time.
+    /// True if it votes on the time.
     pub votes: bool,
-    /// Whether its beacons say that it takes streams.
+    /// True if its beacons say that it takes streams.
     pub streams: bool,
-    /// Whether a neighbour has to hear a beacon before it takes anything else, as it does where names
+    /// True if a neighbour has to hear a beacon before it takes anything else, as it does where names
     /// are bound to addresses.
     pub introduces: bool,
 }

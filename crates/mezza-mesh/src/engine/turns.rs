@@ -122,7 +122,7 @@ impl Engine {
         self.reckon();
     }
 
-    /// Whether a cell of this slot that comes from `from` now would be taken.
+    /// Returns true if a cell of this slot that comes from `from` now would be taken.
     pub fn expects(&self, from: NeighbourId, slot: Slot, now: u64, table: &impl CellTable) -> bool {
         let hot = table.rows().hot(self.seat, slot / 64);
         let is = |column: usize| hot[column] >> (slot % 64) & 1 == 1;
@@ -130,7 +130,7 @@ impl Engine {
         !is(KNOWN) && (self.missing.contains(slot) || compared)
     }
 
-    /// Whether this slot was announced and is still waited for.
+    /// Returns true if this slot was announced and is still waited for.
     pub fn misses(&self, slot: Slot) -> bool {
         self.missing.contains(slot)
     }

@@ -37,7 +37,7 @@ struct OwnCell {
     ticket: Ticket,
     /// Who asked for it.
     asked: BTreeSet<Name>,
-    /// Whether it went out since.
+    /// True if it went out since.
     given: bool,
     /// Who announced it after that.
     carried: BTreeSet<Name>,

@@ -178,7 +178,7 @@ impl Node {
         Ok(())
     }
 
-    /// Whether a name is heard on a cast link from this address.
+    /// Returns true if a name is heard on a cast link from this address.
     fn is_cast_name(&self, name: Name, source: Source) -> bool {
         let mut casts = self.links.values().filter(|link| link.kind == LinkKind::Cast);
         casts.any(|link| {

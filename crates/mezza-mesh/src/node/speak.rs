@@ -30,7 +30,7 @@ fn cut(nonce: u64, ids: &[CellId], slices: u8) -> Vec<SyncPart> {
 }
 
 impl Node {
-    /// Whether anything may be sent now.
+    /// Returns true if anything may be sent now.
     pub(super) fn may_speak(&self) -> bool {
         self.running && !self.leaving
     }

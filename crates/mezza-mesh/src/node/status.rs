@@ -15,9 +15,9 @@ use crate::limits::{MS, SECOND};
 pub struct NodeStatus {
     /// The network's name.
     pub network: String,
-    /// Whether its frames are checked with a key.
+    /// True if its frames are checked with a key.
     pub closed: bool,
-    /// Whether a time was read.
+    /// True if a time was read.
     pub running: bool,
     /// The tick of network time.
     pub cur: u32,

@@ -236,7 +236,7 @@ impl Ids {
         })
     }
 
-    /// Whether one more cell of these facts would take more than its share, so that it is refused: a
+    /// Returns true if one more cell of these facts would take more than its share, so that it is refused: a
     /// quarter of the store for each neighbour, and a quarter for all lives above a minute.
     pub fn is_over(&self, from: Origin, facts: CellFacts, bytes: usize) -> bool {
         let quarter = self.bytes_max / 4;
@@ -245,7 +245,7 @@ impl Ids {
         from != Origin::Own && (share + bytes > quarter || long)
     }
 
-    /// Whether a slot is free.
+    /// Returns true if a slot is free.
     pub fn has_room(&self) -> bool {
         !self.free.is_empty()
     }

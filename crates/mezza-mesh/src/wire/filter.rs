@@ -85,7 +85,7 @@ impl<'a> SyncFilter<'a> {
         value(self.nonce, id, u64::from(self.n) << self.p)
     }
 
-    /// Whether a cell belongs to the slice of this filter.
+    /// Returns true if a cell belongs to the slice of this filter.
     pub fn covers(&self, id: &CellId) -> bool {
         slice_of(self.nonce, id, self.slices) == self.slice
     }

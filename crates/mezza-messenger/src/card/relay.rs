@@ -44,7 +44,7 @@ pub struct RelayEntry {
 snapshot!(struct RelayEntry { key, address, port, host });
 
 impl RelayEntry {
-    /// Whether port and host are ones that a reader accepts.
+    /// Returns true if port and host are ones that a reader accepts.
     pub fn is_sound(&self) -> bool {
         self.port != 0 && host_is_sound(&self.host)
     }
@@ -55,7 +55,7 @@ impl RelayEntry {
         RelayConnectionId(labelled_hash("mezza/line", &[&self.key.0, &port, host]))
     }
 
-    /// Whether both are reached by the same connection.
+    /// Returns true if both are reached by the same connection.
     pub fn shares_connection(&self, other: &Self) -> bool {
         (&self.key, self.port, &self.host) == (&other.key, other.port, &other.host)
     }
@@ -101,7 +101,7 @@ pub(crate) fn read_place(r: &mut Reader<'_>) -> Result<(u16, String), DecodeErro
     Ok((port, host.into()))
 }
 
-/// Whether `host` is a lower-case ASCII name or an IP literal without brackets.
+/// Returns true if `host` is a lower-case ASCII name or an IP literal without brackets.
 ///
 /// What ends in a label of digits alone is an IPv4 address or nothing, so that no name is read
 /// as an address elsewhere (WHATWG URL, section 3.5).

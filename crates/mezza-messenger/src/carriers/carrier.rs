@@ -71,7 +71,7 @@ pub trait Carrier {
     fn hello_place(&self, id: ContactId) -> Option<HelloPlace> {
         None
     }
-    /// Whether a hello on this way waits until its mailbox is open.
+    /// Returns true if a hello on this way waits until its mailbox is open.
     fn waits_for_place(&self) -> bool {
         true
     }
@@ -92,7 +92,7 @@ pub trait Carrier {
         0
     }
 
-    /// Whether it has something to say to a contact.
+    /// Returns true if it has something to say to a contact.
     fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         false
     }
@@ -109,7 +109,7 @@ pub trait Carrier {
         at: &mut At<'_>,
     ) {
     }
-    /// Whether such a note invites.
+    /// Returns true if such a note invites.
     fn invites(&self, items: &[Item]) -> bool {
         false
     }
@@ -136,16 +136,16 @@ pub trait Carrier {
     fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
         false
     }
-    /// Whether the contact has a place of its own here.
+    /// Returns true if the contact has a place of its own here.
     fn greets(&self, contact: ContactId) -> bool {
         false
     }
 
-    /// Whether the bundle of a contact is to be fetched now, for later.
+    /// Returns true if the bundle of a contact is to be fetched now, for later.
     fn wants_bundle(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         false
     }
-    /// Whether the bundle of a contact can be asked for at this pin, be the carrier up or not.
+    /// Returns true if the bundle of a contact can be asked for at this pin, be the carrier up or not.
     fn fetches(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
         false
     }
@@ -253,11 +253,11 @@ pub trait Carrier {
     ) -> Vec<Unloaded> {
         Vec::new()
     }
-    /// Whether everything of it is there that a card with these relays names.
+    /// Returns true if everything of it is there that a card with these relays names.
     fn serves(&self, relays: &[RelayEntry]) -> bool {
         true
     }
-    /// Whether this row of its own loads, and is the same when it is written again (MSG-43).
+    /// Returns true if this row of its own loads, and is the same when it is written again (MSG-43).
     fn loads_again(&self, kind: RecordKind, key: &[u8], value: &[u8]) -> bool {
         fits(value)
     }

@@ -339,7 +339,7 @@ impl<B: Backend> Mixnet<B> {
     }
 }
 
-/// Whether such a note invites: it says where chains begin, and no root.
+/// Returns true if such a note invites: it says where chains begin, and no root.
 pub(super) fn invites(items: &[Item]) -> bool {
     items.iter().any(|item| matches!(item, Item::Meet(meet) if meet.root.is_none()))
 }

@@ -131,7 +131,7 @@ pub trait Port: Snapshot {
         self.all().map(|(_, one)| one.rejected()).sum()
     }
 
-    /// Whether carriers have something to say to a contact.
+    /// Returns true if carriers have something to say to a contact.
     fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         self.all().any(|(_, one)| one.has_to_say(to, now))
     }
@@ -152,7 +152,7 @@ pub trait Port: Snapshot {
         self.all_mut().for_each(|(_, one)| one.said(to, items, &mut exporter, at));
     }
 
-    /// Whether such a note invites.
+    /// Returns true if such a note invites.
     fn invites(&self, items: &[Item]) -> bool {
         self.all().any(|(_, one)| one.invites(items))
     }
@@ -189,17 +189,17 @@ pub trait Port: Snapshot {
         self.all_mut().fold(false, |gone, (_, one)| one.moved(to, by_hand, at) || gone)
     }
 
-    /// Whether the contact has a place of its own here.
+    /// Returns true if the contact has a place of its own here.
     fn greets(&self, contact: ContactId) -> bool {
         self.all().any(|(_, one)| one.greets(contact))
     }
 
-    /// Whether the bundle of a contact is to be fetched now, for later.
+    /// Returns true if the bundle of a contact is to be fetched now, for later.
     fn wants_bundle(&self, id: CarrierId, to: &ContactFacts<'_>, now: Time) -> bool {
         self.one(id).is_some_and(|one| one.wants_bundle(to, now))
     }
 
-    /// Whether the bundle of a contact can be asked for by a carrier at this pin, be it up or not.
+    /// Returns true if the bundle of a contact can be asked for by a carrier at this pin, be it up or not.
     fn fetches(&self, id: CarrierId, of: &ContactFacts<'_>, pin: u8) -> bool {
         self.one(id).is_some_and(|one| one.fetches(of, pin))
     }
@@ -374,12 +374,12 @@ pub trait Port: Snapshot {
         self.all_mut().flat_map(|(_, one)| one.load(stored, known, at)).collect()
     }
 
-    /// Whether everything is there that a card with these relays names.
+    /// Returns true if everything is there that a card with these relays names.
     fn serves(&self, relays: &[RelayEntry]) -> bool {
         self.all().all(|(_, one)| one.serves(relays))
     }
 
-    /// Whether this row of a carrier loads, and is the same when it is written again (MSG-43).
+    /// Returns true if this row of a carrier loads, and is the same when it is written again (MSG-43).
     fn loads_again(&self, kind: RecordKind, key: &[u8], value: &[u8]) -> bool {
         let RecordOwner::Carrier(id) = kind.owner() else { return false };
         self.one(id).is_some_and(|one| one.loads_again(kind, key, value))

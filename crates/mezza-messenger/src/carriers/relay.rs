@@ -194,7 +194,7 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Whether a mailbox of ours for a contact is open.
+    /// Returns true if a mailbox of ours for a contact is open.
     fn has_given(&self, id: ContactId) -> bool {
         self.mailboxes.values().any(|mailbox| mailbox.contact == Some(id) && mailbox.opened)
     }

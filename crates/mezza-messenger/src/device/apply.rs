@@ -133,7 +133,7 @@ fn cause_of(number: u8) -> ResetCause {
     }
 }
 
-/// Whether a contact is told what has arrived.
+/// Returns true if a contact is told what has arrived.
 fn owes<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
     parts.contacts.get(id).is_some_and(|contact| contact.policy.delivered && contact.is_ours())
 }

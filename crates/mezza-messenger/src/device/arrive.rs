@@ -58,7 +58,7 @@ fn from_contact<P: Port>(
     true
 }
 
-/// Whether the writer took this back after a part of it had left: zeros stand in place of the rest
+/// Returns true if the writer took this back after a part of it had left: zeros stand in place of the rest
 /// (MIX-66). The last bytes of a message are a tag, which is zero for nobody.
 fn is_taken_back(message: &[u8]) -> bool {
     const TAG_BYTES: usize = 16;
@@ -81,7 +81,7 @@ fn inviter_by<P: Port>(parts: &Parts<P>, ik: &IdentityKey) -> Option<ContactId> 
     inviters.iter().find(|inviter| inviter.ik == *ik.as_bytes()).map(|inviter| inviter.id)
 }
 
-/// Whether another stranger may wait for the person. Whose contact was set aside is no stranger:
+/// Returns true if another stranger may wait for the person. Whose contact was set aside is no stranger:
 /// the mail waits for a version that reads it.
 fn has_room<P: Port>(parts: &Parts<P>, ik: &IdentityKey, now: Time) -> bool {
     let waiting = parts.contacts.requests() + parts.carriers.inviters().len();

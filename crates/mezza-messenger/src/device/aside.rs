@@ -46,7 +46,7 @@ impl Aside {
         self.unread.extend_from_slice(unread);
     }
 
-    /// Whether the store could not open a row of this kind.
+    /// Returns true if the store could not open a row of this kind.
     pub fn lost(&self, kind: RecordKind) -> bool {
         self.unread.iter().any(|row| row.kind == Some(kind))
     }
@@ -61,12 +61,12 @@ impl Aside {
         self.identities.insert(*ik.as_bytes());
     }
 
-    /// Whether a contact with this identity is among the records.
+    /// Returns true if a contact with this identity is among the records.
     pub fn knows(&self, ik: &IdentityKey) -> bool {
         self.identities.contains(ik.as_bytes())
     }
 
-    /// Whether this record is one of them.
+    /// Returns true if this record is one of them.
     pub fn holds(&self, kind: RecordKind, key: &[u8]) -> bool {
         !self.rows.is_empty() && self.rows.contains_key(&(kind, key.to_vec()))
     }
@@ -86,7 +86,7 @@ impl Aside {
         labelled_hash("mezza/aside", &[&sealed, &keys])
     }
 
-    /// Whether there are records of this part.
+    /// Returns true if there are records of this part.
     pub fn has(&self, part: Part) -> bool {
         self.rows.values().any(|(other, _)| *other == part)
     }

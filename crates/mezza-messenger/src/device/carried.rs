@@ -174,7 +174,7 @@ fn twice<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     }
 }
 
-/// Whether a carrier took something for a contact that has no receipt.
+/// Returns true if a carrier took something for a contact that has no receipt.
 fn took<P: Port>(parts: &Parts<P>, carrier: CarrierId, id: ContactId) -> bool {
     let note = |note| parts.threads.get(note).is_some_and(|note| note.carrier == Some(carrier));
     parts.outbox.parcels_of(id).any(|(_, parcel)| parcel.route.carrier == carrier)

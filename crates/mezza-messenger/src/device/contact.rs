@@ -9,7 +9,7 @@ use crate::note::Era;
 use crate::outbox::Owe;
 use crate::policy::Policy;
 
-/// Whether this is the number of somebody who invites.
+/// Returns true if this is the number of somebody who invites.
 pub(super) fn is_inviter<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
     parts.carriers.inviters().iter().any(|inviter| inviter.id == id)
 }

@@ -17,7 +17,7 @@ const RECEIPTS_MAX: usize = 16;
 struct Room(Vec<Receipt>);
 
 impl Room {
-    /// Whether these fit. The first ones go whatever they are, as far as they can.
+    /// Returns true if these fit. The first ones go whatever they are, as far as they can.
     fn take(&mut self, receipts: Vec<Receipt>) -> bool {
         let fit = self.0.is_empty() || self.0.len() + receipts.len() <= RECEIPTS_MAX;
         if fit {

@@ -176,7 +176,7 @@ pub(super) fn records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
     step.rows.into_iter().filter_map(put).collect()
 }
 
-/// Whether a change is one that a start can undo: a row that its reader takes, and that is the same
+/// Returns true if a change is one that a start can undo: a row that its reader takes, and that is the same
 /// when it is written again (MSG-43). Rows of the ratchet have their readers there.
 pub(super) fn loads_again(carriers: &impl Port, change: &RecordChange) -> bool {
     let RecordChange::Put { kind, key, value, bucket } = change else { return true };

@@ -79,13 +79,13 @@ pub struct CarrierCaps {
     pub delay_ms: u32,
     /// Usual delay in milliseconds, 99th percentile.
     pub delay_p99_ms: u32,
-    /// Whether `delivered` receipts travel by default.
+    /// True if `delivered` receipts travel by default.
     pub receipts: bool,
     /// Hours that the carrier keeps what waits.
     pub store_h: u32,
-    /// Whether it needs the internet.
+    /// True if it needs the internet.
     pub needs_internet: bool,
-    /// Whether it runs as a demonstration on one machine and so protects nothing.
+    /// True if it runs as a demonstration on one machine and so protects nothing.
     pub demo: bool,
     /// What it hides beside the content.
     pub hides: CarrierHides,
@@ -136,9 +136,9 @@ snapshot!(struct CarrierCaps {
 /// A carrier as it is now.
 #[derive(Clone, Copy, Debug)]
 pub struct CarrierState {
-    /// Whether the contact that was asked about can be reached by it at all.
+    /// True if the contact that was asked about can be reached by it at all.
     pub reached: bool,
-    /// Whether it is up, or why not.
+    /// True if it is up, or why not.
     pub up: Result<(), WaitReason>,
     /// What it can do.
     pub caps: CarrierCaps,
@@ -149,9 +149,9 @@ pub struct CarrierState {
 pub struct CarrierConnection {
     /// The relay, if it is one.
     pub relay: Option<RelayEntry>,
-    /// Whether our own mailboxes are there.
+    /// True if our own mailboxes are there.
     pub own: bool,
-    /// Whether it stands.
+    /// True if it stands.
     pub up: bool,
     /// Our own mailboxes there.
     pub places: Places,
@@ -176,18 +176,18 @@ pub struct Places {
 pub struct SessionFacts {
     /// Its id, if there is one.
     pub id: Option<[u8; 16]>,
-    /// Whether we began it.
+    /// True if we began it.
     pub initiator: bool,
-    /// Whether it waits for the first reply.
+    /// True if it waits for the first reply.
     pub pending: bool,
-    /// Whether the next note needs a new one.
+    /// True if the next note needs a new one.
     pub renew: bool,
-    /// Whether a bundle is held for another one.
+    /// True if a bundle is held for another one.
     pub bundle: bool,
 }
 
 impl SessionFacts {
-    /// Whether a note can be sealed in it.
+    /// Returns true if a note can be sealed in it.
     pub const fn is_usable(&self) -> bool {
         self.id.is_some() && !self.renew
     }
@@ -202,11 +202,11 @@ pub struct ContactFacts<'a> {
     pub card: &'a Card,
     /// Our own card.
     pub own: &'a Card,
-    /// Whether we send anything to it at all (MSG-26).
+    /// True if we send anything to it at all (MSG-26).
     pub is_ours: bool,
-    /// Whether both sides have answered.
+    /// True if both sides have answered.
     pub is_open: bool,
-    /// Whether an invitation to it is on its way.
+    /// True if an invitation to it is on its way.
     pub invited: bool,
     /// What stands between notes and their way.
     pub trouble: Option<DeliveryProblem>,
@@ -221,7 +221,7 @@ pub struct Route {
     pub carrier: CarrierId,
     /// Until when the other side can open the parcel; `None`: there is no end.
     pub until: Option<Time>,
-    /// Whether it is an invitation: taken again and again until it is answered or ends.
+    /// True if it is an invitation: taken again and again until it is answered or ends.
     pub invitation: bool,
     /// What the carrier itself needs, at most 64 bytes.
     pub address: Vec<u8>,
@@ -285,7 +285,7 @@ pub struct Leaving<'a> {
     pub route: &'a Route,
     /// The lowest level by which it may leave.
     pub pin: u8,
-    /// Whether a person wrote what is in it.
+    /// True if a person wrote what is in it.
     pub own: bool,
     /// How often the carrier took it.
     pub times: u8,
@@ -336,7 +336,7 @@ pub struct Publication {
     pub bundle: Vec<u8>,
     /// One-time keys beside it.
     pub one_time: Vec<OneTimePrekey>,
-    /// Whether the old stock goes first. Said once and not stored: were it repeated after a crash,
+    /// True if the old stock goes first. Said once and not stored: were it repeated after a crash,
     /// one-time keys that were given out in between would be given out again.
     pub replace: bool,
 }
@@ -375,7 +375,7 @@ pub struct InviterFacts {
     pub ik: [u8; 32],
     /// When the invitation came.
     pub at: Time,
-    /// Whether the person has asked who it is.
+    /// True if the person has asked who it is.
     pub asked: bool,
 }
 

@@ -180,7 +180,7 @@ kinds! {
     GuardCoin = 22: LATER, ROLLING, Free;
     /// What must be said to a contact.
     Owed = 23: DEVICE, ROLLING, Person;
-    /// Whether the session with a contact gives way to a new one.
+    /// True if the session with a contact gives way to a new one.
     Renewal = 24: DEVICE, PERMANENT, Person;
     /// Where a contact is reached by relays, and where it reaches us.
     RelayPeer = 25: RELAY, PERMANENT, Person;
@@ -223,7 +223,7 @@ impl RecordKind {
         people.filter(is_read)
     }
 
-    /// Whether a row of this kind may have this key, and stand under this key of the vault.
+    /// Returns true if a row of this kind may have this key, and stand under this key of the vault.
     pub fn takes(self, key: &[u8], bucket: Retention) -> bool {
         let fits = match self.key() {
             KeyForm::One => key.is_empty(),

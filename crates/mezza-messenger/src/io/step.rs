@@ -116,7 +116,7 @@ impl Step {
         self.touches_all = true;
     }
 
-    /// Whether nothing was added yet.
+    /// Returns true if nothing was added yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.early.is_empty() && self.rows.is_empty() && self.late.is_empty()
     }

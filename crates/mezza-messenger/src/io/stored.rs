@@ -84,7 +84,7 @@ impl<'a> StoredRows<'a> {
         })
     }
 
-    /// Whether the store could not open a row of this kind.
+    /// Returns true if the store could not open a row of this kind.
     pub fn lost(&self, kind: RecordKind) -> bool {
         self.unread.iter().any(|row| row.kind == Some(kind))
     }
@@ -143,14 +143,14 @@ impl Unloaded {
     }
 }
 
-/// Whether a row that was read and written again is the same, and small enough for the vault
+/// Returns true if a row that was read and written again is the same, and small enough for the vault
 /// (MSG-43).
 pub fn loads_again(value: &[u8], again: Result<Option<Wiping<Vec<u8>>>, DecodeError>) -> bool {
     let same = again.is_ok_and(|again| again.is_some_and(|again| again[..] == *value));
     same && fits(value)
 }
 
-/// Whether a row is small enough for the vault.
+/// Returns true if a row is small enough for the vault.
 pub fn fits(value: &[u8]) -> bool {
     value.len() <= RECORD_BYTES_MAX
 }

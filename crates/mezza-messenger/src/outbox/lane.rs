@@ -79,7 +79,7 @@ pub(crate) struct Lane {
     pub again: AgainWish,
     /// The era of our notes, once it is another one than that of the profile.
     pub era: Option<Era>,
-    /// Whether the contact is known to have our timer.
+    /// True if the contact is known to have our timer.
     pub timer: TimerState,
     // Not stored: a restart begins with full bursts.
     pub receipts: Pace,

@@ -21,7 +21,7 @@ pub(super) struct Repeats(BTreeMap<NoteId, (u8, Time)>);
 snapshot!(struct Repeats(times));
 
 impl Repeats {
-    /// Whether a note that is missing may be sealed once more; if so, it is counted.
+    /// Returns true if a note that is missing may be sealed once more; if so, it is counted.
     fn take(&mut self, note: NoteId, now: Time) -> bool {
         let (times, last) = self.0.entry(note).or_insert((0, Time::from_ms(0)));
         // A clock that was put back holds nothing up for longer than that.

@@ -59,7 +59,7 @@ pub(crate) struct Spoken {
 }
 
 impl Owed {
-    /// Whether there is anything to say without a note of the person.
+    /// Returns true if there is anything to say without a note of the person.
     pub fn any(&self) -> bool {
         self.hello
             || self.receipt
@@ -131,8 +131,8 @@ impl Owed {
         }
     }
 
-    /// Whether something is to be said that waits for no turn: what a contact may bring about as often
-    /// as it likes, receipts and hellos, does (MSG-27).
+    /// Returns true if something is to be said that waits for no turn: what a contact may bring about as
+    /// often as it likes, receipts and hellos, does (MSG-27).
     pub fn is_urgent(&self) -> bool {
         self.timer || self.card || self.void || self.anew.is_some()
     }

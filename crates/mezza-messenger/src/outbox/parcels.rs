@@ -48,7 +48,7 @@ impl Outbox {
         own.filter_map(|(_, id)| Some((*id, self.parcels.get(id)?)))
     }
 
-    /// Whether another parcel without a note of the person may wait for a contact.
+    /// Returns true if another parcel without a note of the person may wait for a contact.
     pub fn has_room(&self, contact: ContactId) -> bool {
         let unwritten = self.parcels_of(contact).filter(|(_, parcel)| parcel.note.is_none());
         unwritten.count() < UNWRITTEN_MAX

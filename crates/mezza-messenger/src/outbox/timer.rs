@@ -14,7 +14,7 @@ use crate::note::{Item, Note};
 /// Between two times that it is said again because a note of the contact shows another one.
 const AGAIN_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
-/// Whether the contact is known to have our timer.
+/// True if the contact is known to have our timer.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerState {
     open: bool,
@@ -43,7 +43,7 @@ impl TimerState {
         (self.open, self.said_in) = (false, 0);
     }
 
-    /// Whether it is not known that the contact has it.
+    /// Returns true if it is not known that the contact has it.
     pub fn is_open(&self) -> bool {
         self.open
     }
@@ -56,7 +56,7 @@ impl TimerState {
         }
     }
 
-    /// Whether the arrival of the note with this number proves it.
+    /// Returns true if the arrival of the note with this number proves it.
     pub fn is_proven_by(&self, seq: u32) -> bool {
         self.open && self.said_in == seq && seq > 0
     }
@@ -78,7 +78,7 @@ impl TimerState {
 }
 
 impl Outbox {
-    /// Whether the contact is not known to have our timer: then each note of the person says it.
+    /// Returns true if the contact is not known to have our timer: then each note of the person says it.
     pub fn timer_is_open(&self, contact: ContactId) -> bool {
         self.lanes.get(&contact).is_some_and(|lane| lane.timer.is_open())
     }

@@ -181,7 +181,7 @@ impl Window {
         self.floor += run;
     }
 
-    /// Whether `seq`, which is within the memory, has arrived.
+    /// Returns true if `seq`, which is within the memory, has arrived.
     fn has(&self, seq: u32) -> bool {
         match seq.checked_sub(self.floor) {
             None | Some(0) => !self.passed.has(self.floor - seq),

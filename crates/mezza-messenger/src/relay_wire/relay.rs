@@ -95,7 +95,7 @@ pub enum RelayFrame {
     Displaced {
         /// The box's number on this connection.
         number: u16,
-        /// Whether that is over: a WATCH brings the mail here again.
+        /// True if that is over: a WATCH brings the mail here again.
         over: bool,
     },
     /// The answer to a request; `req` 0 speaks of the connection itself.

@@ -31,7 +31,7 @@ pub(crate) struct SessionPeer<B: Backend> {
 
 snapshot!(struct SessionPeer<B> { conversation, replays, renewal, begins, waits_for_reset });
 
-/// Whether and why a session gives way to a new one.
+/// True if and why a session gives way to a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Renewal {
     /// The next note needs a new session, from a new bundle.

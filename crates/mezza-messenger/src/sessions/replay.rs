@@ -25,7 +25,7 @@ pub(crate) struct ReplayCache(BTreeMap<u32, Vec<[u8; 8]>>);
 snapshot!(struct ReplayCache(chunks));
 
 impl ReplayCache {
-    /// Whether this message was opened lately.
+    /// Returns true if this message was opened lately.
     pub fn holds(&self, message: &[u8]) -> bool {
         let digest = Self::digest(message);
         self.0.values().any(|chunk| chunk.contains(&digest))

@@ -73,7 +73,7 @@ impl StoredNote {
         Some(level).filter(|level| *level > 0)
     }
 
-    /// Whether the other device said that it has it.
+    /// Returns true if the other device said that it has it.
     pub fn is_delivered(&self) -> bool {
         self.facts.iter().any(|fact| matches!(fact.what, FactKind::Delivered | FactKind::Read))
     }

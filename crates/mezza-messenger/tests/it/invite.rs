@@ -83,7 +83,7 @@ fn go_on(town: &mut Town, ben: ContactId) {
     }
 }
 
-/// Whether both know that everything arrived, in the better suite, and meet under a fresh root.
+/// Returns true if both know that everything arrived, in the better suite, and meet under a fresh root.
 fn is_over(town: &Town) -> bool {
     let other = |who: usize| town.members[who].device.contacts().first().map(|view| view.id);
     [ANN, BEN].into_iter().all(|who| {

@@ -160,7 +160,7 @@ pub struct Stage {
     pub parties: Vec<Party>,
     pub now: Time,
     pub rng: ChaCha20Rng,
-    /// Whether devices get ready for the next note once all is quiet.
+    /// True if devices get ready for the next note once all is quiet.
     pub ahead: bool,
     queue: VecDeque<(usize, Tell)>,
     clients: u8,

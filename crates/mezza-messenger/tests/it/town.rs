@@ -112,7 +112,7 @@ impl Town {
         self.settle();
     }
 
-    /// Whether the mixnet's client of a device has chains for a contact, by its rows.
+    /// Returns true if the mixnet's client of a device has chains for a contact, by its rows.
     pub fn is_known(&self, who: usize, contact: ContactId) -> bool {
         self.client(who).knows(contact.0)
     }

@@ -156,9 +156,9 @@ pub(super) struct Partner {
     /// Others that wait for a meeting, oldest first: a side does not know which ones the other side has
     /// (MIX-67).
     pub others: Vec<PartnerRoot>,
-    /// Whether our messages alone keep it served, and not what it says. Not stored.
+    /// True if our messages alone keep it served, and not what it says. Not stored.
     pub muted: bool,
-    /// Whether it is not served at all. Not stored.
+    /// True if it is not served at all. Not stored.
     pub suspended: bool,
     /// Until when it is served.
     active: Option<Time>,
@@ -166,7 +166,7 @@ pub(super) struct Partner {
     paused: Option<u64>,
     /// Cells that still tell the partner that we leave.
     leaving: Option<u8>,
-    /// Whether it was called, or was there, since it is served.
+    /// True if it was called, or was there, since it is served.
     pub called: bool,
     ring: Option<CallRetry>,
     /// Rounds in a row in which the partner was not there.
@@ -295,7 +295,7 @@ impl Partner {
         self.active = self.active.map(|end| end.min(now.plus_ms(ACTIVE_MS)));
     }
 
-    /// Whether the next cell says that we leave; it counts.
+    /// Returns true if the next cell says that we leave; it counts.
     pub fn says_leaving(&mut self, now: Time) -> bool {
         let Some(left) = self.leaving else { return false };
         self.leaving = left.checked_sub(1).filter(|left| *left > 0);

@@ -210,17 +210,17 @@ impl<B: Backend> Client<B> {
         self.standing.users
     }
 
-    /// Whether there is a root for a contact.
+    /// Returns true if there is a root for a contact.
     pub fn knows(&self, contact: PartnerId) -> bool {
         self.contacts.all.contains_key(&contact)
     }
 
-    /// Whether a contact is served at present.
+    /// Returns true if a contact is served at present.
     pub fn is_active(&self, contact: PartnerId) -> bool {
         self.contacts.all.get(&contact).is_some_and(Partner::is_active)
     }
 
-    /// Whether everything that was sent to a contact is with it.
+    /// Returns true if everything that was sent to a contact is with it.
     pub fn is_idle(&self, contact: PartnerId) -> bool {
         let contact = self.contacts.all.get(&contact);
         contact.is_none_or(|contact| contact.lines().all(|line| line.sender.is_idle()))

@@ -41,7 +41,7 @@ pub struct RoundRecord {
     pub interval_ms: u32,
     /// The base round of the service in the config.
     pub base: u64,
-    /// Whether it was charged.
+    /// True if it was charged.
     pub charged: bool,
     /// The slots that served somebody.
     pub sealed: Vec<SealedSlot>,

@@ -9,7 +9,7 @@ use crate::limits::{MIXES_MAX, OPERATOR_BYTES_MAX, USERS_MAX};
 const ADDRESS_BYTES_MIN: usize = 3;
 
 impl Config {
-    /// Whether all values are inside their limits, all lists in their order, all keys distinct.
+    /// Returns true if all values are inside their limits, all lists in their order, all keys distinct.
     pub(super) fn is_sound(&self) -> bool {
         self.times_are_sound()
             && self.keys_are_distinct()

@@ -125,7 +125,7 @@ impl ServicePolicy {
         }
     }
 
-    /// Whether every value is inside its limits.
+    /// Returns true if every value is inside its limits.
     pub(super) fn is_sound(&self) -> bool {
         let talks = self.service == Service::Conversation;
         let even = |n: u32| n.is_multiple_of(2);

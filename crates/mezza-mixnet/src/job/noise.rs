@@ -159,7 +159,7 @@ pub struct TrapJob {
 snapshot!(struct TrapJob { id, config, position, traps });
 
 impl TrapJob {
-    /// Whether a trap failed. All are opened always, so that the time it takes says no more.
+    /// Returns true if a trap failed. All are opened always, so that the time it takes says no more.
     pub(super) fn run(&self, kernel: &dyn Kernel) -> bool {
         let failed = |(trap, reply): &&(Trap, Vec<u8>)| {
             let came = open_reply(kernel, &trap.reply_keys, reply.clone()).map(Wiping::new);

@@ -223,7 +223,7 @@ impl<B: Backend> Mix<B> {
     }
 }
 
-/// Whether `now` lies between the request for keys and the close of a round, 30 s aside (MIX-34):
+/// Returns true if `now` lies between the request for keys and the close of a round, 30 s aside (MIX-34):
 /// else one signature for a far round would shut a mix for ever.
 fn is_now(policy: &ServicePolicy, round: u64, now: Time) -> bool {
     policy.opens_around(round, now, CLOCK_MS).is_some()

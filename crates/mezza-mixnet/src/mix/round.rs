@@ -168,7 +168,7 @@ impl Round {
         self.position + 1 == self.mixes
     }
 
-    /// Whether this mix adds noise: every one does, but the last in conversations.
+    /// Returns true if this mix adds noise: every one does, but the last in conversations.
     pub const fn has_noise(&self) -> bool {
         !(self.is_last() && self.id.service.has_replies())
     }
@@ -179,7 +179,7 @@ impl Round {
         [Neighbour::Previous, Neighbour::Coordinator].into_iter().chain(next)
     }
 
-    /// Whether the round cannot end well without this peer.
+    /// Returns true if the round cannot end well without this peer.
     pub fn needs(&self, peer: Neighbour) -> bool {
         match peer {
             Neighbour::Store => matches!(self.stage, RoundState::Publishing),

@@ -55,7 +55,7 @@ pub struct Receiver {
 snapshot!(struct Receiver { start, open, held, ends, ack, broken });
 
 impl Receiver {
-    /// Whether a piece is new, and inside the window.
+    /// Returns true if a piece is new, and inside the window.
     pub fn wants(&self, seq: u32) -> bool {
         let ahead = seq.checked_sub(self.ack).is_some_and(|ahead| ahead <= WINDOW);
         ahead && self.has_room(seq)
@@ -162,7 +162,7 @@ impl Receiver {
         }
     }
 
-    /// Whether a piece may be acknowledged: it is durable, and not the end of a message that the
+    /// Returns true if a piece may be acknowledged: it is durable, and not the end of a message that the
     /// messenger does not have (MIX-33).
     fn counts(&self, seq: u32) -> bool {
         self.held.get(&seq).is_some_and(|held| held.durable) && !self.ends.contains(&seq)
@@ -216,7 +216,7 @@ impl Receiver {
         if self.is_whole() { Ok(()) } else { Err(DecodeError::Value) }
     }
 
-    /// Whether every piece that was acknowledged, and may be needed again, is there.
+    /// Returns true if every piece that was acknowledged, and may be needed again, is there.
     fn is_whole(&self) -> bool {
         let due = self.ack.checked_sub(self.start);
         due.is_some_and(|due| self.held.range(..self.ack).count() as u64 == u64::from(due))

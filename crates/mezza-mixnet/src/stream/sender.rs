@@ -56,7 +56,7 @@ snapshot!(enum PieceState [InFlight, Failed, Sent(a)]);
 struct Message {
     /// `None`: nobody, until the message is given again.
     ticket: Option<u64>,
-    /// Whether every piece was in a meeting, and that was told.
+    /// True if every piece was in a meeting, and that was told.
     told: bool,
     /// Shorter than its length says while the rest was not given again after a start.
     framed: Wiping<Vec<u8>>,
@@ -79,7 +79,7 @@ impl Message {
         Piece::new(self.framed.chunks(PIECE_BYTES).nth(index as usize)?)
     }
 
-    /// Whether this is `framed`, as far as it is known, and nobody waits for it.
+    /// Returns true if this is `framed`, as far as it is known, and nobody waits for it.
     fn is_unclaimed(&self, framed: &[u8]) -> bool {
         self.ticket.is_none() && self.len() == framed.len() && framed.starts_with(&self.framed)
     }
@@ -259,7 +259,7 @@ impl Sender {
         self.cuts.iter().any(|cut| cut.message.is_blank())
     }
 
-    /// Whether everything was acknowledged.
+    /// Returns true if everything was acknowledged.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.cuts.is_empty()
     }

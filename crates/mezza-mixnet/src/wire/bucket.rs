@@ -72,12 +72,12 @@ impl Manifest {
         signer.sign(Purpose::Bucket, &[config, &self.encode()])
     }
 
-    /// Whether `key` signed this manifest under a config.
+    /// Returns true if `key` signed this manifest under a config.
     pub fn signed_by(&self, key: &VerifyKey, config: &[u8; 32], signature: &Signature) -> bool {
         sign::verify(key, Purpose::Bucket, &[config, &self.encode()], signature)
     }
 
-    /// Whether `object` is what `bucket`, 1 to m, holds.
+    /// Returns true if `object` is what `bucket`, 1 to m, holds.
     pub fn holds(&self, bucket: u32, object: &[u8]) -> bool {
         let entry = (bucket as usize).checked_sub(1).and_then(|at| self.entries.get(at));
         entry.is_some_and(|entry| *entry == ObjectDigest::of(object))
@@ -109,7 +109,7 @@ pub fn invitations(object: &[u8]) -> Result<&[[u8; INVITATION_BYTES]], DecodeErr
     Ok(invitations)
 }
 
-/// Whether a round of this service publishes buckets.
+/// Returns true if a round of this service publishes buckets.
 pub const fn publishes(service: Service) -> bool {
     !service.has_replies()
 }

@@ -83,7 +83,7 @@ impl Filter {
         self.count
     }
 
-    /// Whether the set may hold a token: always if it does, else with probability 2^-24.
+    /// Returns true if the set may hold a token: always if it does, else with probability 2^-24.
     pub fn holds(&self, token: &[u8; TOKEN_BYTES]) -> bool {
         self.places.binary_search(&place(token, self.count)).is_ok()
     }

@@ -145,7 +145,7 @@ impl Items {
         Self { offset, count: (bytes.len() / size) as u16, bytes }
     }
 
-    /// Whether these are the next ones of a batch: at the next offset, of the right size, as many
+    /// Returns true if these are the next ones of a batch: at the next offset, of the right size, as many
     /// as every frame but the last must have (MIX-11).
     pub fn is_next(&self, received: u32, announced: u32, size: usize) -> bool {
         let end = received.checked_add(u32::from(self.count));

@@ -79,7 +79,7 @@ impl Settings {
         signer.sign(Purpose::Settings, &[&self.encode()])
     }
 
-    /// Whether `key` signed exactly these settings.
+    /// Returns true if `key` signed exactly these settings.
     pub fn signed_by(&self, key: &VerifyKey, signature: &Signature) -> bool {
         sign::verify(key, Purpose::Settings, &[&self.encode()], signature)
     }
@@ -118,7 +118,7 @@ impl SignedSettings {
         writer.u32(self.closes_in_ms);
     }
 
-    /// Whether every mix signed, `mixes` being their identities in order.
+    /// Returns true if every mix signed, `mixes` being their identities in order.
     pub fn signed_by_all<'a>(&self, mixes: impl ExactSizeIterator<Item = &'a VerifyKey>) -> bool {
         mixes.len() == self.settings.keys.len()
             && mixes.len() == self.signatures.len()

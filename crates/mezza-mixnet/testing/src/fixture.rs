@@ -130,7 +130,7 @@ pub struct Net<B: Backend = PortableBackend> {
     pub out: Vec<(usize, Neighbour, Frame)>,
     pub refused: Vec<(usize, MixError)>,
     pub meddler: Option<Meddler>,
-    /// Whether each input is looked at for what a refusal changes, which takes most of the time.
+    /// True if each input is looked at for what a refusal changes, which takes most of the time.
     pub checks: bool,
     /// Hand jobs back in another order than they came.
     pub shuffled: bool,

@@ -481,7 +481,7 @@ impl<B: Backend> Town<B> {
         self.city.until(end);
     }
 
-    /// Whether every mail is with its receiver, and every client knows it.
+    /// Returns true if every mail is with its receiver, and every client knows it.
     pub fn is_calm(&self) -> bool {
         self.people.iter().all(|person| person.mails.iter().all(|mail| mail.handed))
             && self.people.iter().enumerate().all(|(at, person)| {

@@ -43,7 +43,7 @@ struct View {
     shuffles: BTreeMap<usize, (Vec<u32>, Vec<u32>)>,
     /// The drops, in the order of the last mix.
     drops: BTreeMap<u32, Vec<[u8; DROP_BYTES]>>,
-    /// Whether the honest mix raised an alarm.
+    /// True if the honest mix raised an alarm.
     alarm: bool,
 }
 
@@ -126,7 +126,7 @@ struct Harness {
     round: u64,
     rng: ChaCha20Rng,
     holder: Option<replies::Holder>,
-    /// Whether the adversary garbles replies.
+    /// True if the adversary garbles replies.
     garbles: bool,
 }
 

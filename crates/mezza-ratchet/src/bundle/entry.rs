@@ -60,8 +60,10 @@ impl SignedPrekeyEntry {
     }
 
     pub(super) fn read(reader: &mut Reader<'_>, suite: SuiteId) -> Result<Self, DecodeError> {
-        let (spk_id, spk) = (reader.u32()?, PublicKey::read(reader)?);
-        let (not_after, signature) = (reader.u32()?, reader.array()?);
+        let spk_id = reader.u32()?;
+        let spk = PublicKey::read(reader)?;
+        let not_after = reader.u32()?;
+        let signature = reader.array()?;
         let kem = match suite::kem(suite) {
             Some(_) => {
                 Some(KemKey { id: reader.u32()?, key: reader.bytes(KEM_KEY_BYTES)?.to_vec() })

@@ -12,7 +12,7 @@ use crate::wire::proto::KEY_TYPE;
 use crate::wire::signal::KEM_TYPE;
 use crate::{BundleError, IdentityKey, IdentityKeyPair, OneTimePrekey, keys, xeddsa};
 
-/// What a device of `signal-v3` or `signal-v4` publishes.
+/// The bundle that a device of `signal-v3` or `signal-v4` publishes.
 #[derive(Clone)]
 pub struct SignalBundle {
     /// The number of the device's install, 1 to 16,380.

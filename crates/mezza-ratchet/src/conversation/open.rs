@@ -10,6 +10,14 @@ use crate::suite::of_suite;
 use crate::wire::{self, FirstMessageHeader, RatchetMessage};
 use crate::{Changes, Exporter, IdentityKeyPair, OpenError, Prekeys, Session, x3dh};
 
+/// A decoded message, and the time at which it is opened.
+struct Received<'a> {
+    inner: &'a RatchetMessage<'a>,
+    /// The outer part that the message is bound to.
+    outer: &'a [u8],
+    now: Time,
+}
+
 impl<B: Backend> Conversation<B> {
     /// Opens a message of this contact, in whichever envelope and session; a first message begins
     /// a session with the prekeys of this device. An error changes nothing, here or in `prekeys`.
@@ -26,8 +34,9 @@ impl<B: Backend> Conversation<B> {
             return Err(self.wrong_suite(suite, is_first));
         }
         let envelope = wire::decode_as(suite, message)?;
+        let received = Received { inner: &envelope.inner, outer, now };
         let Some(first) = &envelope.first else {
-            return self.open_any(suite, &envelope.inner, outer, now);
+            return self.open_any(suite, &received);
         };
         if first.identity != *self.remote.public_key() || identity.public() != self.local {
             return Err(OpenError::Forged);
@@ -36,14 +45,14 @@ impl<B: Backend> Conversation<B> {
         let mut began = self.sessions.iter().map(accepted).enumerate();
         match began.find_map(|(at, accepted)| Some((at, accepted?))) {
             Some((at, accepted)) if accepted.same_handshake(&first.with_ciphertext_digest()) => {
-                self.open_in(at, &envelope.inner, outer, now)
+                self.open_in(at, &received)
             }
             Some(_) => Err(OpenError::Forged),
-            None => self.accept(first, &envelope.inner, outer, identity, (prekeys, now)),
+            None => self.accept(first, &received, identity, prekeys),
         }
     }
 
-    /// Whether this message would begin a session here if it opened. Unauthenticated; it costs no
+    /// Returns true if this message would begin a session here if it opened. Unauthenticated; it costs no
     /// multiplication.
     pub fn begins(&self, message: &[u8]) -> bool {
         let Ok((suite, true)) = wire::peek_suite(message) else { return false };
@@ -67,31 +76,26 @@ impl<B: Backend> Conversation<B> {
 
     /// Opens a message that names no session: by look-up where its key is known, else as a new
     /// ratchet key in the active session and in those archived ones that can be answered.
-    fn open_any(
-        &mut self,
-        suite: SuiteId,
-        inner: &RatchetMessage<'_>,
-        outer: &[u8],
-        now: Time,
-    ) -> Result<Opened, OpenError> {
+    fn open_any(&mut self, suite: SuiteId, received: &Received<'_>) -> Result<Opened, OpenError> {
         if !self.speaks(suite) {
             return Err(match self.active() {
                 Some(_) => self.wrong_suite(suite, false),
                 None => OpenError::NoSession,
             });
         }
-        let fits =
-            |session: &Session<B>| session.suite() == suite && session.has_message_key(inner, now);
+        let fits = |session: &Session<B>| {
+            session.suite() == suite && session.has_message_key(received.inner, received.now)
+        };
         if let Some(at) = self.sessions.iter().position(fits) {
-            return self.open_in(at, inner, outer, now);
+            return self.open_in(at, received);
         }
         let archived = (1..self.sessions.len()).filter(|at| self.sessions[*at].has_own());
         let tried = iter::once(0).chain(archived);
         let tried = tried.filter(|at| self.sessions[*at].suite() == suite);
-        let tried = tried.take(tries(inner.n));
+        let tried = tried.take(tries(received.inner.n));
         let mut error = OpenError::Forged;
         for at in tried.collect::<Vec<_>>() {
-            match self.open_in(at, inner, outer, now) {
+            match self.open_in(at, received) {
                 Err(OpenError::Forged) => {}
                 Err(other) => error = other,
                 opened => return opened,
@@ -103,15 +107,10 @@ impl<B: Backend> Conversation<B> {
     /// Opens a message in one session, which becomes the active one, unless that would be a step
     /// down: while two people change to a better suite, messages of both are under way, and each
     /// late one would take its reader back.
-    fn open_in(
-        &mut self,
-        at: usize,
-        inner: &RatchetMessage<'_>,
-        outer: &[u8],
-        now: Time,
-    ) -> Result<Opened, OpenError> {
+    fn open_in(&mut self, at: usize, received: &Received<'_>) -> Result<Opened, OpenError> {
         let mut changes = Changes::new();
-        let body = self.sessions[at].open(inner, outer, now, &mut changes)?;
+        let body =
+            self.sessions[at].open(received.inner, received.outer, received.now, &mut changes)?;
         let session = *self.sessions[at].id();
         let active = &self.sessions[0];
         let better = active.last_opened().is_some() && active.suite() > self.sessions[at].suite();
@@ -129,21 +128,21 @@ impl<B: Backend> Conversation<B> {
     fn accept(
         &mut self,
         first: &FirstMessageHeader,
-        inner: &RatchetMessage<'_>,
-        outer: &[u8],
+        received: &Received<'_>,
         identity: &IdentityKeyPair,
-        (prekeys, now): (&mut Prekeys, Time),
+        prekeys: &mut Prekeys,
     ) -> Result<Opened, OpenError> {
         if !prekeys.offers(first.suite) {
             return Err(OpenError::SuiteUnsupported(first.suite));
         }
+        let now = received.now;
         let offered = prekeys.offered(first, now)?;
         let (mut session, exporter): (Session<B>, Exporter) = of_suite!(first.suite, S => {
             let (ratchet, exporter) = x3dh::accept::<S, B>(first, identity, &offered)?;
             (ratchet.into(), exporter)
         }, else return Err(OpenError::SuiteUnsupported(first.suite)));
         let mut changes = Changes::new();
-        let body = session.open(inner, outer, now, &mut changes)?;
+        let body = session.open(received.inner, received.outer, now, &mut changes)?;
 
         prekeys.consume(first, now, &mut changes);
         session.set_created(now);

@@ -1,4 +1,4 @@
-//! What goes into [`Prekeys`](super::Prekeys) and what comes out of them.
+//! Inputs and outputs of [`Prekeys`](super::Prekeys).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -7,7 +7,7 @@ use mezza_core::{StaticKey, snapshot};
 
 use crate::{Changes, OneTimePrekey};
 
-/// What may happen to the prekeys.
+/// Events that the prekeys handle.
 #[derive(Debug)]
 pub enum Input {
     /// The server has this many one-time keys left.
@@ -27,7 +27,7 @@ pub enum Input {
     },
 }
 
-/// What the prekeys want done.
+/// Effects that the prekeys request.
 pub enum Output {
     /// Draw that many pairs and hand them in as [`Input::Fresh`].
     Need {
@@ -44,7 +44,7 @@ pub enum Output {
         bundle: Vec<u8>,
         /// The one-time keys to add.
         one_time: Vec<OneTimePrekey>,
-        /// Whether the server drops its old stock first.
+        /// True if the server drops its old stock first.
         replace: bool,
     },
     /// More than half of the sessions of a day came without a one-time key: someone drains them.

@@ -27,7 +27,8 @@ impl Prekeys {
         for (suite, pair) in self.suites.clone().into_iter().zip(pairs) {
             let id = unused(rng, |id| self.spks.iter().any(|spk| spk.id == id));
             let list = list.filter(|list| list.holds(suite));
-            let spk = StoredSignedPrekey::sign(&self.identity, (suite, id, pair), list, made, rng);
+            let spk = StoredSignedPrekey::new(suite, id, pair, list, made);
+            let spk = spk.sign(&self.identity, rng);
             spk.put(changes);
             self.spks.push(spk);
         }

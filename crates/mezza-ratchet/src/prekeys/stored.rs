@@ -68,7 +68,8 @@ impl KemPair {
         if suite::kem(suite).is_none() {
             return Ok(None);
         }
-        let (id, seed) = (reader.u32()?, Secret::read(reader)?);
+        let id = reader.u32()?;
+        let seed = Secret::read(reader)?;
         let signature = if is_container(suite) { None } else { Some(reader.array()?) };
         Ok(Some(Self { id, seed, signature }))
     }
@@ -82,17 +83,21 @@ impl KemPair {
 }
 
 impl StoredSignedPrekey {
-    /// Makes and signs a prekey with its KEM key, if its suite has one: its seed and its id are
-    /// drawn.
-    pub(super) fn sign(
-        identity: &IdentityKeyPair,
-        (suite, id, pair): (SuiteId, u32, StaticKey),
+    /// Makes a prekey without a signature.
+    pub(super) const fn new(
+        suite: SuiteId,
+        id: u32,
+        pair: StaticKey,
         list: Option<SuiteList>,
         made: u32,
-        rng: &mut dyn CryptoRng,
     ) -> Self {
-        let kem = suite::kem(suite).map(|_| KemPair::draw(rng));
-        let mut spk = Self { suite, id, made, list, pair, signature: [0; 64], kem };
+        Self { suite, id, made, list, pair, signature: [0; 64], kem: None }
+    }
+
+    /// Signs the prekey, and its KEM key if the suite has one: its seed and its id are drawn.
+    pub(super) fn sign(self, identity: &IdentityKeyPair, rng: &mut dyn CryptoRng) -> Self {
+        let kem = suite::kem(self.suite).map(|_| KemPair::draw(rng));
+        let mut spk = Self { kem, ..self };
         spk.signature = match &spk.list {
             Some(list) => spk.entry().sign(identity, list, rng),
             None => signal::sign(identity, spk.pair.public(), rng),
@@ -230,7 +235,8 @@ impl StoredOneTimePrekey {
     pub(super) fn decode(row: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
         let opk = Reader::decode_exact(value, |reader| {
             expect(reader, OPK)?;
-            let (id, made) = (reader.u32()?, reader.u32()?);
+            let id = reader.u32()?;
+            let made = reader.u32()?;
             Ok::<_, DecodeError>(Self { id, made, pair: read_pair(reader)? })
         })?;
         if row == key(opk.id) && opk.id != 0 { Ok(opk) } else { Err(DecodeError::Value) }
@@ -247,7 +253,7 @@ pub(super) fn key(id: u32) -> Vec<u8> {
     id.to_be_bytes().to_vec()
 }
 
-/// What is remembered of a base key, 16 bytes.
+/// Returns the digest under which a base key is remembered, 16 bytes.
 pub(super) fn seen_hash(PublicKey(base): &PublicKey) -> [u8; 16] {
     let mut hash = [0; 16];
     blake2b(&mut hash, &[], "b2c20 seen", &[base]);

@@ -24,7 +24,7 @@ use crate::{Changes, IdentityKey, OpenError, Padding, SealError};
 /// Bytes that the additional data of most messages need.
 const AAD_BYTES: usize = 192;
 
-/// Who speaks in a session.
+/// The two identities of a session.
 #[derive(Clone, Copy)]
 pub(crate) struct Parties {
     pub(crate) id: [u8; SESSION_ID_BYTES],
@@ -129,7 +129,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         Some(self.bytes_of(self.padded_bytes(body_bytes, Padding::Blocks)?))
     }
 
-    /// Whether a message with this padding has room for a body.
+    /// Returns true if a message with this padding has room for a body.
     pub fn fits(&self, body_bytes: usize, padding: Padding) -> bool {
         self.padded_bytes(body_bytes, padding).is_some()
     }
@@ -168,7 +168,8 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     /// The next message of the sending chain, if there is one.
     fn sealed(&mut self, body: &[u8], outer: &[u8], padded_bytes: usize) -> Option<Vec<u8>> {
         let header = self.header(self.own_ratchet_key.as_ref()?.public(), padded_bytes);
-        let (local, remote) = (&self.parties.local, &self.parties.remote);
+        let local = &self.parties.local;
+        let remote = &self.parties.remote;
         let mut aad = Vec::with_capacity(AAD_BYTES);
         S::Wire::aad(local, remote, outer, &mut aad);
         let front = aad.len();
@@ -272,7 +273,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         kept.into_iter().map(|(n, key)| (self.remote_ratchet_key, n, key)).collect()
     }
 
-    /// What the first messages of this session say.
+    /// Returns the header of the first messages of this session.
     pub(super) fn beginning(&self) -> Result<FirstMessageHeader, DecodeError> {
         let Parties { local, remote, .. } = &self.parties;
         S::Wire::read_prefix(S::ID, if self.initiator { local } else { remote }, &self.prefix)

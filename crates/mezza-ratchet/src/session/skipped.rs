@@ -74,7 +74,8 @@ impl Skipped {
         let excess = (self.entries.len() + rows.len()).saturating_sub(SKIPPED_MAX);
         self.drop_oldest(id, excess, changes);
         for (ratchet_key, n, key) in rows {
-            let (place, born) = ((ratchet_key, n), now.hours());
+            let place = (ratchet_key, n);
+            let born = now.hours();
             changes.put(Table::Skipped, row_key(id, &place), row_value(&key, born));
             self.insert(place, key, born);
         }
@@ -192,7 +193,8 @@ mod tests {
 
     #[test]
     fn the_oldest_by_arrival_make_room() {
-        let (mut skipped, mut changes) = (Skipped::default(), Changes::new());
+        let mut skipped = Skipped::default();
+        let mut changes = Changes::new();
         // The chain that comes first sorts behind the other one.
         for (ratchet_key, count) in [(9, 2), (3, SKIPPED_MAX as u32 - 1)] {
             skipped.add(&ID, chain(ratchet_key, count), NOW, &mut changes);

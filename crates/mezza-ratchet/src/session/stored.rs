@@ -127,7 +127,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         }
     }
 
-    /// What holds for every state that a session can come to.
+    /// Returns true if the state is one that a session can reach.
     fn is_sound(&self) -> bool {
         let max = S::Wire::CHAIN_MAX;
         let counters = self.send.as_ref().is_none_or(|send| send.n() <= max)

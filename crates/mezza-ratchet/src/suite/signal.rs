@@ -18,7 +18,7 @@ use sha2::Sha256;
 use super::{Agreement, Kdf, halves};
 use crate::x3dh::Transcript;
 
-/// What differs between the suites that speak Signal's formats.
+/// Differences between the suites that use Signal's formats.
 pub trait Dialect: 'static {
     /// The number of the suite.
     const SUITE: SuiteId;

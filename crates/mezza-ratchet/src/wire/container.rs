@@ -61,7 +61,8 @@ fn read_first(
 ) -> Result<FirstMessageHeader, DecodeError> {
     let identity = PublicKey::read(reader)?;
     let base = read_key(reader)?;
-    let (spk_id, opk_id) = (reader.u32()?, reader.u32()?);
+    let spk_id = reader.u32()?;
+    let opk_id = reader.u32()?;
     let list = Some(SuiteList::read(reader)?);
     let kem = match suite::kem(suite) {
         Some(_) => {
@@ -82,7 +83,8 @@ fn read_inner<'a>(
 ) -> Result<RatchetMessage<'a>, DecodeError> {
     let start = message.len() - reader.len();
     let key = read_key(reader)?;
-    let (n, pn) = (reader.u24()?, reader.u24()?);
+    let n = reader.u24()?;
+    let pn = reader.u24()?;
     let sealed = reader.rest();
     if sealed.len() > SEALED_BYTES_MAX {
         return Err(DecodeError::Value);

@@ -34,7 +34,10 @@ pub struct SignalMessage<'a> {
 impl<'a> SignalMessage<'a> {
     /// Reads a message that fills `bytes`.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let (mut ratchet_key, mut counter, mut previous, mut ciphertext) = (None, None, None, None);
+        let mut ratchet_key = None;
+        let mut counter = None;
+        let mut previous = None;
+        let mut ciphertext = None;
         let mut ciphertext_at = 0;
         let mut fields = Fields::new(bytes);
         while let Some(field) = fields.next()? {
@@ -96,7 +99,7 @@ pub struct PreKeySignalMessage<'a> {
 }
 
 impl<'a> PreKeySignalMessage<'a> {
-    /// Whether these bytes are a first message: its first three fields have other wire types than
+    /// Returns true if these bytes are a first message: its first three fields have other wire types than
     /// those of a message of the ratchet.
     pub fn is(bytes: &[u8]) -> bool {
         PreKeySignalMessage::decode(bytes).is_ok()
@@ -104,9 +107,14 @@ impl<'a> PreKeySignalMessage<'a> {
 
     /// Reads a first message that fills `bytes`.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let (mut pre_key_id, mut registration_id, mut signed_pre_key_id) = (None, None, None);
-        let (mut base_key, mut identity_key, mut message) = (None, None, None);
-        let (mut kyber_pre_key_id, mut kyber_ciphertext) = (None, None);
+        let mut pre_key_id = None;
+        let mut registration_id = None;
+        let mut signed_pre_key_id = None;
+        let mut base_key = None;
+        let mut identity_key = None;
+        let mut message = None;
+        let mut kyber_pre_key_id = None;
+        let mut kyber_ciphertext = None;
         let mut fields = Fields::new(bytes);
         while let Some(field) = fields.next()? {
             match field.number {

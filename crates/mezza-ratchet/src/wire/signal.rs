@@ -123,7 +123,9 @@ impl<D: Dialect> Wire for SignalFormat<D> {
         prefix: &[u8],
     ) -> Result<FirstMessageHeader, DecodeError> {
         Reader::decode_exact(prefix, |reader| {
-            let (registration, opk_id, spk_id) = (reader.u32()?, reader.u32()?, reader.u32()?);
+            let registration = reader.u32()?;
+            let opk_id = reader.u32()?;
+            let spk_id = reader.u32()?;
             let base = PublicKey::read(reader)?;
             keys::canonical(&base).map_err(|_| DecodeError::Value)?;
             let identity = *initiator.public_key();
@@ -222,7 +224,7 @@ impl<D: Dialect> Wire for SignalFormat<D> {
     }
 }
 
-/// What stands behind the first byte, if its upper half is our version.
+/// Returns the bytes after the first one, if its upper half is our version.
 fn versioned<D: Dialect>(bytes: &[u8]) -> Result<&[u8], DecodeError> {
     let (version, rest) = bytes.split_first().ok_or(DecodeError::Truncated)?;
     if version >> 4 == D::VERSION { Ok(rest) } else { Err(DecodeError::Value) }

@@ -39,7 +39,8 @@ fn the_server_replays_an_old_bundle() {
 #[test]
 fn the_server_gives_one_key_twice() {
     let (mut alice, mut bob) = two_people(3);
-    let (bundle, one_time) = (bob.server.bundle.clone(), bob.server.one_time[0]);
+    let bundle = bob.server.bundle.clone();
+    let one_time = bob.server.one_time[0];
     alice.begin(&bundle, Some(one_time)).expect("a session");
     let one = alice.send(b"one");
     alice.begin(&bundle, Some(one_time)).expect("a session");
@@ -126,9 +127,11 @@ fn the_identity_in_the_prefix_is_swapped() {
 #[test]
 fn a_flood_of_forgeries() {
     let (mut alice, mut bob) = open_session(9);
-    let (_, second) = (alice.send(b"one"), alice.send(b"two"));
+    let _ = alice.send(b"one");
+    let second = alice.send(b"two");
     bob.receive(&second).expect("two");
-    let (good, rows) = (alice.send(b"three"), bob.disk.clone());
+    let good = alice.send(b"three");
+    let rows = bob.disk.clone();
     let before = bob.talk.encode();
     for i in 0..500_u32 {
         let mut forged = good.clone();
@@ -138,7 +141,8 @@ fn a_flood_of_forgeries() {
         } else {
             forged[4..8].copy_from_slice(&i.to_be_bytes());
         }
-        let (own, now) = (&bob.identity, bob.now);
+        let own = &bob.identity;
+        let now = bob.now;
         let (opened, dhs) =
             counting_dhs(|| bob.talk.open(&forged, &[], own, &mut bob.prekeys, now).map(|_| ()));
         assert!(opened.is_err() && dhs <= 5);

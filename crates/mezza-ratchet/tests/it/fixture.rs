@@ -72,8 +72,10 @@ pub fn bobs_signal_prekeys() -> Prekeys {
 }
 
 fn prekeys_of(suite: SuiteId, list: &[u8], signature: &[u8]) -> Prekeys {
-    let (spk, opk) = (pair("spkB"), pair("opkB"));
-    let (spk_id, opk_id) = (SPK_ID.to_be_bytes(), OPK_ID.to_be_bytes());
+    let spk = pair("spkB");
+    let opk = pair("opkB");
+    let spk_id = SPK_ID.to_be_bytes();
+    let opk_id = OPK_ID.to_be_bytes();
     let made = MADE_MIN.to_be_bytes();
     let pair = |pair: &StaticKey| [&[0], &pair.scalar().expose()[..], &pair.public().0].concat();
     let front = [&[1], &suite.0.to_be_bytes()[..], &spk_id, &made, list].concat();
@@ -86,7 +88,7 @@ fn prekeys_of(suite: SuiteId, list: &[u8], signature: &[u8]) -> Prekeys {
     Prekeys::load(bob(), records).expect("stored prekeys").offering(&[suite])
 }
 
-/// What Alice says of the handshake.
+/// Alice's header of the handshake.
 pub fn first(one_time: Option<OneTimePrekey>) -> FirstMessageHeader {
     FirstMessageHeader {
         suite: B2c20::ID,

@@ -22,18 +22,18 @@ mod java;
 mod native;
 mod xeddsa;
 
-/// What every two implementations must do with each other.
+/// Tasks that any two implementations must do with each other.
 const CELLS: [Cell; 5] =
     [matrix::first_messages, matrix::turns, matrix::random, matrix::flips, matrix::simultaneous];
 
-/// Who begins the session.
+/// The side that begins the session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     We,
     They,
 }
 
-/// Who begins, and whether there is a one-time key.
+/// The side that begins, and true if there is a one-time key.
 type Case = (Role, bool);
 
 /// Every case.

@@ -32,7 +32,8 @@ fn first_messages_swapped_with_and_without_one_time_key() {
         let (mut alice, mut bob) = two_people_of(suite, 2);
         let one_time = if with_one_time { bob.server.one_time.pop() } else { None };
         let ours = alice.begin_without(&bob, one_time);
-        let (one, two) = (alice.send(b"one"), alice.send(b"two"));
+        let one = alice.send(b"one");
+        let two = alice.send(b"two");
         let opened = bob.open(&two, &[]).expect("two");
         assert_eq!((opened.body.as_slice(), opened.first), (&b"two"[..], true));
         let theirs = opened.exporter.expect("of a first message");
@@ -55,7 +56,8 @@ fn restarts(suite: SuiteId) {
             person.reboot();
             assert!(before == (person.talk.encode(), person.prekeys.records().len()));
         }
-        let (_, there) = (alice.send(b"lost"), alice.send(&[turn]));
+        let _ = alice.send(b"lost");
+        let there = alice.send(&[turn]);
         assert_eq!(bob.receive(&there), Ok(vec![turn]));
         bob.reboot();
         let back = bob.send(&[turn]);
@@ -118,8 +120,8 @@ fn the_summary_counts() {
     let (mut alice, mut bob) = open_session(7);
     let messages = alice.send_many(5);
     bob.receive(&messages[3]).expect("the fourth");
-    let (ours, theirs) =
-        (alice.talk.summary().expect("a session"), bob.talk.summary().expect("a session"));
+    let ours = alice.talk.summary().expect("a session");
+    let theirs = bob.talk.summary().expect("a session");
     assert_eq!((ours.sent, ours.our_turn, ours.initiator, ours.pending), (5, true, true, false));
     assert_eq!((theirs.received, theirs.skipped, theirs.our_turn), (4, 3, false));
     assert_eq!((theirs.initiator, theirs.last_opened), (false, Some(bob.now)));

@@ -53,7 +53,7 @@ impl Backend for Counted {
     }
 }
 
-/// What `run` returns, and the number of DHs it took.
+/// Returns the result of `run` and the number of DHs that it took.
 pub fn counting_dhs<T>(run: impl FnOnce() -> T) -> (T, u32) {
     DHS.set(0);
     let value = run();
@@ -99,7 +99,7 @@ impl Disk {
         self.0.keys().filter(|(t, _)| *t == table).count()
     }
 
-    /// Whether these bytes stand anywhere in a value of the tables that `among` names.
+    /// Returns true if these bytes stand anywhere in a value of the tables that `among` names.
     pub fn holds(&self, needle: &[u8], among: impl Fn(Table) -> bool) -> bool {
         let rows = self.0.iter().filter(|((table, _), _)| among(*table));
         rows.into_iter().any(|(_, value)| value.windows(needle.len()).any(|w| w == needle))
@@ -110,7 +110,7 @@ pub fn is_talk(table: Table) -> bool {
     matches!(table, Table::Session | Table::Skipped)
 }
 
-/// What a server would hold of one person.
+/// The data of one person on a server.
 #[derive(Clone, Default)]
 pub struct Server {
     pub bundle: Vec<u8>,
@@ -125,7 +125,7 @@ impl Server {
         self.signal = prekeys.signal_bundle(REGISTRATION);
     }
 
-    /// Whether both have the same bundle.
+    /// Returns true if both have the same bundle.
     pub fn same_bundle(&self, other: &Self) -> bool {
         let spk = |server: &Self| server.signal.as_ref().map(|signal| signal.spk);
         self.bundle == other.bundle && spk(self) == spk(other)
@@ -146,7 +146,7 @@ impl Server {
     }
 }
 
-/// What a device of one suite offers.
+/// Returns prekeys that offer one suite alone.
 pub fn offering(prekeys: Prekeys, suite: SuiteId) -> Prekeys {
     if suite == B2c20Pq::ID { prekeys } else { prekeys.offering(&[suite]) }
 }
@@ -174,7 +174,8 @@ pub fn two_people(seed: u64) -> (Person, Person) {
 
 /// [`two_people`] with devices of one suite.
 pub fn two_people_of(suite: SuiteId, seed: u64) -> (Person, Person) {
-    let (a, b) = (identity(2 * seed + 1), identity(2 * seed + 2));
+    let a = identity(2 * seed + 1);
+    let b = identity(2 * seed + 2);
     let alice = Person::new(a.duplicate(), &b, 2 * seed + 1, suite);
     (alice, Person::new(b, &a, 2 * seed + 2, suite))
 }
@@ -282,7 +283,8 @@ impl Person {
 
     /// Begins a session in 0x0101 as an initiator who offers nothing else, without one-time key.
     pub fn begin_small(&mut self, other: &Self) -> Result<Exporter, BundleError> {
-        let (small, bundle) = (SuiteList::without_kem(), Bundle::decode(&other.server.bundle)?);
+        let small = SuiteList::without_kem();
+        let bundle = Bundle::decode(&other.server.bundle)?;
         let checked = bundle.check_with(&small, self.talk.remote(), &small, self.now)?;
         self.initiate(checked, None)
     }
@@ -362,7 +364,8 @@ impl Person {
 
     /// Starts again from the disk.
     pub fn reboot(&mut self) {
-        let (local, remote) = (*self.talk.local(), *self.talk.remote());
+        let local = *self.talk.local();
+        let remote = *self.talk.remote();
         self.talk = Talk::load(local, remote, self.disk.records(is_talk)).expect("stored rows");
         let rows = self.disk.records(|table| !is_talk(table));
         let prekeys = Prekeys::load(self.identity.duplicate(), rows).expect("stored rows");

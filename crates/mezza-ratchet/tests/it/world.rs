@@ -21,10 +21,10 @@ const MINUTE: u64 = Time::MINUTE_MS;
 const HOUR: u64 = Time::HOUR_MS;
 const DAY: u64 = Time::DAY_MS;
 
-/// What names a keystream of a container: receiver, ratchet key, index and nonce N.
+/// The name of a keystream of a container: receiver, ratchet key, index and nonce N.
 type Keystream = (HostId, PublicKey, u32, Vec<u8>);
 
-/// What the judge remembers.
+/// The memory of the judge.
 #[derive(Default)]
 struct Judge {
     /// Notes that a person opened: place and number.
@@ -136,11 +136,15 @@ fn world_of(seed: u64) -> (World<Device>, Vec<HostId>) {
 
 #[test]
 fn slow_a_hundred_worlds() {
-    let (mut opened, mut thefts, mut refused, mut rolled_back) = (0, 0, 0, 0);
+    let mut opened = 0;
+    let mut thefts = 0;
+    let mut refused = 0;
+    let mut rolled_back = 0;
     for_each_seed(100, |seed| {
         let (mut world, places) = world_of(seed);
         let mut judge = Judge::default();
-        let (mut note, mut kept) = (0, BTreeMap::new());
+        let mut note = 0;
+        let mut kept = BTreeMap::new();
         for _ in 0..9 {
             if world.dice().chance(300) {
                 roll_back(&mut world, &places, &mut kept, &mut judge);
@@ -202,7 +206,8 @@ fn last_note(round: u64, pair: usize) -> u64 {
 
 /// A thief copies a disk and then only listens: after one round trip he reads nothing new.
 fn heals(world: &mut World<Device>, places: &[HostId], judge: &mut Judge) {
-    let (alice, bob) = (places[0], places[1]);
+    let alice = places[0];
+    let bob = places[1];
     let mut thief = thief::Listener::of(world.disk(alice), bob, world.now());
     let mut note = 2_000_000;
     let mut readable = Vec::new();

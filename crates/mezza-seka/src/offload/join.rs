@@ -208,7 +208,7 @@ impl Assembler {
         })
     }
 
-    /// Whether a text is a fragment.
+    /// Returns true if a text is a fragment.
     pub fn is_fragment(text: &[u8]) -> bool {
         text.first().is_some_and(|flags| flags & FRAGMENT != 0)
     }

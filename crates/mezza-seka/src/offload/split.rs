@@ -103,7 +103,7 @@ fn whole(header: &VirtioHeader, frame: &mut [u8], room: usize) -> SegmentShape {
     SegmentShape::Fragments { count, bytes: room, flags }
 }
 
-/// Whether the receiver finds the place of the checksum by the headers alone.
+/// Returns true if the receiver finds the place of the checksum by the headers alone.
 fn is_described(layers: &Layers, header: &VirtioHeader) -> bool {
     layers.transport == usize::from(header.checksum_start)
         && layers.checksum_offset() == usize::from(header.checksum_offset)

@@ -115,7 +115,7 @@ impl<S: LinkSuite> Pairing<S> {
         }
     }
 
-    /// Whether a B1 or S1 of `sender` makes us the responder: while we listen, or when both speak at
+    /// Returns true if a B1 or S1 of `sender` makes us the responder: while we listen, or when both speak at
     /// once and our name is the greater one.
     fn yields_to(&self, sender: LinkId) -> bool {
         if self.settings.role == Some(LinkRole::Initiator) {

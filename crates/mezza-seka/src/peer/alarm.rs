@@ -86,7 +86,7 @@ impl ExchangeBudget {
         Self { left: EXCHANGES_BURST, since: now }
     }
 
-    /// Whether one more may begin; `pause_ms` is the time after which one is added, 0: no limit.
+    /// Returns true if one more may begin; `pause_ms` is the time after which one is added, 0: no limit.
     pub(super) fn allows(&self, now: Time, pause_ms: u64) -> bool {
         pause_ms == 0 || self.left > 0 || now.since_ms(self.since) >= pause_ms
     }

@@ -42,7 +42,7 @@ impl Answered {
         Self { ke1, ke2, session: Some(session), accepted: None, since: now, last: now }
     }
 
-    /// Whether an answer may go now (SEKA-13).
+    /// Returns true if an answer may go now (SEKA-13).
     fn may_answer(&self, now: Time) -> bool {
         now.since_ms(self.last) >= ANSWER_MS
     }

@@ -66,7 +66,7 @@ impl Sessions {
         self.open.iter().map(|open| open.ends).min()
     }
 
-    /// Whether this one is open.
+    /// Returns true if this one is open.
     pub(super) fn is_open(&self, attempt: u32) -> bool {
         self.open.iter().any(|open| open.attempt == attempt)
     }

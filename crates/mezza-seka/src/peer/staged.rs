@@ -58,7 +58,7 @@ impl<S: LinkSuite> Stage<S> {
         }
     }
 
-    /// Whether a write is out.
+    /// Returns true if a write is out.
     pub(super) fn writes(&self) -> bool {
         self.write().is_some()
     }

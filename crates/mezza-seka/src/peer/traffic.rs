@@ -54,7 +54,7 @@ impl<S: LinkSuite> Peer<S> {
         }
     }
 
-    /// Whether an exchange is under way whose session will follow the present one.
+    /// Returns true if an exchange is under way whose session will follow the present one.
     pub(super) fn is_renewing(&self) -> bool {
         let nudges = self.record.role == LinkRole::Responder;
         !matches!(self.stage, Stage::Idle)

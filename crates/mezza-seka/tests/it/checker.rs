@@ -281,7 +281,7 @@ impl World {
         })
     }
 
-    /// Whether an exchange that nobody disturbs is accepted by both, on a copy.
+    /// Returns true if an exchange that nobody disturbs is accepted by both, on a copy.
     fn heals(&self, flaw: Flaw) -> bool {
         let mut copy = self.clone();
         let bounds = Bounds { starts: u8::MAX, answers: u8::MAX, crashes: 0 };

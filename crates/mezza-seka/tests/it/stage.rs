@@ -342,7 +342,7 @@ pub fn exchange<S: LinkSuite>(sides: &mut [Side<S>; 2], now: Time) -> bool {
     sides[1].peer.record().rekeys > before && states_agree(sides)
 }
 
-/// Whether both sides hold exactly one state, the same.
+/// Returns true if both sides hold exactly one state, the same.
 pub fn states_agree<S: LinkSuite>(sides: &[Side<S>; 2]) -> bool {
     let [(one, first), (two, second)] = sides.each_ref().map(|side| side.peer.stolen_states());
     one == two && first.is_none() && second.is_none()

@@ -53,7 +53,7 @@ pub(super) struct BleIdentity {
     pub silence_ms: u64,
 }
 
-/// Whether the controller answers, and why not.
+/// True if the controller answers, and why not.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RadioState(Arc<Mutex<Option<String>>>);
 

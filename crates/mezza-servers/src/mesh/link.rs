@@ -24,7 +24,7 @@ pub(super) trait FrameLink: Send {
     fn send(&mut self, frame: Vec<u8>);
     /// Frames that have left since this was asked last.
     fn left(&mut self) -> usize;
-    /// Whether its other end is gone.
+    /// Returns true if its other end is gone.
     fn is_over(&self) -> bool;
     /// The link, for people.
     fn words(&self) -> String;

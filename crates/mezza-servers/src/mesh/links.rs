@@ -30,7 +30,7 @@ pub struct LinkChoice {
     pub interfaces: Vec<String>,
     /// The port of groups and of streams.
     pub port: u16,
-    /// Whether it casts on interfaces at all.
+    /// True if it casts on interfaces at all.
     pub casts: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Links {
     sender: LinkSender,
     up: BTreeMap<LinkNumber, UpLink>,
     cast: CastPlaces,
-    /// Whether a person was told that interfaces wait for a place.
+    /// True if a person was told that interfaces wait for a place.
     told_of_waiting: bool,
     hasher: RandomState,
     heard: BTreeMap<Source, (SocketAddr, Time)>,
@@ -82,12 +82,12 @@ impl Links {
         }
     }
 
-    /// Whether streams can come.
+    /// Returns true if streams can come.
     pub(super) fn takes_streams(&self) -> bool {
         self.takes_streams
     }
 
-    /// Whether any is up, or may come up by itself.
+    /// Returns true if any is up, or may come up by itself.
     pub(super) fn has_any(&self) -> bool {
         !self.up.is_empty() || self.ble.is_some()
     }
@@ -252,7 +252,7 @@ impl Links {
         self.cast.interfaces().find(|interface| interface.has_neighbour(address))
     }
 
-    /// Whether an address can only be that of a device on one of the cast links.
+    /// Returns true if an address can only be that of a device on one of the cast links.
     fn is_neighbour(&self, address: SocketAddr) -> bool {
         self.interface_of(address).is_some()
     }
@@ -295,7 +295,7 @@ impl Links {
         inputs
     }
 
-    /// Whether frames wait to leave.
+    /// Returns true if frames wait to leave.
     pub(super) fn are_waiting(&self) -> bool {
         self.up.values().any(|link| link.waiting > 0)
     }

@@ -56,7 +56,7 @@ impl Listener {
 pub(super) struct Listeners(Vec<Listener>);
 
 impl Listeners {
-    /// Whether another one has a place.
+    /// Returns true if another one has a place.
     pub(super) fn have_room(&mut self) -> bool {
         self.0.retain(|listener| !listener.answer.is_closed());
         self.0.len() < LISTENERS_MAX

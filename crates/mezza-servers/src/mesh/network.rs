@@ -100,7 +100,7 @@ impl NetworkChoice {
         &self.name
     }
 
-    /// Whether it is closed.
+    /// Returns true if it is closed.
     pub fn is_closed(&self) -> bool {
         self.key.is_some()
     }

@@ -47,7 +47,7 @@ pub(crate) struct CastInterface {
     /// Its name.
     pub name: String,
     index: NonZeroU32,
-    /// Whether it has a link-local address of IPv6.
+    /// True if it has a link-local address of IPv6.
     v6: bool,
     /// Its first address of IPv4.
     v4: Option<Subnet>,
@@ -179,7 +179,7 @@ impl CastInterface {
         self.families().map(|family| family == CastFamily::V6)
     }
 
-    /// Whether an address can only be that of a device on this link.
+    /// Returns true if an address can only be that of a device on this link.
     pub(crate) fn has_neighbour(&self, address: SocketAddr) -> bool {
         match address {
             SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {

@@ -306,7 +306,7 @@ fn ahead_ms(policy: &ServicePolicy) -> u64 {
     u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + CLOCKS_MS
 }
 
-/// Whether a round may be over by now, and not for long: a mix that puts others would have the ones
+/// Returns true if a round may be over by now, and not for long: a mix that puts others would have the ones
 /// that are wanted removed for them.
 fn is_due(policy: &ServicePolicy, id: RoundId) -> bool {
     let slack_ms = u64::from(policy.mix_limit_ms) + Time::SECOND_MS + CLOCKS_MS;

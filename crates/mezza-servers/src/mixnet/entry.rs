@@ -354,7 +354,7 @@ impl EntryShell {
     }
 }
 
-/// Whether a frame goes over the data link.
+/// Returns true if a frame goes over the data link.
 const fn is_batch(frame: &Frame) -> bool {
     matches!(
         frame,

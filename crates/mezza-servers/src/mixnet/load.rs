@@ -47,7 +47,7 @@ pub struct Load {
     pub users: u32,
     /// How many of them talk, in pairs: the first ones.
     pub conversing: u32,
-    /// Whether replies are opened.
+    /// True if replies are opened.
     pub verify: bool,
 }
 
@@ -121,7 +121,7 @@ struct Crowd {
     links: LinkTable<u32>,
     /// Users that the entry welcomed, and on which link.
     welcomed: BTreeMap<u32, u64>,
-    /// Whether all users have been there at one time: rounds count from then on.
+    /// True if all users have been there at one time: rounds count from then on.
     all_there: bool,
     last: Option<u64>,
     rounds: BTreeMap<RoundId, LoadRound>,

@@ -98,7 +98,7 @@ pub(crate) fn learn<E: Send + 'static>(
     })
 }
 
-/// Whether a chain has to look at a config: those before its head it has seen, and forgotten.
+/// Returns true if a chain has to look at a config: those before its head it has seen, and forgotten.
 pub(crate) fn is_news(config: &SignedConfig, chain: &Chain) -> bool {
     config.config().seq >= chain.head().seq
 }
@@ -130,7 +130,7 @@ pub(crate) fn acceptor(
 struct Held<P>(Mutex<BTreeMap<P, usize>>);
 
 impl<P: Ord + Copy> Held<P> {
-    /// Whether `peer` may have one more, which then counts.
+    /// Returns true if `peer` may have one more, which then counts.
     fn take(&self, peer: P) -> bool {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = held.entry(peer).or_default();

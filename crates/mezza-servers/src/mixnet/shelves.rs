@@ -89,7 +89,7 @@ impl BucketDir {
         self.forget_old(id.service, newest)
     }
 
-    /// Whether a round may be kept still where `latest` was stored last.
+    /// Returns true if a round may be kept still where `latest` was stored last.
     pub(crate) fn may_hold(id: RoundId, latest: RoundId) -> bool {
         id.service != latest.service || id.round + ROUNDS as u64 > latest.round
     }
@@ -176,7 +176,7 @@ impl Upload {
         Ok(true)
     }
 
-    /// Whether every object is there.
+    /// Returns true if every object is there.
     pub(crate) fn is_whole(&self) -> bool {
         self.at == self.manifest.entries.len()
     }

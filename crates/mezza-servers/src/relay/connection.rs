@@ -308,7 +308,7 @@ impl Connection {
         }
     }
 
-    /// Whether each number in flight is of a watch that stands: whoever watches a box again and again
+    /// Returns true if each number in flight is of a watch that stands: whoever watches a box again and again
     /// costs no memory.
     fn numbers_are_of_watches(&self) -> bool {
         let watches: BTreeSet<_> = self.watches.values().map(|watched| watched.watch).collect();

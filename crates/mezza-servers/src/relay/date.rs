@@ -94,7 +94,7 @@ impl RelayDate {
         seen.is_ok()
     }
 
-    /// Whether the operator wrote meanwhile that this is the date.
+    /// Returns true if the operator wrote meanwhile that this is the date.
     fn is_agreed(&self, at: Moment) -> bool {
         let found = ClockRecord::read(&self.dir);
         found.is_some_and(|found| {

@@ -59,7 +59,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether only a device on the same link can have this address.
+    /// Returns true if only a device on the same link can have this address.
     pub(crate) fn is_on_link(&self) -> bool {
         match self {
             Self::Udp(address) => is_link_local(address.ip()),

@@ -106,7 +106,7 @@ impl Carrier {
         }
     }
 
-    /// Whether many frames go in one call.
+    /// Returns true if many frames go in one call.
     pub(crate) fn joins(&self) -> bool {
         self.joins.load(Ordering::Relaxed)
     }
@@ -142,7 +142,7 @@ impl Carrier {
         }
     }
 
-    /// Whether the interface of its name is still the one that it was opened on.
+    /// Returns true if the interface of its name is still the one that it was opened on.
     pub(crate) fn is_there(&self) -> bool {
         nix::net::if_::if_nametoindex(self.on.as_str()).is_ok_and(|now| now == self.interface())
     }
@@ -155,7 +155,7 @@ impl Carrier {
         }
     }
 
-    /// Whether [`Carrier::close`] was called.
+    /// Returns true if [`Carrier::close`] was called.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }

@@ -122,7 +122,7 @@ pub(crate) struct LinkPlan {
     pub listen: u16,
     /// Addresses of the peer, if the settings name some; the first one is used first.
     pub endpoints: Vec<SocketAddr>,
-    /// Whether many frames are handed to the kernel, and taken from it, in one call.
+    /// True if many frames are handed to the kernel, and taken from it, in one call.
     pub offload: bool,
     /// Bytes of a frame without Ethernet header; `None`: as many as fit.
     pub mtu: Option<u16>,

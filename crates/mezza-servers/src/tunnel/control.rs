@@ -36,7 +36,7 @@ pub enum LinkAsk {
     Confirm {
         /// The digits that the user was asked about.
         digits: String,
-        /// Whether they are.
+        /// True if they are.
         equal: bool,
     },
 }
@@ -99,7 +99,7 @@ pub struct LinkJson {
     pub own: String,
     /// Our role.
     pub role: RoleName,
-    /// Whether a session is open and frames of the peer come: what was proven, not what was asked for.
+    /// True if a session is open and frames of the peer come: what was proven, not what was asked for.
     pub up: bool,
     /// Why the link cannot run now, and what to do.
     pub aside: Option<AsideJson>,
@@ -115,7 +115,7 @@ pub struct LinkJson {
     pub mtu: u16,
     /// Bytes of an Ethernet frame that one frame of the carrier takes on the present path.
     pub room: usize,
-    /// Whether frames go out, and are written to the interface, many at a time.
+    /// True if frames go out, and are written to the interface, many at a time.
     pub offload: OffloadJson,
     /// Of the frames that were sent last, the share that arrived, as the peer reports.
     pub delivered_percent: Option<u8>,

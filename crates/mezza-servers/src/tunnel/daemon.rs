@@ -50,7 +50,7 @@ pub struct TunnelOptions {
     pub names: Vec<String>,
     /// The control socket.
     pub socket: Option<PathBuf>,
-    /// Whether data threads and interfaces are made: not by `pair` alone.
+    /// True if data threads and interfaces are made: not by `pair` alone.
     pub serve: bool,
     /// No bound of exchanges: for the lab.
     pub unbounded: bool,
@@ -72,7 +72,7 @@ pub struct Daemon {
     interfaces: BTreeMap<String, u32>,
     carriers: BTreeMap<CarrierPlace, CarrierEntry>,
     pairing: Option<PairingRun>,
-    /// Whether a pairing stands that was made by this process.
+    /// True if a pairing stands that was made by this process.
     paired: bool,
     events: mpsc::Sender<TunnelEvent>,
     followers: Vec<(Option<String>, ControlAnswer)>,

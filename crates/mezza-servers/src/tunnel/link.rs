@@ -81,7 +81,7 @@ pub(crate) struct Passing {
     last: Option<(u32, DeliveryReport)>,
     /// Of the frames sent between its last two reports, the share that arrived.
     pub delivered_percent: Option<u8>,
-    /// Whether nothing comes back for what is sent.
+    /// True if nothing comes back for what is sent.
     pub is_silent: bool,
     /// Frames that this machine refused to send, and when the last one was.
     refused: u64,

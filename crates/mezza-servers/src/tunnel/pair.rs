@@ -49,7 +49,7 @@ pub(crate) struct PairingRun {
     sessions: Vec<(LinkSession, Opener<<Suite as LinkSuite>::Frames>)>,
     /// When it was accepted.
     done: Option<Time>,
-    /// Whether the peer was heard under the first session.
+    /// True if the peer was heard under the first session.
     confirmed: bool,
 }
 
@@ -187,7 +187,7 @@ impl PairingRun {
         Endpoint::restore(&stored, self.carrier.interface())
     }
 
-    /// Whether the pairing stands, and its first exchange needs no more answers.
+    /// Returns true if the pairing stands, and its first exchange needs no more answers.
     pub(super) fn is_over(&self, now: Time) -> bool {
         let knows = self.is_confirmed() && self.machine.is_initiator();
         // The first state must not stay in the second slot until the link is run.
@@ -199,12 +199,12 @@ impl PairingRun {
         if self.machine.is_initiator() { CONFIRM_MS } else { LINGER_MS }
     }
 
-    /// Whether the other side has proved that it has accepted as well: a responder knows it by KE3.
+    /// Returns true if the other side has proved that it has accepted as well: a responder knows it by KE3.
     pub(super) fn is_confirmed(&self) -> bool {
         self.confirmed || !self.machine.is_initiator()
     }
 
-    /// Whether it speaks to everybody on the link, over UDP.
+    /// Returns true if it speaks to everybody on the link, over UDP.
     pub(super) fn asks_everybody_over_udp(&self) -> bool {
         self.to.is_none() && self.ask.carrier == CarrierKind::Udp
     }

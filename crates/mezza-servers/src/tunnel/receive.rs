@@ -26,7 +26,7 @@ struct Opening<F> {
     session: Arc<LinkSession>,
     opener: Opener<F>,
     assembler: Assembler,
-    /// Whether the machine knows that the peer was heard under it.
+    /// True if the machine knows that the peer was heard under it.
     told: bool,
     /// Where its last frame came from.
     from: Option<Endpoint>,
@@ -242,7 +242,7 @@ fn deliver(link: &LinkShared, buffer: &[u8], run: &JoinedRun<'_>) {
     }
 }
 
-/// Whether the kernel refuses what it accepted as an ability of the interface.
+/// Returns true if the kernel refuses what it accepted as an ability of the interface.
 fn refuses_joined(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::InvalidInput
 }

@@ -177,7 +177,7 @@ impl LinkShared {
         self.room.swap(room, Ordering::Relaxed) != room
     }
 
-    /// Whether segments that arrived together are written as one frame.
+    /// Returns true if segments that arrived together are written as one frame.
     pub(crate) fn joins(&self) -> bool {
         self.joins.load(Ordering::Relaxed)
     }
@@ -228,7 +228,7 @@ pub(crate) struct Welcome {
 }
 
 impl Welcome {
-    /// Whether a handshake frame is for the control task; all others never reach its queue (SEKA-72).
+    /// Returns true if a handshake frame is for the control task; all others never reach its queue (SEKA-72).
     pub(super) fn hears(&self, frame: &[u8]) -> bool {
         let sender = names_of(frame).map(|(sender, _)| sender);
         self.pairs || sender.is_some_and(|sender| self.peers.contains(&sender))

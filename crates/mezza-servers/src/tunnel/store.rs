@@ -236,7 +236,7 @@ impl StateFolder {
     }
 }
 
-/// Whether a file holds zeros alone, or nothing: a record was never written.
+/// Returns true if a file holds zeros alone, or nothing: a record was never written.
 fn is_empty(path: &Path) -> bool {
     private::read(path, FILE_BYTES).is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0))
 }

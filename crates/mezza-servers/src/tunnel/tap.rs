@@ -58,7 +58,7 @@ impl Tap {
         &self.name
     }
 
-    /// Whether the interface of its name is still this one.
+    /// Returns true if the interface of its name is still this one.
     pub(crate) fn is_there(&self) -> bool {
         if_nametoindex(self.name.as_str()).is_ok_and(|number| number == self.number)
     }
@@ -114,8 +114,8 @@ fn refused(name: &str, error: &io::Error) -> Fault {
     Fault::new(code, format!("cannot create the TAP device {name}: {error}"), next)
 }
 
-/// Whether a frame may pass the tunnel (SEKA-84): not PAUSE, nor frames of links themselves, which would
-/// go round and round. BPDUs and LLDP pass: between two bridges the tunnel is the cable.
+/// Returns true if a frame may pass the tunnel (SEKA-84): not PAUSE, nor frames of links themselves, which
+/// would go round and round. BPDUs and LLDP pass: between two bridges the tunnel is the cable.
 pub(super) fn may_pass(frame: &[u8]) -> bool {
     let kind = frame.get(12..14);
     !frame.starts_with(&PAUSE) && kind != Some(&mezza_seka::wire::ETHER_TYPE.to_be_bytes())

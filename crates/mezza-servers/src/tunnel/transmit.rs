@@ -43,7 +43,7 @@ struct Transmitter<F> {
     sealer: Sealer<F>,
     /// Datagrams of a super-frame, one behind the other.
     row: Vec<u8>,
-    /// Whether a frame has waited in vain since there was a session.
+    /// True if a frame has waited in vain since there was a session.
     gave_up: bool,
     asked: Option<Instant>,
 }

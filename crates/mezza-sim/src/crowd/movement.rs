@@ -33,7 +33,7 @@ pub trait Movement {
         RADIUS_M
     }
 
-    /// Whether nobody ever moves.
+    /// Returns true if nobody ever moves.
     fn is_still(&self) -> bool {
         false
     }
@@ -94,7 +94,8 @@ fn whole(number: f64) -> u64 {
 
 /// A number of the standard normal law (Box and Muller).
 fn normal(dice: &mut crate::SimRng) -> f64 {
-    let (u, v) = (unit(dice).max(1e-9), unit(dice));
+    let u = unit(dice).max(1e-9);
+    let v = unit(dice);
     (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 

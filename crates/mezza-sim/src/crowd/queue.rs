@@ -24,7 +24,7 @@ struct Entry {
 pub struct Queue {
     /// The bucket that `current` was filled from.
     bucket: u64,
-    /// What is left of that bucket, the last to come first.
+    /// The rest of that bucket, in reverse order of time.
     current: Vec<Entry>,
     wheel: Vec<Vec<Entry>>,
     /// One bit for each bucket that is not empty.
@@ -137,8 +137,10 @@ mod tests {
     #[test]
     fn events_come_in_the_order_of_time_and_then_of_pushing() {
         let mut dice = SimRng::new(4, 0);
-        let (mut queue, mut now, mut popped, mut pushed) =
-            (Queue::new(1_000), 1_000, Vec::new(), Vec::new());
+        let mut queue = Queue::new(1_000);
+        let mut now = 1_000;
+        let mut popped = Vec::new();
+        let mut pushed = Vec::new();
         for round in 0..2_000_u32 {
             for _ in 0..dice.between(0, 3) {
                 let reach = [30, 3_000, 900_000, 30_000_000][dice.between(0, 3) as usize];

@@ -6,7 +6,7 @@ use crate::{CryptoRng, Effect, Host, HostId, Time, WorldStep};
 /// Wakes at one instant without anything else happening, after which a host is surely stuck.
 const WAKES_IN_A_ROW_MAX: u32 = 10_000;
 
-/// What the queue holds.
+/// An entry of the queue.
 pub(super) enum Event<H: Host> {
     Boot(HostId),
     Order(HostId, H::Order),
@@ -211,7 +211,8 @@ impl<H: Host> World<H> {
 }
 
 impl<H: Host> Site<H> {
-    /// Whether the site crashes before its next effect, and for how long it stays down.
+    /// Counts down to a planned crash. Returns how long the site stays down if it crashes before its next
+    /// effect, in ms.
     fn crash_now(&mut self) -> Option<u64> {
         let planned = match &mut self.crash_after {
             Some(0) => true,

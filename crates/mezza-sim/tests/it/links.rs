@@ -60,7 +60,8 @@ impl Host for Talker {
 
 fn pair(link: LinkModel) -> (World<Talker>, HostId, HostId) {
     let mut world = World::<Talker>::new(11);
-    let (alice, bob) = (world.add(()), world.add(()));
+    let alice = world.add(());
+    let bob = world.add(());
     world.link(alice, bob, link);
     (world, alice, bob)
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Repeat what is not acknowledged this often.
 pub const REPEAT_MS: u64 = 1_000;
 
-/// What survives a crash.
+/// The state that survives a crash.
 #[derive(Clone, Debug, Default)]
 pub struct Drawer {
     pub outbox: BTreeMap<u32, HostId>,

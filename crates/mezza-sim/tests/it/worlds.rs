@@ -17,11 +17,14 @@ fn bad_week(seed: u64, hasty: bool) -> Vec<String> {
     }
     places[1..].iter().for_each(|place| world.cache_writes(*place));
     for _ in 0..LETTERS {
-        let (from, to) = (world.dice().between(0, 2), world.dice().between(1, 2));
+        let from = world.dice().between(0, 2);
+        let to = world.dice().between(1, 2);
         let at = world.dice().between(0, 30_000);
         world.command(places[from as usize], at, places[((from + to) % 3) as usize]);
     }
-    let (mut accepted, mut delivered, mut trace) = (Vec::new(), Vec::new(), Vec::new());
+    let mut accepted = Vec::new();
+    let mut delivered = Vec::new();
+    let mut trace = Vec::new();
     let mut watch = |world: &World<Office>, step: &WorldStep<News>| {
         trace.push(format!("{:?} {step:?}", world.now()));
         match step {
@@ -86,7 +89,8 @@ fn a_hasty_acknowledgement_is_found() {
 #[test]
 fn a_crash_keeps_what_was_written_and_nothing_else() {
     let mut world = World::<Office>::new(1);
-    let (alice, bob) = (world.add(Drawer::default()), world.add(Drawer::default()));
+    let alice = world.add(Drawer::default());
+    let bob = world.add(Drawer::default());
     world.command(alice, 0, bob);
     world.crash_after(alice, 1);
     let mut steps = Vec::new();
@@ -112,10 +116,12 @@ fn a_crash_keeps_what_was_written_and_nothing_else() {
 
 #[test]
 fn what_is_not_synced_is_lost_with_the_power_and_what_is_told_is_synced() {
-    let (mut lost, mut kept) = (0, 0);
+    let mut lost = 0;
+    let mut kept = 0;
     for seed in 0..40 {
         let mut world = World::<Office>::new(seed);
-        let (alice, bob) = (world.add(Drawer::default()), world.add(Drawer::default()));
+        let alice = world.add(Drawer::default());
+        let bob = world.add(Drawer::default());
         world.cache_writes(alice);
         world.command(alice, 0, bob);
         world.crash_after(alice, 1);
@@ -140,7 +146,8 @@ fn what_is_not_synced_is_lost_with_the_power_and_what_is_told_is_synced() {
 #[test]
 fn a_host_that_is_down_hears_no_order_and_keeps_its_disk() {
     let mut world = World::<Office>::new(1);
-    let (alice, bob) = (world.add(Drawer::default()), world.add(Drawer::default()));
+    let alice = world.add(Drawer::default());
+    let bob = world.add(Drawer::default());
     world.crash(alice, 5_000);
     world.command(alice, 100, bob);
     let mut unheard = 0;
@@ -153,7 +160,8 @@ fn a_host_that_is_down_hears_no_order_and_keeps_its_disk() {
 #[test]
 fn clocks_are_the_hosts_own() {
     let mut world = World::<Office>::new(1);
-    let (alice, bob) = (world.add(Drawer::default()), world.add(Drawer::default()));
+    let alice = world.add(Drawer::default());
+    let bob = world.add(Drawer::default());
     world.shift_clock(alice, -3_600_000);
     assert_eq!(world.now_at(alice), World::<Office>::START.minus_ms(Time::HOUR_MS));
     assert_eq!(world.now_at(bob), world.now());
@@ -177,7 +185,8 @@ fn clocks_are_the_hosts_own() {
 #[test]
 fn writes_are_reported_and_time_passes_without_events() {
     let mut world = World::<Office>::new(1);
-    let (alice, bob) = (world.add(Drawer::default()), world.add(Drawer::default()));
+    let alice = world.add(Drawer::default());
+    let bob = world.add(Drawer::default());
     world.command(alice, 0, bob);
     world.run_for(10_000, |_, _| {});
     assert_eq!(world.host(alice).map(|office| office.stored), Some(2));

@@ -46,7 +46,7 @@ impl Pace {
         }
     }
 
-    /// Whether one more word of the stock counts; else it is passed over.
+    /// Returns true if one more word of the stock counts; else it is passed over.
     pub(super) fn stock(&self) -> bool {
         self.stock_at(self.age())
     }

@@ -33,7 +33,7 @@ pub struct Dialer {
     pub at_home: BTreeMap<RelayKey, SocketAddr>,
     /// Records what passes, below and above TLS.
     pub tap: Option<Arc<dyn Tap>>,
-    /// Whether the carrier says of itself that it is a demonstration.
+    /// True if the carrier says of itself that it is a demonstration.
     pub demo: bool,
 }
 
@@ -126,7 +126,7 @@ impl<E: From<ConnectionReport> + Send + 'static> RelayAdapter<E> {
         }
     }
 
-    /// Whether each relay has answered every request to open an own mailbox or to publish prekeys.
+    /// Returns true if each relay has answered every request to open an own mailbox or to publish prekeys.
     fn have_confirmed(&self) -> bool {
         self.connections.values().all(|connection| connection.unconfirmed.is_empty())
     }

@@ -31,7 +31,7 @@ pub(super) async fn answer(node: NodeHandle) {
     }
 }
 
-/// Whether a text is what echo answers to another one.
+/// Returns true if a text is what echo answers to another one.
 pub(super) fn is_answer_to(text: &str) -> impl Fn(&str) -> bool {
     move |answer| answer.strip_prefix(text).is_some_and(|tail| tail.starts_with("\n("))
 }

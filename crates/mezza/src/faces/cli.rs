@@ -71,7 +71,7 @@ fn explain(said: &clap::Error) -> Exit {
 pub(crate) struct CliContext {
     /// The folder of this identity.
     pub home: Home,
-    /// Whether it was named with `--home`.
+    /// True if it was named with `--home`.
     pub home_is_named: bool,
     /// Where answers go.
     pub out: Out,

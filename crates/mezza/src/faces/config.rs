@@ -50,7 +50,7 @@ pub struct Settings {
     pub relay_put_bytes_day_max: u64,
     /// Seconds without a person after which the vault locks; 0 is never.
     pub idle_lock_s: u64,
-    /// Whether the observer records what others could see.
+    /// True if the observer records what others could see.
     pub observe: bool,
     /// Least level of a log line: `error`, `warn`, `info`, `debug` or `trace`.
     pub log: String,

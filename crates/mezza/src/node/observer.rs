@@ -76,7 +76,7 @@ impl Observer {
         Self { on: AtomicBool::new(true), ring: Mutex::new(ring), disk: Mutex::new(disk) }
     }
 
-    /// Whether it records.
+    /// Returns true if it records.
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }

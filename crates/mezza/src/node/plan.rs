@@ -20,14 +20,14 @@ pub struct CommitPlan {
     pub batches: Vec<WriteBatch>,
     /// To do after the commit, in order.
     pub late: Vec<Output>,
-    /// Whether its batches may wait for the next commit, where nothing is to do after them.
+    /// True if its batches may wait for the next commit, where nothing is to do after them.
     pub may_wait: bool,
-    /// Whether the person caused it.
+    /// True if the person caused it.
     pub own: bool,
 }
 
 impl CommitPlan {
-    /// Whether the input had no outputs.
+    /// Returns true if the input had no outputs.
     pub(crate) fn is_empty(&self) -> bool {
         self.early.is_empty() && self.batches.is_empty() && self.late.is_empty()
     }

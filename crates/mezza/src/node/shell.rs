@@ -59,7 +59,7 @@ pub struct NodeShell {
     touched: Arc<LastActivity>,
     /// The date when the task ran last.
     seen: Time,
-    /// Whether the wall clock was doubted then (MSG-99).
+    /// True if the wall clock was doubted then (MSG-99).
     doubts: bool,
     commit_ms: u64,
     /// `Handed` facts that go with the next commit. The receipt is often right behind them, and
@@ -94,9 +94,9 @@ struct UnlockedVault {
     beside: Beside,
     witness: Option<Witness>,
     date: VaultDate,
-    /// Whether the budget of the mixnet lacks charges (MSG-63).
+    /// True if the budget of the mixnet lacks charges (MSG-63).
     put_back: bool,
-    /// Whether the commit under way claims a block of the witness.
+    /// True if the commit under way claims a block of the witness.
     claims: bool,
 }
 

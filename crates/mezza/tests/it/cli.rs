@@ -267,7 +267,7 @@ fn block_commands(text: &str) -> Vec<Vec<String>> {
     commands.collect()
 }
 
-/// Whether a line of a block begins with the program, or pipes something into it.
+/// Returns true if a line of a block begins with the program, or pipes something into it.
 fn is_command(line: &str) -> bool {
     let line = line.trim_start_matches("$ ");
     line.starts_with("mezza ") || line.contains("| mezza ")

@@ -126,7 +126,7 @@ impl Program {
         Some(client)
     }
 
-    /// Whether the relay has confirmed mailbox and bundle: strangers can write from here on.
+    /// Returns true if the relay has confirmed mailbox and bundle: strangers can write from here on.
     pub fn is_reachable(&self) -> bool {
         let health = self.client().and_then(|client| client.get::<Health>("/v1/health").ok());
         health.is_some_and(|h| h.lines.iter().any(|line| line.name == "mailbox" && line.ok))

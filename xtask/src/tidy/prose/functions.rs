@@ -126,7 +126,8 @@ fn closing(code: &str) -> Option<usize> {
 
 /// The parts of a list, without those of brackets inside.
 fn split(list: &str) -> Vec<&str> {
-    let (mut depth, mut begin) = (0_i32, 0);
+    let mut depth = 0_i32;
+    let mut begin = 0;
     let mut parts = Vec::new();
     let mut before = ' ';
     for (at, c) in list.char_indices() {

@@ -41,7 +41,7 @@ pub struct ContactJson {
     pub missing: usize,
     /// What needs the person, in words.
     pub trouble: Option<String>,
-    /// Whether another contact claims the same name with another key.
+    /// True if another contact claims the same name with another key.
     pub namesake: bool,
     /// The newest note.
     pub last: Option<NoteJson>,
@@ -91,17 +91,17 @@ pub struct PolicyJson {
     pub carriers: Vec<String>,
     /// The lowest level a note may leave by, 1 to 4.
     pub pin: u8,
-    /// Whether another carrier of the list may step in.
+    /// True if another carrier of the list may step in.
     pub fallback: FallbackJson,
     /// Seconds until a note goes; 0: never.
     pub timer_s: u32,
-    /// Whether `delivered` receipts are sent.
+    /// True if `delivered` receipts are sent.
     pub delivered: bool,
-    /// Whether `read` receipts are sent.
+    /// True if `read` receipts are sent.
     pub read: bool,
 }
 
-/// Whether another carrier may step in.
+/// True if another carrier may step in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = Fallback)]
@@ -120,7 +120,7 @@ pub struct AddRequest {
     /// The owner's name for it; else the claimed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether it was scanned from the person's own screen.
+    /// True if it was scanned from the person's own screen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_person: Option<bool>,
 }
@@ -156,7 +156,7 @@ pub struct ChangesJson {
 pub struct ChangeJson {
     /// When it was stored here, milliseconds since 1970.
     pub at_ms: u64,
-    /// Whether this device's owner made it.
+    /// True if this device's owner made it.
     pub own: bool,
     /// What it is.
     pub what: ChangeWhat,
@@ -174,7 +174,7 @@ pub enum ChangeWhat {
     Timer,
     /// The carriers for own notes.
     Carriers,
-    /// Whether another carrier of the list may step in.
+    /// True if another carrier of the list may step in.
     Fallback,
     /// The lowest level that own notes may leave by.
     Level,
@@ -216,7 +216,7 @@ pub struct InvitationJson {
     pub id: String,
     /// When the invitation came, milliseconds since 1970.
     pub at_ms: u64,
-    /// Whether they were asked who they are.
+    /// True if they were asked who they are.
     pub asked: bool,
 }
 

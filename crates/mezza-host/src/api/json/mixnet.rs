@@ -70,7 +70,7 @@ pub struct Mixnet {
     pub link: String,
     /// Its name, 32 hexadecimal digits, once a config is known.
     pub network: Option<String>,
-    /// Whether rounds are taken part in.
+    /// True if rounds are taken part in.
     pub up: bool,
     /// The protection level now, 4 or 1.
     pub level: u8,
@@ -102,6 +102,6 @@ pub struct Mixnet {
     pub spent: Option<f64>,
     /// How often noise of a mix did not come back.
     pub alarms: u32,
-    /// Whether this clock and the network's differ too much.
+    /// True if this clock and the network's differ too much.
     pub clock_off: bool,
 }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 pub struct Notes {
     /// Oldest first.
     pub notes: Vec<NoteJson>,
-    /// Whether older ones exist.
+    /// True if older ones exist.
     pub more: bool,
 }
 
@@ -20,7 +20,7 @@ pub struct NoteJson {
     pub id: String,
     /// Whose thread.
     pub contact: String,
-    /// Whether it came from the contact.
+    /// True if it came from the contact.
     pub incoming: bool,
     /// What it shows.
     pub kind: NoteKind,
@@ -128,9 +128,9 @@ pub struct Preview {
 pub struct OfferJson {
     /// Which.
     pub carrier: String,
-    /// Whether the policy and its size allow it.
+    /// True if the policy and its size allow it.
     pub fits: bool,
-    /// Whether it is up.
+    /// True if it is up.
     pub up: bool,
     /// Its level now.
     pub level: u8,

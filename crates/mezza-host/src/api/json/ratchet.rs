@@ -24,11 +24,11 @@ pub struct RatchetSession {
     pub contact: String,
     /// The suite, `0x0101`.
     pub suite: String,
-    /// Whether this device began it.
+    /// True if this device began it.
     pub initiator: bool,
-    /// Whether it still waits for the first answer.
+    /// True if it still waits for the first answer.
     pub pending: bool,
-    /// Whether the next message goes on with the current chain.
+    /// True if the next message goes on with the current chain.
     pub our_turn: bool,
     /// Messages sent in the current chain.
     pub sent: u32,

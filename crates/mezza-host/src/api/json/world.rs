@@ -20,7 +20,7 @@ pub struct Carriers {
 pub struct CarrierJson {
     /// relay, link, mesh or mixnet.
     pub carrier: String,
-    /// Whether it is up.
+    /// True if it is up.
     pub up: bool,
     /// Protection level now, 1 to 4.
     pub level: u8,
@@ -36,9 +36,9 @@ pub struct CarrierJson {
     pub pieces_max: usize,
     /// Hours that it keeps what waits.
     pub store_h: u32,
-    /// Whether receipts travel by default.
+    /// True if receipts travel by default.
     pub receipts: bool,
-    /// Whether it is a demonstration and protects nothing.
+    /// True if it is a demonstration and protects nothing.
     pub demo: bool,
     /// How much its noise protects: nothing, weak or standard; absent for a carrier without noise.
     pub noise_grade: Option<String>,
@@ -53,7 +53,7 @@ pub struct Hides {
     pub from: String,
     /// What they might want to know.
     pub what: String,
-    /// Whether it is hidden from them.
+    /// True if it is hidden from them.
     pub hidden: bool,
 }
 
@@ -118,7 +118,7 @@ pub struct Health {
 pub struct HealthLine {
     /// What was looked at.
     pub name: String,
-    /// Whether it is as it should be.
+    /// True if it is as it should be.
     pub ok: bool,
     /// What was found.
     pub text: String,

@@ -167,7 +167,7 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), Fault> {
     sync_parent(&folder.join(FRESH)).map_err(|error| cannot_write(folder, &error))
 }
 
-/// Whether this is the name of a file that a crash left unfinished.
+/// Returns true if this is the name of a file that a crash left unfinished.
 pub(crate) fn is_fresh(name: &str) -> bool {
     name.ends_with(FRESH)
 }

@@ -174,7 +174,7 @@ impl Room {
         numbers.last().map(|turn| self.leaves.turn(*turn))
     }
 
-    /// Whether this connection of `source` has a place here.
+    /// Returns true if this connection of `source` has a place here.
     pub(super) fn holds(&self, number: Number, source: &ClientSource) -> bool {
         let site = self.sites.get(&source.site);
         let numbers = site.and_then(|site| site.by_address.get(&source.address));

@@ -25,7 +25,7 @@ fn enter_at(
     }
 }
 
-/// Whether a connection was told to go.
+/// Returns true if a connection was told to go.
 async fn is_told(permit: &ConnectionPermit) -> bool {
     permit.hold(tokio::task::yield_now()).await.is_none()
 }

@@ -20,7 +20,7 @@ fn made() -> (TempDir, PathBuf, Secret<32>) {
     (folder, path, master.derive("a test"))
 }
 
-/// Whether this passphrase opens the head, to the same master key.
+/// Returns true if this passphrase opens the head, to the same master key.
 fn opens(path: &Path, pass: &[u8], key: &Secret<32>) -> bool {
     unlock(path, pass).is_ok_and(|master| master.derive("a test") == *key)
 }

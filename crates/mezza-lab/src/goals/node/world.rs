@@ -53,7 +53,7 @@ impl Drop for Process {
     }
 }
 
-/// Whether the node of a home has a mailbox that others can write to.
+/// Returns true if the node of a home has a mailbox that others can write to.
 fn is_reachable(home: &Home) -> bool {
     let health = ApiClient::of(home).and_then(|client| client.get::<Health>("/v1/health"));
     health.is_ok_and(|h| h.lines.iter().any(|line| line.name == "mailbox" && line.ok))

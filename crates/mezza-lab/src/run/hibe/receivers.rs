@@ -223,7 +223,7 @@ fn key_epoch(person: &Person, tick: Tick) -> Result<Epoch> {
     Ok(person.card().epoch_of(tick)?)
 }
 
-/// Whether the tag of an envelope is right under the keys of this K.
+/// Returns true if the tag of an envelope is right under the keys of this K.
 fn opens_with(k: &[u8], person: &Person, tick: Tick, envelope: &[u8]) -> bool {
     let parts = [&person.card().hash().0[..], &tick.0.to_be_bytes(), &envelope[2..194], k];
     let keys: [u8; 64] = mezza_core::labelled_hash("fshibe/v1/kdf", &parts);

@@ -53,7 +53,7 @@ pub struct Road {
     pub carrier: &'static str,
     /// Lines of `link.toml` of both sides.
     pub settings: [&'static str; 2],
-    /// Whether the tunnel joins two bridges.
+    /// True if the tunnel joins two bridges.
     pub bridges: bool,
     /// What happens.
     pub incident: Incident,

@@ -119,7 +119,7 @@ impl Round {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Whether a datagram of this number or a later one came back.
+    /// Returns true if a datagram of this number or a later one came back.
     fn is_back(&self, number: usize) -> bool {
         let back = self.back.lock().unwrap_or_else(PoisonError::into_inner);
         back.iter().skip(number).any(|back| *back)
@@ -143,7 +143,7 @@ struct Struck {
     strike: Strike,
     numbers: [usize; 2],
     ms: f64,
-    /// Whether it did what it should: an exchange may fail.
+    /// True if it did what it should: an exchange may fail.
     is_done: bool,
 }
 

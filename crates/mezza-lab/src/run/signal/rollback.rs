@@ -52,7 +52,7 @@ fn xor(a: &[u8], b: &[u8]) -> Vec<u8> {
 }
 
 impl<S: RatchetSuite + 'static> Twice<S> {
-    /// Whether the ciphertexts, from byte `at` on, show the XOR of the texts.
+    /// Returns true if the ciphertexts, from byte `at` on, show the XOR of the texts.
     fn shows_the_difference(&self, at: usize) -> bool {
         let [a, b] = [&self.sealed[0][at..], &self.sealed[1][at..]];
         xor(a, b).starts_with(&xor(TEXTS[0], TEXTS[1]))

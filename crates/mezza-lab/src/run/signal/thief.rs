@@ -91,7 +91,7 @@ fn chain(device: &Device) -> Result<Chain> {
     Ok(Chain { key: Secret::copy_from(key), n })
 }
 
-/// Whether a chain key opens a message that was captured.
+/// Returns true if a chain key opens a message that was captured.
 fn reads(chain: &Chain, message: &[u8], from: &IdentityKey, to: &IdentityKey) -> bool {
     let Ok(envelope) = Format::decode(message) else { return false };
     let mut aad = Vec::new();

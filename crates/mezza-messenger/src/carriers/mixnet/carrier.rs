@@ -155,7 +155,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.suspend(id, at);
     }
 
-    /// Whether a contact is to be told where our chains begin: once a session, by who began it.
+    /// Returns true if a contact is to be told where our chains begin: once a session, by who began it.
     fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         let Some(net) = &self.network else { return false };
         let network = to.card.mixnet().map(|entry| entry.network);
@@ -229,7 +229,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.has_left(to, at)
     }
 
-    /// Whether the bundle of a contact is to be fetched now, for later: its conversation shall go
+    /// Returns true if the bundle of a contact is to be fetched now, for later: its conversation shall go
     /// over the mixnet, and what it would tell the relay is not hidden yet.
     fn wants_bundle(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         !to.session.bundle && self.can_invite(to, now)

@@ -52,7 +52,7 @@ impl Inviter {
         self.asked.map_or(end, |asked| end.min(again(asked, self.times)))
     }
 
-    /// Whether the invitation is too old to be of any use.
+    /// Returns true if the invitation is too old to be of any use.
     pub fn is_over(&self, now: Time) -> bool {
         now.since_ms(self.at) >= LIFE_MS
     }

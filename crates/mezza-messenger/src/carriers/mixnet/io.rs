@@ -20,7 +20,7 @@ pub enum MixnetInput {
     AskWho(ContactId),
     /// The entry answers, and the hello was sent; `trusted`: its key is the one of the config.
     Up {
-        /// Whether the key was checked.
+        /// True if the key was checked.
         trusted: bool,
     },
     /// The connection is gone, or could not be made.

@@ -127,7 +127,7 @@ impl<B: Backend> JoinedNetwork<B> {
         Ok(Self::of(member, client, BTreeSet::new()))
     }
 
-    /// Whether a network that was left could be taken up from this.
+    /// Returns true if a network that was left could be taken up from this.
     pub fn remembers(
         member: &Membership,
         kernel: &'static dyn Kernel,
@@ -247,8 +247,8 @@ impl<B: Backend> JoinedNetwork<B> {
         self.client.chain()?.current(now)
     }
 
-    /// Whether a card says that its owner is not in this network. A part that is listed and left out says
-    /// nothing.
+    /// Returns true if a card says that its owner is not in this network. A part that is listed and left
+    /// out says nothing.
     pub fn is_elsewhere(&self, card: &Card, now: Time) -> bool {
         let Some(config) = self.config(now) else { return false };
         match card.mixnet() {

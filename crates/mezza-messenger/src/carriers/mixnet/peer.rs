@@ -75,7 +75,7 @@ pub(crate) struct MixnetPeer {
     /// When it was heard last, and when the person wrote to it last.
     heard_at: Time,
     wrote_at: Time,
-    /// Whether it is served for our words alone.
+    /// True if it is served for our words alone.
     pub muted: bool,
     /// The lowest level at which it is served; `None`: it is not served at all.
     pub level_min: Option<u8>,
@@ -124,7 +124,7 @@ impl MixnetPeer {
         self.wrote_at = now;
     }
 
-    /// Whether the person wrote to it a short time ago.
+    /// Returns true if the person wrote to it a short time ago.
     pub fn is_talked_to(&self, now: Time) -> bool {
         now >= self.wrote_at && now.since_ms(self.wrote_at) < TALK_MS
     }

@@ -70,7 +70,7 @@ impl<B: Backend> Carrier for Relay<B> {
         Some(self.place(id))
     }
 
-    /// Whether a contact has a mailbox of its own here.
+    /// Returns true if a contact has a mailbox of its own here.
     fn greets(&self, id: ContactId) -> bool {
         self.peer(id).is_some_and(|peer| peer.ours.is_some())
     }
@@ -83,7 +83,7 @@ impl<B: Backend> Carrier for Relay<B> {
         });
     }
 
-    /// Whether a relay of the contact may know at this pin who asks for a bundle (MSG-20).
+    /// Returns true if a relay of the contact may know at this pin who asks for a bundle (MSG-20).
     fn fetches(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
         let relay = of.card.relays().first();
         relay.is_some_and(|relay| self.connections.level(relay.connection()) >= pin)
@@ -285,7 +285,7 @@ impl<B: Backend> Carrier for Relay<B> {
         self.load_rows(stored, known, at.step)
     }
 
-    /// Whether the mailboxes that a card names are ours.
+    /// Returns true if the mailboxes that a card names are ours.
     fn serves(&self, relays: &[RelayEntry]) -> bool {
         let is_ours = |relay: &RelayEntry| {
             self.mailboxes.values().any(|own| own.relay.address == relay.address)

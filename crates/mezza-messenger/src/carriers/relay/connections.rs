@@ -42,7 +42,7 @@ impl Connection {
         self.up.unwrap_or(super::CAPS)
     }
 
-    /// Whether one more parcel may leave by it.
+    /// Returns true if one more parcel may leave by it.
     pub fn has_room(&self) -> bool {
         self.up.is_some() && self.in_flight < IN_FLIGHT_MAX
     }
@@ -70,7 +70,7 @@ impl Connections {
         self.0.values()
     }
 
-    /// Whether it stands.
+    /// Returns true if it stands.
     pub fn is_up(&self, id: RelayConnectionId) -> bool {
         self.get(id).is_some_and(|connection| connection.up.is_some())
     }
@@ -107,7 +107,7 @@ impl Connections {
         left
     }
 
-    /// Whether anybody is reached by it.
+    /// Returns true if anybody is reached by it.
     pub fn is_used(&self, id: RelayConnectionId) -> bool {
         self.get(id).is_some_and(|connection| !connection.users.is_empty())
     }

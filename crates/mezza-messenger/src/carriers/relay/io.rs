@@ -28,7 +28,7 @@ pub enum RelayInput {
         connection: RelayConnectionId,
         /// Its protection level, 1 to 4.
         level: u8,
-        /// Whether it runs as a demonstration on one machine and so protects nothing.
+        /// True if it runs as a demonstration on one machine and so protects nothing.
         demo: bool,
     },
     /// A relay connection is gone; tickets in flight on it are void.
@@ -63,7 +63,7 @@ pub enum RelayInput {
     Displaced {
         /// The mailbox.
         mailbox: MailboxId,
-        /// Whether that is over.
+        /// True if that is over.
         over: bool,
     },
     /// One-time keys left at the relay.
@@ -143,7 +143,7 @@ pub enum RelayOutput {
         bundle: Vec<u8>,
         /// One-time keys beside it.
         one_time: Vec<OneTimePrekey>,
-        /// Whether the old stock goes first.
+        /// True if the old stock goes first.
         replace: bool,
     },
     /// Get a contact's bundle; answered by `Bundle` or `Refused`.

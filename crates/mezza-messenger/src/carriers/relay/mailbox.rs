@@ -32,11 +32,11 @@ pub(crate) struct OwnMailbox {
     /// The key of the envelopes; the intro mailbox uses the signed prekeys instead.
     pub seal: StaticKey,
     pub made: Time,
-    /// Whether the relay said that it exists.
+    /// True if the relay said that it exists.
     pub opened: bool,
     /// When another mailbox took its place.
     pub retired: Option<Time>,
-    /// Whether it was given up, and its relay has to close it.
+    /// True if it was given up, and its relay has to close it.
     pub closing: bool,
     // Not stored: a restart watches anew.
     /// Whose connection its mail comes to.
@@ -88,7 +88,7 @@ impl OwnMailbox {
         }
     }
 
-    /// Whether strangers write here, and no other one took its place.
+    /// Returns true if strangers write here, and no other one took its place.
     pub fn is_intro(&self) -> bool {
         self.contact.is_none() && self.retired.is_none()
     }

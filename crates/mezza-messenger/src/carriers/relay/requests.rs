@@ -62,7 +62,7 @@ impl Requests {
         self.all.remove(&ticket)
     }
 
-    /// Whether the same is out already.
+    /// Returns true if the same is out already.
     pub fn holds(&self, request: Request) -> bool {
         self.all.values().any(|(_, other)| *other == request)
     }

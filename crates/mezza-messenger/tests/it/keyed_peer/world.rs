@@ -50,7 +50,7 @@ struct World {
     tells: VecDeque<Tell>,
     peers: [Peer; 2],
     now: Time,
-    /// Whether the device has looked at its timers since the clock jumped.
+    /// True if the device has looked at its timers since the clock jumped.
     awake: bool,
     rng: ChaCha20Rng,
     met: Met,

@@ -28,7 +28,7 @@ struct Open {
 
 /// A pause as people make them: half of them below ten minutes, some of hours.
 fn pause_ms(dice: &mut SimRng) -> u64 {
-    dice.pause_ms(MEDIAN_MS, 1.5, (2 * Time::SECOND_MS, 2 * Time::HOUR_MS))
+    dice.pause_ms(MEDIAN_MS, 1.5, 2 * Time::SECOND_MS..=2 * Time::HOUR_MS)
 }
 
 /// One person of a story.

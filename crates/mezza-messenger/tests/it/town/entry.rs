@@ -13,7 +13,7 @@ const ODDS: u64 = 12;
 #[derive(Default)]
 pub struct Lies {
     dice: Option<ChaCha20Rng>,
-    /// Whether settings are of another network.
+    /// True if settings are of another network.
     is_foreign: bool,
     /// What is told later, if at all.
     kept: Vec<Frame>,

@@ -30,7 +30,7 @@ pub struct Member {
     /// For each batch whether there was more in it than rows of the mixnet's client.
     pub batches: Vec<bool>,
     pub doom: Option<Doom>,
-    /// Whether the relay, and the entry of the network, can be reached.
+    /// True if the relay, and the entry of the network, can be reached.
     pub relay: bool,
     pub net: bool,
     /// An invitation of ours that goes in its place, to the holder of this dialling key.
@@ -144,7 +144,7 @@ impl Member {
         self.rounds.clear();
     }
 
-    /// Whether it dies now.
+    /// Returns true if it dies now.
     pub(super) fn is_doomed(&self, late: bool) -> bool {
         self.doom == Some(Doom(self.batches.len() as u32, late))
     }

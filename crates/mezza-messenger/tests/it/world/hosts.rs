@@ -227,7 +227,7 @@ pub fn device(party: Option<&Party>) -> Option<&Device<PortableBackend>> {
     }
 }
 
-/// Whether a note with this text lies on a disk.
+/// Returns true if a note with this text lies on a disk.
 pub fn on_disk(memory: &Memory, text: &str) -> bool {
     let Memory::Person(disk) = memory else { return false };
     let mut notes = disk.iter().filter(|((kind, _), _)| *kind == RecordKind::Note);

@@ -89,7 +89,7 @@ impl Times {
 
 /// A pause as people make them: half of them below ten minutes, some of days.
 fn pause_ms(world: &mut World<Party>) -> u64 {
-    world.dice().pause_ms(MEDIAN_MS, 2.2, (2 * Time::SECOND_MS, 3 * Time::DAY_MS))
+    world.dice().pause_ms(MEDIAN_MS, 2.2, 2 * Time::SECOND_MS..=3 * Time::DAY_MS)
 }
 
 fn write_for_days(world: &mut World<Party>, peers: &BTreeMap<(HostId, ContactId), HostId>) {

@@ -34,7 +34,7 @@ impl<B: Backend> Client<B> {
         Some(policy.round_at(now).unwrap_or(policy.base_round))
     }
 
-    /// Whether something real may be sent: there is budget left, or the person allowed more.
+    /// Returns true if something real may be sent: there is budget left, or the person allowed more.
     pub(super) fn may_spend(&self, service: Service, now: Time) -> bool {
         let (Some(ledger), Some(policy)) = (&self.ledger, self.policy(service, now)) else {
             return false;

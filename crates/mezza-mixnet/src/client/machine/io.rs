@@ -21,7 +21,7 @@ pub enum Input {
     /// The entry answers, and the hello was sent. `trusted`: its key is that of the config. If not,
     /// configs are fetched and nothing else is said.
     Up {
-        /// Whether the key was checked.
+        /// True if the key was checked.
         trusted: bool,
     },
     /// The connection is gone, or could not be made.
@@ -50,10 +50,10 @@ pub enum Input {
     Activate(PartnerId),
     /// A contact is served no longer; its next cells tell it.
     Leave(PartnerId),
-    /// Whether a contact is served only while we have something to say: what it says, and its calls,
+    /// True if a contact is served only while we have something to say: what it says, and its calls,
     /// cost rounds no longer. Not stored.
     Mute(PartnerId, bool),
-    /// Whether a contact is not served at all: no round, no call in either direction. It is told
+    /// True if a contact is not served at all: no round, no call in either direction. It is told
     /// nothing. Not stored.
     Suspend(PartnerId, bool),
     /// This message for a contact, or this invitation, is taken back: what is not cut goes nowhere,
@@ -78,7 +78,7 @@ pub enum Input {
     Call(PartnerId, Intent),
     /// Invite somebody in the next invitation round.
     Invite(Invite),
-    /// Whether contacts are served beyond the budget.
+    /// True if contacts are served beyond the budget.
     AllowMore(bool),
 }
 

@@ -74,7 +74,7 @@ impl Link {
         }
     }
 
-    /// Whether rounds can be taken part in.
+    /// Returns true if rounds can be taken part in.
     pub const fn is_up(&self) -> bool {
         matches!(self, Self::Joined { trusted: true, .. })
     }

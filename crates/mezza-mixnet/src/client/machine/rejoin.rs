@@ -19,7 +19,7 @@ impl<B: Backend> Client<B> {
         Some(Wiping::new(self.write(&Partners::default()).finish()))
     }
 
-    /// Whether [`rejoin`](Self::rejoin) would go on from this.
+    /// Returns true if [`rejoin`](Self::rejoin) would go on from this.
     pub fn remembers(setup: ClientOptions, remembered: &[u8], now: Time) -> bool {
         Self::read(setup, remembered, now).is_ok()
     }

@@ -66,7 +66,7 @@ snapshot!(enum RoundState [
 pub(super) enum SlotContents {
     /// Accesses to dead drops.
     Drops(Vec<Slot>),
-    /// Whether somebody is called, and the tokens by which contacts would call us.
+    /// True if somebody is called, and the tokens by which contacts would call us.
     Call(bool, Vec<(PartnerId, Intent, [u8; 16])>),
     /// An invitation.
     Invite(Option<Box<Waiting>>),
@@ -84,7 +84,7 @@ pub(super) struct Slot {
 snapshot!(struct Slot { access, served });
 
 impl SlotContents {
-    /// Whether any of it is real, and so costs privacy (MIX-24).
+    /// Returns true if any of it is real, and so costs privacy (MIX-24).
     pub(super) fn is_real(&self) -> bool {
         match self {
             Self::Drops(slots) => slots.iter().any(|slot| slot.served.is_some()),

@@ -185,7 +185,7 @@ impl<B: Backend> Client<B> {
     }
 }
 
-/// Whether a row of a snapshot has a length that one has.
+/// Returns true if a row of a snapshot has a length that one has.
 pub(super) fn is_sized(row: &[u8]) -> bool {
     row.len().is_power_of_two() && row.len() >= SNAPSHOT_BYTES_MIN
 }

@@ -104,7 +104,7 @@ impl Sender {
 }
 
 impl Message {
-    /// Whether this is the beginning, in whole pieces, or the whole of a message.
+    /// Returns true if this is the beginning, in whole pieces, or the whole of a message.
     fn is_sound(&self) -> bool {
         let known = self.framed.len();
         known > LENGTH_BYTES

@@ -82,7 +82,7 @@ pub struct Person<B: Backend = PortableBackend> {
     power: SimRng,
     pub rng: ChaCha20Rng,
     pub(super) dice: ChaCha20Rng,
-    /// Whether rows were written since the last look at them.
+    /// True if rows were written since the last look at them.
     pub(super) wrote: bool,
     /// How far this clock is behind.
     pub(super) back_ms: u64,
@@ -170,7 +170,7 @@ impl<B: Backend> Person<B> {
         permille > 0 && self.dice.next_u32() % 1_000 < permille
     }
 
-    /// Whether a dial dies on its way.
+    /// Returns true if a dial dies on its way.
     pub(super) fn dies(&mut self) -> bool {
         self.unlucky(self.luck.dead)
     }

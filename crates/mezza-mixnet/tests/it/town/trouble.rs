@@ -51,8 +51,8 @@ impl<B: Backend> Town<B> {
         }
     }
 
-    /// Whether somebody answers a dial: the entry where the client takes it to be, with the key of its
-    /// config. To a search it answers wherever an entry ever was.
+    /// Returns true if somebody answers a dial: the entry where the client takes it to be, with the key of
+    /// its config. To a search it answers wherever an entry ever was.
     pub(super) fn answers(&self, at: usize, search: Option<u32>) -> bool {
         let clock = self.clock(at);
         let known = self.people[at].client.as_ref().and_then(|client| client.chain());

@@ -1,4 +1,4 @@
-//! What the two ends of a conversation can do, whoever wrote them.
+//! Operations of the two ends of a conversation, for every implementation.
 
 /// A first message, as envelopes are numbered in Signal's protocol.
 pub const FIRST: u8 = 3;

@@ -1,4 +1,4 @@
-//! What any two implementations must be able to do with each other.
+//! Tests that any two implementations must pass with each other.
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -47,7 +47,8 @@ fn opens(ends: &mut Ends, to: usize, message: &Message, body: &[u8]) {
 /// The first two messages change places; all are first messages until an answer was opened.
 pub fn first_messages(ends: &mut Ends, one_time: bool) {
     begin(ends, one_time);
-    let (one, two) = (ends[0].send(b""), ends[0].send(b"two"));
+    let one = ends[0].send(b"");
+    let two = ends[0].send(b"two");
     opens(ends, 1, &two, b"two");
     opens(ends, 1, &one, b"");
     deliver(ends, 0, b"three", FIRST);
@@ -71,7 +72,7 @@ pub fn turns(ends: &mut Ends, one_time: bool) {
     }
 }
 
-/// What travels in [`random`].
+/// A message under way in [`random`].
 struct Flight {
     from: usize,
     /// Which chain of the sender it belongs to.
@@ -100,7 +101,7 @@ pub fn random(ends: &mut Ends, one_time: bool) {
     }
 }
 
-/// What is on the way, and which chains there are.
+/// Messages under way, and the chains in use.
 #[derive(Default)]
 struct World {
     flights: Vec<Flight>,
@@ -191,7 +192,7 @@ pub fn simultaneous(ends: &mut Ends, one_time: bool) {
 pub struct Jump {
     /// Messages that may be missing in front of one.
     pub max: usize,
-    /// Whether this receiver has that limit.
+    /// True if this receiver has that limit.
     pub held: bool,
 }
 

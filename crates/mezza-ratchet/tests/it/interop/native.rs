@@ -74,7 +74,8 @@ fn numbers_and_codes_are_equal() {
     let Some(mut peer) = PROGRAM.start() else { return };
     let ours = Ours::new(V4::ID).identity().public();
     let (_, theirs) = parse(&peer.bundle());
-    let (here, there) = (b"alice".as_slice(), b"bob".as_slice());
+    let here = b"alice".as_slice();
+    let there = b"bob".as_slice();
     let answer = peer.ask(&["number", &hex(there), &hex(here), &ser(ours.as_bytes())]);
     let answer = answer.expect("a number");
     let local = NamedIdentity { key: &ours, id: here };

@@ -17,7 +17,7 @@ use crate::people::START;
 
 /// One-time keys handed in at a time.
 const STOCK: usize = 2;
-/// What stands in front of a key of Kyber1024.
+/// The type byte of a key of Kyber1024, in hex.
 const KEM_TYPE: &str = "08";
 /// The largest number of an install.
 const REGISTRATION_MAX: u32 = 16_380;
@@ -43,7 +43,8 @@ impl Ours {
         let identity = IdentityKeyPair::new(draw(&mut rng).keep());
         let prekeys = Prekeys::new(identity.duplicate()).offering(&[suite]);
         let registration = 1 + rng.next_u32() % REGISTRATION_MAX;
-        let (one_time, talk) = (Vec::new(), None);
+        let one_time = Vec::new();
+        let talk = None;
         let mut device = Self { suite, rng, registration, identity, prekeys, one_time, talk };
         device.prekeys.wake(START, &mut device.rng);
         device.settle();

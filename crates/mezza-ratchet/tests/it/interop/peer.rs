@@ -14,11 +14,11 @@ pub struct Program {
     pub name: &'static str,
     /// File in `tests/peers`.
     pub source: &'static str,
-    /// What runs it.
+    /// The tool that runs it.
     pub runs: Runs,
 }
 
-/// What runs a program.
+/// The tool that runs a program.
 pub enum Runs {
     /// Java, with these archives.
     Java(&'static [&'static str]),

@@ -126,7 +126,8 @@ fn ratchet_12_the_handshake_changes_everything_together_after_the_message_opened
 fn ratchet_13_a_repeated_first_message_goes_to_its_session() {
     let (mut alice, mut bob) = two_people(13);
     alice.begin_with(&mut bob);
-    let (one, two) = (alice.send(b"one"), alice.send(b"two"));
+    let one = alice.send(b"one");
+    let two = alice.send(b"two");
     bob.receive(&one).expect("one");
     let id = bob.talk.active_id();
     assert_eq!(bob.receive(&one), Err(OpenError::Duplicate));
@@ -225,8 +226,8 @@ fn ratchet_16_private_parts_are_gone_after_thirty_days() {
     assert!(matches!(bob.receive(&late), Err(OpenError::UnknownPrekey(_))));
 }
 
-fn id((_, key): &(Table, Vec<u8>)) -> u32 {
-    u32::from_be_bytes(key.as_slice().try_into().expect("4 bytes"))
+fn id(row: &(Table, Vec<u8>)) -> u32 {
+    u32::from_be_bytes(row.1.as_slice().try_into().expect("4 bytes"))
 }
 
 /// A device that was off for months wipes at its first wake, before it opens anything.
@@ -257,8 +258,8 @@ fn ratchet_16_a_late_wake_opens_nothing_with_an_expired_signed_prekey() {
 #[test]
 fn ratchet_16_a_late_wake_opens_nothing_with_an_expired_one_time_key() {
     let (mut alice, mut bob) = two_people(16);
-    let (old, (_, _, wiped)) =
-        (bob.server.one_time[0], bob.prekeys.signed_prekey_lifetimes().next().expect("a key"));
+    let old = bob.server.one_time[0];
+    let (_, _, wiped) = bob.prekeys.signed_prekey_lifetimes().next().expect("a key");
     pass(&mut alice, &mut bob, 8 * DAY);
     bob.wake();
     // A server that keeps the old stock beside the new bundle.
@@ -280,7 +281,8 @@ fn ratchet_17_a_bundle_without_one_time_key_works() {
     assert_eq!(opened.body.as_slice(), b"hello");
     let theirs = opened.exporter.expect("the exporter of a first message");
     let label = ["mezza mix root", "another"];
-    let (ours, theirs) = (ours.export(label), theirs.export(label));
+    let ours = ours.export(label);
+    let theirs = theirs.export(label);
     assert!(ours == theirs && ours[0] != ours[1]);
     let reply = bob.send(b"reply");
     assert_eq!(alice.receive(&reply), Ok(b"reply".to_vec()));

@@ -153,7 +153,8 @@ fn ratchet_4_equal_randomness_gives_different_commitments() {
 #[test]
 fn ratchet_5_every_key_comes_from_the_caller() {
     let (mut alice, mut bob) = two_people(5);
-    let (bundle, now) = (bob.server.bundle.clone(), alice.now);
+    let bundle = bob.server.bundle.clone();
+    let now = alice.now;
     let checked = Bundle::decode(&bundle)
         .and_then(|b| {
             b.check_with(
@@ -171,7 +172,8 @@ fn ratchet_5_every_key_comes_from_the_caller() {
     );
 
     // The base key and the ratchet key on the wire are the ones handed in.
-    let (base, ratchet) = (alice.fresh(), alice.fresh());
+    let base = alice.fresh();
+    let ratchet = alice.fresh();
     let publics = (*base.public(), *ratchet.public());
     let (session, _) =
         checked.initiate(&alice.identity, base, None, &mut alice.rng).expect("a session");
@@ -188,7 +190,8 @@ fn ratchet_5_every_key_comes_from_the_caller() {
     assert!(prekeys.handle(unasked, START, &mut bob.rng).is_err());
     prekeys.wake(START, &mut bob.rng);
     assert!(matches!(prekeys.poll(), Some(Output::Need { spk: 1, opk: 100 })));
-    let (spk, opk) = (bob.fresh().keep(), bob.fresh().keep());
+    let spk = bob.fresh().keep();
+    let opk = bob.fresh().keep();
     let publics = (*spk.public(), *opk.public());
     let fresh = Input::Fresh { spk: vec![spk], opk: vec![opk] };
     prekeys.handle(fresh, START, &mut bob.rng).expect("asked for");
@@ -251,7 +254,8 @@ fn ratchet_8_a_message_key_is_used_once_and_stored_only_when_skipped() {
     let holds = |talk: &fixture::Talk| talk.encode().windows(32).any(|w| w == key0);
     assert!(!holds(&alices), "the sender keeps no message key");
 
-    let (bob, now) = (fixture::bob(), fixture::now());
+    let bob = fixture::bob();
+    let now = fixture::now();
     let mut open = |bobs: &mut fixture::Talk, name: &str| {
         bobs.open(&case.bytes(name), &[], &bob, &mut prekeys, now).map(|opened| opened.body)
     };

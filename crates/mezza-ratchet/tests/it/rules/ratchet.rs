@@ -118,7 +118,8 @@ fn session_key(person: &Person, offset: usize) -> Vec<u8> {
 #[test]
 fn ratchet_24_a_skipped_key_opens_one_message_and_ends_after_thirty_days() {
     let (mut alice, mut bob) = open_session(24);
-    let (late, very_late) = (alice.send(b"late"), alice.send(b"very late"));
+    let late = alice.send(b"late");
+    let very_late = alice.send(b"very late");
     for turn in 0..50_u8 {
         let there = alice.send(&[turn]);
         assert_eq!(bob.receive(&there), Ok(vec![turn]));

@@ -135,8 +135,10 @@ fn ratchet_53_simultaneous_initiation_comes_to_one_session() {
     let (mut alice, mut bob) = two_people(53);
     alice.begin_with(&mut bob);
     bob.begin_with(&mut alice);
-    let (a, b) = (alice.send(b"from alice"), bob.send(b"from bob"));
-    let (a2, b2) = (alice.send(b"again alice"), bob.send(b"again bob"));
+    let a = alice.send(b"from alice");
+    let b = bob.send(b"from bob");
+    let a2 = alice.send(b"again alice");
+    let b2 = bob.send(b"again bob");
     assert_eq!(alice.receive(&b), Ok(b"from bob".to_vec()));
     assert_eq!(bob.receive(&a), Ok(b"from alice".to_vec()));
     assert_eq!(bob.receive(&a2), Ok(b"again alice".to_vec()));
@@ -155,9 +157,11 @@ fn ratchet_53_simultaneous_initiation_comes_to_one_session() {
 #[test]
 fn ratchet_56_rows_of_unknown_version_or_flags_are_refused() {
     let (mut alice, mut bob) = open_session(56);
-    let (_, second) = (alice.send(b"one"), alice.send(b"two"));
+    let _ = alice.send(b"one");
+    let second = alice.send(b"two");
     bob.receive(&second).expect("two");
-    let (local, remote) = (*bob.talk.local(), *bob.talk.remote());
+    let local = *bob.talk.local();
+    let remote = *bob.talk.remote();
     for ((table, key), value) in &bob.disk.0 {
         let refused = |value: &[u8]| {
             let mut rows = bob.disk.records(|t| people::is_talk(t) == people::is_talk(*table));
@@ -194,7 +198,9 @@ fn ratchet_56_rows_of_unknown_version_or_flags_are_refused() {
 
 #[test]
 fn ratchet_61_numbers_depend_on_the_identities_alone() {
-    let (a, b, c) = (identity(1).public(), identity(2).public(), identity(3).public());
+    let a = identity(1).public();
+    let b = identity(2).public();
+    let c = identity(3).public();
     let number = safety::number(&a, &b);
     assert_eq!(number, safety::number(&b, &a));
     assert!(number.len() == 60 && number.bytes().all(|digit| digit.is_ascii_digit()));

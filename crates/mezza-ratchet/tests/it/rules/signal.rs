@@ -23,7 +23,8 @@ fn ratchet_20_an_error_changes_nothing_in_any_suite() {
         let (first, twice) = {
             let (mut carol, mut dave) = two_people_of(suite, 21);
             carol.begin_with(&mut dave);
-            let (first, twice) = (carol.send(b"1"), carol.send(b"2"));
+            let first = carol.send(b"1");
+            let twice = carol.send(b"2");
             dave.receive(&first).expect("a first message");
             assert_eq!(dave.receive(&first), Err(OpenError::Duplicate));
             dave.disk.0.retain(|(table, _), _| !crate::people::is_talk(*table));
@@ -184,7 +185,8 @@ fn ratchet_45_a_message_opens_in_sessions_of_its_suite_alone() {
     }
     assert_eq!(bob.talk.summary().map(|s| (s.suite, s.archived)), Some((V4::ID, 3)));
     bob.reboot();
-    let (session, mut other) = (V4::ID, late[0][..2].to_vec());
+    let session = V4::ID;
+    let mut other = late[0][..2].to_vec();
     other.extend([1, 9]);
     other.extend(&late[0][4..]);
     other[1] = 1;
@@ -194,7 +196,7 @@ fn ratchet_45_a_message_opens_in_sessions_of_its_suite_alone() {
     assert_eq!(suites.iter().filter(|suite| is_container(**suite)).count(), 2);
 }
 
-/// What an attacker on the way does, in every suite: replays, reflection, forged keys.
+/// Attacks on the path, in every suite: replays, reflection, forged keys.
 #[test]
 fn attacks_fail_in_every_suite() {
     for suite in SUITES {
@@ -278,10 +280,12 @@ fn ratchet_73_one_time_ids_are_taken_or_refused_by_name() {
 /// the true message still opens.
 fn flood(suite: SuiteId) {
     let (mut alice, mut bob) = open_session_of(suite, 9);
-    let (_, second) = (alice.send(b"one"), alice.send(b"two"));
+    let _ = alice.send(b"one");
+    let second = alice.send(b"two");
     bob.receive(&second).expect("two");
     bob.send(b"an own key is out");
-    let (good, before) = (alice.send(b"three"), bob.talk.encode());
+    let good = alice.send(b"three");
+    let before = bob.talk.encode();
     let key_at = if is_container(suite) { 4 } else { 4 + 10 };
     let (opened, dhs) = counting_dhs(|| {
         (0..10_000_u32)
@@ -292,7 +296,8 @@ fn flood(suite: SuiteId) {
                 } else {
                     forged[key_at..key_at + 4].copy_from_slice(&i.to_be_bytes());
                 }
-                let (own, now) = (&bob.identity, bob.now);
+                let own = &bob.identity;
+                let now = bob.now;
                 bob.talk.open(&forged, &[], own, &mut bob.prekeys, now).is_ok()
             })
             .count()

@@ -42,10 +42,8 @@ fn ratchet_41_the_choice_is_the_highest_common_id() {
         [&[0x0101], &[0x0102], &[0x0102, 0x0101], &[0x0104, 0x0102], &[0x0104, 0x0103, 0x0101]];
     for a in sets {
         for b in sets {
-            let (list_a, list_b) = (
-                SuiteList::new(&ids(a)).expect("a list"),
-                SuiteList::new(&ids(b)).expect("a list"),
-            );
+            let list_a = SuiteList::new(&ids(a)).expect("a list");
+            let list_b = SuiteList::new(&ids(b)).expect("a list");
             let highest = a.iter().filter(|id| b.contains(id)).max().copied().map(SuiteId);
             assert_eq!(list_a.best_common(&list_b), highest);
             assert_eq!(list_b.best_common(&list_a), highest, "both sides compute the same");

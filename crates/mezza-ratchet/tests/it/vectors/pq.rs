@@ -15,7 +15,8 @@ fn bundle() -> Bundle {
 }
 
 pub fn bundle_offers_both(case: &Case) {
-    let (identity, ours) = (super::identity(case, "identity"), SuiteList::ours());
+    let identity = super::identity(case, "identity");
+    let ours = SuiteList::ours();
     assert_eq!(SuiteList::decode(&case.bytes("floor")), Ok(ours));
     for (list, suite) in [(ours, 0x0102), (SuiteList::without_kem(), 0x0101)] {
         let checked = bundle().check_with(&list, &identity, &ours, fixture::now());
@@ -24,9 +25,12 @@ pub fn bundle_offers_both(case: &Case) {
 }
 
 pub fn handshake(case: &Case) {
-    let (alice, bob, now) = (fixture::alice(), fixture::bob(), fixture::now());
+    let alice = fixture::alice();
+    let bob = fixture::bob();
+    let now = fixture::now();
     let checked = bundle().check(&bob.public(), &SuiteList::ours(), now).expect("a good bundle");
-    let (coins, ek) = (case.bytes("kem_coins"), fixture::ephemeral("ekA"));
+    let coins = case.bytes("kem_coins");
+    let ek = fixture::ephemeral("ekA");
     let one_time = Some(fixture::one_time());
     let begun = checked.initiate::<PortableBackend>(&alice, ek, one_time, &mut Given(coins));
     let (session, exporter) = begun.expect("a session");
@@ -52,8 +56,10 @@ pub fn handshake(case: &Case) {
 
 /// Bob's SPK of suite 0x0102 with its KEM seed, and his OPK.
 fn bobs_prekeys(case: &Case) -> Prekeys {
-    let (spk, opk) = (fixture::pair("spkB"), fixture::pair("opkB"));
-    let (seed, made) = (case.array("kem_seed"), fixture::MADE_MIN.to_be_bytes());
+    let spk = fixture::pair("spkB");
+    let opk = fixture::pair("opkB");
+    let seed = case.array("kem_seed");
+    let made = fixture::MADE_MIN.to_be_bytes();
     assert_eq!(Kem::MlKem1024.public(&Secret::copy_from(&seed)).len(), 1_568);
     let id = fixture::SPK_ID.to_be_bytes();
     let spk = [

@@ -29,8 +29,10 @@ pub fn conversation(case: &Case) {
 }
 
 pub fn number(case: &Case) {
-    let (local, remote) = (super::identity(case, "local"), super::identity(case, "remote"));
-    let (local_id, remote_id) = (case.bytes("local_id"), case.bytes("remote_id"));
+    let local = super::identity(case, "local");
+    let remote = super::identity(case, "remote");
+    let local_id = case.bytes("local_id");
+    let remote_id = case.bytes("remote_id");
     let local = NamedIdentity { key: &local, id: &local_id };
     let remote = NamedIdentity { key: &remote, id: &remote_id };
     let version = case.number("version") as u32;
@@ -55,7 +57,8 @@ pub fn message(case: &Case) {
     let mut bobs = Talk::new(fixture::bob().public(), fixture::alice().public());
     let mut prekeys = fixture::bobs_signal_prekeys();
     let before = (bobs.encode(), prekeys.encode());
-    let (bob, now) = (fixture::bob(), fixture::now());
+    let bob = fixture::bob();
+    let now = fixture::now();
     let opened = bobs.open(&case.bytes("message"), &[], &bob, &mut prekeys, now);
     let outcome = super::outcome(&opened.map(|opened| opened.body.to_vec()));
     case.expect(outcome);
@@ -83,7 +86,8 @@ pub fn bundle(case: &Case) {
 
 /// The conversation of the appendix in one suite, with every secret on the way.
 fn play<S: RatchetSuite>(case: &Case) {
-    let (alice, bob) = (fixture::alice(), fixture::bob());
+    let alice = fixture::alice();
+    let bob = fixture::bob();
     let spk = fixture::pair("spkB");
     let z = Secret::init_with(|z| z.copy_from_slice(&fixture::z()));
     let made = xeddsa::sign::<S::SignatureHash>(bob.pair().scalar(), &[&[5], &spk.public().0], &z);
@@ -96,11 +100,13 @@ fn play<S: RatchetSuite>(case: &Case) {
     let coins = if kem.is_some() { case.bytes("kem_coins") } else { Vec::new() };
     // Both forms of the signature begin the same session.
     let [(mut alices, exporter), _] = [made, case.array("signed_form")].map(|signature| {
-        let (spk_id, spk) = (fixture::SPK_ID, *spk.public());
+        let spk_id = fixture::SPK_ID;
+        let spk = *spk.public();
         let bundle =
             SignalBundle { registration: 7, spk_id, spk, signature, one_time, kem: kem.clone() };
         let checked = bundle.check_as::<S>(&bob.public(), REGISTRATION).expect("a good bundle");
-        let (ek, mut rng) = (fixture::ephemeral("ekA"), Given(coins.clone()));
+        let ek = fixture::ephemeral("ekA");
+        let mut rng = Given(coins.clone());
         x3dh::initiate::<S, PortableBackend>(&checked, &alice, ek, one_time, &mut rng)
             .expect("a session")
     });
@@ -131,14 +137,18 @@ fn kem_key<S: RatchetSuite>(case: &Case) -> Option<SignalKem> {
     let seed = S::KEM.map(|_| Secret::copy_from(&case.array("kem_seed")))?;
     let key = S::KEM?.public(&seed);
     assert_eq!(hex(&key), case.text("kem_key"));
-    let (id, signature) = (case.number("kem_id") as u32, case.array("kem_signature"));
+    let id = case.number("kem_id") as u32;
+    let signature = case.array("kem_signature");
     Some(SignalKem { id, key, signature })
 }
 
 /// The key schedule, step by step.
 fn keys<S: RatchetSuite>(case: &Case, one_time: Option<OneTimePrekey>) {
-    let (alice, bob) = (fixture::alice(), fixture::bob());
-    let (ek, spk, opk) = (fixture::pair("ekA"), fixture::pair("spkB"), fixture::pair("opkB"));
+    let alice = fixture::alice();
+    let bob = fixture::bob();
+    let ek = fixture::pair("ekA");
+    let spk = fixture::pair("spkB");
+    let opk = fixture::pair("opkB");
     let mut shared =
         vec![fixture::dh(alice.pair(), &spk), fixture::dh(&ek, bob.pair()), fixture::dh(&ek, &spk)];
     shared.extend(one_time.map(|_| fixture::dh(&ek, &opk)));

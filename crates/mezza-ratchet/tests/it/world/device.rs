@@ -17,7 +17,7 @@ use crate::people;
 
 pub type Talk = Conversation<PortableBackend>;
 
-/// What everybody can fetch, in the order of the places.
+/// Bundles that everybody can fetch, in the order of the places.
 pub type Server = Rc<RefCell<Vec<people::Server>>>;
 
 pub fn server(count: u32) -> Server {
@@ -217,7 +217,7 @@ impl Device {
         }
     }
 
-    /// What a messenger does about a message that does not open: one new session in ten minutes.
+    /// Reacts as a messenger does to a message that does not open: one new session in ten minutes.
     fn reset(&mut self, from: HostId, now: Time, rng: &mut dyn CryptoRng) {
         let last = self.last_reset.get(&from);
         if last.is_some_and(|last| now.since_ms(*last) < 10 * Time::MINUTE_MS) {

@@ -51,7 +51,8 @@ pub struct Listener {
 
 impl Listener {
     pub fn of(disk: &Disk, contact: HostId, now: Time) -> Self {
-        let (identity, prekeys) = (disk.identity(), forgetful(disk));
+        let identity = disk.identity();
+        let prekeys = forgetful(disk);
         Self { identity, prekeys, talk: disk.talk(contact), now }
     }
 

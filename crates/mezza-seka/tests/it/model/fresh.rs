@@ -45,7 +45,7 @@ impl<S: LinkSuite> Model<S> {
         self.sessions.iter().filter(|other| of.matches(other))
     }
 
-    /// Whether a session is test-fresh; `without` leaves a clause out.
+    /// Returns true if a session is test-fresh; `without` leaves a clause out.
     pub fn is_fresh(&self, test: &Session, without: Option<Clause>) -> bool {
         let holds = |clause: Clause, found: bool| without == Some(clause) || found;
         let Some(clean) = self.clean(test, without) else { return false };

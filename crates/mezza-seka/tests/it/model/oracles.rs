@@ -446,7 +446,7 @@ impl<S: LinkSuite> Model<S> {
         session.end(Status::Accepted, asked);
     }
 
-    /// Whether an exchange was open to him.
+    /// Returns true if an exchange was open to him.
     fn is_open(&self, session: &Session) -> bool {
         let read = |tape: usize| self.tapes[tape].revealed;
         read(session.tape) || session.share.is_none_or(read)
@@ -469,7 +469,7 @@ impl<S: LinkSuite> Model<S> {
         }
     }
 
-    /// Whether he knows the key of a session.
+    /// Returns true if he knows the key of a session.
     pub fn knows_key(&self, of: &Session, known: &BTreeSet<[u8; 32]>) -> bool {
         let given = self.sessions.iter().any(|session| session.key_asked && session.key == of.key);
         given || (self.is_open(of) && of.input.is_none_or(|input| known.contains(&input)))

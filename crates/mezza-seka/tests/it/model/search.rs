@@ -158,8 +158,8 @@ fn broken<S: LinkSuite>(model: &Model<S>, without: Option<Clause>) -> Option<&'s
     None
 }
 
-/// Whether an exchange that nobody disturbs is accepted by both, from memory as it is, and again from the
-/// disks as they are.
+/// Returns true if an exchange that nobody disturbs is accepted by both, from memory as it is, and again
+/// from the disks as they are.
 fn heals<S: LinkSuite>(mut model: Model<S>) -> bool {
     let from_memory = exchange(&mut model);
     model.ask(Oracle::Crash(INITIATOR));

@@ -32,7 +32,7 @@ pub struct Session {
     pub talk: Vec<Vec<u8>>,
     /// The number of its tape.
     pub tape: usize,
-    /// Whether `randomness` was asked of it, or `cr-create` made it.
+    /// True if `randomness` was asked of it, or `cr-create` made it.
     pub tape_asked: bool,
     /// The peer's tape; `None` for a share that no honest party made.
     pub share: Option<usize>,
@@ -46,7 +46,7 @@ pub struct Session {
     /// When it was created, and when it ended, by the count of questions.
     pub created: u32,
     pub ended: Option<u32>,
-    /// Whether the state before it was unknown when it was accepted.
+    /// True if the state before it was unknown when it was accepted.
     pub blind: bool,
 }
 
@@ -70,7 +70,7 @@ impl Session {
         }
     }
 
-    /// Whether both saw the same messages but for the last one.
+    /// Returns true if both saw the same messages but for the last one.
     pub fn matches(&self, other: &Self) -> bool {
         let longer = self.talk.len().max(other.talk.len());
         let same = self.talk.iter().zip(&other.talk).take_while(|(one, two)| one == two).count();

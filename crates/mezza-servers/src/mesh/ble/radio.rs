@@ -360,7 +360,7 @@ impl Near {
         Self { own, found: RefCell::default(), known: RefCell::default(), news: Notify::new() }
     }
 
-    /// Whether the device behind an advertisement is to be connected now.
+    /// Returns true if the device behind an advertisement is to be connected now.
     fn is_wanted(&self, advert: Advert) -> bool {
         let known = self.known.borrow();
         let connected = known.values().filter(|until| until.is_none()).count();

@@ -223,7 +223,7 @@ impl LoadRound {
         self.close().plus_ms(u64::from(self.policy.mix_limit_ms) + GRACE_MS)
     }
 
-    /// Whether everybody knows what became of the onion, or never will.
+    /// Returns true if everybody knows what became of the onion, or never will.
     pub(super) fn is_over(&self, now: Time) -> bool {
         now >= self.end() || (self.is_prepared && now >= self.close() && self.waiting == 0)
     }
@@ -263,7 +263,7 @@ impl LoadRound {
         }
     }
 
-    /// Whether a reply holds what it must: the partner's cell if the partner was there, else our own.
+    /// Returns true if a reply holds what it must: the partner's cell if the partner was there, else our own.
     fn is_right(&self, user: u32, answer: &DropResult, pairs: &Pairs) -> bool {
         let partner = pairs.partner(user);
         let theirs = partner.map(|partner| DropResult::Met(Ok(cell(partner, self.id.round))));

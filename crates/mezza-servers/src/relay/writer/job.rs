@@ -92,7 +92,7 @@ pub(crate) struct BundleSet {
 }
 
 impl WriterJob {
-    /// Whether this may be done a moment later without a client noticing.
+    /// Returns true if this may be done a moment later without a client noticing.
     pub(super) fn is_patient(&self) -> bool {
         matches!(self, Self::Take { .. } | Self::Gone(_))
     }
@@ -184,7 +184,7 @@ impl ConnectionQueue {
         (Self { events, reserved: pending_max, load: Arc::default() }, receiver)
     }
 
-    /// Whether both lead to one connection.
+    /// Returns true if both lead to one connection.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.load, &other.load)
     }
@@ -212,7 +212,7 @@ impl ConnectionQueue {
         }
     }
 
-    /// Whether mail may be sent now. If not, the connection will ask to resume.
+    /// Returns true if mail may be sent now. If not, the connection will ask to resume.
     pub(super) fn has_room(&self) -> bool {
         if self.has_room_now() {
             return true;

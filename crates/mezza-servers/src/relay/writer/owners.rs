@@ -27,7 +27,7 @@ pub(super) struct Watcher {
     in_flight: Vec<(MailId, Option<Seq>)>,
     /// The newest seq that was sent.
     last: Seq,
-    /// Whether the store may hold mail behind `last`; then new mail waits its turn there.
+    /// True if the store may hold mail behind `last`; then new mail waits its turn there.
     has_backlog: bool,
     /// The newest put that may lie in the writer's queue without having been shown.
     newest_unshown: MailId,
@@ -234,7 +234,7 @@ impl Watchers {
         }
     }
 
-    /// Whether this watch is the owner and waits for mail from the store.
+    /// Returns true if this watch is the owner and waits for mail from the store.
     pub(super) fn is_behind(&self, address: &MailboxAddress, watch: WatchId) -> bool {
         self.inner().of_watch(address, watch).is_some_and(|owner| owner.has_backlog)
     }

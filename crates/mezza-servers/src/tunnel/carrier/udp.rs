@@ -164,13 +164,13 @@ impl UdpCarrier {
     }
 }
 
-/// Whether the kernel has no such family of addresses.
+/// Returns true if the kernel has no such family of addresses.
 fn lacks_family(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(Errno::from_raw);
     matches!(code, Some(Errno::EAFNOSUPPORT | Errno::EPROTONOSUPPORT))
 }
 
-/// Whether an interface cannot cut datagrams for us.
+/// Returns true if an interface cannot cut datagrams for us.
 pub(super) fn lacks_offload(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(Errno::from_raw);
     matches!(code, Some(Errno::EIO | Errno::EINVAL | Errno::ENOPROTOOPT))

@@ -181,7 +181,8 @@ fn no_link_local(on: &str) -> Fault {
     Fault::new(Exit::Config, text, "pair with --carrier ether, or with --sas --to ADDRESS")
 }
 
-/// Whether an interface has a link-local address of IPv6. One that just came up gets it a moment later.
+/// Returns true if an interface has a link-local address of IPv6. One that just came up gets it a moment
+/// later.
 fn has_link_local(on: &str) -> bool {
     let is_local = |address: SocketAddrV6| address.ip().is_unicast_link_local();
     let mut all = nix::ifaddrs::getifaddrs().into_iter().flatten();

@@ -29,7 +29,8 @@ impl Converging {
     /// So many people on a ring of `ring_m` metres; those who have come leave after `leave_s` seconds.
     pub fn new(count: usize, ring_m: f64, leave_s: u64, seed: u64) -> Self {
         let mut dice = SimRng::new(seed, 0x636f_6e76);
-        let (mut groups, mut first) = (Vec::new(), 0);
+        let mut groups = Vec::new();
+        let mut first = 0;
         // At the centre there is room for two people on three square metres.
         let radius = (1.5 * f64::from(count as u32) / std::f64::consts::PI).sqrt();
         while first < count {

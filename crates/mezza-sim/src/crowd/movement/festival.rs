@@ -43,7 +43,8 @@ impl Festival {
         let mut spot =
             || Place { x: range(&mut dice, -HALF_M, HALF_M), y: range(&mut dice, -HALF_M, HALF_M) };
         let spots: Vec<_> = (0..STAGES + STALLS).map(|_| spot()).collect();
-        let (mut groups, mut first) = (Vec::new(), 0);
+        let mut groups = Vec::new();
+        let mut first = 0;
         while first < count {
             let last = (first + dice.between(1, 6) as usize).min(count);
             let at = Place { x: range(&mut dice, -HALF_M, HALF_M), y: -HALF_M };
@@ -87,10 +88,8 @@ impl Festival {
                 pick.unwrap_or_default()
             };
             let radius = (people / CROWD / std::f64::consts::PI).sqrt() * 2.0;
-            let (angle, far) = (
-                unit(&mut self.dice) * std::f64::consts::TAU,
-                radius * unit(&mut self.dice).sqrt(),
-            );
+            let angle = unit(&mut self.dice) * std::f64::consts::TAU;
+            let far = radius * unit(&mut self.dice).sqrt();
             group.to = Place { x: spot.x + far * angle.cos(), y: spot.y + far * angle.sin() };
             let stay = STAY_S * (STAY_SIGMA * normal(&mut self.dice)).exp();
             group.leave_s = self.second + super::whole(stay.clamp(60.0, 14_400.0));

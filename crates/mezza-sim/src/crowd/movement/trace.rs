@@ -142,7 +142,8 @@ impl PlaceTrace {
         let (Some(before), Some(after)) = (after.checked_sub(1), points.get(after)) else {
             return points.get(after.saturating_sub(1)).map(|(_, place)| *place);
         };
-        let ((t, from), (end, to)) = (points[before], *after);
+        let (t, from) = points[before];
+        let (end, to) = *after;
         let share = (second - t) / (end - t).max(f64::EPSILON);
         Some(Place { x: from.x + (to.x - from.x) * share, y: from.y + (to.y - from.y) * share })
     }
@@ -170,6 +171,7 @@ fn second(word: &str) -> Option<u64> {
 }
 
 fn pair(a: &str, b: &str) -> Option<Pair> {
-    let (a, b) = (a.parse().ok()?, b.parse().ok()?);
+    let a = a.parse().ok()?;
+    let b = b.parse().ok()?;
     (a != b).then_some((std::cmp::min(a, b), std::cmp::max(a, b)))
 }

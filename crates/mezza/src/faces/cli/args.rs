@@ -294,13 +294,13 @@ pub struct SetArgs {
     /// The lowest level a note may leave by, 1 to 4
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=4))]
     pub level_min: Option<u8>,
-    /// Whether another carrier of the list may step in
+    /// True if another carrier of the list may step in
     #[arg(long, value_enum)]
     pub fallback: Option<FallbackJson>,
     /// How long notes stay: 30s, 5m, 1h, 8h, 1d, 7d, 28d, off
     #[arg(long, value_name = "TIME", value_parser = super::show::timer)]
     pub timer: Option<u32>,
-    /// Whether to tell them what has arrived
+    /// True if to tell them what has arrived
     #[arg(long, value_enum)]
     pub receipts: Option<SwitchName>,
     /// Your name for the contact

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct ApiClient {
     api: ApiEndpoint,
     socket: PathBuf,
-    /// Whether a person causes the requests (MSG-83).
+    /// True if a person causes the requests (MSG-83).
     is_person: bool,
 }
 
@@ -112,7 +112,7 @@ impl ApiClient {
 /// A connection to a node, good for one request.
 pub struct ApiConnection {
     stream: UnixStream,
-    /// Whether a person caused the request.
+    /// True if a person caused the request.
     is_person: bool,
 }
 

@@ -53,7 +53,7 @@ fn id(suite: SuiteName) -> SuiteId {
     }
 }
 
-/// Whether a suite is one of ours, with bundles in a wire form of their own.
+/// Returns true if a suite is one of ours, with bundles in a wire form of their own.
 fn is_container(suite: SuiteId) -> bool {
     [B2c20::ID, B2c20Pq::ID].contains(&suite)
 }

@@ -100,7 +100,7 @@ pub(crate) fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fa
     Ok(Some((host, port)))
 }
 
-/// Whether a host is an address that stands for several machines, or for any.
+/// Returns true if a host is an address that stands for several machines, or for any.
 fn is_nobodys(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok_and(|ip| {
         let ip = ip.to_canonical();

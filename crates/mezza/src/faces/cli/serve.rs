@@ -128,7 +128,7 @@ pub fn files(home: &Home) -> Vec<std::path::PathBuf> {
     ["head", "keyring"].map(|name| home.vault().join(name)).into()
 }
 
-/// Whether a passphrase is to be had without a person.
+/// Returns true if a passphrase is to be had without a person.
 pub(crate) fn has_passphrase_file(serve: &ServeArgs) -> bool {
     serve.key.passphrase_file.is_some() || std::env::var_os("MEZZA_PASSPHRASE_FILE").is_some()
 }

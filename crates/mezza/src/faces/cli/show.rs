@@ -79,7 +79,7 @@ pub(crate) fn is_printed() -> bool {
     !is_over()
 }
 
-/// Whether standard output takes no more, so that going on would be for nobody.
+/// Returns true if standard output takes no more, so that going on would be for nobody.
 pub(crate) fn is_over() -> bool {
     FAILED.get().is_some()
 }
@@ -165,7 +165,7 @@ pub(crate) fn naming(fault: Fault, typed: &str) -> Fault {
     Fault { next: fault.next.replace("NAME", &word), ..fault }
 }
 
-/// Whether a word is taken by every shell as it stands, and is no option.
+/// Returns true if a word is taken by every shell as it stands, and is no option.
 fn is_plain(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     !word.is_empty() && !word.starts_with('-') && word.chars().all(plain)

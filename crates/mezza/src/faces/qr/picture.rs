@@ -26,7 +26,7 @@ pub(super) struct GreyPicture {
     pixels: Vec<u8>,
 }
 
-/// Whether these are the first bytes of a picture that can be read.
+/// Returns true if these are the first bytes of a picture that can be read.
 pub(crate) fn is_picture(bytes: &[u8]) -> bool {
     bytes.starts_with(PNG) || bytes.starts_with(JPEG)
 }

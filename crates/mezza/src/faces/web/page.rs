@@ -13,7 +13,7 @@ const NONE: &str = "This program was built without its page.\n\n\
     Build it with `cargo xtask up` (needs Node 20.19 or newer), or use the command line: \
     `mezza --help`.\n";
 
-/// Whether the page is in this program.
+/// Returns true if the page is in this program.
 pub(crate) fn is_here() -> bool {
     Page::get("index.html").is_some()
 }

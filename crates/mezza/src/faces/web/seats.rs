@@ -124,7 +124,7 @@ impl SeatHandle {
 pub(crate) struct Caller {
     /// The seat of the connection.
     pub seat: SeatHandle,
-    /// Whether the kernel says that it is a process of our own user, on the socket in `run/`.
+    /// True if the kernel says that it is a process of our own user, on the socket in `run/`.
     pub is_owner: bool,
 }
 

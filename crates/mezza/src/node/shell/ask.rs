@@ -255,12 +255,12 @@ impl NodeShell {
         all.into_iter().filter(|road| road.carrier == carrier).collect()
     }
 
-    /// Whether strangers can write to us: a carrier is up and holds what they need.
+    /// Returns true if strangers can write to us: a carrier is up and holds what they need.
     pub fn is_reachable(&self) -> bool {
         self.adapters.are_reachable()
     }
 
-    /// Whether a carrier is up.
+    /// Returns true if a carrier is up.
     pub fn is_up(&self, carrier: CarrierId) -> bool {
         self.connections(carrier).iter().any(|road| road.up)
     }

@@ -33,7 +33,7 @@ pub(crate) enum What {
     Timer(u32),
     /// The carriers for own notes, best first.
     Carriers(Vec<CarrierId>),
-    /// Whether another carrier of the list may step in.
+    /// True if another carrier of the list may step in.
     Fallback(bool),
     /// The lowest level that own notes may leave by.
     Level(u8),
@@ -46,7 +46,7 @@ pub(crate) enum What {
 pub(crate) struct Change {
     /// When it was stored here.
     pub at: Time,
-    /// Whether this device's owner made it.
+    /// True if this device's owner made it.
     pub own: bool,
     /// What it is.
     pub what: What,

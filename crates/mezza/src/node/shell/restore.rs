@@ -23,13 +23,13 @@ const KIND: RecordKind = RecordKind::Setting;
 
 /// What follows from a witness and its vault.
 pub(super) struct Restore {
-    /// Whether numbers, sessions and prekeys are to begin anew.
+    /// True if numbers, sessions and prekeys are to begin anew.
     pub begins: bool,
-    /// Whether the budget of the mixnet lacks charges.
+    /// True if the budget of the mixnet lacks charges.
     pub put_back: bool,
     /// What is to be stored for that.
     pub batches: Vec<WriteBatch>,
-    /// Whether a block of the witness is claimed by them.
+    /// True if a block of the witness is claimed by them.
     pub claims: bool,
 }
 
@@ -93,8 +93,8 @@ impl UnlockedVault {
         }
     }
 
-    /// Whether the budget of the mixnet lacks charges, since the vault was older than its witness or came
-    /// without it.
+    /// Returns true if the budget of the mixnet lacks charges, since the vault was older than its witness
+    /// or came without it.
     pub(super) fn is_doubted(&self) -> bool {
         self.put_back || self.witness.as_ref().is_some_and(Witness::is_doubted)
     }

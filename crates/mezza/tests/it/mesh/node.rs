@@ -233,7 +233,7 @@ impl Listener {
         Self { child, lines, heard: std::cell::RefCell::default() }
     }
 
-    /// Whether it prints this line within the time, whatever else it prints before.
+    /// Returns true if it prints this line within the time, whatever else it prints before.
     pub fn hears(&self, text: &str, within: Duration) -> bool {
         let end = Instant::now() + within;
         loop {

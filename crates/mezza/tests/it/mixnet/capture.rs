@@ -110,7 +110,7 @@ impl Wire {
     }
 }
 
-/// Whether two people sent or were sent the same but for what falls on the ends of the window: times
+/// Returns true if two people sent or were sent the same but for what falls on the ends of the window: times
 /// are drawn anew for each round, and a slow machine is late for one.
 fn alike(one: &Sizes, other: &Sizes) -> bool {
     let count = |sizes: &Sizes, bytes| sizes.get(bytes).copied().unwrap_or(0);

@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt as _;
 
 use super::guest::Guest;
 
-/// Whether a connection is closed without a byte.
+/// Returns true if a connection is closed without a byte.
 async fn is_closed(mut stream: impl tokio::io::AsyncRead + Unpin) -> bool {
     let reading = stream.read_u8();
     let read = tokio::time::timeout(std::time::Duration::from_secs(10), reading).await;

@@ -47,7 +47,7 @@ fn used(region: &[u8]) -> Vec<Vec<u8>> {
     parts.map(<[&[u8]]>::concat).collect()
 }
 
-/// Whether bytes look like chance: all keys do, and little else in a memory of zeros and pointers.
+/// Returns true if bytes look like chance: all keys do, and little else in a memory of zeros and pointers.
 fn is_random(window: &[u8]) -> bool {
     let zeros = window.iter().map(|byte| u32::from(*byte == 0)).sum::<u32>();
     let high = window.iter().filter(|byte| **byte >= 0x80).count();
@@ -68,7 +68,7 @@ fn secret_of(memory: &Memory, public: &[u8; 32]) -> Option<[u8; 32]> {
     })
 }
 
-/// Whether 32 bytes lie in the memory, anywhere.
+/// Returns true if 32 bytes lie in the memory, anywhere.
 fn holds(memory: &Memory, secret: &[u8; 32]) -> bool {
     let front = &secret[..8];
     memory.iter().any(|region| {

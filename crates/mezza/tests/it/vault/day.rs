@@ -12,7 +12,7 @@ fn picked(copy: &Copy, pick: impl Fn(RetentionCode) -> bool) -> Vec<(RecordHeade
     rows(copy).into_iter().filter(|(place, _)| pick(place.bucket)).collect()
 }
 
-/// Whether a thief with the master key and the folder as it is now opens one of `stolen`.
+/// Returns true if a thief with the master key and the folder as it is now opens one of `stolen`.
 fn opens_any(folder: &Folder, stolen: &[(RecordHeader, Vec<u8>)]) -> bool {
     let ring = folder.ring();
     let keys: Vec<_> = ring.buckets().collect();

@@ -205,7 +205,7 @@ fn line(name: &str, ns: [Option<f64>; 2], ratio: Option<String>) -> String {
     format!("{name:<38}{new:>15}{old:>15}   {}", ratio.unwrap_or_else(|| "-".into()))
 }
 
-/// Whether this processor has instructions for SHA-512, which should reverse Table 1.
+/// Returns true if this processor has instructions for SHA-512, which should reverse Table 1.
 fn has_sha512() -> bool {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     info.split_whitespace().any(|flag| flag == "sha512")

@@ -27,7 +27,7 @@ pub(in super::super) struct NodeClock {
     /// The tick of the node's own clock.
     own: Tick,
     trust: ClockTrust,
-    /// Whether the clock counts as it is, and not as late by its uncertainty.
+    /// True if the clock counts as it is, and not as late by its uncertainty.
     settled: bool,
 }
 
