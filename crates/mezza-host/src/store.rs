@@ -370,7 +370,7 @@ impl Vault {
         }
     }
 
-    /// Whether the keyring is the one that is remembered or a newer one. Versions that stored no tag
+    /// Checks that the keyring is the remembered one or a newer one. Versions that stored no tag
     /// remembered also what a failed write had left out: theirs is taken if it opens every row.
     fn is_of_ring(&self, memory: &Memory) -> Result<bool, Fault> {
         match memory.generation.cmp(&self.ring.generation()) {
@@ -380,7 +380,7 @@ impl Vault {
         }
     }
 
-    /// Whether all live state is of days that the keyring does not have yet. A row that was damaged
+    /// Returns true if all live state is of days that the keyring does not have yet. A row that was damaged
     /// may name any day; the rows beside it name one of the keyring's.
     fn is_behind_live_state(&self) -> Result<bool, Fault> {
         let (today, days) = (self.ring.today(), self.rows.live_days(MEMORY_ID)?);

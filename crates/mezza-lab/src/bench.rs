@@ -27,7 +27,7 @@ pub struct Bench {
     pub profile: Profile,
     /// The seed.
     pub seed: u64,
-    /// What the command line says beyond the profile.
+    /// Options of the command line beyond the profile.
     pub params: serde_json::Value,
     /// The raw lines.
     pub raw: Raw,

@@ -1,4 +1,4 @@
-//! Whether this machine is fit to measure on.
+//! Checks whether this machine is fit to measure on.
 
 use anyhow::Result;
 use nix::sys::resource::{Resource, getrlimit};

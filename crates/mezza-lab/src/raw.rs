@@ -171,7 +171,7 @@ pub fn path(out: &Path, experiment: &str, shard: Option<Shard>) -> PathBuf {
     out.join("raw").join(format!("{experiment}{part}.jsonl"))
 }
 
-/// Whether an experiment was measured, and the path of its figures, for people.
+/// Describes for people whether an experiment was measured, with the path of its figures.
 pub fn state(out: &Path, experiment: &str) -> String {
     let path = path(out, experiment, None);
     let state = match fs::read_to_string(&path) {

@@ -145,7 +145,7 @@ pub struct CheckOrder {
     file: PathBuf,
 }
 
-/// Whether the number of a file is a safe prime; with `bits`, `seed` and `i`, whether it is the one that
+/// Checks that the number of a file is a safe prime; with `bits`, `seed` and `i`, also that it is the one that
 /// these give.
 ///
 /// # Errors

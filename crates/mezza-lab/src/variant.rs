@@ -110,7 +110,7 @@ pub fn firewall<G: Group + 'static>(
 
 /// Work over a group that is known by its name when the program runs.
 pub trait GroupTask {
-    /// What it gives.
+    /// The value that it gives.
     type Given;
     /// Does it.
     ///

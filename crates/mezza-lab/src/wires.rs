@@ -48,7 +48,7 @@ pub struct WireJob {
     pub count: usize,
     /// The seed of this process' coins.
     pub seed: u64,
-    /// What a tampered initiator leaks and an observer reads.
+    /// The secret that a tampered initiator leaks and an observer reads.
     pub attack: Option<Attack>,
     /// True if to say every message.
     pub shows: bool,

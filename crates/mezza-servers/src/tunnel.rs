@@ -37,7 +37,7 @@ use mezza_host::process::control::ControlRequest;
 /// The suite of every pairing that this program makes.
 pub(crate) type Suite = DefaultSuite<AwsLc>;
 
-/// What the control task hears.
+/// Events for the control task.
 #[derive(Debug)]
 pub enum TunnelEvent {
     /// A frame of pairing or exchange arrived.

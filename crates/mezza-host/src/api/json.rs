@@ -74,7 +74,7 @@ pub struct TicketUrl {
     pub url: String,
 }
 
-/// What this program is doing.
+/// The state of this program.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Status)]
 pub struct StatusJson {
@@ -203,7 +203,7 @@ pub struct MeJson {
     pub one_time_stock: Option<u16>,
 }
 
-/// What shall be otherwise on the own card.
+/// Changes to our own card.
 #[derive(Default, Serialize, Deserialize, ToSchema)]
 pub struct RenewRequest {
     /// Another name, at most 24 bytes.

@@ -19,9 +19,9 @@ pub use trouble::trouble_words;
 use crate::api::json::{Hides, NoteStateJson};
 use crate::api::{Exit, Fault};
 
-/// What the health of a carrier depends on beside its adapter.
+/// Facts that the health of a carrier depends on, apart from its adapter.
 pub struct CarrierFacts {
-    /// What the carrier keeps open.
+    /// Open connections of the carrier.
     pub connections: Vec<ConnectionView>,
     /// Conversations that may take this carrier and no other one, counted while a connection is down.
     pub alone: usize,

@@ -16,7 +16,7 @@ use super::Moment;
 /// one has to stand, in boot time.
 pub(super) const STEP_MS: u64 = Time::DAY_MS;
 
-/// What is believed about the date, and since when it is doubted.
+/// The date that the node believes, and the time since when it is doubted.
 #[derive(Clone, Debug)]
 pub struct Calendar {
     /// A moment whose date is believed.
@@ -36,12 +36,12 @@ struct Step {
     from: Moment,
 }
 
-/// What is wrong with the date.
+/// A doubt about the date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubt {
     /// The date that follows from the last believed one.
     pub expected: Time,
-    /// What the wall clock says.
+    /// The reading of the wall clock.
     pub wall: Time,
     /// Milliseconds of boot time until the wall clock is believed if it stays.
     pub left_ms: u64,
@@ -135,7 +135,7 @@ impl Calendar {
         self.expected(at).max(at.wall)
     }
 
-    /// What the wall clock would say had nobody set it.
+    /// Returns the reading of the wall clock as if it had never been set.
     fn expected(&self, at: Moment) -> Time {
         self.anchor.wall.plus_ms(at.boot.since_ms(self.anchor.boot))
     }

@@ -46,7 +46,7 @@ const SOCKET_MODE: u32 = 0o600;
 /// A request, and where its answer goes.
 #[derive(Debug)]
 pub struct ControlRequest<R> {
-    /// What is asked.
+    /// The request.
     pub asked: R,
     /// Where the answer goes.
     pub answer: ControlAnswer,

@@ -38,7 +38,7 @@ pub(crate) struct FolderLimits {
     pub index_bytes: usize,
 }
 
-/// What one step writes and deletes.
+/// Files that one step writes and deletes.
 #[derive(Debug)]
 pub(crate) struct FolderStep<'a> {
     /// New records by name, sealed. One of the same name holds the same bytes.

@@ -1,4 +1,4 @@
-//! What a server may still do once it has started: the capabilities that it needs, and the files that it
+//! Privileges of a server that has started: the capabilities that it needs, and the files that it
 //! was given (capabilities(7), landlock(7)).
 //!
 //! Both hold for the calling thread and for what it starts. So this comes before any other thread.
@@ -22,7 +22,7 @@ use crate::api::{Exit, Fault};
 /// it knows.
 const RULES: ABI = ABI::V6;
 
-/// What stays allowed.
+/// Privileges that stay.
 #[derive(Debug, Default)]
 pub struct Allowed {
     /// Of the capabilities that the process has, these stay.

@@ -67,7 +67,7 @@ impl fmt::Debug for TreeFolder {
     }
 }
 
-/// What a new tree is made with.
+/// Parameters of a new tree.
 #[derive(Clone, Copy, Debug)]
 pub struct NewTree {
     /// The length of its epochs.

@@ -1,4 +1,4 @@
-//! What the lab and its peer programs measure with, so that all of them measure in the same way: the line
+//! Tools with which the lab and its peer programs measure in the same way: the line
 //! protocol ([`rate`]), the operations of the paper's tables for all implementations ([`primitive`]),
 //! `RustCrypto` among these ([`rustcrypto`]), and one message after another ([`messages`]).
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::statistics::{binomial_p, clopper_pearson, uniform_p};
 
-/// What is expected of a cell.
+/// The expected result of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// The attacker reads every symbol.
@@ -19,7 +19,7 @@ pub enum Expected {
 pub struct AttackCell {
     /// The attack and where it is tried.
     pub name: String,
-    /// What is expected.
+    /// The expected result.
     pub expected: Expected,
     /// Runs.
     pub runs: u64,

@@ -60,7 +60,7 @@ pub fn of(variant: Variant) -> impl Iterator<Item = &'static Element> {
 }
 
 impl Element {
-    /// What an observer sees of it in the messages that went out in one handshake.
+    /// Returns the part that an observer sees in the outgoing messages of one handshake.
     pub fn observe<G: Group>(&self, group: &G, went_out: &[Message<G>]) -> Option<Vec<u8>> {
         let of_kind = |kind: u8| went_out.iter().find(|message| message.kind() == kind);
         match self.place {

@@ -30,7 +30,7 @@ type Scalar = <Ristretto as Group>::Scalar;
 /// One run of an attack: whether the attacker read what was planted.
 type Attempt = fn(&Stage, &mut ChaCha20Rng) -> Result<bool>;
 
-/// What all runs share.
+/// State that all runs share.
 struct Stage {
     group: Ristretto,
     key: AttackKey,
@@ -310,7 +310,7 @@ fn redraw(stage: &Stage, rng: &mut ChaCha20Rng, is_broken: bool) -> Result<bool>
     Ok(false)
 }
 
-/// What passes of a handshake whose tag is the secret under the attacker's key.
+/// Runs a handshake whose tag is the secret under the attacker's key. Returns the part that passes.
 fn refused_handshake(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<([u8; 16], [u8; 16], bool)> {
     let (group, secret) = (&stage.group, fill::<16>(rng));
     let key = |byte| StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(byte)));

@@ -11,7 +11,7 @@ use mezza_guard::{Group, Message, ViewDependent};
 
 use crate::variant::Variant;
 
-/// What stands between the initiator and the wire, and what an observer of the wire saw go out.
+/// The firewall between the initiator and the wire, and the messages that an observer of the wire saw.
 pub struct Wall<G: Group> {
     firewall: Option<AnyFirewall<G>>,
     went_out: Vec<Message<G>>,

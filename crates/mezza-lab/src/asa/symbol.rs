@@ -11,7 +11,7 @@ pub const SECRET_BITS: u32 = 128;
 #[derive(Clone)]
 pub struct AttackKey([u8; 16]);
 
-/// What an observed field says: a block, and which block it is.
+/// The content of an observed field: a block and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol {
     /// The bits, below 2^lambda.

@@ -37,7 +37,7 @@ const WAYS: [u32; 3] = [2_880, 86_400, 5_900_000];
 /// The epoch whose way from the beginning takes most derivations.
 const DEAREST_WAY: u32 = 5;
 
-/// Who computes it, and its operation there.
+/// The implementation, and its operation there.
 type Side = (&'static str, &'static str);
 /// A goal: how many times faster ours is than somebody else.
 type Goal = (Limit, Side, Side);

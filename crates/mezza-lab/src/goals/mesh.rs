@@ -71,11 +71,11 @@ fn crowds(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What others are known to do; not measured here.
+/// Published figures of others; not measured here.
 const CONTEXT: &str = "context: 25.8 (OMNeT++ 7, an idealised model) and 4.2 (ns-3, another model), both at 600 users \
                        on another machine, are not in this run";
 
-/// What the same run says of the air.
+/// Rows about the air, from the same run.
 fn air(bench: &mut Bench, at: usize, stage: &crate::ours::crowd::Stage) -> Result<Vec<Row>> {
     let (mean, high) = stage.latency();
     // What is on its way at the end is not lost.

@@ -65,7 +65,7 @@ impl Column {
         self.low as u64
     }
 
-    /// What is carried into the next column.
+    /// Returns the carry into the next column.
     #[inline]
     fn carry(self) -> Self {
         Self { low: self.low >> 64 | u128::from(self.high) << 64, high: 0 }

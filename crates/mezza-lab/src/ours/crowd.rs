@@ -33,7 +33,7 @@ pub struct Scene {
     pub spread_s: u64,
     /// Devices that lost their clock, of a hundred: they begin in May 2024.
     pub lost_percent: u64,
-    /// What liars do, and how many of a thousand lie.
+    /// The behaviour of liars, and how many of a thousand lie.
     pub liars: Option<(Liar, u64)>,
     /// Time between two messages of a user; none are written if there is none.
     pub every_s: Option<u64>,

@@ -226,7 +226,7 @@ impl Costs {
         self.0.get(op).map_or(f64::NAN, |ns| ns / 1e6)
     }
 
-    /// What an operation adds to another, percent.
+    /// Returns the time that an operation adds to another, percent.
     pub fn overhead(&self, base: &str, with: &str) -> f64 {
         100.0 * (self.ms(with) / self.ms(base) - 1.0)
     }

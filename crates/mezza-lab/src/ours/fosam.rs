@@ -250,7 +250,7 @@ fn key_at(root: NodeKey, path: &Path, rng: &mut ChaCha20Rng) -> User {
     path.0.iter().fold(root, |node, bit| node.child(*bit, rng)).user
 }
 
-/// What a receiver reads of a text in whose ciphertext the byte `at` was changed by `mask`.
+/// Returns the text that a receiver reads when the byte `at` of the ciphertext was changed by `mask`.
 ///
 /// # Errors
 /// A place behind the text.

@@ -197,7 +197,7 @@ fn limit() -> Call {
     })
 }
 
-/// What both sides compute of a Bootstrap.
+/// Runs the computations of both sides of a Bootstrap.
 fn bootstrap<S: LinkSuite>() -> Result<Call> {
     let mut rng = ChaCha20Rng::seed_from_u64(7);
     let id = |byte| LinkId::from_bytes([2, 0, 0, 0, 0, byte]).context("a name");

@@ -16,9 +16,9 @@ pub struct ThesisColumn {
     pub table: String,
     /// The protocol.
     pub name: String,
-    /// What is printed, ms, by system.
+    /// The printed values, ms, by system.
     pub ms: Vec<f64>,
-    /// What the text says, ms, where it says something else.
+    /// The values of the text, ms, where they differ.
     pub text: Option<Vec<f64>>,
 }
 
@@ -43,7 +43,7 @@ pub fn table(number: &str) -> Result<Vec<ThesisColumn>> {
     Ok(file.column.into_iter().filter(|column| column.table == number).collect())
 }
 
-/// What a firewall adds on a system, in percent.
+/// Returns the overhead of a firewall on a system, in percent.
 pub fn overhead(base: &ThesisColumn, with: &ThesisColumn, system: usize) -> f64 {
     100.0 * (with.right()[system] / base.right()[system] - 1.0)
 }

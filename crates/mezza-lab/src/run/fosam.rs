@@ -147,7 +147,7 @@ fn report(exp: &str, size: Size) -> Result<Report> {
     Ok(report)
 }
 
-/// What each seed of each point says, on all cores; the points in their order.
+/// Computes the value of each seed of each point, on all cores; the points in their order.
 fn each<P: Copy + Send + Sync, V: Clone + Send>(
     points: &[P],
     seeds: u64,

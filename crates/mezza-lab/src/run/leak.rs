@@ -30,7 +30,7 @@ pub const ALL: &[Experiment] = &[
     Experiment::calculated("leak", "a secret leaks from a tampered initiator", [2, 5, 30], leak),
 ];
 
-/// What the command line may say about both.
+/// Options of the command line for both.
 #[derive(Clone, Debug)]
 struct Chosen {
     variant: Variant,
@@ -119,7 +119,7 @@ impl Line {
         Ok(Self { initiator, firewall, observer, responder })
     }
 
-    /// What both ends say at the end: the hash of all keys, and the draws of the initiator.
+    /// Returns the reports of both ends: the hash of all keys, and the draws of the initiator.
     fn finish(&mut self) -> Result<([String; 2], u64)> {
         let said = |process: &mut WireProcess| process.next()?.context("an end said nothing");
         let (initiator, responder) = (said(&mut self.initiator)?, said(&mut self.responder)?);

@@ -1,4 +1,4 @@
-//! What `run wire`, `run leak` and `run asa` can be told beyond the profile.
+//! Options of `run wire`, `run leak` and `run asa` beyond the profile.
 
 use anyhow::{Result, bail};
 use clap::Args;

@@ -35,7 +35,7 @@ struct ThesisTable {
     number: &'static str,
     /// The base of each column's overhead, by its place.
     base: &'static [usize],
-    /// What the overhead is by count, percent, for the claim; NaN where sizes differ.
+    /// The overhead by count, percent, for the claim; NaN where sizes differ.
     counted: &'static [f64],
     ours: &'static [Ours],
     title: &'static str,

@@ -216,7 +216,7 @@ fn erratum_8_a_fraction_is_no_exponent() {
     assert!((0..10).all(|_| safe.inverse(&safe.draw_nonzero(&mut rng)).is_some()));
 }
 
-/// Who knows `log_g h` opens a commitment to another key.
+/// Knowledge of `log_g h` opens a commitment to another key.
 #[test]
 fn erratum_9_binding_needs_an_unknown_logarithm() {
     // ristretto255 whose h is a power of g that somebody knows.

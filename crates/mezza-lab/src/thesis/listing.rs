@@ -59,7 +59,7 @@ impl Listing {
         }
     }
 
-    /// What the firewall adds, in percent of the base, by counting.
+    /// Returns the overhead of the firewall, in percent of the base, by counting.
     pub fn overhead(self) -> f64 {
         100.0 * (f64::from(self.powers()) / f64::from(self.base().powers()) - 1.0)
     }

@@ -1,4 +1,4 @@
-//! What stands between the ends: the firewall, which changes messages, and the observer, which reads
+//! The hop between the ends: the firewall, which changes messages, and the observer, which reads
 //! them.
 
 use anyhow::{Result, anyhow};

@@ -143,7 +143,7 @@ fn lab_1_slow_the_rows_of_the_mixnet() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
-/// What needs no clock decides in a smoke run, too; lines through few rounds do not.
+/// Claims that need no clock decide in a smoke run, too; lines through few rounds do not.
 #[test]
 fn lab_1_slow_the_paper_on_vuvuzela() {
     let folder = tempfile::tempdir().unwrap();

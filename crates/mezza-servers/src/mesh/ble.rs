@@ -42,7 +42,7 @@ fn supervise(
     }
 }
 
-/// What a device shows under one name.
+/// The identity that a device advertises under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BleIdentity {
     /// Its name.

@@ -1,4 +1,4 @@
-//! What people ask of a running mesh node, one JSON object a line.
+//! Requests to a running mesh node, one JSON object a line.
 
 use std::path::PathBuf;
 

@@ -32,14 +32,14 @@ pub(super) const EARLIEST: Time = Time::from_ms(1_767_225_600_000);
 /// The clock as tests bend it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BentClock {
-    /// What the time of day is off by, ms.
+    /// The offset of the time of day, ms.
     pub offset_ms: i64,
     /// Its grade.
     pub grade: Option<Grade>,
 }
 
 impl BentClock {
-    /// What the environment of a test says.
+    /// Reads the sources that the environment of a test names.
     pub(crate) fn of_environment() -> Self {
         let text = |name| std::env::var(name).ok();
         Self {

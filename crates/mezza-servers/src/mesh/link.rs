@@ -1,4 +1,4 @@
-//! What carries the frames of one link: a group on a LAN, a stream over TCP, a channel over BLE.
+//! The carrier of the frames of one link: a group on a LAN, a stream over TCP, a channel over BLE.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) enum FramePeer {
     Ble([u8; 6]),
 }
 
-/// What happens on links.
+/// Events on links.
 pub(super) enum MeshLinkEvent {
     /// A stream is up: which, to whom, and what takes its frames.
     Up { link: LinkNumber, peer: FramePeer, frames: Box<dyn FrameLink> },

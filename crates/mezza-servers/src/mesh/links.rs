@@ -24,7 +24,7 @@ pub const RADIO: &str = "Bluetooth LE";
 /// Streams from one address.
 const STREAMS_OF_ONE: usize = 2;
 
-/// What links a node has.
+/// The links that a node has.
 pub struct LinkChoice {
     /// Names of interfaces; none: all that can multicast.
     pub interfaces: Vec<String>,
@@ -182,7 +182,7 @@ impl Links {
         Input::LinkUp { link, kind, frame_bytes_max, delay_us, room }
     }
 
-    /// What happened on a link, as the node is told.
+    /// Returns the input that the node gets for an event on a link.
     pub(super) fn hear(&mut self, event: MeshLinkEvent, now: Time) -> Option<Input> {
         match event {
             MeshLinkEvent::Frame { link, from, bytes } => {

@@ -64,7 +64,7 @@ impl NetworkChoice {
         Self::closed(std::str::from_utf8(name).map_err(|_| wrong())?, key)
     }
 
-    /// What others need to be in it: the invitation of a closed network, the name of an open one.
+    /// Returns the secret or name that others need to join: the invitation of a closed network, the name of an open one.
     pub fn invitation(&self) -> Zeroizing<String> {
         let Some(key) = &self.key else { return Zeroizing::new(self.name.clone()) };
         let bytes = [key.expose().as_slice(), &[self.name.len() as u8], self.name.as_bytes()];
@@ -105,7 +105,7 @@ impl NetworkChoice {
         self.key.is_some()
     }
 
-    /// What a node is made with.
+    /// Returns the network that a node is made with.
     pub fn into_network(self) -> MeshNetwork {
         MeshNetwork::new(&self.name, self.key)
     }

@@ -18,7 +18,7 @@ struct PlacedCast {
     heard_at: Time,
 }
 
-/// What to do about cast links.
+/// Changes to make to cast links.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PlaceChanges {
     /// Links that end.

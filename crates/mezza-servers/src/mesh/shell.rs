@@ -32,7 +32,7 @@ const LOOK_MS: u64 = 3_000;
 /// Own cells whose senders wait at a time.
 const SENDERS_MAX: usize = 64;
 
-/// What happens around the machine.
+/// Events around the machine.
 pub(super) enum MeshEvent {
     /// On a link.
     Link(MeshLinkEvent),

@@ -241,7 +241,7 @@ impl HeardV4 {
 /// The groups of an interface.
 pub(super) struct CastLink {
     pub interface: CastInterface,
-    /// That of IPv6 first, if the interface has it.
+    /// The socket of IPv6 first, if the interface has it.
     sockets: Vec<CastSocket>,
     heard_v4: HeardV4,
     tasks: Vec<JoinHandle<()>>,

@@ -23,12 +23,12 @@ const BYTES_MAX: usize = 128;
 pub struct ClockRecord {
     /// The newest hour that the relay went by.
     pub believed_h: u32,
-    /// What its clock says instead; `None`: they agree.
+    /// The hour that its clock shows instead; `None`: they agree.
     pub doubted_h: Option<u32>,
 }
 
 impl ClockRecord {
-    /// What the relay in `dir` wrote down; `None` where it wrote nothing that can be read.
+    /// Reads the date that the relay in `dir` stored. Returns `None` if no readable one is there.
     pub(crate) fn read(dir: &Path) -> Option<Self> {
         let bytes = private::read(&dir.join(FILE), BYTES_MAX).ok()?;
         let text = std::str::from_utf8(&bytes).ok()?;

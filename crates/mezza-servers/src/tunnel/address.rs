@@ -45,7 +45,7 @@ impl Endpoint {
         PeerAddress(bytes)
     }
 
-    /// What a record keeps, on this interface; `None` if it keeps nothing.
+    /// Restores the address of a record, on this interface. Returns `None` if the record has none.
     pub(crate) fn restore(stored: &PeerAddress, interface: u32) -> Option<Self> {
         let bytes = &stored.0;
         match bytes[18] {

@@ -1,4 +1,4 @@
-//! What carries frames: UDP, or bare Ethernet. Plain blocking calls, on data threads.
+//! Carriers of frames: UDP, or bare Ethernet. Plain blocking calls, on data threads.
 
 mod ether;
 mod udp;
@@ -46,7 +46,7 @@ enum CarrierSocket {
     Ether(EtherCarrier),
 }
 
-/// What one read delivered.
+/// The frames of one read.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// Where the frames lie in the buffer.

@@ -24,7 +24,7 @@ const RESERVED_NAMES: [&str; 5] = ["lo", "all", "default", ".", ".."];
 /// The smallest MTU that IPv6 passes (RFC 8200, section 5).
 const MTU_MIN: u16 = 1_280;
 
-/// What carries a link.
+/// The carrier of a link.
 #[derive(
     Clone,
     Copy,
@@ -96,14 +96,14 @@ enum Endpoints {
     Several(Vec<String>),
 }
 
-/// What `pair` leaves beside a record: where the pairing was made.
+/// The note that `pair` leaves beside a record: where the pairing was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PairNote {
     /// The name of the link.
     pub name: String,
     /// The interface.
     pub on: String,
-    /// What carried it.
+    /// The carrier of the pairing.
     pub carrier: CarrierKind,
     /// The port of UDP.
     pub listen: u16,
@@ -116,7 +116,7 @@ pub(crate) struct LinkPlan {
     pub name: String,
     /// The interface below.
     pub on: String,
-    /// What carries it.
+    /// The carrier of the link.
     pub carrier: CarrierKind,
     /// The port of UDP.
     pub listen: u16,
@@ -130,7 +130,7 @@ pub(crate) struct LinkPlan {
     pub bridge: Option<String>,
     /// Addresses of its interface, with their prefixes.
     pub addresses: Vec<(std::net::IpAddr, u8)>,
-    /// What its machine is told.
+    /// Settings of its machine.
     pub peer: PeerSettings,
 }
 

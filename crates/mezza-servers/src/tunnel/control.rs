@@ -1,4 +1,4 @@
-//! What may be asked over the control socket, and what `show` answers.
+//! Requests over the control socket, and the answer to `show`.
 
 use mezza_core::Time;
 use mezza_seka::peer::PeerStatus;
@@ -41,7 +41,7 @@ pub enum LinkAsk {
     },
 }
 
-/// What a person asked for when they pressed the button.
+/// The pairing that a user asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PairAsk {
@@ -59,7 +59,7 @@ pub struct PairAsk {
     pub peer: Option<String>,
     /// Ask there, not everybody on the link.
     pub to: Option<String>,
-    /// What carries it.
+    /// The carrier of the link.
     pub carrier: CarrierKind,
     /// A pairing of this name is replaced.
     pub replace: bool,
@@ -105,7 +105,7 @@ pub struct LinkJson {
     pub aside: Option<AsideJson>,
     /// How the pairing was made: `digits` or `unverified`.
     pub pairing: String,
-    /// What carries it.
+    /// The carrier of the link.
     pub carrier: CarrierKind,
     /// The interface below.
     pub on: String,
@@ -150,7 +150,7 @@ pub struct LinkJson {
 pub struct AsideJson {
     /// Why.
     pub reason: String,
-    /// What a person can do.
+    /// The next step for the user.
     pub next: String,
     /// The next try, ms from now.
     pub retry_ms: u64,
@@ -178,7 +178,7 @@ pub struct TrafficJson {
     pub rx_bytes: u64,
 }
 
-/// What `show` says of a link: what was proven, not what was asked for.
+/// Describes a link for `show`: proven facts, not requested ones.
 pub(super) fn show(link: &Link, now: Time) -> LinkJson {
     let record: &PeerRecord = link.peer.record();
     let status = link.peer.status();

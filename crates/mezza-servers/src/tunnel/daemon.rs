@@ -40,7 +40,7 @@ const USED_PAUSE_SHORT_MS: u64 = 100;
 /// Subkeys of a session that are few.
 const SUBKEYS_FEW: u32 = 64;
 
-/// What `up` and `pair` are told.
+/// Options of `up` and `pair`.
 pub struct TunnelOptions {
     /// Where the state is.
     pub state: StatePlace,
@@ -195,7 +195,7 @@ impl Daemon {
         }
     }
 
-    /// What is looked at again and again: packet numbers, paths, links that wait, and who follows.
+    /// Does the periodic checks: packet numbers, paths, waiting links and followers.
     fn look(&mut self, now: Time) {
         if self.used_due <= now {
             let few = |link: &Link| link.plan.peer.subkeys < SUBKEYS_FEW;

@@ -52,7 +52,7 @@ pub(crate) struct Link {
     pub since: Time,
     /// The last exchange, from its first frame to its end, ms.
     pub exchange_ms: Option<u64>,
-    /// What is known of the traffic of the present session.
+    /// Proven facts about the traffic of the present session.
     pub traffic: Passing,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Aside {
     pub pause_ms: u64,
 }
 
-/// What was proven of the traffic of a link.
+/// Proven facts about the traffic of a link.
 #[derive(Debug, Default)]
 pub(crate) struct Passing {
     /// Packet numbers at the last look: of ours, and of the peer.
@@ -88,7 +88,7 @@ pub(crate) struct Passing {
     refused_at: Option<Time>,
 }
 
-/// What the daemon has to do after outputs were carried out.
+/// Work for the daemon after outputs were carried out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Carried {
     /// The table of open sessions changed.

@@ -31,7 +31,7 @@ const CONFIRM_MS: u64 = 12_000;
 /// A window that is open.
 pub(crate) struct PairingRun {
     machine: Pairing<Suite>,
-    /// What was asked for.
+    /// The request.
     pub ask: PairAsk,
     /// The interface's carrier.
     pub carrier: Arc<Carrier>,

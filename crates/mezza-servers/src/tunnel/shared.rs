@@ -1,4 +1,4 @@
-//! What control and data threads share of a link: nothing in it is locked.
+//! State of a link that control and data threads share. Nothing in it is locked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -119,7 +119,7 @@ pub(crate) struct LinkShared {
     pub number: u16,
     /// Its interface.
     pub tap: Tap,
-    /// What carries it; `None` while the interface below is gone.
+    /// Its carrier; `None` while the interface below is gone.
     pub road: ArcSwapOption<Road>,
     /// Bytes of an Ethernet frame that fit into one frame of the carrier on the present path.
     room: AtomicUsize,
@@ -132,7 +132,7 @@ pub(crate) struct LinkShared {
     pub sending: ArcSwapOption<LinkSession>,
     /// Where the peer is.
     pub endpoint: ArcSwapOption<Endpoint>,
-    /// What happened.
+    /// Counters of the traffic.
     pub counters: Arc<Counters>,
     /// The thread that sends, to wake it when there is a session.
     sender: ArcSwapOption<Thread>,
@@ -216,7 +216,7 @@ pub(crate) struct OpenEntry {
     pub session: Arc<LinkSession>,
 }
 
-/// What may arrive over one carrier.
+/// Peers and sessions whose frames may arrive over one carrier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Welcome {
     /// Sessions that frames may arrive under.
@@ -235,5 +235,5 @@ impl Welcome {
     }
 }
 
-/// What may arrive over one carrier; replaced as a whole.
+/// Peers and sessions of one carrier; replaced as a whole.
 pub(crate) type SessionTable = ArcSwap<Welcome>;

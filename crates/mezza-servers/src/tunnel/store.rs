@@ -208,7 +208,7 @@ impl StateFolder {
         }
     }
 
-    /// What a person reads of a pairing beside its record: the file, where there are files.
+    /// Returns the path of the notes of a pairing, for people; `None` without files.
     pub(crate) fn notes(&self, peer: LinkId) -> Option<PathBuf> {
         self.path(peer, "toml")
     }

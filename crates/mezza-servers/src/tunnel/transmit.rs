@@ -27,7 +27,7 @@ const FRAME_AT: usize = DATA_HEADER_BYTES + 1;
 /// Cuts of one super-frame for a path that turns out to be narrower each time.
 const NARROWED_MAX: usize = 3;
 
-/// What frames are sealed with, and where they go.
+/// The session that seals frames, and their destination.
 struct Way<'a> {
     session: &'a LinkSession,
     /// The packet number of the next frame.

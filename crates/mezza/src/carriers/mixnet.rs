@@ -195,7 +195,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for MixnetAdapter<E> {
         words::mixnet::health(self.trouble.as_deref(), facts).into_iter().collect()
     }
 
-    /// What its tasks still report bears a serial number that nobody has any more.
+    /// Late reports of its tasks bear a serial number that is no longer in use, so they are dropped.
     fn lock(&mut self) {
         *self = Self::new(self.clock.clone(), self.reporter.next());
     }

@@ -66,7 +66,7 @@ fn twice(
     Err(denied("the two passphrases differ", "run the command again"))
 }
 
-/// Whether a passphrase is long enough for a new vault (MSG-84). The passphrase of an existing
+/// Checks that a passphrase is long enough for a new vault (MSG-84). The passphrase of an existing
 /// vault is asked for whatever its length.
 ///
 /// # Errors

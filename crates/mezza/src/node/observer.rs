@@ -1,4 +1,4 @@
-//! What others see, from real bytes: a provider below TLS, a relay above it, a thief on disk.
+//! Views of observers, from real bytes: a provider below TLS, a relay above it, a thief on disk.
 //!
 //! A ring of 256 events of at most 4 KiB in memory, on in `up`, with `--observe` and where the person
 //! turns it on; nothing is written anywhere. The thief's records are told by the vault that writes them: no database is

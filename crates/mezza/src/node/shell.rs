@@ -65,7 +65,7 @@ pub struct NodeShell {
     /// `Handed` facts that go with the next commit. The receipt is often right behind them, and
     /// must not wait for a commit of theirs; after a crash the relay is asked once more.
     later: DeferredCommit,
-    /// What carriers want to be told of, durable by now.
+    /// Durable writes that carriers asked to be notified of.
     durable: Vec<(CarrierId, u64)>,
     /// The effects of the last report, not committed yet.
     heard: Option<CommitPlan>,

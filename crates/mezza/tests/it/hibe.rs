@@ -13,7 +13,7 @@ struct Shell {
     folder: tempfile::TempDir,
 }
 
-/// What a command printed, and how it ended.
+/// The output and the exit status of a command.
 struct Ended {
     code: Option<i32>,
     out: Vec<u8>,
@@ -273,7 +273,7 @@ fn slow_a_lent_key_tells_and_does_not_open() {
         .is(Exit::Malformed, "no file of detect keys");
 }
 
-/// Whoever has the card seals what he likes: bytes of every kind change nothing of what is stored.
+/// Anyone who has the card can seal any bytes. Bytes of every kind must leave the stored state loadable.
 #[test]
 fn slow_hostile_envelopes_do_not_change_what_loads() {
     let shell = Shell::new();

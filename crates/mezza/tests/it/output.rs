@@ -1,4 +1,4 @@
-//! What becomes of answers that nobody takes, and of names that are no text.
+//! Answers that no reader takes, and names that are not text.
 
 use std::ffi::OsStr;
 use std::fs::File;

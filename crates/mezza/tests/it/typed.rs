@@ -1,4 +1,4 @@
-//! What people type and what their editors make of it: one form of it counts.
+//! Input as people type it and as their editors change it: one form of it counts.
 
 use std::path::Path;
 use std::process::Output;

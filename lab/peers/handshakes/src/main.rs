@@ -18,7 +18,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
-/// What it measures.
+/// Operations that it measures.
 const OPS: &[&str] = &["wireguard", "tls-ed25519", "tls-p256"];
 
 fn main() -> std::io::Result<()> {

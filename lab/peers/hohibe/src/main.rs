@@ -16,7 +16,7 @@ const LEVELS: usize = 5;
 /// The path of an epoch at the bottom.
 const PATH: [&str; LEVELS] = ["6", "9", "20", "4", "31"];
 
-/// What it measures.
+/// Operations that it measures.
 const OPS: &[&str] = &["keygen", "seal", "open", "who-is-it"];
 
 fn main() -> io::Result<()> {
@@ -30,7 +30,7 @@ struct World {
     rng: StdRng,
 }
 
-/// What our side makes: a public key and the key of the root.
+/// Makes the keys of our side: a public key and the key of the root.
 fn keys(kem: &HybridKem<HashMapper>, rng: &mut StdRng) -> (PublicKey, MasterKey, PrivateKey) {
     let (public, master) = kem.setup(&mut *rng).expect("a set-up");
     let root: [&str; 0] = [];

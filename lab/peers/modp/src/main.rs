@@ -12,7 +12,7 @@ use openssl::error::ErrorStack;
 use openssl::pkey::{Id, PKey};
 use mezza_lab_measuring::rate::{self, Call};
 
-/// What it measures.
+/// Operations that it measures.
 const OPS: &[&str] = &["powers-2", "x25519"];
 
 fn main() -> std::io::Result<()> {

@@ -10,7 +10,7 @@ use mezza_lab_measuring::primitive::{self, Implementation};
 use mezza_lab_measuring::rate::{self, Call};
 use mezza_lab_measuring::{messages, rustcrypto};
 
-/// What it measures.
+/// Operations that it measures.
 const OPS: &[&str] = &[
     "ring:sha512",
     "ring:chacha-seal",

@@ -15,7 +15,7 @@ const BLOCK_BYTES: usize = 16;
 const MAC_BYTES: usize = 8;
 const TAG_BYTES: usize = 16;
 
-/// What it has.
+/// Returns the implementation of an operation, if OpenSSL has it.
 pub fn code(op: &str) -> Option<Implementation> {
     Some(match op {
         "sha512" => Implementation::Hash(openssl::sha::sha512),

@@ -5,7 +5,7 @@ use ring::digest;
 
 use mezza_lab_measuring::primitive::{CipherKeys, Implementation};
 
-/// What it has.
+/// Returns the implementation of an operation, if ring has it.
 pub fn code(op: &str) -> Option<Implementation> {
     Some(match op {
         "sha512" => Implementation::Hash(|text| {

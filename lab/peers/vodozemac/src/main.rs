@@ -8,7 +8,7 @@ use mezza_lab_measuring::rate::{self, Call};
 use vodozemac::olm::{Account, OlmMessage, PreKeyMessage, Session, SessionConfig};
 use vodozemac::Curve25519PublicKey;
 
-/// What it measures.
+/// Operations that it measures.
 const OPS: &[&str] = &["seal", "open", "turn", "init", "resp"];
 
 fn main() -> io::Result<()> {

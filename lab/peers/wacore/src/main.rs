@@ -17,7 +17,7 @@ use wacore_libsignal::protocol::{
 const SPK_ID: u32 = 9;
 const OPK_ID: u32 = 7;
 
-/// What it measures.
+/// Operations that it measures.
 const OPS: &[&str] = &["seal", "open", "turn", "init", "resp"];
 
 fn main() -> io::Result<()> {

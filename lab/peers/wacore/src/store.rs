@@ -1,4 +1,4 @@
-//! What one device with one contact keeps, in memory.
+//! The state of one device with one contact, in memory.
 
 use async_trait::async_trait;
 use wacore_libsignal::protocol::{

@@ -39,7 +39,7 @@ pub struct ContactJson {
     pub unread: usize,
     /// Notes that were written before others that arrived, and did not arrive here.
     pub missing: usize,
-    /// What needs the person, in words.
+    /// A problem that the user has to solve, in words.
     pub trouble: Option<String>,
     /// True if another contact claims the same name with another key.
     pub namesake: bool,
@@ -60,7 +60,7 @@ pub enum StandingJson {
     Open,
     /// A stranger wrote.
     Request,
-    /// What comes is dropped.
+    /// Incoming notes are dropped.
     Blocked,
 }
 
@@ -125,7 +125,7 @@ pub struct AddRequest {
     pub in_person: Option<bool>,
 }
 
-/// What shall change about a contact; what is left out stays.
+/// Changes to a contact. Absent fields stay as they are.
 #[derive(Default, Serialize, Deserialize, ToSchema)]
 pub struct ContactPatch {
     /// Another name for it.
@@ -142,7 +142,7 @@ pub struct ContactPatch {
     pub blocked: Option<bool>,
 }
 
-/// What changed in a conversation.
+/// Changes in a conversation.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Changes)]
 pub struct ChangesJson {
@@ -158,7 +158,7 @@ pub struct ChangeJson {
     pub at_ms: u64,
     /// True if this device's owner made it.
     pub own: bool,
-    /// What it is.
+    /// The kind of change.
     pub what: ChangeWhat,
     /// For `timer`: seconds, 0 for never. For `level`: 1 to 4. For `fallback`: 1 or 0.
     pub number: Option<u32>,
@@ -166,7 +166,7 @@ pub struct ChangeJson {
     pub names: Vec<String>,
 }
 
-/// What changed.
+/// Kinds of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeWhat {
@@ -182,7 +182,7 @@ pub enum ChangeWhat {
     Name,
 }
 
-/// What was begun to be written to a contact.
+/// An unfinished note to a contact.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Draft {
     /// At most 32,768 bytes; empty: nothing.
@@ -223,8 +223,8 @@ pub struct InvitationJson {
 /// A stranger who wrote.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct StrangerRequest {
-    /// Who.
+    /// The contact.
     pub contact: ContactJson,
-    /// What they wrote, at most eight notes.
+    /// Their notes, at most eight.
     pub notes: Vec<NoteJson>,
 }

@@ -23,7 +23,7 @@ pub struct LeftBehind {
     pub name: String,
 }
 
-/// What becomes of what the mixnet serves once it is left.
+/// The fate of notes and contacts on the mixnet after it is left.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct NetworkLeaving {
     /// The link of the mixnet.
@@ -41,7 +41,7 @@ pub struct NetworkLeaving {
 /// The promise of a network over one year of all services together, by Rényi accounting: a bound.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Promise {
-    /// What somebody thought 50 % likely becomes at most this likely, percent.
+    /// The highest likelihood, percent, that an observer can reach for a guess of 50 %.
     pub likely: f64,
     /// But for this probability, where the other story is that the person was idle.
     pub idle: f64,

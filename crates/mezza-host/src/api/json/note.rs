@@ -22,7 +22,7 @@ pub struct NoteJson {
     pub contact: String,
     /// True if it came from the contact.
     pub incoming: bool,
-    /// What it shows.
+    /// The content.
     pub kind: NoteKind,
     /// The text, for kind `text`.
     pub text: Option<String>,
@@ -44,13 +44,13 @@ pub struct NoteJson {
     pub level: Option<u8>,
     /// The pin it was written under.
     pub pin: u8,
-    /// What the state rests on.
+    /// The facts behind the state.
     pub facts: Vec<FactJson>,
     /// When it goes or is given up.
     pub due_ms: Option<u64>,
 }
 
-/// What a note shows.
+/// The content of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoteKind {
@@ -111,7 +111,7 @@ pub struct PreviewRequest {
     pub text: String,
 }
 
-/// What sending a text would take.
+/// The cost of sending a text.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Preview {
     /// Its length.
@@ -122,7 +122,7 @@ pub struct Preview {
     pub offers: Vec<OfferJson>,
 }
 
-/// What one carrier would do with a text.
+/// The offer of one carrier for a text.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Offer)]
 pub struct OfferJson {
@@ -136,7 +136,7 @@ pub struct OfferJson {
     pub level: u8,
     /// Pieces it would be cut into.
     pub pieces: usize,
-    /// What it costs, in words.
+    /// The cost, in words.
     pub cost: String,
 }
 

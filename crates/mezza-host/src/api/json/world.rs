@@ -42,29 +42,29 @@ pub struct CarrierJson {
     pub demo: bool,
     /// How much its noise protects: nothing, weak or standard; absent for a carrier without noise.
     pub noise_grade: Option<String>,
-    /// What it hides from whom.
+    /// The facts that it hides, by observer.
     pub hides: Vec<Hides>,
 }
 
-/// What a carrier hides from one kind of onlooker.
+/// The facts that a carrier hides from one kind of observer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hides {
-    /// Who looks on.
+    /// The observer.
     pub from: String,
-    /// What they might want to know.
+    /// The fact that the observer may look for.
     pub what: String,
     /// True if it is hidden from them.
     pub hidden: bool,
 }
 
-/// What a picture said.
+/// The text of a picture.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct QrText {
     /// The text of the code.
     pub uri: String,
 }
 
-/// What others see on the way.
+/// The view of an observer on the path.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Observer)]
 pub struct ObserverJson {
@@ -89,7 +89,7 @@ pub struct ObserverEvent {
     pub bytes: usize,
     /// The first 4,096 of them, hexadecimal.
     pub hex: String,
-    /// What the decoder makes of them.
+    /// The decoded fields.
     pub fields: Vec<ObserverField>,
 }
 
@@ -116,13 +116,13 @@ pub struct Health {
 /// One check.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct HealthLine {
-    /// What was looked at.
+    /// The name of the check.
     pub name: String,
     /// True if it is as it should be.
     pub ok: bool,
-    /// What was found.
+    /// The result.
     pub text: String,
-    /// What to do, if something is wrong.
+    /// The next step, if something is wrong.
     pub next: Option<String>,
 }
 
@@ -145,7 +145,7 @@ pub struct Problem {
     pub code: String,
     /// A sentence for people.
     pub title: String,
-    /// What to do next.
+    /// The next step.
     pub next: String,
     /// The HTTP status.
     pub status: u16,
@@ -159,7 +159,7 @@ pub struct Problem {
 pub struct EventJson {
     /// Give the highest one as `since` when connecting again; null: sent before it was stored.
     pub cursor: Option<u64>,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
     /// Whose thread, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -172,7 +172,7 @@ pub struct EventJson {
     pub text: Option<String>,
 }
 
-/// What an event tells.
+/// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {

@@ -139,7 +139,7 @@ pub fn none() -> Refused {
     Refused::new("no_mixnet", Fault::new(Exit::NotFound, "this home is in no mixnet", next))
 }
 
-/// What is not the address of a network.
+/// The error for a text that is not the address of a network.
 pub(in crate::api) fn no_link() -> Fault {
     let text = "this is no link to a mixnet";
     Fault::new(Exit::Malformed, text, "write it like mezza-net:1:HASH@host:port")

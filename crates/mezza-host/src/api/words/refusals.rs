@@ -23,7 +23,7 @@ impl From<DeviceError> for Refused {
     }
 }
 
-/// What the person asks for cannot be.
+/// Refuses a request of the user that cannot be met.
 fn of_person(error: PersonError) -> Refused {
     let refused = |word, code, text, next| Refused::new(word, Fault::new(code, text, next));
     match error {

@@ -97,7 +97,7 @@ pub(super) fn box_gone(name: &str) -> String {
     format!("the mailbox of {name} does not exist any more; ask them for a new card")
 }
 
-/// What is wrong with the keys of a contact.
+/// Describes a fault in the keys of a contact.
 pub(super) fn bundle_words(error: BundleError, name: &str) -> String {
     match error {
         BundleError::SuiteDowngrade { offered, pinned } => format!(

@@ -1,4 +1,4 @@
-//! What stands between two people, and what each of them can do about it (messenger 5.5,
+//! Problems between two people, and the next step for each of them (messenger 5.5,
 //! RATCHET-44): two versions of the program never sound like an attack, an attack never like a
 //! version.
 

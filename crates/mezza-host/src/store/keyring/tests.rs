@@ -1,4 +1,4 @@
-//! What the file of a keyring keeps, and which numbers and keys outlive a write that fails.
+//! Contents of the file of a keyring, and the numbers and keys that outlive a failed write.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What the witness notices, and what it takes for a crash.
+//! Events that the witness detects, and those that it takes for a crash.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What a node costs on a laptop: CPU time and memory for a thousand live cells that come and go.
+//! The cost of a node on a laptop: CPU time and memory for a thousand live cells that come and go.
 
 use anyhow::{Context as _, Result};
 use mezza_core::{Machine as _, Time};
@@ -144,8 +144,8 @@ impl Pair {
         Ok(self.arrived)
     }
 
-    /// What resident memory grows by, in MB, is not to be had for one value of a process: what the store holds
-    /// and what its tables take is.
+    /// Returns the MB that the store and its tables take. Resident memory cannot be measured for one value of a
+    /// process.
     fn bytes_of_a_thousand(&mut self) -> Result<f64> {
         self.carry()?;
         let store = self.nodes[1].status(Time::from_ms(self.now_ms)).store_bytes;

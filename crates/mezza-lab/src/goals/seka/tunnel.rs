@@ -142,7 +142,7 @@ pub fn tcp(net: &Namespaces, to: &str, args: &[&str]) -> Result<f64> {
     Ok(bits.context("iperf3 gives no figure")? / 1e9)
 }
 
-/// What iperf3 says of a run to `to`.
+/// Runs iperf3 to `to`. Returns its report.
 ///
 /// # Errors
 /// If it does not end well.

@@ -14,7 +14,7 @@ const SWALLOWED: usize = 16;
 /// Cells that an empty promise names.
 const PROMISED: u64 = 16;
 
-/// What a liar does.
+/// The behaviour of a liar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liar {
     /// Each beacon shows another time, up to so many seconds off.
@@ -49,7 +49,7 @@ impl Liar {
 pub struct Liars {
     /// All devices, the liars too: what they hear and know is honest.
     pub hosted: HostedCrew,
-    /// What each of them is.
+    /// The role of each device.
     pub roles: Vec<Option<Liar>>,
 }
 

@@ -15,7 +15,7 @@ use crate::shape::Claim;
 
 /// How long agreement is waited for, s.
 const LONGEST_S: u64 = 1_200;
-/// What is said above each table.
+/// The text above each table.
 const SAID: &str =
     "seconds until 90 % of honest clocks are within 1 s, median of seeds; - after 1200 s";
 const TIME: Quantity = Quantity {

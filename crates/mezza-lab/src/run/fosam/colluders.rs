@@ -1,4 +1,4 @@
-//! What colluding clocks do to the paper's vote and to ours, and what a wrong clock does to keys.
+//! Effects of colluding clocks on the paper's vote and on ours, and of a wrong clock on keys.
 
 use anyhow::Result;
 use mezza_mesh::ClockMode;

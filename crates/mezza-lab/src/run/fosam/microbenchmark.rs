@@ -14,7 +14,7 @@ use crate::shape::Claim;
 /// Bytes of a message.
 const TEXT: usize = 1_024;
 
-/// Who computes it, and its operation there.
+/// The implementation, and its operation there.
 type Side = (&'static str, &'static str);
 
 /// A row of the paper and the operations that stand beside it: the profile at epoch 0 and at a real one,
@@ -71,7 +71,7 @@ const LINES: [Line; 4] = [
     },
 ];
 
-/// What the paper's numbers are, and what ours include.
+/// Footnotes on the paper's numbers, and on the parts that ours include.
 const FOOTNOTES: [&str; 6] = [
     "ms of CPU time of one thread, 1 KiB; the paper's columns are wall time of its machines",
     "its 2.73 for public key ratcheting is nanoseconds: its benchmark prints that row in ns, the others in ms",
@@ -159,7 +159,7 @@ fn printed(line: &Line, rows: &[MicroRow], ms: &impl Fn(Side) -> f64) -> String 
     })
 }
 
-/// What the paper says of its own numbers, and what they hide.
+/// Claims of the paper about its own numbers, checked.
 fn shapes(report: &mut Report, figures: &Comparison<Side>) -> Result<()> {
     let ns = |side: Side| figures.of(&side).map(|series| cost_ns(side, series));
     let profile = |op| ns(("fosam", op));

@@ -1,4 +1,4 @@
-//! What figures 3 to 8 have in common: a value by points or by minutes, for each kind of vote, the median of
+//! The common part of figures 3 to 8: a value by points or by minutes, for each kind of vote, the median of
 //! seeds, as a table, a plot and raw lines.
 
 use anyhow::Result;
@@ -33,7 +33,7 @@ pub const OURS: Kind = Kind { name: "ours, 30 % good", mode: ClockMode::Level, g
 /// Ours without the help of any good clock.
 pub const UNAIDED: Kind = Kind { name: "ours, none good", mode: ClockMode::Level, good_percent: 0 };
 
-/// What is measured, in words.
+/// The measured quantity, in words.
 #[derive(Clone, Copy)]
 pub struct Quantity {
     pub title: &'static str,
@@ -54,7 +54,7 @@ impl Quantity {
     }
 }
 
-/// What one run of a kind says: so many columns of a table.
+/// The columns of a table that one run of a kind gives.
 #[derive(Clone, Copy)]
 pub struct Columns {
     pub names: &'static [&'static str],

@@ -53,7 +53,7 @@ pub fn flip(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// What two readers of one body read.
+/// The texts that two readers of one body read.
 const READ: [&[u8]; 2] = [b"meet at the gate", b"stay at home"];
 
 /// A6: one ciphertext that ChaCha20-Poly1305 opens under two keys.

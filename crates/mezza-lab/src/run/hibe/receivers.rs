@@ -1,4 +1,4 @@
-//! Whether an envelope tells for whom it is.
+//! Tests whether an envelope shows its receiver.
 
 use anyhow::Result;
 use bls12_381::{G1Projective, G2Affine, G2Projective, Scalar, pairing};
@@ -17,7 +17,7 @@ use crate::shape::Claim;
 /// Levels of the identities of the weak variant.
 const LEVELS: usize = 5;
 
-/// What everybody knows of one user of the scheme of Boneh, Boyen and Goh: `g3` and `h_1` to `h_5`.
+/// The public values of one user of the scheme of Boneh, Boyen and Goh: `g3` and `h_1` to `h_5`.
 struct BbgKey {
     g3: G2Projective,
     h: Vec<G2Projective>,
@@ -66,7 +66,7 @@ fn distance(a: &[u8], b: &[u8]) -> u32 {
 /// Guesses for which of two cards an envelope is.
 type Guess = (&'static str, fn(&[u8], [&[u8]; 2]) -> usize);
 
-/// What a patient observer would try on bytes: the nearer card wins.
+/// Tests that a patient observer would try on bytes: the nearer card wins.
 const GUESSES: [Guess; 3] = [
     ("bits of C nearer to those of Z_0", |envelope, cards| {
         let to = |card: &[u8]| distance(&envelope[98..194], &card[6..102]);

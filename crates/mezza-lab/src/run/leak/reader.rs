@@ -1,4 +1,4 @@
-//! What an observer has read so far, and how it is shown while it grows.
+//! The bits that an observer has read so far, shown while they grow.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,

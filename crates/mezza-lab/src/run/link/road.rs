@@ -26,7 +26,7 @@ pub enum Family {
     Ip6,
 }
 
-/// What happens after the link came up.
+/// An incident after the link came up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incident {
     /// Nothing.
@@ -55,7 +55,7 @@ pub struct Road {
     pub settings: [&'static str; 2],
     /// True if the tunnel joins two bridges.
     pub bridges: bool,
-    /// What happens.
+    /// The incident.
     pub incident: Incident,
     /// Bytes of a datagram.
     pub datagram_bytes: usize,

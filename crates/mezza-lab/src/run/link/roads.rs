@@ -17,11 +17,11 @@ use crate::terminal::complain;
 
 /// Mbit/s of UDP that every path can carry.
 const LOAD_MBIT: f64 = 300.0;
-/// What is measured, in the order of the columns.
+/// Measurements, in the order of the columns.
 const COLUMNS: [&str; 6] = ["tcp_ab", "tcp_ba", "udp_ab", "udp_ba", "udp_all_ab", "udp_all_ba"];
 /// The columns that must carry half.
 const DECIDING: usize = 4;
-/// What a link over bare Ethernet should carry.
+/// The rate that a link over bare Ethernet should carry.
 const ETHER_GBIT: f64 = 3.0;
 /// Roads of a smoke run: the first ones.
 const SMOKE_ROADS: usize = 1;
@@ -90,7 +90,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// What the table shows, above it.
+/// Writes the explanation above the table.
 fn say_how(report: &mut Report, bench: &Bench) {
     let window = window(bench).as_secs_f64();
     report.say(format!(

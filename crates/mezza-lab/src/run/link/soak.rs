@@ -31,12 +31,12 @@ const WAY: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_secs(2);
 /// Incidents after which the memory of a daemon is compared.
 const WARM: usize = 8;
-/// What a daemon may hold more at the end.
+/// Bytes of memory by which a daemon may grow.
 const MORE_BYTES: f64 = 8e6;
 /// MTUs of the cable.
 const MTUS: [u16; 3] = [1_280, 1_400, 1_500];
 
-/// What happens.
+/// An incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strike {
     /// B is killed and starts again.

@@ -32,11 +32,11 @@ const PING_BYTES: f64 = 98.0;
 const FLOW_BYTES: f64 = 600.0;
 /// Subkeys of a session in the paper's flow.
 const SUBKEYS: u32 = 10;
-/// What every page says.
+/// The note on every page.
 const LABEL: &str =
     "SIMULATED: no LiFi was measured; a TDMA link of 9 Mbit/s, slots of 1.5 ms in turn";
 
-/// What is done to each frame.
+/// The treatment of each frame.
 #[derive(Clone, Copy, PartialEq)]
 enum Scenario {
     Reference,

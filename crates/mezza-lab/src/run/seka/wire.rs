@@ -27,7 +27,7 @@ const BYTES: &str = "1380";
 /// One subkey: an exchange every 49,152 frames.
 const ONE_SUBKEY: &str = "subkeys = 1\n";
 
-/// What is compared: name, and the address of the other side.
+/// The compared routes: name, and the address of the other side.
 const WAYS: [(&str, &str); 3] = [
     ("reference: the cable", "10.9.0.2"),
     ("tunnel without security", "10.3.0.2"),

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 /// The listings of the thesis in Sage, over group 15 and CURVE25519; prints `NAME MS` a line.
 const SCRIPT: &str = include_str!("sage.py");
 
-/// What Sage measured, or why it did not.
+/// Times that Sage measured, or the reason why it did not.
 pub struct SageFigures(Result<BTreeMap<String, f64>, String>);
 
 /// Runs the listings in an installed Sage.

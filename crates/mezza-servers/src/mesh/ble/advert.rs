@@ -1,4 +1,4 @@
-//! What a device shows: its network, its name, and where its channel is.
+//! The advertisement of a device: its network, its name, and where its channel is.
 //!
 //! Service data of the 16-bit UUID 0xFFF7: `net[4] | name[6] | psm u16`, big-endian, 12 bytes. The beacon is
 //! not there: a stamp in an advertisement is up to a second old, and no clock may vote on it.
@@ -39,7 +39,7 @@ impl Advert {
         bytes
     }
 
-    /// What an advertisement shows, if it is one of ours.
+    /// Decodes an advertisement. Returns `None` if it is not one of ours.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let parts = AdStructure::decode(bytes).filter_map(Result::ok);
         let data = parts.into_iter().find_map(|part| match part {

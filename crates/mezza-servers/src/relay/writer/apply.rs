@@ -136,7 +136,7 @@ impl<S: MailStore> Writer<S> {
         Ok(())
     }
 
-    /// Whether there is room for this mail; if so, it is counted.
+    /// Counts this mail if there is room for it; a refusal otherwise.
     async fn admit(&mut self, put: &Put) -> Result<Result<MailboxRow, Refusal>, StoreError> {
         let Some(row) = self.ledger.find(&mut self.store, &put.address).await? else {
             return Ok(Err((DoneCode::NoBox, 0)));

@@ -11,7 +11,7 @@ use super::owners::Watchers;
 /// Watches whose TAKENs go in one transaction, at most.
 const WIDTH_MAX: usize = 1_024;
 
-/// What is still to be removed, by watch. Only mails in flight are kept, so that this is bounded by
+/// Mails that are still to be removed, by watch. Only mails in flight are kept, so that this is bounded by
 /// them.
 pub(super) struct OwedTakes {
     mails: BTreeMap<WatchKey, BTreeSet<MailId>>,

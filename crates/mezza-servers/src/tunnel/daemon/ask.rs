@@ -1,4 +1,4 @@
-//! What is asked over the control socket.
+//! Requests over the control socket.
 
 use std::collections::BTreeMap;
 

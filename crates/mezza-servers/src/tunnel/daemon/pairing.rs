@@ -67,7 +67,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// What follows from a pairing: it failed, it stands, or it needs a file to be written into.
+    /// Acts on the state of a pairing: it failed, it succeeded, or it needs a file to be stored in.
     pub(super) fn settle_pairing(&mut self, now: Time) -> Result<(), Fault> {
         let known = self.known();
         let Some(run) = &mut self.pairing else { return Ok(()) };

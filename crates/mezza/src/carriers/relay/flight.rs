@@ -1,4 +1,4 @@
-//! What is in flight on one connection: requests by their number, mailboxes and mail by theirs.
+//! Requests in flight on one connection: requests by their number, mailboxes and mail by theirs.
 //!
 //! Pure bookkeeping: orders become frames, frames become inputs. A new connection begins with an
 //! empty one, so nothing of an older connection can be answered or taken by mistake (RELAY-5).

@@ -1,4 +1,4 @@
-//! What may be typed. Help texts, man pages and completions are made from here (CLI-1).
+//! The grammar of the command line. Help texts, man pages and completions are made from here (CLI-1).
 
 mod card;
 mod cpu;
@@ -48,12 +48,12 @@ pub struct Cli {
     /// Print JSON, one value a line
     #[arg(long, global = true)]
     pub json: bool,
-    /// What to do
+    /// Command
     #[command(subcommand)]
     pub command: CliCommand,
 }
 
-/// What to do.
+/// Commands of the program.
 #[derive(Subcommand)]
 pub enum CliCommand {
     /// Start what this home holds; without an identity, the demonstration in a folder of its own
@@ -62,7 +62,7 @@ pub enum CliCommand {
     Init(InitArgs),
     /// Run, look at or stop the node
     Node {
-        /// What to do with it
+        /// Command
         #[command(subcommand)]
         what: NodeCommand,
     },
@@ -82,7 +82,7 @@ pub enum CliCommand {
     Contacts(ContactsArgs),
     /// List strangers who wrote or invite; let one in or turn one away
     Requests {
-        /// What to do with one
+        /// Command
         #[command(subcommand)]
         what: Option<RequestsCommand>,
     },
@@ -100,7 +100,7 @@ pub enum CliCommand {
     Log(LogArgs),
     /// List notes that are not delivered yet, or give one up
     Outbox {
-        /// What to do with one
+        /// Command
         #[command(subcommand)]
         what: Option<OutboxCommand>,
     },
@@ -110,25 +110,25 @@ pub enum CliCommand {
     Carriers,
     /// Run a relay for others
     Relay {
-        /// What to do
+        /// Command
         #[command(subcommand)]
         what: RelayCommand,
     },
     /// Messages without internet: run a node of the mesh, send and listen
     Mesh {
-        /// What to do
+        /// Command
         #[command(subcommand)]
         what: MeshCommand,
     },
     /// Run the servers of a mixnet, and make its keys and configs
     Mixnet {
-        /// What to do
+        /// Command
         #[command(subcommand)]
         what: MixnetCommand,
     },
     /// The cryptography of the mesh, on a folder of its own: for experts, scripts and tests
     Hibe {
-        /// What to do
+        /// Command
         #[command(subcommand)]
         what: HibeCommand,
     },
@@ -137,20 +137,20 @@ pub enum CliCommand {
         /// Where state and settings are
         #[command(flatten)]
         place: LinkPlace,
-        /// What to do
+        /// Command
         #[command(subcommand)]
         what: LinkCommand,
     },
     /// The cryptography of conversations: for experts, scripts and tests
     Ratchet {
-        /// What to do
+        /// Command
         #[command(subcommand)]
         what: RatchetCommand,
     },
     /// Measure: the papers' tables beside ours, the goals beside their limits
     #[command(disable_help_flag = true)]
     Lab {
-        /// What to do; `mezza lab --help` tells
+        /// Arguments of the lab; see `mezza lab --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
         words: Vec<OsString>,
     },
@@ -160,7 +160,7 @@ pub enum CliCommand {
     Cpu(CpuArgs),
     /// Check or print the settings
     Config {
-        /// What to do with them
+        /// Command
         #[command(subcommand)]
         what: ConfigCommand,
     },

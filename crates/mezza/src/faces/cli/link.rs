@@ -223,7 +223,7 @@ fn forget(out: Out, place: &LinkPlace, name: &str, yes: bool) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// Whether there is anything to work on without a daemon: what is in memory is in the daemon's alone.
+/// Returns true if a state folder can be used without a daemon. State in memory is in the daemon alone.
 pub(super) fn has_folder(place: &LinkPlace) -> Result<bool, Fault> {
     Ok(Found::of(place)?.state != StatePlace::Memory)
 }

@@ -35,7 +35,7 @@ pub(crate) fn add(context: &CliContext, add: &AddArgs) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What came of adding a card, where the contact was known or was not.
+/// Describes the result of adding a card of a known or a new contact.
 fn added(contact: &json::ContactJson, known: Option<&json::ContactJson>) -> String {
     let name = show::clean(&contact.name);
     let id = &contact.id;

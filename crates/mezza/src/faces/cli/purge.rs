@@ -107,7 +107,7 @@ fn agree(context: &CliContext, parts: &[&'static str]) -> Result<(), Fault> {
     }
 }
 
-/// Whether no other vault can have left its witness: the usual home is this one, or has no vault.
+/// Returns true if no other vault can have left the witness: the usual home is this one, or has no vault.
 fn owns_the_witness(context: &CliContext) -> Result<bool, Fault> {
     let usual = Home::find(None)?;
     Ok(usual == context.home || !Vault::exists(&usual.vault()))

@@ -84,7 +84,7 @@ pub(crate) fn is_over() -> bool {
     FAILED.get().is_some()
 }
 
-/// What is to be said at the end of a program whose output got lost: nothing where the reader went
+/// Returns the error of a program whose output was lost: none where the reader went
 /// away, as `head` does.
 pub(crate) fn lost() -> Option<Fault> {
     keep(io::stdout().lock().flush());

@@ -1,4 +1,4 @@
-//! What was begun to be written, and the lines that stand between notes.
+//! Unfinished notes, and the lines between notes that show changes.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -15,7 +15,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new().routes(routes!(draft, keep)).routes(routes!(changes))
 }
 
-/// What was begun to be written to a contact.
+/// The unfinished note to a contact.
 #[utoipa::path(get, path = "/v1/contacts/{id}/draft", params(("id" = String, Path, description = "The contact's number")),
     responses((status = 200, body = json::Draft), (status = 404, body = json::Problem)))]
 async fn draft(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::Draft> {
@@ -38,7 +38,7 @@ async fn keep(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What changed in a conversation.
+/// Changes in a conversation.
 #[utoipa::path(get, path = "/v1/contacts/{id}/changes", params(("id" = String, Path, description = "The contact's number")),
     responses((status = 200, body = json::ChangesJson), (status = 404, body = json::Problem)))]
 async fn changes(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::ChangesJson> {

@@ -38,7 +38,7 @@ async fn join(
     web.node.ask(move |shell| shell.join(uri)).await.map(Json)
 }
 
-/// What would become of notes and contacts if the network were left.
+/// Effects of leaving the network on notes and contacts.
 #[utoipa::path(get, path = "/v1/mixnet/leaving",
     responses((status = 200, body = json::NetworkLeaving), (status = 404, body = json::Problem)))]
 async fn leaving(State(web): State<Web>) -> ApiResult<json::NetworkLeaving> {

@@ -75,7 +75,7 @@ fn client_id(text: &str) -> Result<[u8; 16], Refused> {
     })
 }
 
-/// What sending a text would take.
+/// The cost of sending a text.
 #[utoipa::path(post, path = "/v1/contacts/{id}/preview",
     params(("id" = String, Path, description = "The contact's number")), request_body = json::PreviewRequest,
     responses((status = 200, body = json::Preview), (status = 404, body = json::Problem)))]

@@ -86,7 +86,7 @@ async fn ticket(State(web): State<Web>) -> ApiResult<json::TicketUrl> {
     Ok(Json(json::TicketUrl { url: web.auth.ticket_url(&mut OsRng) }))
 }
 
-/// What the program is doing.
+/// The state of the program.
 #[utoipa::path(get, path = "/v1/status", responses((status = 200, body = json::StatusJson)))]
 async fn status(State(web): State<Web>) -> ApiResult<json::StatusJson> {
     web.node.ask(|shell| Ok(shell.status())).await.map(Json)

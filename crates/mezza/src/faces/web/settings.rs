@@ -1,4 +1,4 @@
-//! What a person may change later: passphrase, idle lock, observer; and the relay of this home, to be
+//! Settings that a user may change later: passphrase, idle lock, observer; and the relay of this home, to be
 //! offered (WEB-10). Name and relay of the own card are `PATCH /v1/me`.
 
 use axum::Json;

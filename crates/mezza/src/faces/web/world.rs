@@ -17,7 +17,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new().routes(routes!(carriers)).routes(routes!(observer)).routes(routes!(health))
 }
 
-/// What each carrier can do, and what it hides from whom.
+/// Abilities of each carrier, and the facts that it hides from each observer.
 #[utoipa::path(get, path = "/v1/carriers", responses((status = 200, body = json::Carriers)))]
 async fn carriers(State(web): State<Web>) -> ApiResult<json::Carriers> {
     let carriers = web.node.ask(|shell| shell.carriers()).await?;
@@ -55,7 +55,7 @@ struct Since {
     since: Option<u64>,
 }
 
-/// What a provider, the relay and a thief see.
+/// The view of a provider, of the relay and of a thief.
 #[utoipa::path(get, path = "/v1/observer", params(Since),
     responses((status = 200, body = json::ObserverJson), (status = 404, body = json::Problem)))]
 async fn observer(

@@ -153,7 +153,7 @@ impl NodeShell {
         Ok(json::Notes { notes: thread.iter().map(views::note).collect(), more })
     }
 
-    /// What was begun to be written to a contact.
+    /// Returns the unfinished note to a contact.
     ///
     /// # Errors
     /// No such contact.
@@ -249,7 +249,7 @@ impl NodeShell {
         Ok(roads.iter().map(views::carrier).collect())
     }
 
-    /// What a carrier keeps open now.
+    /// Returns the open connections of a carrier.
     pub(super) fn connections(&self, carrier: CarrierId) -> Vec<ConnectionView> {
         let all = self.device().map(|device| device.connections(self.date())).unwrap_or_default();
         all.into_iter().filter(|road| road.carrier == carrier).collect()

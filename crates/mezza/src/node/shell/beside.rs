@@ -1,4 +1,4 @@
-//! What the program keeps of each contact beside the device: the note that was begun, and the changes
+//! State of each contact that the program keeps beside the device: the unfinished note, and the changes
 //! that stand as lines in the thread (WEB-14, WEB-15).
 //!
 //! ```text
@@ -26,7 +26,7 @@ pub(crate) const DRAFT_BYTES_MAX: usize = 32 << 10;
 /// Changes kept of one contact; the oldest goes.
 const CHANGES_MAX: usize = 64;
 
-/// What changed. No `Debug`: it may hold a name (MSG-37).
+/// Kinds of changes. No `Debug`: it may hold a name (MSG-37).
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum What {
     /// Notes go after so many seconds; 0: never.
@@ -48,7 +48,7 @@ pub(crate) struct Change {
     pub at: Time,
     /// True if this device's owner made it.
     pub own: bool,
-    /// What it is.
+    /// The kind of change.
     pub what: What,
 }
 
@@ -119,7 +119,7 @@ impl Beside {
         WriteBatch(gone.into_iter().flat_map(|id| self.forget(id)).collect())
     }
 
-    /// What was begun to be written to a contact.
+    /// Returns the unfinished note to a contact.
     pub(super) fn draft(&self, id: ContactId) -> &str {
         let text = self.drafts.get(&id).map_or(&[][..], |text| text.as_slice());
         std::str::from_utf8(text).unwrap_or_default()

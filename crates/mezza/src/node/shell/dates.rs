@@ -21,10 +21,10 @@ const FIRST: Time = Time::from_ms(1);
 
 /// The date by which an open vault goes.
 pub(super) struct VaultDate {
-    /// What is to be written down now: the moment from which the date goes on by boot time, and what a
+    /// The dates to store now: the moment from which the date goes on by boot time, and what a
     /// correction will move.
     now: WrittenDate,
-    /// What is written down.
+    /// The stored dates.
     stored: Option<WrittenDate>,
     /// A corrected date, until the commit with all that moves by it.
     next: Option<WrittenDate>,
@@ -56,7 +56,7 @@ impl VaultDate {
         }
     }
 
-    /// What is to be written down.
+    /// Returns the dates to store.
     pub(super) fn written(&self) -> WrittenDate {
         self.now
     }

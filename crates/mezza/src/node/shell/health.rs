@@ -65,7 +65,7 @@ impl NodeShell {
         self.open.as_ref().map_or(0, |open| open.vault.days_ahead(self.date()))
     }
 
-    /// What the health of a carrier depends on.
+    /// Returns the facts that the health of a carrier depends on.
     fn facts_of(&self, carrier: CarrierId) -> CarrierFacts {
         let connections = self.connections(carrier);
         let are_up = connections.iter().all(|connection| connection.up);

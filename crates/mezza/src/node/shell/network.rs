@@ -1,4 +1,4 @@
-//! What people ask of the mixnet alone: joining it, who invites there, going on with a vault that was
+//! Requests for the mixnet alone: joining it, its inviters, going on with a vault that was
 //! put back (MSG-63), and leaving, of which is said before what becomes of what it serves (MSG-97).
 
 use mezza_messenger::carriers::mixnet::NetworkAddress;
@@ -35,7 +35,7 @@ impl NodeShell {
         self.command(MixnetInput::AskWho(invites))
     }
 
-    /// What would become of notes and contacts.
+    /// Returns the effects of leaving on notes and contacts.
     ///
     /// # Errors
     /// No mixnet was joined, or the vault is locked.

@@ -21,13 +21,13 @@ const KEY: &[u8] = b"restored";
 const BUDGET_KEY: &[u8] = b"put back";
 const KIND: RecordKind = RecordKind::Setting;
 
-/// What follows from a witness and its vault.
+/// The result of comparing a witness with its vault.
 pub(super) struct Restore {
     /// True if numbers, sessions and prekeys are to begin anew.
     pub begins: bool,
     /// True if the budget of the mixnet lacks charges.
     pub put_back: bool,
-    /// What is to be stored for that.
+    /// Batches to store for that.
     pub batches: Vec<WriteBatch>,
     /// True if a block of the witness is claimed by them.
     pub claims: bool,

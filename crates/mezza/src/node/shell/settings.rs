@@ -1,4 +1,4 @@
-//! What the person may change while the node runs.
+//! Settings that the user may change while the node runs.
 
 use super::NodeShell;
 use mezza_host::api::{Exit, Fault, Refused};
@@ -24,7 +24,7 @@ impl NodeShell {
         })
     }
 
-    /// Whether these settings may hold here; nothing is changed.
+    /// Checks that these settings may hold here. Changes nothing.
     ///
     /// # Errors
     /// A locked vault, or a time outside of its limits.

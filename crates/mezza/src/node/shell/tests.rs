@@ -1,4 +1,4 @@
-//! What leaves, and when: against a relay, with a disk that fails when the test says so.
+//! Outgoing traffic and its times: against a relay, with a disk that fails when the test says so.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Whether the dial of the mixnet waits for the person, and whether the person is told.
+/// Returns two facts: the dial of the mixnet waits for the user, and the user is notified.
 fn waits(shell: &NodeShell) -> (bool, bool) {
     let told = shell.health().into_iter().find(|line| line.name == "mixnet");
     let told = told.is_some_and(|line| line.next.is_some_and(|next| next.contains("resume")));

@@ -91,7 +91,7 @@ impl Machine {
         text
     }
 
-    /// What its daemons have said.
+    /// Returns the output of its daemons.
     fn said(&self) -> String {
         std::fs::read_to_string(self.home.join("said")).unwrap_or_default()
     }

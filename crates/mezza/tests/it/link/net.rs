@@ -451,19 +451,19 @@ impl<'a> Tunnel<'a> {
         assert!(found, "{key} is not {value}: {}", self.show());
     }
 
-    /// What `show --json` says of the link.
+    /// Returns the output of `show --json` for the link.
     pub fn show(&self) -> serde_json::Value {
         let (_, text) = self.run(&["show", "--json"]);
         serde_json::from_str(text.lines().next().unwrap_or("null")).unwrap_or_default()
     }
 
-    /// What `show NAME --json` says.
+    /// Returns the output of `show NAME --json`.
     pub fn show_named(&self, name: &str) -> serde_json::Value {
         let (_, text) = self.run(&["show", name, "--json"]);
         serde_json::from_str(text.lines().next().unwrap_or("null")).unwrap_or_default()
     }
 
-    /// What the kernel says of a line of `/proc/PID/status`, for each thread of the daemon.
+    /// Returns one line of `/proc/PID/status` for each thread of the daemon.
     pub fn status(&self, key: &str) -> Vec<String> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let texts = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("status")));

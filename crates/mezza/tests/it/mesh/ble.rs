@@ -119,7 +119,7 @@ fn two_processes_exchange_cells_over_ble_both_ways_in_one_contact() {
     assert_ne!(neighbour(&nodes[0]), contacts[0]);
 }
 
-/// What goes on the air under one name comes from one address, and neither is ever there with another one.
+/// Advertisements under one name come from one address, and neither ever appears with another one.
 #[test]
 fn mesh_31_name_and_address_change_together() {
     let Some(air) = Controllers::start("watch", 1) else { return };

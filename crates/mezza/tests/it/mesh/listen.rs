@@ -1,4 +1,4 @@
-//! What a listener tells the node, which here is the test.
+//! Messages of a listener to the node, which here is the test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixListener;

@@ -110,7 +110,7 @@ impl MeshNode {
         self.home.with_extension("log")
     }
 
-    /// What it logged since its last start, at the finest level.
+    /// Returns its log since the last start, at the finest level.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap()
     }

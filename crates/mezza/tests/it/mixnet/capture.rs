@@ -1,4 +1,4 @@
-//! What somebody on the wire to the entry sees of three people: one who idles, and two of whom one
+//! The view of an observer on the wire to the entry of three people: one who idles, and two of whom one
 //! writes as fast as she can and one goes and comes back.
 //!
 //! ```text
@@ -97,7 +97,7 @@ impl Wire {
         seen.filter(|seen| seen.at >= since).count()
     }
 
-    /// What went over a connection in the window from `begin` on: the records of one way, by size.
+    /// Returns the traffic of a connection in the window from `begin` on: the records of one way, by size.
     fn of(&self, connection: usize, begin: Instant, up: bool) -> Sizes {
         let mut sizes = Sizes::new();
         let wire = self.0.lock().unwrap();

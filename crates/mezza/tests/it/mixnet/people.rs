@@ -109,7 +109,7 @@ fn slow_a_stranger_is_met_by_invitation() {
     }
 }
 
-/// What `mixnet status` says, and the budget's rounds in it.
+/// Returns the rounds of the budget in `mixnet status`.
 fn rounds_used(home: &Path) -> u64 {
     json(home, &["mixnet", "status"])[0]["rounds_used"].as_u64().unwrap()
 }

@@ -1,4 +1,4 @@
-//! What a greedy client leaves for others: a bounded part of each commit, and work that is counted
+//! The share that a greedy client leaves for others: a bounded part of each commit, and work that is counted
 //! together whatever it is.
 
 use std::sync::Arc;

@@ -300,7 +300,7 @@ async fn msg_88_a_clock_that_stays_is_believed_after_a_day() {
     relay.stop().await;
 }
 
-/// What is limited by time is limited by boot time: a clock that is set back keeps nobody waiting.
+/// Limits by time use boot time: a clock that is set back delays no client.
 #[tokio::test]
 async fn msg_88_a_clock_that_is_set_back_refuses_nobody() {
     let limits = |limits: &mut Limits| {

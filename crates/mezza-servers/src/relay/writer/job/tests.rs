@@ -1,4 +1,4 @@
-//! What jobs cost, who waits for them, and how much waits for a connection.
+//! Costs of jobs, the clients that wait for them, and the queue of a connection.
 
 use super::*;
 use mezza_messenger::relay_wire::DoneCode;

@@ -25,7 +25,7 @@ impl Stage {
         WriterJob::Take { address: BOX, watch: self.watch, mails: vec![self.last] }
     }
 
-    /// What the writer's loop does when nobody asks for anything.
+    /// Does one step of the writer's loop while no job waits.
     async fn rest(&mut self) {
         if !self.writer.owed.is_empty() {
             self.writer.repeat_owed().await;

@@ -1,4 +1,4 @@
-//! What the writer lets in, to the byte, and what it says of the rest.
+//! Quotas of the writer, to the byte, and the refusals beyond them.
 
 use super::*;
 use mezza_host::clock::Moment;

@@ -18,7 +18,7 @@ pub struct LinkPlace {
     pub config: Option<PathBuf>,
 }
 
-/// What to do with links.
+/// Commands for links.
 #[derive(Subcommand)]
 pub enum LinkCommand {
     /// Pair with the device on the other side, which runs the same command
@@ -73,7 +73,7 @@ pub struct PairArgs {
     /// Ask there instead of everybody on the link
     #[arg(long, value_name = "ADDRESS")]
     pub to: Option<String>,
-    /// What carries frames
+    /// Carrier of frames
     #[arg(long, value_enum, default_value = "udp")]
     pub carrier: CarrierKind,
     /// Replace the pairing of this name

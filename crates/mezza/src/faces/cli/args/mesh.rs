@@ -21,13 +21,13 @@ pub enum MeshCommand {
     Clock(ClockArgs),
     /// Choose the network of this home
     Net {
-        /// What to do
+        /// Command
         #[command(subcommand)]
         what: MeshNetCommand,
     },
     /// Carry live cells on a memory stick
     Bundle {
-        /// What to do
+        /// Command
         #[command(subcommand)]
         what: MeshBundleCommand,
     },

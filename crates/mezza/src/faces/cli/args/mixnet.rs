@@ -21,7 +21,7 @@ pub enum MixnetCommand {
     },
     /// Make, sign, check or show the config of a network
     Config {
-        /// What to do
+        /// Command
         #[command(subcommand)]
         what: MixnetConfigCommand,
     },
@@ -73,7 +73,7 @@ impl MixnetCommand {
     }
 }
 
-/// Who a server is.
+/// The identity of a server.
 #[derive(Args)]
 pub struct ServerArgs {
     /// The config; later ones behind the first, oldest first, as files or in one file. They are read
@@ -95,7 +95,7 @@ pub struct ServerArgs {
 /// `mezza mixnet entry`.
 #[derive(Args)]
 pub struct EntryArgs {
-    /// Who it is
+    /// Identity of the server
     #[command(flatten)]
     pub identity: ServerArgs,
     /// Draw the link of the network as a QR code
@@ -115,7 +115,7 @@ pub struct EntryArgs {
 /// `mezza mixnet mix`.
 #[derive(Args)]
 pub struct MixArgs {
-    /// Who it is
+    /// Identity of the server
     #[command(flatten)]
     pub identity: ServerArgs,
     /// The least noise that this mix signs for
@@ -143,7 +143,7 @@ pub enum NoiseFloorName {
 /// `mezza mixnet bucket`.
 #[derive(Args)]
 pub struct BucketArgs {
-    /// Who it is
+    /// Identity of the server
     #[command(flatten)]
     pub identity: ServerArgs,
     /// The folder of the buckets

@@ -42,7 +42,7 @@ pub enum RatchetCommand {
 /// `mezza ratchet peer`.
 #[derive(Args)]
 pub struct PeerArgs {
-    /// What the device speaks
+    /// Suite of the device
     #[arg(long, value_enum, default_value_t = SuiteName::B2c20)]
     pub suite: SuiteName,
     /// One-time keys of each bundle

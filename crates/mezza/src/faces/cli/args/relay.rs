@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-/// What to do with a relay.
+/// Commands for a relay.
 #[derive(Subcommand)]
 pub enum RelayCommand {
     /// Run it until Ctrl-C

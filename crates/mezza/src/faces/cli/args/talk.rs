@@ -13,7 +13,7 @@ pub struct ContactsArgs {
     pub name: Option<String>,
 }
 
-/// What to do with a contact.
+/// Commands for contacts.
 #[derive(Subcommand)]
 pub enum ContactsCommand {
     /// Remove a contact and the notes of its thread from this device; it is not told

@@ -112,7 +112,7 @@ pub(super) fn detect(context: &CliContext, asked: &DetectArgs) -> Result<Exit, F
     Ok(if matches > 0 { Exit::Done } else { Exit::No })
 }
 
-/// What the keys together say of an envelope: the one that covers its tick decides.
+/// Combines the results of all keys for an envelope: the one that covers its tick decides.
 fn outcome(system: &System, keys: &[DetectKey], envelope: &[u8], near: Tick) -> Detected {
     let each =
         keys.iter().filter_map(|key| mezza_hibe::detect(system, key, &[envelope], near).pop());

@@ -13,7 +13,7 @@ use mezza_servers::tunnel::TunnelEvent;
 use mezza_servers::tunnel::control::{LinkAsk, PairAsk};
 use mezza_servers::tunnel::daemon::{FrameThreads, Started};
 
-/// What both users are asked.
+/// The question to both users.
 const QUESTION: &str = "does the other device show the same digits? [y/N] ";
 
 /// `mezza link pair`

@@ -131,7 +131,7 @@ fn drops_text(link: &LinkJson) -> String {
     drops.join(", ")
 }
 
-/// What is wrong, and the next step.
+/// Describes the trouble of a link, and the next step.
 fn trouble_text(link: &LinkJson) -> String {
     match link.trouble.as_str() {
         "not recognised" => format!(

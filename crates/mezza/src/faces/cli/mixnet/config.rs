@@ -109,7 +109,7 @@ fn sign(out: Out, file: &Path, key: &Path, after: Option<&Path>, yes: bool) -> R
     Ok(Exit::Done)
 }
 
-/// Whether the config before is the one that a config names.
+/// Checks that the config before is the one that a config names.
 fn follows(file: &Path, signed: &SignedConfig, before: Option<&SignedConfig>) -> Result<(), Fault> {
     let config = signed.config();
     let file = file.display();

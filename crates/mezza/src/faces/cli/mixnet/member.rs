@@ -49,7 +49,7 @@ pub(super) fn leave(context: &CliContext, yes: bool) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-/// What becomes of notes and contacts.
+/// Describes the effects of leaving on notes and contacts.
 fn consequences(leaving: &NetworkLeaving) -> Vec<String> {
     let mut lines = Vec::new();
     let notes = |n: usize| words::counted(n as u64, "note", "notes");

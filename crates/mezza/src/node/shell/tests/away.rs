@@ -1,4 +1,4 @@
-//! What is gone with a lock or a crash, and stays gone.
+//! State that a lock or a crash removes for good.
 
 use super::*;
 

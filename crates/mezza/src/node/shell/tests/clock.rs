@@ -42,7 +42,7 @@ impl Hands {
     }
 }
 
-/// What a jump of the clock must not change: notes with their states, and keys.
+/// State that a jump of the clock must not change: notes with their states, and keys.
 #[derive(Debug, PartialEq)]
 struct Kept {
     notes: Vec<(String, NoteStateJson)>,
@@ -56,7 +56,7 @@ fn kept(shell: &NodeShell, contact: ContactId) -> Result<Kept, Refused> {
     Ok(Kept { notes, signed: prekeys.signed.iter().map(|(_, made, end)| (*made, *end)).collect() })
 }
 
-/// What is kept once everything that is due was done, and whether the clock is no good health.
+/// Returns the state after all due work, and true if the health reports the clock.
 async fn settled(node: &NodeHandle, contact: ContactId) -> (Kept, bool) {
     // What is due is done behind each question.
     node.ask(|_| Ok(())).await.unwrap();

@@ -65,7 +65,7 @@ impl Machine {
         self.look().await;
     }
 
-    /// What is due is done behind each question; a correction may bring about more.
+    /// Makes requests until due work is done. A correction may cause more.
     async fn look(&self) {
         for _ in 0..3 {
             self.handle().ask(|_| Ok(())).await.unwrap();

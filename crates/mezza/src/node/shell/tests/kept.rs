@@ -1,4 +1,4 @@
-//! What the program keeps beside the device: passphrase, drafts, changes.
+//! State that the program keeps beside the device: passphrase, drafts, changes.
 
 use mezza_messenger::policy::Policy;
 
