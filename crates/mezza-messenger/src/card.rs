@@ -84,7 +84,7 @@ pub enum CardError {
     LeaveOut {
         /// The part to leave out.
         part: u8,
-        /// What the form would have.
+        /// The size of the form.
         bytes: usize,
     },
 }
@@ -100,7 +100,7 @@ pub enum CardForm {
     Offline,
 }
 
-/// What the owner says on a new card.
+/// The content that the owner gives a new card.
 #[derive(Clone)]
 pub struct CardDraft<'a> {
     /// Above every serial used before.
@@ -277,7 +277,7 @@ impl Card {
         self.parts[place].as_deref()
     }
 
-    /// What is here besides the relays: kinds and parts, ascending.
+    /// Returns the parts besides the relays: kinds and parts, ascending.
     pub fn further(&self) -> impl Iterator<Item = (u8, &[u8])> {
         let listed = self.head.entries.iter().zip(&self.parts);
         let here = listed.filter_map(|(entry, part)| Some((entry.kind, part.as_deref()?)));

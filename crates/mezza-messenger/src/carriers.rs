@@ -20,7 +20,7 @@ pub use carrier::{Carrier, Welcome};
 pub use port::Port;
 pub use relay::CardPlan;
 
-/// What the driver tells one of the carriers.
+/// An input of the driver to one of the carriers.
 pub enum CarrierInput {
     /// A relay has an answer or mail, or its connection has changed.
     Relay(RelayInput),
@@ -28,7 +28,7 @@ pub enum CarrierInput {
     Mixnet(MixnetInput),
 }
 
-/// What a carrier asks of the driver.
+/// A request of a carrier to the driver.
 pub enum CarrierOutput {
     /// For the connection to a relay.
     Relay(RelayOutput),

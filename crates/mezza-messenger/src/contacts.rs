@@ -186,7 +186,7 @@ impl Contacts {
         self.all.values().filter(waits).count()
     }
 
-    /// Whether this card may replace the one that is held (MSG-6).
+    /// Checks that this card may replace the stored one (MSG-6).
     pub fn accepts(&self, id: ContactId, card: &Card) -> Result<(), DeviceError> {
         let held = &self.named(id)?.card;
         if card.serial() < held.serial() {
@@ -310,7 +310,7 @@ impl Contacts {
         }
     }
 
-    /// What needs the person is told once, and stands at the contact until it is over.
+    /// Reports a problem once to the user. It stays at the contact until it is over.
     pub fn trouble(&mut self, id: ContactId, trouble: DeliveryProblem, step: &mut Step) {
         let Some(contact) = self.all.get_mut(&id) else { return };
         if contact.trouble.replace(trouble) != Some(trouble) {

@@ -96,7 +96,7 @@ impl<P: Port> DeviceOver<P> {
         Ok(Self::start(parts, step, now, rng))
     }
 
-    /// What every start does: the carriers begin, then what is due is done.
+    /// Starts the device: the carriers begin, then due work is done.
     fn start(parts: Parts<P>, mut step: Step, now: Time, rng: &mut dyn CryptoRng) -> Self {
         let mut device = Self { parts, timers: Timers::default(), outputs: VecDeque::new() };
         device.parts.carriers.start(&mut At { now, step: &mut step, rng });
@@ -222,17 +222,17 @@ impl<P: Port> DeviceOver<P> {
         view::connections(&self.parts, now)
     }
 
-    /// What each carrier could do with a text of so many bytes for this contact.
+    /// Returns the estimate of each carrier for a text of `text_bytes` bytes to this contact.
     pub fn preview(&self, id: ContactId, text_bytes: usize, now: Time) -> Vec<CarrierEstimate> {
         view::preview(&self.parts, id, text_bytes, now)
     }
 
-    /// What becomes of everything that a carrier serves, once it is gone.
+    /// Returns the effects of removing a carrier on the notes and contacts that it serves.
     pub fn without(&self, carrier: CarrierId, now: Time) -> LeavingView {
         view::without(&self.parts, carrier, now)
     }
 
-    /// What is stored and did not load at the last start.
+    /// Returns the stored parts that did not load at the last start.
     pub fn set_aside(&self) -> Vec<SetAside> {
         self.parts.aside.view()
     }

@@ -51,7 +51,7 @@ pub enum EnvelopeError {
     BadKey,
 }
 
-/// What an envelope needs beside its parcel: computed before that is known, for one mailbox, used
+/// The sender's part of an envelope beside its parcel: computed before the parcel is known, for one mailbox, used
 /// once.
 pub struct SenderContext {
     address: MailboxAddress,

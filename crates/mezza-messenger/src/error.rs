@@ -17,7 +17,7 @@ pub enum DeviceError {
     Caller(#[from] CallerError),
 }
 
-/// What the person asks for cannot be.
+/// Errors of a user's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PersonError {
     /// A note without text.
@@ -63,7 +63,7 @@ pub enum PersonError {
     /// A name that is empty, too long or unclean.
     #[error("not a name")]
     BadName,
-    /// What is stored of the mixnet does not load, so that no other one is written over it.
+    /// The stored network does not load, so that no other one may replace it.
     #[error("what is stored of the mixnet could not be read")]
     SetAside,
     /// A network link whose address is longer than a record holds.
@@ -83,7 +83,7 @@ pub enum PersonError {
     TooManyRelays,
 }
 
-/// What a carrier says cannot be.
+/// Errors of a carrier's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CarrierError {
     /// A carrier answered a request that was never made, or was answered already.

@@ -7,7 +7,7 @@ use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
 use crate::io::CarrierId;
 
-/// What is known to have happened to a note.
+/// Known events of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FactKind {
     /// The carrier said that it took it (relay: DONE 0).
@@ -25,7 +25,7 @@ snapshot!(enum FactKind [Handed, Carried(a), Delivered, Read]);
 /// One fact: what, by which carrier, when our clock said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// What happened.
+    /// The event.
     pub what: FactKind,
     /// By which carrier it became known.
     pub carrier: CarrierId,
@@ -44,7 +44,7 @@ pub enum WaitReason {
     Sending,
     /// No carrier of the list is up.
     NoCarrier,
-    /// What is up protects less than the pin demands.
+    /// The carriers that are up protect less than the pin demands.
     BelowPin,
     /// Too big for the carriers that may take it.
     TooBig,

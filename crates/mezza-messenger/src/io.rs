@@ -1,4 +1,4 @@
-//! What goes into a [`Device`](crate::Device) and what comes out of it.
+//! Inputs and outputs of a [`Device`](crate::Device).
 //!
 //! The contract of floor 3: everything that stands in a [`Output::Store`] before an output is
 //! durable before that output is carried out. The driver may drain `poll` to the end, commit all
@@ -74,11 +74,11 @@ pub enum Input<C> {
     Command(Command),
     /// Something for a carrier.
     Carrier(C),
-    /// What stood before [`Output::Durable`] of this carrier and number is durable.
+    /// Everything before [`Output::Durable`] of this carrier and number is durable.
     Stored(CarrierId, u64),
 }
 
-/// What a person asks of the device.
+/// A command of the user.
 pub enum Command {
     /// Take a contact from a card.
     Add {
@@ -217,7 +217,7 @@ pub(crate) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
     }
 }
 
-/// What the person is told. Ids only: the text of it is asked of the device.
+/// An event for the user. Ids only: the text is requested from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A note stands in a thread.
@@ -263,7 +263,7 @@ pub enum ResetCause {
 
 snapshot!(enum ResetCause [Restored, Lost, Person]);
 
-/// What stands between a note and its way.
+/// A problem that keeps notes from leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryProblem {
     /// The bundle of the contact was refused; nothing was sent.

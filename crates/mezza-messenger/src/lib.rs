@@ -48,7 +48,7 @@ pub use io::{
     RecordKind, RelayConnectionId, RequestId, Retention, Unread, WriteBatch,
 };
 
-/// What goes into a [`Device`].
+/// Inputs of a [`Device`].
 pub type Input = io::Input<CarrierInput>;
-/// What comes out of a [`Device`].
+/// Outputs of a [`Device`].
 pub type Output = io::Output<CarrierOutput>;

@@ -47,7 +47,7 @@ impl Era {
     }
 }
 
-/// What a person, or the device itself, tells one contact. It is named by writer, era and seq.
+/// A message of the user, or of the device itself, to one contact. It is named by writer, era and seq.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Note {
     /// Of the writer.
@@ -58,7 +58,7 @@ pub struct Note {
     pub sent: Time,
     /// Seconds until it goes, 0: never.
     pub timer_s: u32,
-    /// What it holds, at most [`ITEMS_MAX`].
+    /// Its items, at most [`ITEMS_MAX`].
     pub items: Vec<Item>,
 }
 

@@ -49,16 +49,16 @@ pub(crate) enum Owe {
     Card,
     /// A new session, because of this.
     Reset(ResetCause),
-    /// What of a range that the contact gave up is here.
+    /// The part of a range that is here, of a range that the contact gave up.
     Answer(Era, u32, u32),
 }
 
-/// What was sealed into a parcel.
+/// The content of a sealed parcel.
 pub(crate) struct Sealed<'a> {
     pub contact: ContactId,
     pub note: Option<NoteId>,
     pub wire: &'a Note,
-    /// What it says of what was owed; `None`: there was no room for any of it.
+    /// The owed items in it; `None` if there was no room for any.
     pub spoken: Option<Spoken>,
     pub route: Route,
     pub pin: u8,
@@ -79,7 +79,7 @@ pub(crate) enum Reached {
     Later(Time),
 }
 
-/// What is to be sealed anew.
+/// Notes that must be sealed again.
 pub(crate) struct Requeued {
     pub notes: Vec<NoteId>,
     pub dropped: Vec<Dropped>,
@@ -121,7 +121,7 @@ impl Outbox {
         self.store(contact, step);
     }
 
-    /// What must be said.
+    /// Returns the items that are owed to a contact.
     pub fn owed(&self, contact: ContactId) -> Option<&Owed> {
         self.lanes.get(&contact).map(|lane| &lane.owed)
     }
@@ -242,13 +242,13 @@ impl Outbox {
         }
     }
 
-    /// Whether a note that was sealed before may be sealed now: it waits for its turn, so that
+    /// Checks that a note may be sealed a second time now: it waits for its turn, so that
     /// nobody makes all that waits for a receipt leave again at once (MSG-53).
     pub fn may_repeat(&mut self, contact: ContactId, now: Time) -> Result<(), Time> {
         self.lanes.get_mut(&contact).map_or(Ok(()), |lane| lane.repeats.take(now))
     }
 
-    /// Whether receipts may go without anything else (MSG-27).
+    /// Checks that receipts may be sent alone now (MSG-27).
     pub fn may_receipt(&mut self, contact: ContactId, now: Time) -> Result<(), Time> {
         self.lanes.get_mut(&contact).map_or(Ok(()), |lane| lane.receipts.take(now))
     }
@@ -384,7 +384,7 @@ impl Outbox {
         self.store(contact, step);
     }
 
-    /// What is owed now was caused by what came at this level: it goes by none below (MSG-20).
+    /// Raises the level of owed items to the level of the message that caused them (MSG-20).
     pub fn caused(&mut self, contact: ContactId, level: u8, step: &mut Step) {
         let Some(lane) = self.lanes.get_mut(&contact) else { return };
         let caused = if lane.owed.any() { lane.owed.level.max(level) } else { 0 };
@@ -465,7 +465,7 @@ impl Outbox {
         self.drop_where(contact, |_| true, step)
     }
 
-    /// What was stored of a contact.
+    /// Loads the stored lane of a contact.
     pub fn load(&mut self, contact: ContactId, lane: Lane, step: &mut Step) {
         step.timer(Due::Again(contact), lane.again.due());
         self.lanes.insert(contact, lane);
@@ -488,7 +488,7 @@ impl Outbox {
         self.put(contact, step);
     }
 
-    /// Whether something is owed to a contact now.
+    /// Updates the index of contacts with owed items.
     fn look_at(&mut self, contact: ContactId) {
         if self.lanes.get(&contact).is_some_and(|lane| lane.owed.any()) {
             self.owing.insert(contact);

@@ -1,4 +1,4 @@
-//! What a conversation allows: an ordered list of carriers, a pin, a fallback.
+//! The rules of a conversation: an ordered list of carriers, a pin, a fallback.
 
 use alloc::vec::Vec;
 

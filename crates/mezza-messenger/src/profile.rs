@@ -26,7 +26,7 @@ const NOTE_MAX: u64 = u64::MAX / 2;
 /// A clock beyond this day, far in the future, does not raise a serial to where there is no next.
 const SERIAL_DAYS_MAX: u32 = u32::MAX / 512;
 
-/// Who we are, and the numbers given out so far.
+/// Our identity, and the numbers in use so far.
 pub(crate) struct Profile {
     identity: IdentityKeyPair,
     scalar: Secret<32>,

@@ -68,7 +68,7 @@ impl Receipt {
         if voided { seq > 0 && self.has_bit(seq) } else { self.covers(seq) }
     }
 
-    /// What says that a number came with other content than before: it stands for a seq that no writer
+    /// Returns the receipt for a number that came with other content than before: it names a seq that no writer
     /// gets to, so that it is evidence for no note (MSG-91).
     pub fn twice(era: Era) -> Self {
         Self { what: Self::DELIVERED, era, floor: 0, base: u32::MAX, bits: 1 }

@@ -27,7 +27,7 @@ use mezza_core::{FrameTooLong, Secret, Time, labelled_hash, snapshot};
 
 /// The version a relay announces in its HELLO.
 pub const VERSION: u8 = 1;
-/// What TLS calls this protocol (RFC 7301).
+/// The name of this protocol in TLS (RFC 7301).
 pub const ALPN: &[u8] = b"mezza-relay/1";
 /// Most bytes behind the length field of one frame, its kind included.
 pub const FRAME_BYTES_MAX: usize = 65_536;

@@ -71,9 +71,9 @@ pub(crate) struct Sessions<B: Backend> {
     /// Contacts whose next note needs a new session, or who have another bundle to be tried.
     agenda: BTreeSet<ContactId>,
     unopened: u64,
-    /// What may be opened for strangers who say nothing.
+    /// The limit of openings for unknown senders without a name.
     nameless: Pace,
-    /// What others shall be able to fetch, until somebody takes it.
+    /// The publication that others can fetch, until a carrier takes it.
     publication: Option<Publication>,
     /// How often our bundle is put up anew because others have another one.
     offers: Pace,
@@ -145,7 +145,7 @@ impl<B: Backend> Sessions<B> {
         self.agenda.iter().copied()
     }
 
-    /// Whether a contact is on the agenda now.
+    /// Updates the agenda for a contact.
     fn look_at(&mut self, id: ContactId) {
         let renews = self.peers.get(&id).is_some_and(|peer| peer.renewal.renew);
         if renews || self.bundles.get(&id).is_some_and(|held| !held.told) {
@@ -194,7 +194,7 @@ impl<B: Backend> Sessions<B> {
         Ok(opened)
     }
 
-    /// What an opened message changes here.
+    /// Applies the changes of an opened message.
     fn take(&mut self, id: ContactId, opened: &mut Opened, at: &mut At<'_>) {
         self.store(id, core::mem::take(&mut opened.changes), at.step);
         // A session that the other side began ends our own plans for one.
@@ -256,7 +256,7 @@ impl<B: Backend> Sessions<B> {
         self.remember(id, message, step);
     }
 
-    /// Whether a message of so many bytes can be filled up like this.
+    /// Returns the first of these paddings that fits a message with a body of `body` bytes.
     fn padding(&self, id: ContactId, body: usize, paddings: &[Padding]) -> Padding {
         let fits = |padding: &&Padding| {
             self.peers.get(&id).is_some_and(|peer| peer.conversation.fits(body, **padding))

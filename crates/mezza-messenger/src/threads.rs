@@ -40,7 +40,7 @@ const KEPT_ITEMS_MAX: usize = 8;
 /// Eras of one contact: each restore of a backup makes one.
 const ERAS_MAX: usize = 64;
 
-/// What arrived of one era, and what was read of it.
+/// Notes of one era that arrived, and those that were read.
 pub(crate) type Windows = (Window, Window);
 
 /// A note that a person writes.
@@ -68,7 +68,7 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// What tells it apart from another note under its number (MSG-95).
+    /// Returns the digest that distinguishes it from another note under its number (MSG-95).
     pub fn digest(&self) -> NoteDigest {
         let text = match &self.body {
             NoteContent::Text(text) => text.as_str(),
@@ -86,7 +86,7 @@ pub(crate) struct Owing<'a> {
     pub kept: &'a [(Era, u32, NoteDigest)],
 }
 
-/// What is to be done with a note of the contact.
+/// The decision about a note of the contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeping {
     /// It is new, and kept.
@@ -230,7 +230,7 @@ impl Threads {
         step.show(Event::Note(contact, id));
     }
 
-    /// What is to be done with a note of the contact; one that is to be kept is counted.
+    /// Decides about a note of the contact. Counts the note if it is to be kept.
     pub fn look(&mut self, note: &Received, request: bool, step: &mut Step) -> Keeping {
         let thread = self.all.entry(note.contact).or_default();
         if request && thread.notes.len() >= REQUEST_NOTES_MAX {
@@ -395,7 +395,7 @@ impl Threads {
         all.flatten().collect()
     }
 
-    /// What receipts are said to prove, beside them: what arrived since the last one, what was asked
+    /// Returns the digests that accompany receipts: of notes since the last one, of those that were asked
     /// for, and the newest notes, since a receipt may be lost.
     pub fn kept(&self, contact: ContactId, owing: &Owing<'_>) -> Vec<Kept> {
         let mut all: Vec<_> = owing.kept.iter().copied().take(KEPT_SAID_MAX).collect();

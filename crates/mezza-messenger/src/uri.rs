@@ -30,7 +30,7 @@ const CHECK_BYTES: usize = 3;
 /// Base-32 letters of the longest payload with its check.
 const LETTERS_MAX: usize = ((CARD_BYTES_MAX + CHECK_BYTES) * 8).div_ceil(5);
 
-/// What an address holds.
+/// The content of an address.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Uri {
     /// A checked card.
@@ -117,7 +117,7 @@ pub fn decode(text: &str) -> Result<Uri, UriError> {
     }
 }
 
-/// What copying an address puts between its letters: spaces of every kind, and marks without width.
+/// Returns true for characters that copying puts between letters: spaces of every kind, and marks without width.
 fn is_between(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
 }

@@ -1,4 +1,4 @@
-//! What the person may look at: plain values, made from the device's state on request.
+//! Views for the user: plain values, made from the device's state on request.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -52,7 +52,7 @@ pub struct NetworkView {
     pub noise: Option<NoiseGrade>,
     /// Why no round comes back, as far as this device can see.
     pub trouble: Option<NetworkTrouble>,
-    /// What the config says of conversations.
+    /// The policy of conversations in the config.
     pub policy: Option<ServicePolicy>,
     /// The conversation round that opened last.
     pub round: Option<u64>,
@@ -99,7 +99,7 @@ pub struct BudgetView {
     pub rounds: u64,
 }
 
-/// What becomes of everything that a carrier serves, once it is gone.
+/// The effects of removing a carrier on the notes and contacts that it serves.
 #[derive(Clone, Debug, Default)]
 pub struct LeavingView {
     /// Own notes without a receipt that go by another carrier which their conversation allows.
@@ -140,7 +140,7 @@ pub enum ContactState {
     Open,
     /// A stranger wrote; it is ours to accept or refuse.
     Request,
-    /// What comes is taken and dropped.
+    /// Incoming notes are accepted and dropped.
     Blocked,
 }
 
@@ -184,13 +184,13 @@ pub struct ContactView {
     pub last: Option<NoteId>,
     /// Notes known to be on their way to us: gaps in what arrived.
     pub missing: usize,
-    /// What needs the person, until it is over or this device starts again.
+    /// The problem for the user, until it is over or this device starts again.
     pub trouble: Option<DeliveryProblem>,
     /// Another contact with another key is shown under the same name, or claims it (MSG-7).
     pub namesake: bool,
 }
 
-/// What a record belongs to that is stored and does not load.
+/// The owner of a stored record that does not load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// A contact: its card, sessions, notes, mailboxes.
@@ -227,9 +227,9 @@ snapshot!(enum Part [
 /// Something that is stored and does not load. It stays in the store as it is.
 #[derive(Clone)]
 pub struct SetAside {
-    /// What it is.
+    /// The part.
     pub part: Part,
-    /// What the person calls it, if that could still be read.
+    /// Its name, if that could still be read.
     pub name: Option<String>,
     /// Its records.
     pub records: usize,
@@ -257,7 +257,7 @@ impl core::fmt::Debug for ContactView {
     }
 }
 
-/// What a note shows.
+/// The content of a note.
 #[derive(Clone, PartialEq, Eq)]
 pub enum NoteContent {
     /// Text.
@@ -296,7 +296,7 @@ pub struct NoteView {
     pub contact: ContactId,
     /// True if it came from the contact.
     pub incoming: bool,
-    /// What it shows.
+    /// Its content.
     pub body: NoteContent,
     /// When it was written: our clock for own notes, a claim for others.
     pub sent: Time,
@@ -304,7 +304,7 @@ pub struct NoteView {
     pub at: Time,
     /// Its state now.
     pub state: NoteState,
-    /// What the state rests on.
+    /// The facts behind the state.
     pub facts: Vec<Fact>,
     /// When it goes or is given up.
     pub due: Option<Time>,
@@ -329,16 +329,16 @@ pub struct ConnectionView {
     pub up: bool,
     /// Our own mailboxes there.
     pub places: Places,
-    /// What it can do.
+    /// Its abilities.
     pub caps: CarrierCaps,
 }
 
-/// What a carrier could do with a text.
+/// The estimate of a carrier for a text.
 #[derive(Clone, Copy, Debug)]
 pub struct CarrierEstimate {
     /// Which carrier.
     pub carrier: CarrierId,
-    /// What it can do now.
+    /// Its present abilities.
     pub caps: CarrierCaps,
     /// True if it is up, or why not.
     pub up: Result<(), WaitReason>,

@@ -15,7 +15,7 @@ const PARTS_MAX: usize = 6;
 /// Version, reserved byte, serial, issued, IK; then lengths, a long list, a long name, six parts.
 const HEAD_BYTES_MAX: usize = 42 + 9 + 1 + name::NAME_BYTES_MAX + 1 + 19 * PARTS_MAX;
 
-/// What the signature covers, decoded.
+/// The signed part, decoded.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct CardHead {
     pub serial: u32,

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 /// The kind of the mixnet part.
 pub const MIXNET_PART: u8 = 2;
 
-/// What the mixnet part says.
+/// The mixnet part of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MixnetPart {
     /// The network.

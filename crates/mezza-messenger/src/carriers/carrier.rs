@@ -24,7 +24,7 @@ pub struct Welcome<'a> {
     pub ik: IdentityKey,
     /// Where they wait for an answer.
     pub place: u32,
-    /// What the invitation says.
+    /// The items of the invitation.
     pub items: &'a [Item],
     /// The exporter of its session.
     pub exporter: Exporter,
@@ -41,7 +41,7 @@ pub trait Carrier {
     fn connections(&self, now: Time) -> Vec<CarrierConnection> {
         Vec::new()
     }
-    /// What it has against a contact.
+    /// Returns the problem that the carrier has with a contact.
     fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
         None
     }
@@ -58,7 +58,7 @@ pub trait Carrier {
     ) -> Result<Route, Missing> {
         Err(Missing::Wait(WaitReason::NoCarrier))
     }
-    /// What a message on this way is bound to beside its session, at most 64 bytes.
+    /// Returns the outer binding of a message over this carrier, at most 64 bytes.
     fn outer(&self, to: &ContactFacts<'_>) -> Vec<u8> {
         Vec::new()
     }
@@ -83,11 +83,11 @@ pub trait Carrier {
     fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>) {}
     /// A contact is served at this level at least; `None`: not at all, in neither direction.
     fn allow(&mut self, contact: ContactId, level_min: Option<u8>, at: &mut At<'_>) {}
-    /// What came in is dealt with.
+    /// Notifies the carrier that an arrival was handled.
     fn acknowledge(&mut self, ack: Receiving) {}
-    /// What came in is no parcel.
+    /// Notifies the carrier that an arrival was malformed.
     fn reject(&mut self) {}
-    /// What came in and was of no use.
+    /// Returns the number of arrivals that were rejected.
     fn rejected(&self) -> u64 {
         0
     }
@@ -96,7 +96,7 @@ pub trait Carrier {
     fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         false
     }
-    /// What it has to say.
+    /// Returns the item that the carrier owes the contact, if any.
     fn say(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
         None
     }
@@ -178,11 +178,11 @@ pub trait Carrier {
     fn welcome(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
         false
     }
-    /// Whether one who invites can become a contact now.
+    /// Checks that an inviter can become a contact now.
     fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
         Ok(())
     }
-    /// Whoever invites has shown a card; at which level they are answered. `session`: the session that
+    /// Accepts the card of an inviter. Returns the level of answers. `session`: the session that
     /// they and we share, unless they began another one.
     fn unmask(&mut self, id: ContactId, session: Option<[u8; 16]>, at: &mut At<'_>) -> Option<u8> {
         None
@@ -212,7 +212,7 @@ pub trait Carrier {
     fn put_back(&mut self, at: &mut At<'_>) {}
     /// The device starts.
     fn start(&mut self, at: &mut At<'_>) {}
-    /// What it asked for by a timer is due. `busy`: for whom something waits.
+    /// Handles an expired timer of the carrier. `busy`: returns true if notes wait for the contact.
     fn wake(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {}
     /// The next thing that it has to say.
     fn news(&mut self) -> Option<News> {
@@ -222,12 +222,12 @@ pub trait Carrier {
     fn durable(&mut self) -> Option<u64> {
         None
     }
-    /// What stood before that number is durable.
+    /// Notifies the carrier that everything before that number is durable.
     fn stored(&mut self, number: u64, at: &mut At<'_>) {}
     /// Gets ready for the next note to whoever was just written to.
     fn ready(&mut self, rng: &mut dyn CryptoRng) {}
 
-    /// Whether what is stored of one contact, or of one who invites, can be read.
+    /// Checks that the rows of one contact, or of one inviter, can be read.
     fn reads(&self, person: &PersonRows) -> Result<(), DecodeError> {
         Ok(())
     }

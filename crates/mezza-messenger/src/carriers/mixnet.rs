@@ -61,7 +61,7 @@ const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
 /// The part of a year's rounds that may go to one contact while the person does not write to it.
 const TALK_PART: u64 = 8;
 
-/// What a timer of ours is about; an inviter or a contact has its number beside it.
+/// The subject of a timer; an inviter or a contact has its number beside it.
 const CLIENT: u64 = 0;
 const INVITER: u64 = 1 << 32;
 const YEAR: u64 = 2 << 32;
@@ -99,7 +99,7 @@ pub(crate) struct Mixnet<B: Backend> {
     network: Option<JoinedNetwork<B>>,
     /// The line that went on while the device was locked, until the start.
     live: Option<MixnetLine>,
-    /// What is stored of a network does not load, so that no other one is written over it.
+    /// True if the stored network does not load, so that no other one may replace it.
     set_aside: bool,
     left: LeftNetworks,
     peers: BTreeMap<ContactId, MixnetPeer>,
@@ -333,7 +333,7 @@ impl<B: Backend> Mixnet<B> {
         self.heed(id, at);
     }
 
-    /// What the driver has to do.
+    /// Returns the next request to the driver.
     pub fn poll(&mut self) -> Option<MixnetOutput> {
         self.outputs.pop_front()
     }

@@ -22,9 +22,9 @@ use crate::note::Item;
 pub trait Port: Snapshot {
     /// Whose code the primitives are.
     type Backend: Backend;
-    /// What the driver tells the carriers.
+    /// Inputs of the driver to the carriers.
     type Input;
-    /// What the carriers ask of the driver.
+    /// Requests of the carriers to the driver.
     type Output: Snapshot;
 
     /// One of them.
@@ -35,7 +35,7 @@ pub trait Port: Snapshot {
     fn all(&self) -> impl Iterator<Item = (CarrierId, &dyn Carrier)>;
     /// The same, to change them.
     fn all_mut(&mut self) -> impl Iterator<Item = (CarrierId, &mut dyn Carrier)>;
-    /// What the driver has to say. Of two errors the one of the carrier comes first; what is refused
+    /// Handles an input of the driver. Of two errors the one of the carrier comes first; a refused input
     /// changes nothing. `seals`: the private keys to one of which strangers seal.
     fn input(
         &mut self,
@@ -69,7 +69,7 @@ pub trait Port: Snapshot {
         self.all().flat_map(of).collect()
     }
 
-    /// What a carrier has against a contact.
+    /// Returns the problem that a carrier has with a contact.
     fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
         self.all().find_map(|(_, one)| one.trouble(contact))
     }
@@ -112,21 +112,21 @@ pub trait Port: Snapshot {
         }
     }
 
-    /// What came in is dealt with.
+    /// Notifies the carrier that an arrival was handled.
     fn acknowledge(&mut self, ack: Receiving) {
         if let Some(one) = self.one_mut(ack.carrier) {
             one.acknowledge(ack);
         }
     }
 
-    /// What came in is no parcel.
+    /// Notifies a carrier that an arrival was malformed.
     fn reject(&mut self, id: CarrierId) {
         if let Some(one) = self.one_mut(id) {
             one.reject();
         }
     }
 
-    /// What came in and was of no use to any carrier.
+    /// Returns the number of arrivals that were rejected, over all carriers.
     fn rejected(&self) -> u64 {
         self.all().map(|(_, one)| one.rejected()).sum()
     }
@@ -136,7 +136,7 @@ pub trait Port: Snapshot {
         self.all().any(|(_, one)| one.has_to_say(to, now))
     }
 
-    /// What they have to say.
+    /// Returns the items that the carriers owe the contact.
     fn say(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Vec<Item> {
         self.all_mut().filter_map(|(_, one)| one.say(to, at)).collect()
     }
@@ -246,12 +246,12 @@ pub trait Port: Snapshot {
         self.one_mut(id).is_some_and(|one| one.welcome(welcome, at))
     }
 
-    /// Whether one who invites can become a contact now.
+    /// Checks that an inviter can become a contact now.
     fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
         self.all().try_for_each(|(_, one)| one.may_unmask(id, now))
     }
 
-    /// Whoever invites has shown a card; by which carrier they are answered, at which level.
+    /// Accepts the card of an inviter. Returns the carrier and the level of answers.
     fn unmask(
         &mut self,
         id: ContactId,
@@ -281,7 +281,7 @@ pub trait Port: Snapshot {
         Ok(CardPlan::default())
     }
 
-    /// What the own card says of the carriers, after this plan.
+    /// Returns the parts of our card about the carriers, after this plan.
     fn card_parts(&self, plan: &CardPlan, now: Time) -> CardParts {
         let further = self.all().filter_map(|(_, one)| one.card_part(now)).collect();
         CardParts { relays: plan.relays().to_vec(), further }
@@ -307,7 +307,7 @@ pub trait Port: Snapshot {
         self.all_mut().for_each(|(_, one)| one.start(at));
     }
 
-    /// What a carrier asked for by a timer is due. `busy`: for whom something waits.
+    /// Handles an expired timer of a carrier. `busy`: returns true if notes wait for the contact.
     fn wake(
         &mut self,
         id: CarrierId,
@@ -325,12 +325,12 @@ pub trait Port: Snapshot {
         self.all_mut().find_map(|(_, one)| one.news())
     }
 
-    /// Who wants to hear, by which number, that everything of this step is durable.
+    /// Returns the carriers that must be notified, by which number, once this step is durable.
     fn durable(&mut self) -> Vec<(CarrierId, u64)> {
         self.all_mut().filter_map(|(id, one)| Some((id, one.durable()?))).collect()
     }
 
-    /// What stood before the number of a carrier is durable.
+    /// Notifies a carrier that everything before its number is durable.
     fn stored(&mut self, id: CarrierId, number: u64, at: &mut At<'_>) {
         if let Some(one) = self.one_mut(id) {
             one.stored(number, at);
@@ -342,7 +342,7 @@ pub trait Port: Snapshot {
         self.all_mut().for_each(|(_, one)| one.ready(rng));
     }
 
-    /// Whether what is stored of one contact, or of one who invites, can be read.
+    /// Checks that the rows of one contact, or of one inviter, can be read.
     fn reads(&self, person: &PersonRows) -> Result<(), DecodeError> {
         self.all().try_for_each(|(_, one)| one.reads(person))
     }

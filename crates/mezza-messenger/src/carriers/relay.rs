@@ -46,7 +46,7 @@ pub(crate) use mailbox::{OwnMailbox, WatchState};
 pub(crate) use peer::{IntroKey, RelayPeer};
 pub use plan::CardPlan;
 
-/// What a relay can do: one envelope a parcel, kept for 30 days.
+/// Abilities of a relay: one envelope for each parcel, kept for 30 days.
 pub const CAPS: CarrierCaps = CarrierCaps {
     piece_bytes: 16_333,
     pieces_max: 1,
@@ -81,7 +81,7 @@ const NO_SUCH_BOX: u8 = 1;
 const BOX_FULL: u8 = 2;
 const SLOW_DOWN: u8 = 4;
 
-/// What a timer of ours is about; a mailbox or a contact has its number beside it.
+/// The subject of a timer; a mailbox or a contact has its number beside it.
 const RETRY: u64 = 0;
 const IDLE: u64 = 1;
 const MAILBOX: u64 = 1 << 32;
@@ -108,7 +108,7 @@ pub(crate) struct Relay<B: Backend> {
     retry_at: Option<Time>,
     /// HPKE contexts computed ahead of the next note, in memory only.
     contexts: BTreeMap<ContactId, SenderContext>,
-    /// Who was sent an envelope since the last look.
+    /// Contacts that were sent an envelope since the last check.
     wanted: BTreeSet<ContactId>,
     unopened: u64,
     news: VecDeque<News>,
@@ -290,7 +290,7 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// What the driver has to say of relays.
+    /// Handles an input of the driver about relays.
     pub fn input(
         &mut self,
         input: RelayInput,
@@ -457,7 +457,7 @@ impl<B: Backend> Relay<B> {
         Ok(())
     }
 
-    /// What the driver has to do.
+    /// Returns the next request to the driver.
     pub fn poll(&mut self) -> Option<RelayOutput> {
         self.outputs.pop_front()
     }

@@ -1,4 +1,4 @@
-//! Whether a command of the person can be done. Everything is checked before anything changes
+//! Checks of a user's command before it runs. Everything is checked before anything changes
 //! (MSG-36): this file has the device to look at alone.
 
 use alloc::string::String;
@@ -112,7 +112,7 @@ fn named<P: Port>(
     parts.threads.get(note).ok_or(DeviceError::Caller(CallerError::NoSuchNote))
 }
 
-/// Whether a note would be accepted: from then on it is in the outbox after any crash (MSG-15).
+/// Checks that a note would be accepted: from then on it is in the outbox after any crash (MSG-15).
 fn send<P: Port>(
     parts: &Parts<P>,
     id: ContactId,

@@ -1,4 +1,4 @@
-//! What a note that opened brings about (messenger 5.5).
+//! Effects of a note that opened (messenger 5.5).
 
 use alloc::collections::BTreeSet;
 
@@ -138,7 +138,7 @@ fn owes<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
     parts.contacts.get(id).is_some_and(|contact| contact.policy.delivered && contact.is_ours())
 }
 
-/// What a reader keeps under our numbers: those whose bytes are ours, or that some are not.
+/// The digests that a reader keeps under our numbers: the ones that equal ours, or a conflict.
 enum Compared {
     Ours(BTreeSet<u32>),
     Others,

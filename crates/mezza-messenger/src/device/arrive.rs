@@ -1,4 +1,4 @@
-//! What came in: the one parser of parcels, and the sessions that open them (messenger 5.5).
+//! Incoming traffic: the one parser of parcels, and the sessions that open them (messenger 5.5).
 
 use alloc::vec::Vec;
 
@@ -75,7 +75,7 @@ fn writer<P: Port>(parts: &mut Parts<P>, message: &[u8]) -> Option<IdentityKey> 
     ik
 }
 
-/// Whoever invites under this key.
+/// Returns the inviter with this identity key.
 fn inviter_by<P: Port>(parts: &Parts<P>, ik: &IdentityKey) -> Option<ContactId> {
     let inviters = parts.carriers.inviters();
     inviters.iter().find(|inviter| inviter.ik == *ik.as_bytes()).map(|inviter| inviter.id)

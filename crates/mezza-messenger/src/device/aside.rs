@@ -1,4 +1,4 @@
-//! What is stored and does not load. It stays in the store as it is; nothing here reads it again,
+//! Stored parts that do not load. Such a part stays in the store as it is; nothing here reads it again,
 //! nothing is written over it, and none of its numbers is given out anew (MSG-42).
 //!
 //! The key of a row that the store cannot open is lost with it (MSG-66). Contacts, notes and
@@ -17,13 +17,13 @@ use mezza_core::{labelled_hash, snapshot};
 /// The names of all records that do not load. Their content is not kept in memory.
 #[derive(Default)]
 pub(crate) struct Aside {
-    /// What each record belongs to, and its bytes.
+    /// The part that each record belongs to, and its size in bytes.
     rows: BTreeMap<(RecordKind, Vec<u8>), (Part, usize)>,
-    /// What a person calls a part, as far as its records still say so.
+    /// The name of a part, as far as its records still have it.
     names: BTreeMap<Part, String>,
     /// Whose contacts are among them. Their mail stays at the relay.
     identities: BTreeSet<[u8; 32]>,
-    /// What the store could not open.
+    /// Records that the store could not open.
     unread: Vec<Unread>,
 }
 
@@ -114,7 +114,7 @@ impl Aside {
         numbers.max().map_or(0, |last| last + 1)
     }
 
-    /// What the person is shown, part by part.
+    /// Returns the view for the user, part by part.
     pub fn view(&self) -> Vec<SetAside> {
         let mut parts = BTreeMap::<Part, SetAside>::new();
         let named = self.rows.iter().map(|((kind, _), (part, bytes))| (Some(*kind), *part, *bytes));

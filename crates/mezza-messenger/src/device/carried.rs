@@ -1,4 +1,4 @@
-//! What carriers have to say.
+//! Events of the carriers.
 
 use alloc::vec::Vec;
 
@@ -190,7 +190,7 @@ fn lost<P: Port>(parts: &mut Parts<P>, id: ContactId, place: LostPlace, at: &mut
     contact::requeue(parts, id, at);
 }
 
-/// Whoever was invited wants to know who it was.
+/// Requests the card of the inviter who called.
 fn called<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     if !contact.is_open() {

@@ -1,4 +1,4 @@
-//! What happens to one contact, whoever brings it about: a person, a message, a deadline.
+//! Changes of one contact, caused by the user, a message or a deadline.
 
 use super::Parts;
 use crate::card::Card;
@@ -28,7 +28,7 @@ pub(super) fn enter<P: Port>(
     allow(parts, id, at);
 }
 
-/// Whoever showed themselves by a carrier is answered by it, at its level.
+/// Returns the policy of a new contact: answers go over the carrier of the first message, at its level.
 pub(super) fn answered_by(way: Option<(CarrierId, u8)>) -> Policy {
     way.map_or_else(Policy::default, |(carrier, level_min)| Policy {
         carriers: [carrier].into(),
@@ -91,7 +91,7 @@ pub(super) fn requeue<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<
     owe_again(parts, id, at);
 }
 
-/// What was in parcels that are gone is owed once more.
+/// Marks the items of lost parcels as owed once more.
 pub(super) fn owe_again<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     if parts.carriers.greets(id) {
         parts.outbox.owe(id, Owe::Hello, at.step);
@@ -100,7 +100,7 @@ pub(super) fn owe_again<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut A
     owe_receipt(parts, id, at);
 }
 
-/// What has arrived of a contact is said again, if anything has.
+/// Owes a receipt again for everything that has arrived from a contact.
 pub(super) fn owe_receipt<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let delivered = parts.contacts.get(id).is_some_and(|contact| contact.policy.delivered);
     if delivered && parts.threads.has_heard(id) {

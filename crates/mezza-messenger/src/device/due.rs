@@ -1,4 +1,4 @@
-//! What is due: each deadline goes to whoever registered it.
+//! Expired deadlines: each one goes to the component that registered it.
 
 use mezza_core::Timers;
 

@@ -1,4 +1,4 @@
-//! What leaves: which way a note may take, and what is said without one.
+//! Outgoing traffic: selects a route for each queued note, seals it, and sends owed items when no note is queued.
 
 use alloc::collections::BTreeSet;
 

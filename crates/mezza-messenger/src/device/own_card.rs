@@ -12,7 +12,7 @@ use crate::io::{At, Event};
 use crate::name::looks_like_number;
 use crate::outbox::Owe;
 
-/// Whether we may show this name to others as our own.
+/// Checks that this name may stand on our card.
 pub(super) fn name(name: &str) -> Result<(), DeviceError> {
     if looks_like_number(name) { Err(DeviceError::Person(PersonError::BadName)) } else { Ok(()) }
 }
@@ -62,7 +62,7 @@ pub(super) fn adopt<P: Port>(parts: &mut Parts<P>, card: Card, plan: CardPlan, a
     at.step.show(Event::Card);
 }
 
-/// What a carrier says of us goes onto the card as soon as it is known, and off it with the carrier.
+/// Puts the part of each carrier onto our card as soon as it is known. Removes it with the carrier.
 pub(super) fn follow_carriers<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let card = parts.profile.card();
     let Ok(plan) = parts.carriers.plan(card.relays(), at.now, at.rng) else { return };

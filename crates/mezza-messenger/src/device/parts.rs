@@ -28,7 +28,7 @@ snapshot!(struct Parts<P: Port> {
     profile, contacts, threads, sessions, outbox, carriers, aside, seen,
 });
 
-/// What carriers may know of a contact.
+/// Returns the facts of a contact that carriers may know.
 pub(super) fn facts_of<'a, B: Backend>(
     (contacts, profile): (&'a Contacts, &'a Profile),
     (sessions, outbox): (&Sessions<B>, &Outbox),
@@ -62,7 +62,7 @@ impl<P: Port> Parts<P> {
         }
     }
 
-    /// What carriers may know of a contact.
+    /// Returns the facts of a contact that carriers may know.
     pub fn facts(&self, id: ContactId) -> Option<ContactFacts<'_>> {
         facts_of((&self.contacts, &self.profile), (&self.sessions, &self.outbox), id)
     }

@@ -1,4 +1,4 @@
-//! What the person wants, once it is admitted.
+//! Commands of the user, after they were admitted.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -197,7 +197,7 @@ fn refuse<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     }
 }
 
-/// Whoever is blocked is told nothing from now on, not even what was sealed before: that is owed again
+/// Blocks a contact: nothing is sent from now on, not even parcels sealed before. Their items are owed again
 /// at the end of it (MSG-26).
 fn block<P: Port>(parts: &mut Parts<P>, id: ContactId, blocked: bool, at: &mut At<'_>) {
     parts.contacts.block(id, blocked, at.step);

@@ -75,7 +75,7 @@ fn load_profile<P: Port>(
     Ok(profile)
 }
 
-/// What belongs to somebody who did not load.
+/// Returns the part of a contact that did not load.
 fn part_of(aside: &Aside, id: ContactId) -> Part {
     let guest = Part::Inviter(id);
     if aside.has(guest) { guest } else { Part::Contact(id) }

@@ -1,10 +1,10 @@
-//! What follows from a step, until nothing follows any more: carriers are heard, and what waits leaves.
+//! Runs the device until it is idle: handles carrier events and flushes outgoing traffic until neither produces more work.
 
 use super::{Parts, carried, leave};
 use crate::carriers::Port;
 use crate::io::At;
 
-/// What leaves may make a carrier say something at once, so many times in one step.
+/// Outgoing traffic may cause carrier events at once: the most rounds of both in one step.
 const ROUNDS_MAX: usize = 8;
 
 /// Does whatever follows from what the step holds until all is quiet.

@@ -1,4 +1,4 @@
-//! What the person may look at. Nothing here changes anything.
+//! Views for the user. Nothing here changes anything.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -137,7 +137,7 @@ pub(super) fn connections<P: Port>(parts: &Parts<P>, now: Time) -> Vec<Connectio
     parts.carriers.connections(now).into_iter().map(view).collect()
 }
 
-/// What each carrier could do with a text of so many bytes for this contact.
+/// Returns the estimate of each carrier for a text of `text_bytes` bytes to this contact.
 pub(super) fn preview<P: Port>(
     parts: &Parts<P>,
     id: ContactId,
@@ -161,7 +161,7 @@ pub(super) fn preview<P: Port>(
     parts.carriers.ids().into_iter().filter_map(estimate).collect()
 }
 
-/// What becomes of everything that a carrier serves, once it is gone (MSG-97).
+/// Returns the effects of removing a carrier on the notes and contacts that it serves (MSG-97).
 pub(super) fn without<P: Port>(parts: &Parts<P>, carrier: CarrierId, now: Time) -> LeavingView {
     let mut view =
         LeavingView { guests: parts.carriers.inviters().len(), ..LeavingView::default() };

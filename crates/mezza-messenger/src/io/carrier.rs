@@ -1,4 +1,4 @@
-//! What the device and a carrier say to each other (house 4a): values, and no word about which
+//! The interface between the device and a carrier (house 4a): values, and no word about which
 //! carrier it is.
 
 use alloc::string::String;
@@ -62,7 +62,7 @@ impl CarrierId {
     }
 }
 
-/// What a carrier can do right now: the one source for policy, texts and pages.
+/// Present abilities of a carrier: the one source for policy, texts and pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CarrierCaps {
     /// Bytes of one piece.
@@ -87,7 +87,7 @@ pub struct CarrierCaps {
     pub needs_internet: bool,
     /// True if it runs as a demonstration on one machine and so protects nothing.
     pub demo: bool,
-    /// What it hides beside the content.
+    /// The facts that it hides besides the content.
     pub hides: CarrierHides,
     /// How much its noise protects; `None` for a carrier without noise or before it is known.
     pub noise: Option<NoiseGrade>,
@@ -106,7 +106,7 @@ pub enum NoiseGrade {
 
 snapshot!(enum NoiseGrade [Nothing, Weak, Standard]);
 
-/// What a carrier hides, by who looks on.
+/// The facts that a carrier hides, by observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CarrierHides {
     /// From whoever provides the internet: who writes to whom.
@@ -140,7 +140,7 @@ pub struct CarrierState {
     pub reached: bool,
     /// True if it is up, or why not.
     pub up: Result<(), WaitReason>,
-    /// What it can do.
+    /// Its abilities.
     pub caps: CarrierCaps,
 }
 
@@ -155,7 +155,7 @@ pub struct CarrierConnection {
     pub up: bool,
     /// Our own mailboxes there.
     pub places: Places,
-    /// What it can do.
+    /// Its abilities.
     pub caps: CarrierCaps,
 }
 
@@ -193,7 +193,7 @@ impl SessionFacts {
     }
 }
 
-/// What the device knows of a contact when it asks a carrier something about it.
+/// The facts of a contact that the device gives to a carrier with a request.
 #[derive(Clone, Copy)]
 pub struct ContactFacts<'a> {
     /// Its number.
@@ -208,7 +208,7 @@ pub struct ContactFacts<'a> {
     pub is_open: bool,
     /// True if an invitation to it is on its way.
     pub invited: bool,
-    /// What stands between notes and their way.
+    /// The problem that keeps notes from leaving.
     pub trouble: Option<DeliveryProblem>,
     /// The session with it.
     pub session: SessionFacts,
@@ -223,13 +223,13 @@ pub struct Route {
     pub until: Option<Time>,
     /// True if it is an invitation: taken again and again until it is answered or ends.
     pub invitation: bool,
-    /// What the carrier itself needs, at most 64 bytes.
+    /// The carrier's own data, at most 64 bytes.
     pub address: Vec<u8>,
 }
 
 snapshot!(struct Route { carrier, until, invitation, address });
 
-/// What the first note of a session says of where we are reached.
+/// The address in the first note of a session, at which we are reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HelloPlace {
     /// This mailbox.
@@ -244,11 +244,11 @@ pub enum HelloPlace {
 pub struct Reach {
     /// The route.
     pub route: Route,
-    /// What a hello says.
+    /// The content of a hello.
     pub place: HelloPlace,
     /// How the message may be filled up, the first that fits.
     pub paddings: &'static [Padding],
-    /// What the message is bound to beside its session, at most 64 bytes; the reader's carrier says the
+    /// The outer binding of the message, at most 64 bytes; the reader's carrier says the
     /// same of what it brings.
     pub outer: Vec<u8>,
 }
@@ -263,13 +263,13 @@ pub enum Missing {
     First(FirstTerms),
 }
 
-/// What an invitation has to be like.
+/// Requirements of an invitation.
 pub struct FirstTerms {
     /// The suites that fit into it.
     pub suites: SuiteList,
     /// Bytes of the whole message.
     pub bytes: usize,
-    /// What it says.
+    /// Its items.
     pub items: Vec<Item>,
     /// How much longer than its bundle it travels, milliseconds.
     pub beyond_ms: u64,
@@ -289,11 +289,11 @@ pub struct Leaving<'a> {
     pub own: bool,
     /// How often the carrier took it.
     pub times: u8,
-    /// What is handed over.
+    /// The parcel.
     pub bytes: &'a [u8],
 }
 
-/// What became of a parcel that was offered.
+/// The result of offering a parcel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handover {
     /// It is out; the answer comes as news.
@@ -316,14 +316,14 @@ pub struct Dropped {
     pub id: ParcelId,
     /// For whom it was.
     pub contact: ContactId,
-    /// What was handed over.
+    /// The parcel.
     pub bytes: Vec<u8>,
 }
 
-/// What of a contact a carrier forgets.
+/// The state of a contact that a carrier must forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forget {
-    /// What it shares with the contact's device.
+    /// The state that it shares with the contact's device.
     Chains,
     /// Everything.
     All,
@@ -385,7 +385,7 @@ impl fmt::Debug for InviterFacts {
     }
 }
 
-/// What the own card says about the carriers.
+/// The parts of our card about the carriers.
 #[derive(Default)]
 pub struct CardParts {
     /// The relays, with the address of the intro mailbox.

@@ -1,4 +1,4 @@
-//! What a carrier has to say to the device.
+//! Events of a carrier for the device.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use mezza_ratchet::OneTimePrekey;
 use super::{CarrierId, ContactId, ParcelId};
 use crate::evidence::WaitReason;
 
-/// What a carrier has to say to the device.
+/// Events of a carrier for the device.
 pub enum News {
     /// A parcel came.
     Arrived(Arrival),
@@ -58,7 +58,7 @@ pub enum News {
     Bundle {
         /// Whose.
         contact: ContactId,
-        /// What for.
+        /// The purpose.
         purpose: FetchPurpose,
         /// The bundle as it came.
         bytes: Vec<u8>,
@@ -87,7 +87,7 @@ snapshot!(enum News [
     one_time }, Stock(a), Unpublished, Foreign, Greet(a), Called(a), CardPart, InviterGone(a),
 ]);
 
-/// What came in by a carrier.
+/// An arrival over a carrier.
 pub struct Arrival {
     /// By which.
     pub carrier: CarrierId,
@@ -97,9 +97,9 @@ pub struct Arrival {
     pub from: ArrivalOrigin,
     /// `kind u8 | content`.
     pub parcel: Wiping<Vec<u8>>,
-    /// What the message inside is bound to beside its session, at most 64 bytes.
+    /// The outer binding of the message inside, at most 64 bytes.
     pub outer: Vec<u8>,
-    /// What the carrier is told once it is dealt with.
+    /// The acknowledgement that the carrier gets once the arrival is handled.
     pub ack: Option<Receiving>,
 }
 
@@ -110,7 +110,7 @@ snapshot!(struct Arrival { carrier, level, from, parcel, outer, ack });
 pub struct Incoming<'a> {
     /// The message.
     pub bytes: &'a [u8],
-    /// What it is bound to beside its session.
+    /// Its outer binding.
     pub outer: &'a [u8],
 }
 
@@ -151,7 +151,7 @@ pub struct Receiving {
 
 snapshot!(struct Receiving { carrier, place, number });
 
-/// What a bundle is for.
+/// The purpose of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchPurpose {
     /// To begin a session with it at once.

@@ -1,10 +1,10 @@
-//! What may go at once, and then one in every interval (MSG-27, MSG-53).
+//! A token bucket: a number at once, then one in every interval (MSG-27, MSG-53).
 
 use mezza_core::{Time, snapshot};
 
 use super::DateStep;
 
-/// What may go at once, and then one in every interval. Not stored: a restart begins anew.
+/// A token bucket: a number at once, then one in every interval. Not stored: a restart begins anew.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     burst: u32,

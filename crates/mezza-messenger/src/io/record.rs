@@ -1,4 +1,4 @@
-//! What a device wants stored: records by kind and key, each under a bucket of the vault.
+//! Records that a device stores: records by kind and key, each under a bucket of the vault.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -7,7 +7,7 @@ use mezza_core::{Snapshot, Wiping, Writer, snapshot};
 
 use super::CarrierId;
 
-/// What one input changes in the store; applied as a whole or not at all.
+/// The changes of one input in the store; applied as a whole or not at all.
 #[derive(Debug, Default)]
 pub struct WriteBatch(pub Vec<RecordChange>);
 
@@ -58,7 +58,7 @@ pub struct Unread {
 
 snapshot!(struct Unread { kind, bytes });
 
-/// Who reads and writes the rows of a kind; nobody else does.
+/// The only component that reads and writes the rows of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordOwner {
     /// The device, or one of its components.
@@ -71,7 +71,7 @@ pub enum RecordOwner {
     Later,
 }
 
-/// What the keys of a kind are like.
+/// The form of the keys of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyForm {
     /// Empty: there is one row.
@@ -178,7 +178,7 @@ kinds! {
     LinkOwn = 21: LINK, PERMANENT, One;
     /// A coin that a guard gave.
     GuardCoin = 22: LATER, ROLLING, Free;
-    /// What must be said to a contact.
+    /// Items that are owed to a contact.
     Owed = 23: DEVICE, ROLLING, Person;
     /// True if the session with a contact gives way to a new one.
     Renewal = 24: DEVICE, PERMANENT, Person;
@@ -192,7 +192,7 @@ kinds! {
     LeftNetwork = 28: MIXNET, PERMANENT, Free;
     /// The id of a knock that was heard.
     KnockSeen = 29: MESH, None, Free;
-    /// What a person has begun to write to a contact.
+    /// An unfinished note to a contact.
     Draft = 30: PROGRAM, ROLLING, Free;
     /// A change that stands as a line in a thread.
     Change = 31: PROGRAM, PERMANENT, Free;

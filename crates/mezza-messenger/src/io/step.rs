@@ -1,4 +1,4 @@
-//! What one input brings about, as a value: rows, events, deadlines. Everybody who deals with the
+//! Effects of one input, as a value: rows, events, deadlines. Every component that handles the
 //! input adds to it, and the device carries it out at the end.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use super::{CarrierId, ContactId, Event, NoteId, ParcelId, RecordKind, Retention
 pub struct At<'a> {
     /// Now.
     pub now: Time,
-    /// What it brings about.
+    /// Its effects.
     pub step: &'a mut Step,
     /// Where chance comes from.
     pub rng: &'a mut dyn CryptoRng,
@@ -25,7 +25,7 @@ impl At<'_> {
     }
 }
 
-/// What something waits for: its owner is called once its time has come.
+/// The subject of a deadline: its owner is called once the time has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
     /// The own prekeys.
@@ -52,13 +52,13 @@ snapshot!(enum Due [
     Prekeys, Session(a), Note(a), Undecrypted(a), Parcel(a), Reset(a), Again(a), Look(a), Carrier(a, b),
 ]);
 
-/// What happens to one row.
+/// The change of one row.
 pub(crate) enum RowFate {
     Put(Retention, Wiping<Vec<u8>>),
     Drop,
 }
 
-/// What one input brings about.
+/// The effects of one input.
 #[derive(Default)]
 pub struct Step {
     pub(crate) early: Vec<Event>,
@@ -106,7 +106,7 @@ impl Step {
         self.timers.push((due, at));
     }
 
-    /// What waits for this contact is looked at before the step ends.
+    /// Marks a contact whose queue is checked before the step ends.
     pub fn touch(&mut self, id: ContactId) {
         self.touched.insert(id);
     }

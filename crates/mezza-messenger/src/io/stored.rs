@@ -124,9 +124,9 @@ impl PersonRows {
 
 /// A row that does not load. It is set aside.
 pub struct Unloaded {
-    /// What it belongs to.
+    /// The part that it belongs to.
     pub part: Part,
-    /// What a person calls that part, if the row says so.
+    /// The name of that part, if the row has it.
     pub name: Option<String>,
     /// Its kind.
     pub kind: RecordKind,

@@ -1,4 +1,4 @@
-//! What a note may hold.
+//! Items of a note.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ pub enum Item {
         /// The writer's card, at most 1,024 bytes, not checked here; may be empty.
         card: Vec<u8>,
     },
-    /// What has arrived.
+    /// A receipt.
     Receipt(Receipt),
     /// The timer for both sides from now on, seconds, 0: none.
     Timer(u32),
@@ -61,7 +61,7 @@ pub enum Item {
         /// The last seq, at least `from`.
         to: u32,
     },
-    /// What is kept under the numbers that receipts stand for.
+    /// Digests of the notes that receipts name.
     Kept(Kept),
     /// The writer's bundle, 1 to 4,096 bytes, not checked here.
     Bundle(Vec<u8>),

@@ -1,4 +1,4 @@
-//! What is on its way out to one contact.
+//! Outgoing notes and items for one contact.
 
 use alloc::vec::Vec;
 
@@ -72,7 +72,7 @@ impl AgainWish {
     }
 }
 
-/// What is on its way out to one contact.
+/// Outgoing notes and items for one contact.
 pub(crate) struct Lane {
     pub next_seq: u32,
     pub owed: Owed,

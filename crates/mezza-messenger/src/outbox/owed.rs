@@ -1,4 +1,4 @@
-//! What must be said to a contact and is not confirmed. Persistent: a crash forgets no promise.
+//! Items that are owed to a contact and not confirmed. Persistent: a crash forgets no promise.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ const ANSWERS_MAX: usize = 8;
 /// Notes whose digests wait at once; of more the oldest go, and their writer sends them once more.
 const KEPT_MAX: usize = 256;
 
-/// What the next note must say besides what a person wrote.
+/// Items that the next note must carry besides the user's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing to say, and any may be due")]
 pub(crate) struct Owed {
@@ -33,7 +33,7 @@ pub(crate) struct Owed {
     pub card: bool,
     /// A new session, because of this cause (the numbers of `ResetCause`), and a wish to send again.
     pub anew: Option<u8>,
-    /// That there are new voids.
+    /// True if there are new voids.
     pub void: bool,
     /// Own numbers given up, from and to; said in every note until a receipt's floor passes them.
     pub voids: Vec<(u32, u32)>,
@@ -49,7 +49,7 @@ snapshot!(struct Owed {
     hello, receipt, read, timer, card, anew, void, voids, answers, kept, level,
 });
 
-/// What one note says of the receipts that are owed: so many of the answers, oldest first, and each kind
+/// The owed items in one note: a number of the answers, oldest first, and each kind
 /// as a whole or not at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spoken {
@@ -100,7 +100,7 @@ impl Owed {
         }
     }
 
-    /// What was said is no longer owed.
+    /// Removes sent items from the owed ones.
     pub fn said(&mut self, wire: &Note, spoken: Option<Spoken>) {
         for item in &wire.items {
             match item {

@@ -34,7 +34,7 @@ pub(crate) struct Parcel {
     /// The level by which the cause came of what no person wrote; it leaves by none below. 0: it
     /// has no such cause.
     pub level: u8,
-    /// What it says that is owed again where it is lost.
+    /// Its items that are owed again if it is lost.
     pub says: Burden,
     /// `01 | ratchet message`.
     pub bytes: Vec<u8>,

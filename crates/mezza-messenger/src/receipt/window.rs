@@ -1,4 +1,4 @@
-//! What has arrived from one writer and era.
+//! Notes that have arrived from one writer and era.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,7 +9,7 @@ use mezza_core::{DecodeError, Reader, Writer, snapshot};
 use super::bits::Bits;
 use super::{REACH, Receipt};
 
-/// What a seq is to a window.
+/// The status of a seq in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeqStatus {
     /// It had not arrived: store the note, show it, send a receipt.
@@ -63,7 +63,7 @@ impl Window {
         settled.highest().map_or(0, |highest| highest + 1 - settled.count()) as usize
     }
 
-    /// What [`Window::insert`] would answer.
+    /// Returns the result that [`Window::insert`] would have.
     pub fn look(&self, seq: u32) -> SeqStatus {
         if seq == 0 {
             return SeqStatus::Fresh;

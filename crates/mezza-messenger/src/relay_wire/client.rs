@@ -1,4 +1,4 @@
-//! What a client says to a relay.
+//! Frames of a client to a relay.
 
 use alloc::vec::Vec;
 
@@ -7,7 +7,7 @@ use mezza_core::{FrameTooLong, Secret, snapshot};
 
 use super::{MailboxAddress, RawOneTimePrekey, TAKEN_MAX, frame};
 
-/// What a box is for.
+/// The purpose of a mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailboxKind {
     /// Mail of one contact.
@@ -30,7 +30,7 @@ pub enum ClientFrame {
         req: u16,
         /// The slot's secret.
         token: Secret<32>,
-        /// What the box is for.
+        /// The purpose of the mailbox.
         kind: MailboxKind,
     },
     /// Remove the box of this token with all its mail.

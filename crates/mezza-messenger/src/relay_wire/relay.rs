@@ -1,4 +1,4 @@
-//! What a relay says to a client.
+//! Frames of a relay to a client.
 
 use alloc::vec::Vec;
 

@@ -66,7 +66,7 @@ impl<B: Backend> Sessions<B> {
         self.set_renewal(id, step, |renewal| renewal.told = newest);
     }
 
-    /// What told it may be lost.
+    /// Marks a bundle as unsent: the message that carried it may be lost.
     pub fn tell_again(&mut self, id: ContactId, step: &mut Step) {
         self.set_renewal(id, step, |renewal| renewal.told = 0);
     }

@@ -20,7 +20,7 @@ snapshot!(struct HeldBundle { bytes, one_time, told });
 const TOLD: &[u8] = &[1];
 
 impl HeldBundle {
-    /// What a relay gave. The one-time key is not signed: it is held to the rules of its reader
+    /// Decodes a bundle from a relay. The one-time key is not signed: it must meet the rules of its reader
     /// here (MSG-43).
     pub fn new(bytes: &[u8], one_time: Option<OneTimePrekey>) -> Result<Self, BundleError> {
         if one_time.is_some_and(|one_time| OneTimePrekey::decode(&one_time.encode()).is_err()) {
@@ -29,7 +29,7 @@ impl HeldBundle {
         Ok(Self { bytes: bytes.to_vec(), one_time, told: false })
     }
 
-    /// What the contact said.
+    /// Wraps a bundle that the contact sent.
     pub fn told(bytes: &[u8]) -> Self {
         Self { bytes: bytes.to_vec(), one_time: None, told: true }
     }

@@ -61,7 +61,7 @@ impl<B: Backend> Sessions<B> {
         at.step.timer(Due::Prekeys, self.prekeys.deadline());
     }
 
-    /// What others shall be able to fetch, if that has changed.
+    /// Returns the publication for others, if it has changed.
     pub fn publication(&mut self) -> Option<Publication> {
         self.publication.take()
     }
@@ -80,7 +80,7 @@ impl<B: Backend> Sessions<B> {
         }
     }
 
-    /// What others could fetch, once more.
+    /// Returns the present publication again.
     pub fn offer(&self) -> Option<Publication> {
         let (bundle, one_time) = self.prekeys.current_bundle()?;
         Some(Publication { bundle, one_time, replace: false })

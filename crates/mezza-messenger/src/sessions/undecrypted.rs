@@ -30,7 +30,7 @@ pub(crate) struct Undecrypted {
     /// How it came; `None`: a version before did not note it.
     pub by: Option<By>,
     pub bytes: Vec<u8>,
-    /// What it is bound to beside its session.
+    /// Its outer binding.
     pub outer: Vec<u8>,
 }
 
@@ -75,7 +75,7 @@ impl Undecrypted {
     }
 }
 
-/// What a message is bound to, if it is: 1 to 64 bytes.
+/// Reads the outer binding of a message, 1 to 64 bytes if there is one.
 fn read_outer(r: &mut Reader<'_>) -> Result<Vec<u8>, DecodeError> {
     let outer = r.var8()?;
     let fits = (1..=OUTER_BYTES_MAX).contains(&outer.len());

@@ -172,7 +172,7 @@ impl StoredNote {
         })
     }
 
-    /// What tells it apart from another note under its number (MSG-95).
+    /// Returns the digest that distinguishes it from another note under its number (MSG-95).
     pub fn digest(&self) -> NoteDigest {
         NoteDigest::of(self.sent, self.text().map_or("", String::as_str))
     }

@@ -45,7 +45,7 @@ impl Amount {
     }
 }
 
-/// What a contact has used of its quota.
+/// The used part of a contact's quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Quota {
     /// The day that the next two are about, since 1970.

@@ -1,4 +1,4 @@
-//! What a thread says beside its receipts.
+//! Digests beside the receipts of a thread.
 
 use alloc::vec::Vec;
 

@@ -36,7 +36,7 @@ fn reload(stage: &mut Stage, who: usize) {
     stage.drain(who);
 }
 
-/// What is behind a record of this kind in [`talked`].
+/// Returns the part that a record of this kind belongs to in [`talked`].
 fn part_of(kind: RecordKind, key: &[u8]) -> Part {
     let bob = mezza_messenger::ContactId(1);
     match kind {

@@ -15,7 +15,7 @@ mod strangers;
 
 const ANN: usize = 0;
 const BEN: usize = 1;
-/// What a card of today lists first.
+/// The first suite of a present card.
 const BETTER: SuiteId = SuiteId(0x0102);
 
 impl Town {
@@ -60,7 +60,7 @@ impl Town {
 const NOTES: [(usize, u8, &str); 3] =
     [(ANN, 1, "guess who"), (BEN, 2, "now I know"), (ANN, 3, "and in the better suite")];
 
-/// What both people do next, whatever their devices went through.
+/// Lets both people go on as people do, whatever state their devices are in.
 fn go_on(town: &mut Town, ben: ContactId) {
     let say = |town: &mut Town, note: usize, contact| {
         let (who, client, text) = NOTES[note];

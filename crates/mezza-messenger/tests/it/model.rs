@@ -18,12 +18,12 @@ pub const SET: u64 = 4;
 /// The answer of a relay that wants patience.
 const SLOW_DOWN: u8 = 4;
 
-/// Who is connected.
+/// The number of a connected device.
 pub type Who = usize;
 /// Something for somebody.
 pub type Told = (Who, Tell);
 
-/// What a device asks, without the relay's name.
+/// A request of a device, without the relay's name.
 #[derive(Clone, Debug)]
 pub enum Ask {
     Hello,
@@ -75,7 +75,7 @@ impl Ask {
     }
 }
 
-/// What the relay tells a device.
+/// A frame of the relay to a device.
 #[derive(Clone, Debug)]
 pub enum Tell {
     Up,
@@ -105,7 +105,7 @@ impl Tell {
     }
 }
 
-/// What survives a crash of the relay.
+/// The state of the relay that survives a crash.
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     pub boxes: BTreeMap<MailboxAddress, BTreeMap<u64, Vec<u8>>>,

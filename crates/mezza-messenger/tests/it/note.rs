@@ -168,7 +168,7 @@ proptest! {
         prop_assert_eq!(Note::decode(&bytes), Ok(note));
     }
 
-    /// What is read is read again from what is written, but for bodies of unknown items.
+    /// A decoded note encodes to bytes that decode to the same note, except bodies of unknown items.
     #[test]
     fn any_bytes_do_no_harm(
         head in proptest::option::of(Just([1u8; 19])),

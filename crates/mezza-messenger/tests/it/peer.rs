@@ -31,7 +31,7 @@ pub struct Peer {
     talk: Conversation<PortableBackend>,
     /// Where the device looks, and the key of its envelopes.
     to: (MailboxAddress, PublicKey),
-    /// What it has read, as its receipts name it.
+    /// The notes that it has read, as its receipts name them.
     kept: Vec<(Era, u32, NoteDigest)>,
 }
 
@@ -40,7 +40,7 @@ pub fn note(seq: u32, timer_s: u32, items: Vec<Item>) -> Note {
     Note { era: ERA, seq, sent: START, timer_s, items }
 }
 
-/// What these prekeys publish: a bundle, and one-time keys.
+/// Returns the publication of these prekeys: a bundle, and one-time keys.
 pub fn published(keys: &mut Prekeys, stage: &mut Stage) -> (Vec<u8>, Vec<OneTimePrekey>) {
     keys.wake(stage.now, &mut stage.rng);
     while let Some(output) = keys.poll() {
@@ -198,7 +198,7 @@ impl Peer {
     }
 }
 
-/// What a reader keeps under numbers of party 0: all of them written at one time, with one text.
+/// Returns the digests of notes of party 0: all of them written at one time, with one text.
 pub fn kept(era: Era, seqs: impl Iterator<Item = u32>, sent: Time, text: &str) -> Item {
     Item::Kept(Kept { era, notes: seqs.map(|seq| (seq, NoteDigest::of(sent, text))).collect() })
 }

@@ -1,4 +1,4 @@
-//! What is printed of the device's formats holds nothing of their content.
+//! The printed forms of the device's formats show nothing of their content.
 
 use mezza_core::PublicKey;
 use mezza_core::Time;

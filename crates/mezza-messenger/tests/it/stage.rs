@@ -57,7 +57,7 @@ pub fn write(disk: &mut Disk, changes: Vec<RecordChange>) {
     }
 }
 
-/// What a device wants besides being stored, in order.
+/// Stores the writes of a device. Returns its other outputs, in order.
 pub fn drain(device: &mut Device<PortableBackend>, disk: &mut Disk) -> Vec<Output> {
     let mut outputs = Vec::new();
     while let Some(output) = device.poll() {
@@ -69,7 +69,7 @@ pub fn drain(device: &mut Device<PortableBackend>, disk: &mut Disk) -> Vec<Outpu
     outputs
 }
 
-/// What a device says it has stored is what lies on its disk.
+/// Checks that the rows of a device equal those on its disk.
 pub fn assert_same(own: &Disk, disk: &Disk) {
     let names = |disk: &Disk, other: &Disk| {
         let odd = disk.iter().filter(|(key, value)| other.get(key) != Some(value));
@@ -288,7 +288,7 @@ impl Stage {
         self.outputs()
     }
 
-    /// What party 0 has to say now, carried out by nobody.
+    /// Returns the outputs of party 0 now, without carrying them out.
     pub fn outputs(&mut self) -> Vec<Output> {
         let Party { device, disk, .. } = &mut self.parties[0];
         drain(device, disk)

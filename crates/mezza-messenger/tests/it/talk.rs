@@ -1,4 +1,4 @@
-//! What a contact in the mixnet may cost: rounds for its talk (MSG-54), rows for its roots (MSG-53).
+//! The cost of a contact in the mixnet: rounds for its talk (MSG-54), rows for its roots (MSG-53).
 
 use mezza_core::{Time, Wiping};
 use mezza_messenger::evidence::NoteState;

@@ -137,7 +137,7 @@ impl Town {
         self.city.net.now
     }
 
-    /// What the clock of a member says.
+    /// Returns the time on the clock of a member.
     pub fn clock(&self, who: usize) -> Time {
         let skew_ms = self.members[who].skew_ms;
         if skew_ms < 0 {

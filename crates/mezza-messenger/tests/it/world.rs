@@ -15,12 +15,12 @@ use mezza_sim::{CrashRate, HostId, LinkModel, World, WorldStep, for_each_seed};
 use crate::stage::{START, load, records};
 use hosts::{AT, Memory, Party, Say, device, newborn, on_disk, sealed};
 
-/// What the judge remembers of a run.
+/// The memory of the judge of a run.
 #[derive(Default)]
 struct Judge {
     /// Accepted notes: writer, reader, text.
     accepted: BTreeMap<String, (HostId, HostId)>,
-    /// What each chain key has sealed.
+    /// The texts that each chain key has sealed.
     chains: BTreeMap<(HostId, [u8; 32], [u8; 3]), Vec<u8>>,
     peers: BTreeMap<(HostId, ContactId), HostId>,
 }

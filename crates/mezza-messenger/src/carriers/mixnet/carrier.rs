@@ -23,7 +23,7 @@ use crate::io::{
 use crate::note::{Item, MixnetStart};
 
 impl<B: Backend> Carrier for Mixnet<B> {
-    /// Whether rounds are taken part in, and what the carrier can do.
+    /// Returns the abilities of the carrier, while it takes part in rounds.
     fn state(&self, _: Option<&ContactFacts<'_>>, now: Time) -> Option<CarrierState> {
         let net = self.network.as_ref()?;
         let up = if net.is_up(now) { Ok(()) } else { Err(WaitReason::NoCarrier) };
@@ -44,7 +44,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.state(None, now).map(entry).into_iter().collect()
     }
 
-    /// What of the own card says in which network we are.
+    /// Returns the part of our card that names our network.
     fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
         let net = self.network.as_ref()?;
         let (network, dialling) = (net.config(now)?.network, *net.member.dialling.public());
@@ -58,12 +58,12 @@ impl<B: Backend> Carrier for Mixnet<B> {
         talks.or_else(|| self.waits_in_vain(contact).then_some(DeliveryProblem::Absent))
     }
 
-    /// What came in cells and is no parcel.
+    /// Returns the number of malformed parcels out of cells.
     fn rejected(&self) -> u64 {
         self.unopened
     }
 
-    /// What came in cells is no parcel.
+    /// Counts a malformed parcel out of cells.
     fn reject(&mut self) {
         self.unopened += 1;
     }
@@ -296,7 +296,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.wake_client(at);
     }
 
-    /// What is due.
+    /// Handles an expired timer.
     fn wake(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
         let id = ContactId(number as u32);
         match number {
@@ -307,7 +307,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         }
     }
 
-    /// What the device is told.
+    /// Returns the next event for the device.
     fn news(&mut self) -> Option<News> {
         self.news.pop_front()
     }

@@ -77,7 +77,7 @@ impl<B: Backend> Mixnet<B> {
         self.tell(client::Input::Add(root), at)
     }
 
-    /// Whether the chains of an inviter could start now.
+    /// Checks that the chains of an inviter could start now.
     pub(super) fn may_start(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
         let Some(inviter) = self.inviters.get(&id) else { return Ok(()) };
         let Some(PendingStart { rounds, .. }) = &inviter.start else { return Ok(()) };
@@ -109,7 +109,7 @@ impl<B: Backend> Mixnet<B> {
         self.store_inviter(id, at.step);
     }
 
-    /// Whoever invites has shown a card, and is a contact from now on; at which level they are
+    /// Accepts the card of an inviter, who is a contact from now on. Returns the level at which they are
     /// answered. If they began another session, they took the invitation back, and its chains with
     /// it.
     pub(super) fn shows_card(

@@ -1,4 +1,4 @@
-//! What goes into the mixnet carrier and what comes out of it.
+//! Inputs and outputs of the mixnet carrier.
 
 use alloc::string::String;
 use core::fmt;
@@ -10,7 +10,7 @@ use mezza_mixnet::wire::Frame;
 
 use crate::io::{ContactId, NetworkAddress};
 
-/// What the driver tells the device about its connection to the network.
+/// Inputs of the driver about the connection to the network.
 pub enum MixnetInput {
     /// Join this network.
     Join(NetworkAddress),
@@ -38,7 +38,7 @@ pub enum MixnetInput {
     Lost(RoundId),
 }
 
-/// What the device wants of the network.
+/// Requests of the device to the network.
 #[derive(Debug)]
 pub enum MixnetOutput {
     /// Connect at this time, send the hello at once, then say `Up` or `Down`.

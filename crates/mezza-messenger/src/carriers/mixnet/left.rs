@@ -20,7 +20,7 @@ pub(super) const LEFT_MAX: usize = 32;
 pub(crate) struct LeftNetwork {
     /// Where its entry was; a name for people.
     pub address: String,
-    /// What its client is to remember.
+    /// The state that its client must remember.
     pub remembered: Wiping<Vec<u8>>,
 }
 
@@ -82,7 +82,7 @@ impl LeftNetworks {
         unloaded
     }
 
-    /// What is remembered of a network that is to be joined; `None`: it was never left.
+    /// Returns the state of a network that was left before; `None` if it never was.
     ///
     /// # Errors
     /// What is stored of it does not load, or may be what does not open; too many others are remembered.

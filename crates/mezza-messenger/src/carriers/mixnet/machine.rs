@@ -16,7 +16,7 @@ use crate::io::{
 };
 
 impl<B: Backend> Mixnet<B> {
-    /// What the driver has to say of the network, or the person.
+    /// Handles an input of the driver or of the user.
     pub fn input(&mut self, input: MixnetInput, at: &mut At<'_>) -> Result<(), DeviceError> {
         let gone = matches!(input, MixnetInput::Down);
         let input = match input {

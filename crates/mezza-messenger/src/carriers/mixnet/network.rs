@@ -26,10 +26,10 @@ const VERSION: u8 = 1;
 pub(super) const PIECE_BYTES: usize = 225;
 /// Most pieces of one parcel.
 pub(super) const PIECES_MAX: usize = 40;
-/// What the carrier's own stream puts in front of a parcel.
+/// Bytes of the length that the carrier's stream puts in front of a parcel.
 pub(super) const LENGTH_BYTES: usize = 2;
 
-/// What is stored of a network besides the client's own rows: the link, and the dialling key.
+/// The stored state of a network besides the client's own rows: the link, and the dialling key.
 pub(crate) struct Membership {
     pub link: NetworkAddress,
     pub dialling: StaticKey,
@@ -206,7 +206,7 @@ impl<B: Backend> JoinedNetwork<B> {
         (self.clock_off, self.foreign) = (false, false);
     }
 
-    /// What the person is shown of it.
+    /// Returns the view of the network for the user.
     pub fn view(&self, now: Time) -> NetworkView {
         let (config, policy) = (self.config(now), self.policy(now));
         let ledger = self.client.ledger();
@@ -257,7 +257,7 @@ impl<B: Backend> JoinedNetwork<B> {
         }
     }
 
-    /// What the config says of conversations.
+    /// Returns the policy of conversations in the config.
     pub fn policy(&self, now: Time) -> Option<&ServicePolicy> {
         self.config(now)?.policy(Service::Conversation).map(|(_, policy)| policy)
     }
@@ -273,7 +273,7 @@ impl<B: Backend> JoinedNetwork<B> {
         search_address(&self.member.link, &self.client, number)
     }
 
-    /// What the carrier can do now.
+    /// Returns the present abilities of the carrier.
     pub fn caps(&self, now: Time) -> CarrierCaps {
         let round_ms = self
             .policy(now)

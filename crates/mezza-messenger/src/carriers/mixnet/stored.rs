@@ -1,4 +1,4 @@
-//! What is stored of the mixnet carrier.
+//! The stored state of the mixnet carrier.
 
 use alloc::vec::Vec;
 

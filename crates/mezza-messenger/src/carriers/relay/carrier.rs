@@ -55,7 +55,7 @@ impl<B: Backend> Carrier for Relay<B> {
         self.unopened
     }
 
-    /// What was in an envelope is no parcel.
+    /// Counts a malformed parcel of an envelope.
     fn reject(&mut self) {
         self.unopened += 1;
     }
@@ -155,7 +155,7 @@ impl<B: Backend> Carrier for Relay<B> {
         }
     }
 
-    /// What is due.
+    /// Handles an expired timer.
     fn wake(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
         match number {
             RETRY => self.retry(),
@@ -173,7 +173,7 @@ impl<B: Backend> Carrier for Relay<B> {
         }
     }
 
-    /// What the device is told.
+    /// Returns the next event for the device.
     fn news(&mut self) -> Option<News> {
         self.news.pop_front()
     }

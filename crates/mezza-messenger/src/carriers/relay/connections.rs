@@ -24,20 +24,20 @@ const IN_FLIGHT_MAX: usize = 8;
 /// A connection.
 pub(crate) struct Connection {
     pub entry: RelayEntry,
-    /// What it can do; `None` while it does not stand.
+    /// Its abilities; `None` while it is down.
     pub up: Option<CarrierCaps>,
     /// Parcels out on it.
     pub in_flight: usize,
     /// When it was needed last.
     used: Time,
-    /// Who is reached by it.
+    /// Contacts that are reached over it.
     users: BTreeSet<ContactId>,
 }
 
 snapshot!(struct Connection { entry, up, in_flight, used, users });
 
 impl Connection {
-    /// What it can do, or could if it stood.
+    /// Returns its abilities, also those that it would have if it were up.
     pub fn caps(&self) -> CarrierCaps {
         self.up.unwrap_or(super::CAPS)
     }

@@ -1,4 +1,4 @@
-//! What goes into the relay carrier and what comes out of it.
+//! Inputs and outputs of the relay carrier.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -10,7 +10,7 @@ use crate::card::RelayEntry;
 use crate::io::{MailboxId, RelayConnectionId, RequestId};
 use crate::relay_wire::{MailboxAddress, MailboxKind};
 
-/// What the driver tells the device of its relays.
+/// Inputs of the driver about relays.
 pub enum RelayInput {
     /// Mail lies in one of our mailboxes. `mail` is the driver's own number, given back in
     /// [`RelayOutput::Acknowledge`].
@@ -75,7 +75,7 @@ pub enum RelayInput {
     },
 }
 
-/// What the device asks of a relay.
+/// Requests of the device to a relay.
 pub enum RelayOutput {
     /// Keep a connection to this relay from now on, at this host and port alone.
     Connect {
@@ -108,7 +108,7 @@ pub enum RelayOutput {
         connection: RelayConnectionId,
         /// The mailbox's secret.
         token: Secret<32>,
-        /// What it is for.
+        /// The purpose of the mailbox.
         kind: MailboxKind,
     },
     /// Close an own mailbox; answered by `Done` or `Refused`.

@@ -1,4 +1,4 @@
-//! What leaves by relays: the way into a contact's mailbox, and the envelope around a parcel.
+//! Outgoing traffic over relays: the route into a contact's mailbox, and the envelope around a parcel.
 
 use alloc::vec::Vec;
 

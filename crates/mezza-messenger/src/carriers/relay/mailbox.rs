@@ -24,7 +24,7 @@ const REOPEN_EVERY_MS: u64 = Time::MINUTE_MS;
 
 /// One of our own mailboxes.
 pub(crate) struct OwnMailbox {
-    /// Who writes here; `None`: strangers (the intro mailbox).
+    /// The contact who writes here; `None` for unknown senders (the intro mailbox).
     pub contact: Option<ContactId>,
     /// The relay, with the address of this mailbox.
     pub relay: RelayEntry,
@@ -57,7 +57,7 @@ pub(crate) enum WatchState {
     Nobody,
     /// Ours.
     Here,
-    /// That of another device with the same vault.
+    /// Watched by another device with the same vault.
     Elsewhere,
 }
 

@@ -149,7 +149,7 @@ impl<B: Backend> Relay<B> {
         at.step.timer(timer(RETRY), self.retry_at);
     }
 
-    /// What was refused a while ago.
+    /// Repeats requests that were refused a while ago.
     pub(super) fn retry(&mut self) {
         self.retry_at = None;
         let unwatched = |own: &OwnMailbox| own.watch == WatchState::Nobody;

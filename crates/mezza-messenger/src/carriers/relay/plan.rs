@@ -27,7 +27,7 @@ impl CardPlan {
 }
 
 impl<B: Backend> Relay<B> {
-    /// What a card with these relays needs; their `address` is not used.
+    /// Plans the mailboxes that a card with these relays needs; their `address` is not used.
     pub(super) fn plan_card(
         &self,
         relays: &[RelayEntry],

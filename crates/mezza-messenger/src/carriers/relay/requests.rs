@@ -1,4 +1,4 @@
-//! What was asked of relays and is not answered.
+//! Requests to relays that are not answered yet.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use mezza_core::snapshot;
 use crate::io::{ContactId, FetchPurpose, MailboxId, ParcelId, RelayConnectionId, RequestId};
 use crate::relay_wire::MailboxAddress;
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// A parcel for a mailbox of a contact; `intro`: for that where strangers write.

@@ -1,4 +1,4 @@
-//! What is stored of the relay carrier.
+//! The stored state of the relay carrier.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! What is made once all rows are loaded: what follows from the notes, and what can stand in the
+//! State that is computed once all rows are loaded: indexes of the notes, and substitutes in the
 //! place of what was set aside.
 
 use alloc::collections::BTreeSet;

@@ -176,7 +176,7 @@ fn part_of(person: &PersonRows) -> Part {
     }
 }
 
-/// Who it is and what the person calls it, as far as the rows still say so.
+/// Returns the identity and the name of a contact, as far as the rows still have them.
 fn owner(carriers: &impl Port, person: &PersonRows) -> Option<(IdentityKey, Option<String>)> {
     let contact = person.value(RecordKind::Contact).and_then(contacts::owner);
     let contact = contact.map(|(ik, name)| (ik, Some(name)));

@@ -1,4 +1,4 @@
-//! What strangers, contacts and relays may say is held to the rules by which it is read again.
+//! Messages of unknown senders, contacts and relays must meet the rules by which they are read again.
 
 use mezza_core::PublicKey;
 use mezza_messenger::card::{CARD_BYTES_MAX, Card};

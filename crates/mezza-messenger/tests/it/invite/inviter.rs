@@ -1,4 +1,4 @@
-//! Whoever invites: pins, other ways, changes of mind, ends.
+//! The inviter's side: pins, other carriers, changes of mind, ends.
 
 use mezza_core::{Machine as _, Time};
 use mezza_messenger::CarrierId;
@@ -12,7 +12,7 @@ use crate::model::Ask;
 use crate::town::{ROUND_MS, Town, cells};
 
 impl Town {
-    /// What went to the relay for somebody else.
+    /// Returns the number of envelopes to the relay for other members.
     fn puts(&self, who: usize) -> usize {
         let for_others = |ask: &&Ask| matches!(ask, Ask::Put(..) | Ask::Get(..));
         self.members[who].asked.iter().filter(for_others).count()

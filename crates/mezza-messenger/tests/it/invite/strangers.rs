@@ -1,4 +1,4 @@
-//! Whoever is invited: what comes in, and what of it stays.
+//! The invited side: incoming messages, and the state that stays of them.
 
 use mezza_core::{EphemeralKey, PortableBackend, Time};
 use mezza_messenger::card::{Card, CardDraft};
@@ -121,7 +121,7 @@ fn carried(town: &mut Town, body: [u8; 208]) {
     assert!(town.members[ANN].post.is_none(), "it was in a round");
 }
 
-/// What a stranger may leave behind on a disk when it is turned away: nothing but used prekeys.
+/// Returns the disk without the only trace of a refused unknown sender: used prekeys.
 fn kept(town: &Town, who: usize) -> Disk {
     let passes = [RecordKind::Prekey, RecordKind::NetworkRow, RecordKind::Profile];
     let mut disk = town.members[who].disk.clone();

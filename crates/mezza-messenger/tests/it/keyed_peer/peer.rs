@@ -20,7 +20,7 @@ use rand_chacha::rand_core::SeedableRng;
 use crate::model::{Ask, Model, Told};
 use crate::stage::{START, relay};
 
-/// What a peer is called at the relay.
+/// The number of a peer at the relay.
 const WHO: usize = 9;
 
 pub struct Peer {

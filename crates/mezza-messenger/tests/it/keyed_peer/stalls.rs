@@ -29,10 +29,10 @@ const TALK_BYTES: usize = 12;
 
 struct Story {
     town: Town,
-    /// Who each of them calls the other.
+    /// The number of the other one at each of them.
     contacts: [ContactId; 2],
     dice: ChaCha20Rng,
-    /// What each of them said, oldest first.
+    /// The notes of each of them, oldest first.
     said: [Vec<String>; 2],
 }
 
@@ -98,7 +98,7 @@ impl Story {
         self.town.look(who);
     }
 
-    /// What is stored loads with nothing set aside; once nothing is due, it is the running device.
+    /// Checks that the stored state loads with nothing quarantined and, without due work, equals the running device.
     fn check(&self, who: usize) {
         let (member, now) = (&self.town.members[who], self.town.clock(who));
         let mut dice = ChaCha20Rng::seed_from_u64(1);

@@ -22,7 +22,7 @@ use crate::stage::{
     Disk, START, assert_same, card, connection, drain, hand, load, newborn, records, relay,
 };
 
-/// What came of a list of operations.
+/// The result of a list of operations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Met {
     /// Notes that a peer opened.
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// What is stored is what the device says; it loads, with nothing set aside; and once nothing
+    /// Checks that the stored state is the device's; that it loads with nothing quarantined; and that once nothing
     /// is due, a start from it is the running device.
     fn check(&mut self) {
         let own = records(&self.device);
@@ -254,7 +254,7 @@ impl World {
     }
 }
 
-/// What a peer says: mostly a note, with whatever in it.
+/// Returns a message of a peer: mostly a note, with any content.
 fn some_body(ops: &mut Operations<'_>, peers: &mut [Peer; 2], at: usize) -> Vec<u8> {
     if ops.below(12) == 0 {
         let length = ops.below(256);

@@ -1,4 +1,4 @@
-//! What a carrier may have beside a way: rows, a part of the card, a reason, a medium that keeps and loses
+//! State that a carrier may have: rows, a part of the card, a reason, a medium that keeps and loses
 //! what it took.
 
 use mezza_messenger::card::CardForm;

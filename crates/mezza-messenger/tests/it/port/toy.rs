@@ -15,7 +15,7 @@ use mezza_messenger::io::{
 use mezza_messenger::{CarrierId, ContactId, RecordKind};
 
 pub const TOY: CarrierId = CarrierId::MESH;
-/// What its messages are bound to.
+/// The outer binding of its messages.
 pub const OUTER: &[u8] = b"the medium of a toy";
 /// How long its medium keeps a parcel.
 pub const KEEPS_MS: u64 = Time::HOUR_MS;
@@ -51,7 +51,7 @@ pub struct Knobs {
 pub struct Toy {
     pub handed: VecDeque<Vec<u8>>,
     pub news: VecDeque<News>,
-    /// What it holds of each contact: how many parcels it took.
+    /// The number of parcels that it took for each contact.
     pub taken: BTreeMap<ContactId, u32>,
     /// Parcels that it keeps.
     pub kept: Vec<ParcelId>,

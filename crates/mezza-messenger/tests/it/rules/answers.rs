@@ -1,4 +1,4 @@
-//! What a relay answers: what follows from it, and when the device asks again.
+//! Answers of a relay: their effects, and the time of the next request.
 
 use mezza_core::{Machine as _, Time};
 use mezza_messenger::evidence::{NoteState, WaitReason};
@@ -24,7 +24,7 @@ fn fetches(outputs: &[Output]) -> Vec<RequestId> {
     tickets.collect()
 }
 
-/// What party 0 does so many milliseconds later.
+/// Returns the outputs of party 0 after `ms` milliseconds.
 fn wakes(stage: &mut Stage, ms: u64) -> Vec<Output> {
     stage.now = stage.now.plus_ms(ms);
     let Stage { parties, now, rng, .. } = stage;

@@ -1,4 +1,4 @@
-//! What arrives: of no use, too early, once more, in the name of somebody who is not there.
+//! Arrivals: useless, too early, repeated, in the name of an unknown contact.
 
 use mezza_core::suite::SuiteId;
 use mezza_messenger::io::DeliveryProblem;

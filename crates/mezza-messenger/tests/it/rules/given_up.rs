@@ -1,4 +1,4 @@
-//! What the person gives up, and what ended by itself: it does not leave any more, and a bit alone
+//! Notes that the user gives up, and notes that ended by themselves: they do not leave any more, and a bit alone
 //! proves that it arrived.
 
 use mezza_core::Time;

@@ -64,7 +64,7 @@ fn away(town: &mut Town, who: usize) {
     town.pass(2 * ROUND_MS);
 }
 
-/// What was spent, and the last round of each service that was sealed.
+/// Returns the spent budget, and the last sealed round of each service.
 fn spent(town: &Town, who: usize) -> (Vec<u64>, Vec<Option<u64>>) {
     let client = town.client(who);
     let ledger = client.ledger().expect("it has a config");

@@ -1,4 +1,4 @@
-//! What counts for a limit, and what does not.
+//! Events that count for a limit, and events that do not.
 
 use mezza_core::{Machine as _, Time};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry, RelayKey};

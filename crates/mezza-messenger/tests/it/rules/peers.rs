@@ -1,4 +1,4 @@
-//! What nobody can bring about, not even with the keys of a session: the clauses of the rules, one
+//! Effects that no peer can cause, not even with the keys of a session: the clauses of the rules, one
 //! by one.
 
 use mezza_core::suite::SuiteId;

@@ -1,4 +1,4 @@
-//! What was handed to a carrier and is taken back, and what comes at once after a rest.
+//! Parcels that were given to a carrier and are withdrawn, and arrivals at once after a rest.
 
 use mezza_core::Time;
 use mezza_messenger::evidence::NoteState;
@@ -85,7 +85,7 @@ fn msg_89_slow_a_note_whose_timer_ran_out_on_the_way_is_not_read() {
     assert!(town.texts(1, ann).iter().all(|text| text != "thirty seconds"));
 }
 
-/// What was taken back while half of it was there does not cost the session.
+/// A parcel that is withdrawn while half of it has arrived does not cost the session.
 #[test]
 fn msg_89_zeros_begin_no_new_session() {
     let (mut town, ben, ann) = met();
@@ -101,7 +101,7 @@ fn msg_89_zeros_begin_no_new_session() {
     assert!(texts.iter().all(|text| !text.starts_with("long")) && texts.contains(&"short".into()));
 }
 
-/// Whoever is blocked gets no round, and none of the rounds of the year is charged for them.
+/// A blocked contact gets no round, and none of the rounds of the year is charged for them.
 #[test]
 fn msg_26_slow_who_is_blocked_is_not_served_in_the_mixnet() {
     let (mut town, ben, ann) = met();

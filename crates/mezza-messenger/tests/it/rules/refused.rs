@@ -15,7 +15,7 @@ use super::foreign_card;
 use crate::stage::{Stage, hand, load_any, relay, send};
 use crate::town::{ROUND_MS, Town, cells};
 
-/// What a device refuses, and as what.
+/// Refused inputs and their errors.
 type Refusals = Vec<(DeviceError, Input)>;
 
 const NOBODY: ContactId = ContactId(77);
@@ -29,7 +29,7 @@ fn join(pin: u8, address: String) -> Input {
     MixnetInput::Join(NetworkAddress { pin: [pin; 32], address }).into()
 }
 
-/// What a person may want of a friend, and cannot have.
+/// Commands of a user about a friend that must be refused.
 fn of_persons(stage: &mut Stage, bob: ContactId) -> Refusals {
     let name = |name: &str| Command::Rename { contact: bob, name: name.into() };
     let publish = |name: &str, relays| Command::Publish { name: name.into(), relays };
@@ -67,7 +67,7 @@ fn of_persons(stage: &mut Stage, bob: ContactId) -> Refusals {
     all
 }
 
-/// What nobody can ask for, because it is not there.
+/// Commands about things that do not exist.
 fn of_callers() -> Refusals {
     let note = NoteId(1 << 40);
     let mail = RelayInput::Mail { mailbox: MailboxId(99), mail: 1, envelope: vec![0; 512] };
@@ -86,7 +86,7 @@ fn of_callers() -> Refusals {
     ]
 }
 
-/// What carriers may say, and nobody asked for.
+/// Inputs of carriers that nobody requested.
 fn of_carriers() -> Refusals {
     let (ticket, bytes) = (NEVER_ASKED, vec![]);
     let asked = [
@@ -102,7 +102,7 @@ fn of_carriers() -> Refusals {
     all
 }
 
-/// What a device in a network refuses, of which Bob has the first note and has not answered.
+/// Inputs that a device in a network refuses. Bob has its first note and has not answered.
 fn of_members(bob: ContactId, guest: ContactId) -> Refusals {
     let round = RoundId { service: Service::Conversation, round: 1 << 40 };
     let unknown = CarrierError::Network(ClientError::UnknownRound);

@@ -1,4 +1,4 @@
-//! Who says where the chains of two people begin, and when; who is invited at all.
+//! The side that sets the start of the chains of two people, and its time; the people who are invited.
 
 use mezza_core::{Time, Wiping};
 use mezza_messenger::card::RelayEntry;

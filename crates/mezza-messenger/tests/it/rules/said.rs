@@ -1,4 +1,4 @@
-//! What notes say beside what the person wrote, and when nothing is to be said.
+//! Items of notes beside the user's text, and the cases in which nothing is sent.
 
 use mezza_core::Machine as _;
 use mezza_messenger::evidence::{NoteState, WaitReason};

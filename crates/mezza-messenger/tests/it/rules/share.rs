@@ -1,4 +1,4 @@
-//! What one contact may take of this device: MSG-51 to MSG-53.
+//! The share of this device that one contact may use: MSG-51 to MSG-53.
 
 use std::collections::BTreeSet;
 

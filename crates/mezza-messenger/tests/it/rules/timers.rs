@@ -44,7 +44,7 @@ fn msg_105_a_timer_whose_parcel_is_taken_back_is_owed_again() {
     assert_eq!((timer(&stage, 0, bob), timer(&stage, 1, alice)), (HOUR_S, HOUR_S));
 }
 
-/// What was read is said once, like a timer, and no later note repeats it.
+/// The read state is sent once, like a timer, and no later note repeats it.
 #[test]
 fn msg_105_what_was_read_is_said_again_when_its_parcel_is_taken_back() {
     let (mut stage, bob, alice) = Stage::friends();

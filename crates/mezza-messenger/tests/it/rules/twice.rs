@@ -52,7 +52,7 @@ fn after_a_copy(knows: bool, answers: bool) {
     assert!(new.iter().all(|note| stage.state(0, *note) == NoteState::Delivered));
 }
 
-/// What stands as delivered is on the other device.
+/// Checks that notes shown as delivered are on the other device.
 fn assert_no_false_receipt(stage: &Stage, bob: ContactId, alice: ContactId, notes: &[NoteId]) {
     let there = stage.texts(1, alice);
     let own = stage.thread(0, bob).into_iter().filter(|note| notes.contains(&note.id));
@@ -147,7 +147,7 @@ fn msg_107_a_vault_that_was_put_back_writes_to_nobody_new() {
     assert!(!stage.parties[1].shown.iter().any(is_anew), "nothing is said of the era");
 }
 
-/// What had no receipt in the copy goes again under another era, to a reader who has it.
+/// Notes without a receipt in the copy are sent again under another era, to a reader who has them.
 #[test]
 fn msg_108_a_note_that_is_here_is_not_shown_again_under_another_era() {
     let (mut stage, bob, alice) = Stage::friends();

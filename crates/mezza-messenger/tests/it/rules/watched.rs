@@ -1,4 +1,4 @@
-//! What the relay answered about our mailboxes, and what it never answers.
+//! Answers of the relay about our mailboxes, and answers that it never gives.
 
 use mezza_core::Time;
 use mezza_messenger::io::Places;

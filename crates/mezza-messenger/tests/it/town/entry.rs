@@ -15,7 +15,7 @@ pub struct Lies {
     dice: Option<ChaCha20Rng>,
     /// True if settings are of another network.
     is_foreign: bool,
-    /// What is told later, if at all.
+    /// Frames that are sent later, if at all.
     kept: Vec<Frame>,
 }
 
@@ -35,7 +35,7 @@ impl Lies {
         *self = Self::default();
     }
 
-    /// What a client hears of these frames. Those of rounds alone are lied about.
+    /// Returns the frames that a client receives. The entry lies only about those of rounds.
     pub(super) fn tells(&mut self, mut frames: Vec<Frame>) -> Vec<Frame> {
         if self.is_foreign {
             frames.iter_mut().for_each(disown);

@@ -21,9 +21,9 @@ pub struct Member {
     pub device: Device<PortableBackend>,
     pub disk: Disk,
     pub shown: Vec<Event>,
-    /// What went to the relay, newest last.
+    /// Requests to the relay, newest last.
     pub asked: Vec<Ask>,
-    /// What an entry sees of it: kinds and sizes.
+    /// The view of an entry: kinds and sizes.
     pub frames: Vec<(u8, usize)>,
     /// Which roots were served in rounds, newest last.
     pub lines: Vec<u32>,
@@ -40,9 +40,9 @@ pub struct Member {
     pub invitations: Vec<u32>,
     /// How far its clock is ahead of the network's.
     pub skew_ms: i64,
-    /// What its entry makes of what it has to say.
+    /// The lies of its entry.
     pub entry: Lies,
-    /// What came since its process stands still.
+    /// Inputs that came since its process stopped.
     pub(super) stalled: Option<Vec<Input>>,
     pub(super) connection: Option<u64>,
     /// The dial that waits for its time: its hello, and whether the key is checked.
@@ -82,7 +82,7 @@ impl Member {
         }
     }
 
-    /// What is wrapped is looked at; `post` goes in the place of an invitation.
+    /// Checks the wrapped onion; `post` replaces an invitation.
     pub(super) fn wraps(&mut self, job: &mut ClientJob) {
         let ClientJob::Wrap(wrap) = job else { return };
         let bytes = wrap.inner.first_chunk().copied().expect("something stands in front");

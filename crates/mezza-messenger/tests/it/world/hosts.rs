@@ -17,7 +17,7 @@ pub const AT: HostId = HostId(0);
 /// Until a lost connection is tried again: doubled each time.
 const AGAIN_MS: (u64, u64) = (1_000, 600_000);
 
-/// What survives a crash.
+/// The state that survives a crash.
 pub enum Memory {
     Person(Disk),
     Relay(Store),
@@ -29,14 +29,14 @@ pub enum Put {
     Boxes(Store),
 }
 
-/// What travels.
+/// A packet under way.
 #[derive(Clone)]
 pub enum Packet {
     Ask(Ask),
     Tell(Tell),
 }
 
-/// What a person does.
+/// An action of a user.
 pub struct Say {
     pub contact: ContactId,
     pub client: [u8; 16],

@@ -19,7 +19,7 @@ use super::{Judge, people};
 const DAYS: u64 = 30;
 /// Notes from one person to another in them.
 const NOTES: usize = 25;
-/// What goes wrong in them.
+/// The number of faults in them.
 const FAULTS: usize = 60;
 /// Kinds of requests that a relay may refuse.
 const REQUESTS: u64 = 6;
@@ -40,7 +40,7 @@ enum Fault {
     Clock(HostId, i64),
 }
 
-/// What the judge knows.
+/// The knowledge of the judge.
 #[derive(Default)]
 struct Times {
     /// Writer, reader and moment of each accepted note.
@@ -105,7 +105,7 @@ fn write_for_days(world: &mut World<Party>, peers: &BTreeMap<(HostId, ContactId)
     }
 }
 
-/// What goes wrong, in its order, and when nobody can be reached because of it.
+/// Returns the faults in their order, with the times when nobody can be reached because of them.
 fn faults(world: &mut World<Party>, people: &[HostId], times: &mut Times) -> Vec<(Time, Fault)> {
     let (mut all, begun) = (Vec::new(), world.now());
     for _ in 0..FAULTS {
