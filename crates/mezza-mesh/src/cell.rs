@@ -72,7 +72,7 @@ impl MeshCell {
         &self.0
     }
 
-    /// What the messenger made.
+    /// Returns the payload of the messenger.
     pub fn payload(&self) -> &[u8] {
         &self.0[HEAD_BYTES..]
     }

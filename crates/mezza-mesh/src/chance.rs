@@ -1,4 +1,4 @@
-//! What engines and clocks ask of a source of chance.
+//! The source of chance of engines and clocks.
 
 use rand_core::Rng;
 

@@ -90,7 +90,7 @@ pub enum ClockMode {
     PeerQuorum,
 }
 
-/// What a device can say of its clock.
+/// The knowledge of a device about its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockState {
     /// Fewer than three neighbours.
@@ -157,11 +157,11 @@ pub struct MeshClock {
     within: i64,
     /// The device's own real-time clock minus its monotonic one, as it was read last.
     rtc: i64,
-    /// What a person added to the own clock by deciding that the neighbours are right.
+    /// The correction of our clock by a user who decided that the neighbours are right.
     trusted: Option<i64>,
     /// Network time minus the monotonic clock.
     offset: i64,
-    /// What is added to the stamps under this name, so that stamps do not link two names.
+    /// The offset of the stamps under this name, so that stamps do not link two names.
     veil: i64,
     /// Votes in a row that found the clock in place, and votes since it began to seek.
     holds: u32,
@@ -172,7 +172,7 @@ pub struct MeshClock {
     /// Since when fewer than three neighbours are around, and since when a vote waits for samples.
     few_since: Option<u64>,
     waits_since: Option<u64>,
-    /// What was received since the last vote: one sample a name.
+    /// Samples since the last vote, one for each name.
     samples: Vec<ClockSample>,
     elsewhere: Option<Doubt>,
     /// The median of the neighbours' clocks at the last vote.
@@ -214,7 +214,7 @@ impl MeshClock {
         if self.trusted.is_some() { Grade::Poor.bound() } else { self.within }
     }
 
-    /// What a person added to the own clock by deciding that the neighbours are right, µs.
+    /// Returns the correction of our clock by a user who decided that the neighbours are right, µs.
     pub fn trusted(&self) -> Option<i64> {
         self.trusted
     }
@@ -262,7 +262,7 @@ impl MeshClock {
         self.mode
     }
 
-    /// What the device can say of it.
+    /// Returns the knowledge about the clock.
     pub fn state(&self) -> ClockState {
         self.state
     }
@@ -361,7 +361,7 @@ impl MeshClock {
         }
     }
 
-    /// What was heard of `name` is forgotten.
+    /// Forgets the samples of `name`.
     pub fn forget(&mut self, name: Name) {
         self.samples.retain(|known| known.name != name);
     }

@@ -17,7 +17,7 @@ use crate::table::{CellFacts, CellTable};
 /// A device of the crowd, by its place in it.
 pub type MemberId = u32;
 
-/// What every user of a crowd does.
+/// The behaviour of every user of a crowd.
 #[derive(Clone, Debug)]
 pub struct CrewSettings {
     /// The rules of each engine.
@@ -62,7 +62,7 @@ pub struct Parcel {
     pub arrived: bool,
 }
 
-/// What became of messages.
+/// Deliveries of messages.
 #[derive(Clone, Debug, Default)]
 pub struct Deliveries {
     /// Messages made while they were counted.
@@ -198,7 +198,7 @@ impl<R: Rng> Crew<R> {
         (self.bytes, self.last_bytes) = (0, [0; 5]);
     }
 
-    /// What became of the messages that are counted.
+    /// Returns the deliveries of the counted messages.
     pub fn deliveries(&self) -> &Deliveries {
         &self.deliveries
     }

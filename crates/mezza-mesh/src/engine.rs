@@ -280,7 +280,7 @@ impl Engine {
         (live.min(u32::from(u16::MAX)), sum)
     }
 
-    /// What it counted.
+    /// Returns its counters.
     pub fn counts(&self) -> EngineCounts {
         self.counts
     }
@@ -290,7 +290,7 @@ impl Engine {
         table.rows().hot(self.seat, slot / 64)[HELD] >> (slot % 64) & 1 == 1
     }
 
-    /// What it holds.
+    /// Returns the set of cells that it holds.
     pub fn held(&self, table: &impl CellTable) -> Set {
         let mut held = Set::default();
         for word in 0..table.rows().words() {
@@ -438,7 +438,7 @@ impl Engine {
         })
     }
 
-    /// What is new since the last announcement, as much as one frame names.
+    /// Announces new cells since the last announcement, as many as one frame names.
     fn have(&mut self, id: MeshLinkId, now: u64, table: &mut impl CellTable) -> MeshFrame {
         let (mut set, mut room) = (Set::default(), SHORTS_PER_FRAME as u32);
         let link = &mut self.links[usize::from(id)];

@@ -36,7 +36,7 @@ impl Life {
         tick / self.ticks()
     }
 
-    /// What a device whose clock says `cur` does with a cell that was sealed at `tick`.
+    /// Judges a cell that was sealed at `tick`, at a device whose clock shows `cur`.
     pub fn judge(self, tick: u32, cur: u32) -> Age {
         let (sealed, now) = (self.epoch(tick), self.epoch(cur));
         if now > sealed.saturating_add(1) {
@@ -54,7 +54,7 @@ impl Life {
     }
 }
 
-/// What a tick means to a device.
+/// The age of a tick at a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
     /// Its receiver may still have the key.

@@ -1,4 +1,4 @@
-//! What devices say to each other, as values. Which bytes these are, `wire` alone knows.
+//! Frames between devices, as values. Their bytes are defined in `wire` alone.
 
 use alloc::boxed::Box;
 
@@ -16,20 +16,20 @@ pub enum MeshFrame {
     Have(Set),
     /// The sender asks `to` for these.
     Want {
-        /// Who is asked.
+        /// The receiver of the request.
         to: Name,
         /// An earlier asking failed: answer even if it was sent just now.
         again: bool,
-        /// What is asked for.
+        /// The requested cells.
         set: Set,
     },
     /// The cells themselves.
     Data(Set),
-    /// What the sender holds: rare and large, and so apart.
+    /// The set of the sender: rare and large, and so apart.
     Sync(Box<SyncFrame>),
     /// The sender's queue for `to` is long.
     Busy {
-        /// Who shall wait.
+        /// The neighbour that must wait.
         to: Name,
         /// For how long, ms.
         wait_ms: u16,
@@ -38,12 +38,12 @@ pub enum MeshFrame {
     Bye,
 }
 
-/// What a device holds, for one other to compare.
+/// The set of a device, for one other to compare.
 #[derive(Clone, Debug)]
 pub struct SyncFrame {
-    /// Who shall compare.
+    /// The neighbour that compares.
     pub to: Name,
-    /// What the sender holds; of this a receiver uses what it holds too.
+    /// The set of the sender. A receiver uses the cells that it holds too.
     pub held: Set,
     /// The cells of the receiver that were compared; `None`: all.
     pub within: Option<Set>,

@@ -23,7 +23,7 @@ pub struct MeshNetwork {
     days: [DayKeys; 3],
 }
 
-/// What frames of one day carry.
+/// Keys of the frames of one day.
 #[derive(Debug)]
 struct DayKeys {
     day: u32,

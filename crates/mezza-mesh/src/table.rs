@@ -1,4 +1,4 @@
-//! What an engine has to know of cells, whoever keeps them.
+//! The view of an engine on cells, wherever they are kept.
 
 pub mod bits;
 pub mod ids;
@@ -8,7 +8,7 @@ use crate::epoch::Life;
 use crate::set::Slot;
 use rows::{Rows, Seat};
 
-/// What every device may know of a cell.
+/// Facts of a cell that every device may know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CellFacts {
     /// Tick of sealing.
@@ -40,7 +40,7 @@ pub trait CellTable {
         0
     }
 
-    /// What is known of the cell in `slot`.
+    /// Returns the facts of the cell in `slot`.
     fn facts(&self, slot: Slot) -> CellFacts;
 
     /// Its place in the order of sending: the greatest goes first. `None`: the order of the ring.

@@ -42,18 +42,18 @@ pub enum WireFrame<'a> {
         /// The rest.
         beacon: Beacon,
     },
-    /// What the sender holds anew.
+    /// New cells of the sender.
     Have {
         /// The sender.
         name: Name,
         /// First eight bytes of ids.
         shorts: Vec<u64>,
     },
-    /// What the sender asks for.
+    /// Cells that the sender requests.
     Want {
         /// The sender.
         name: Name,
-        /// Who is asked.
+        /// The receiver of the request.
         to: Name,
         /// An earlier asking failed.
         again: bool,
@@ -67,11 +67,11 @@ pub enum WireFrame<'a> {
         /// Not checked yet.
         cell: &'a [u8],
     },
-    /// What the sender holds, as a filter.
+    /// The set of the sender, as a filter.
     Sync {
         /// The sender.
         name: Name,
-        /// Who shall compare.
+        /// The neighbour that compares.
         to: Name,
         /// The filter.
         filter: SyncFilter<'a>,
@@ -80,7 +80,7 @@ pub enum WireFrame<'a> {
     Busy {
         /// The sender.
         name: Name,
-        /// Who shall wait.
+        /// The neighbour that must wait.
         to: Name,
         /// For how long.
         wait_ms: u16,

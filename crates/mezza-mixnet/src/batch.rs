@@ -1,4 +1,4 @@
-//! What happens to a whole batch: doubles are found, positions permuted, dead drops matched.
+//! Work on a whole batch: doubles are found, positions permuted, dead drops matched.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -137,7 +137,7 @@ fn below(bound: u32, rng: &mut ChaCha20Rng) -> u32 {
     }
 }
 
-/// What the reply to one access of a dead drop is.
+/// The reply to one access of a dead drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Its own cell: nobody else came.

@@ -1,4 +1,4 @@
-//! What a client does in one round, step by step: check the settings, choose whom to serve, fill the
+//! The steps of a client in one round: check the settings, choose the partners to serve, fill the
 //! slots, wrap them, and read what comes back.
 //!
 //! ```text

@@ -51,7 +51,7 @@ pub struct Server {
 pub struct MixServer {
     /// The server.
     pub server: Server,
-    /// Who runs it, at most 32 bytes of UTF-8.
+    /// The operator, at most 32 bytes of UTF-8.
     pub operator: String,
 }
 

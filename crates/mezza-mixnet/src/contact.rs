@@ -1,4 +1,4 @@
-//! What two contacts share: chains that give a dead drop, two cell keys and a turn for each round,
+//! State that two contacts share: chains that give a dead drop, two cell keys and a turn for each round,
 //! and call tokens.
 //!
 //! ```text
@@ -60,7 +60,7 @@ impl Role {
     }
 }
 
-/// What a call asks for.
+/// The purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// Come and talk.
@@ -103,7 +103,7 @@ impl core::fmt::Debug for DeadDrop {
     }
 }
 
-/// What one round is made of: a drop, and two keys for one cell each. There is one of it for each
+/// The keys of one round: a drop, and two keys for one cell each. There is one set for each
 /// round, because [`ConversationKeywheel::take_round_keys`] moves the chain on (MIX-23).
 pub struct RoundKeys {
     /// The id of the dead drop.

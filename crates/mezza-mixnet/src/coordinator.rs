@@ -45,7 +45,7 @@ const BACK_MS: u64 = 30_000;
 /// A connection of a client, as the caller numbers them.
 pub type ConnectionId = u64;
 
-/// What may happen to a coordinator.
+/// Events that a coordinator handles.
 #[derive(Debug)]
 pub enum Input {
     /// A frame came from the mix at this position.
@@ -66,7 +66,7 @@ pub enum Input {
     Stop,
 }
 
-/// What a coordinator wants done.
+/// Effects that a coordinator requests.
 #[derive(Debug)]
 pub enum Output {
     /// Send to the mix at this position; batches go over the data link.
@@ -219,7 +219,7 @@ impl Coordinator {
         self.ask_at = next.map(|(_, at)| at).min();
     }
 
-    /// Whether the clock was put back since a service's last round was asked for: what was asked for
+    /// Handles a clock that was put back since a service's last round was requested: rounds requested
     /// ahead of its time ends, and rounds are asked for by the time of now (MIX-49).
     fn go_back(&mut self, now: Time) {
         if self.newest_since > now {

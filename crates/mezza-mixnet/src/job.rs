@@ -67,7 +67,7 @@ snapshot!(enum Job [
     Table(a), Noise(a), Unwrap(a), Shuffle(a), Gather(a), Match(a), Publish(a), Seal(a), Trap(a),
 ]);
 
-/// What a job gives.
+/// The result of a job.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the table of this module names them")]
 pub enum JobOutput {
@@ -82,7 +82,7 @@ pub enum JobOutput {
     Trap(bool),
 }
 
-/// What should run first.
+/// The order in which jobs should run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     /// A round waits for it.
@@ -134,7 +134,7 @@ impl Job {
         }
     }
 
-    /// Whether a round waits for it.
+    /// Returns the urgency: a round may wait for the job.
     pub const fn urgency(&self) -> Urgency {
         match self {
             Self::Table(_) | Self::Noise(_) | Self::Trap(_) => Urgency::Background,

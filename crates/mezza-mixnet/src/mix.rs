@@ -56,7 +56,7 @@ pub enum Neighbour {
 
 snapshot!(enum Neighbour [Previous, Next, Coordinator, Store]);
 
-/// What may happen to a mix.
+/// Events that a mix handles.
 #[derive(Debug)]
 pub enum Input {
     /// A frame came over the link with this peer.
@@ -75,7 +75,7 @@ pub enum Input {
     Stop,
 }
 
-/// What a mix wants done.
+/// Effects that a mix requests.
 #[derive(Debug)]
 pub enum Output {
     /// Send a frame over the link with this peer.

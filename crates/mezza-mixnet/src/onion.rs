@@ -48,7 +48,7 @@ impl Layer {
     }
 }
 
-/// What a mix finds in a batch.
+/// The messages that a mix finds in a batch.
 #[derive(Debug, Default)]
 pub struct Unwrapped {
     /// The next layer of each onion with its tag behind it.
@@ -120,7 +120,7 @@ pub fn unwrap(
     Unwrapped { bodies, reply_keys: back, opened, keys }
 }
 
-/// Who multiplies with the fixed points of wrapping.
+/// The code that multiplies with the fixed points of wrapping.
 #[derive(Clone, Copy, Debug)]
 pub enum Multiply<'a> {
     /// A table for the base point and one for each layer: for many onions.

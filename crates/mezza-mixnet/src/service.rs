@@ -21,7 +21,7 @@ const ITEMS_HEAD_BYTES: usize = 6;
 /// Bytes of a frame's head behind the length field: type, service, round.
 pub(crate) const HEAD_BYTES: usize = 10;
 
-/// What a round is for.
+/// The purpose of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Service {
     /// Cells are swapped in dead drops, replies come back.

@@ -11,7 +11,7 @@ pub type VerifyKey = [u8; 32];
 /// An Ed25519 signature, 64 bytes.
 pub type Signature = [u8; 64];
 
-/// What a signature is for. A signature for one purpose is none for another.
+/// The purpose of a signature. A signature for one purpose is invalid for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The settings of a round, by each mix.
@@ -20,7 +20,7 @@ pub enum Purpose {
     Abort,
     /// Traps that did not come back, by the mix that set them.
     Alarm,
-    /// What the buckets of a round hold, by the last mix.
+    /// The manifest of the buckets of a round, by the last mix.
     Bucket,
     /// A config, by a guardian.
     Config,

@@ -225,7 +225,7 @@ fn a_device_without_a_time_does_not_vote() {
     assert!(!clock.vote(4, 0, &mut rng(1)));
 }
 
-/// What happens to a clock between two looks at it.
+/// A change of a clock between two checks.
 #[derive(Clone, Debug)]
 struct Turn {
     samples: Vec<(Name, i64)>,

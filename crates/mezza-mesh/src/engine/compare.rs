@@ -11,7 +11,7 @@ use crate::set::{Set, WordMask, highest};
 use crate::table::CellTable;
 
 impl Engine {
-    /// What is held here, for one neighbour that is due.
+    /// Sends our set of cells to one neighbour that is due.
     pub(super) fn sync(
         &mut self,
         id: MeshLinkId,
@@ -57,7 +57,7 @@ impl Engine {
         fresh || !budgets
     }
 
-    /// What a neighbour holds. It is given some of what it lacks, and told of the rest.
+    /// Handles the set of a neighbour. Sends some of the cells that it lacks, and announces the rest.
     pub(super) fn hear_sync(
         &mut self,
         from: NeighbourId,
@@ -144,7 +144,7 @@ impl super::MeshNeighbour {
     }
 }
 
-/// What sorted parts have of a word.
+/// Returns the bits of a word in sorted parts.
 fn mask_of(parts: &[WordMask], word: u32) -> u64 {
     parts.binary_search_by_key(&word, |part| part.word).map_or(0, |at| parts[at].mask)
 }

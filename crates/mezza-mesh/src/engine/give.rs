@@ -253,7 +253,7 @@ impl Engine {
         best.map(|(_, word, mask)| (word, mask))
     }
 
-    /// What went out long enough ago may go out again.
+    /// Allows cells that were sent long enough ago to be sent again.
     pub(super) fn end_given(&mut self, id: MeshLinkId, now: u64) {
         let link = &mut self.links[usize::from(id)];
         while let Some(given) = link.given_until.front().copied()

@@ -1,4 +1,4 @@
-//! Who is around: beacons, silence, farewells.
+//! Neighbours: beacons, silence, farewells.
 
 use alloc::vec::Vec;
 

@@ -1,8 +1,8 @@
-//! What an engine may do, and what it counts.
+//! Settings and counters of an engine.
 
 use crate::limits::{ASK, BEACON, GATHER, HAVE, HOLD, REPEAT, SYNC_DIFFERS};
 
-/// What an engine may do; the defaults are those of the specification.
+/// Settings of an engine; the defaults are those of the specification.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct EngineSettings {
@@ -61,7 +61,7 @@ impl Default for EngineSettings {
     }
 }
 
-/// What an engine counts. Nothing in it decides.
+/// Counters of an engine. No decision depends on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineCounts {
     /// New cells taken from neighbours.

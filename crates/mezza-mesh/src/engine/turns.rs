@@ -1,4 +1,4 @@
-//! What a node does with its engine beside frames: clocks that are read, links that go, names that change,
+//! Calls of a node into its engine besides frames: clocks that are read, links that go, names that change,
 //! slots that are used again.
 
 use super::column::KNOWN;

@@ -35,11 +35,11 @@ pub enum Refusal {
 #[derive(Debug)]
 struct OwnCell {
     ticket: Ticket,
-    /// Who asked for it.
+    /// Neighbours that requested it.
     asked: BTreeSet<Name>,
     /// True if it went out since.
     given: bool,
-    /// Who announced it after that.
+    /// Neighbours that announced it after that.
     carried: BTreeSet<Name>,
 }
 
@@ -153,7 +153,7 @@ impl Node {
         Ok(())
     }
 
-    /// Whether a cell that nobody gave over a link may be stored. Nothing changes.
+    /// Checks that a cell that came over no link may be stored. Changes nothing.
     fn admit(&self, cell: &MeshCell) -> Result<(), Error> {
         if !self.running {
             return Err(Error::NoTime);

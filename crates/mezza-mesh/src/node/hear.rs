@@ -301,7 +301,7 @@ impl Node {
     }
 }
 
-/// What whoever tries to open cells is given.
+/// Returns the output for components that try to open cells.
 pub(super) fn cell_out(cell: &MeshCell) -> Output {
     let facts = cell.facts();
     Output::Cell { payload: cell.payload().to_vec(), tick: facts.tick, life: facts.life }

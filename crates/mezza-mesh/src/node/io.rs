@@ -1,4 +1,4 @@
-//! What happens to a node, and what it wants done.
+//! Inputs and outputs of a node.
 
 use alloc::vec::Vec;
 use mezza_core::{DecodeError, Time};
@@ -47,7 +47,7 @@ impl LinkKind {
     }
 }
 
-/// What a person or a test may choose.
+/// Settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
     /// How the clock votes.
@@ -77,7 +77,7 @@ impl Default for NodeSettings {
     }
 }
 
-/// What may happen to a node.
+/// Events that a node handles.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A link is up.
@@ -132,7 +132,7 @@ pub enum Input {
     TrustNeighbours,
     /// A person decided so before, while this system ran.
     Trusted {
-        /// What that decision adds to the own clock, ms.
+        /// The correction of our clock by that decision, ms.
         correction_ms: i64,
     },
     /// Somebody here has something to say.
@@ -155,7 +155,7 @@ pub enum Input {
     Leave,
 }
 
-/// What a node wants done.
+/// Effects that a node requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send this.
@@ -197,7 +197,7 @@ pub enum Output {
         cur: u32,
         /// The tick of the device's own clock.
         anchor_tick: u32,
-        /// What can be said of it.
+        /// The knowledge about the clock.
         state: ClockState,
         /// How good the own clock is.
         grade: Grade,
@@ -253,7 +253,7 @@ pub enum Error {
     /// A cell past its time, ahead of it, or of a life that this network does not carry.
     #[error("a cell whose time is not now, or whose life this network does not carry")]
     Time,
-    /// Whoever brought it has taken its share of the store.
+    /// The neighbour that brought it has used its share of the store.
     #[error("its share of the store is full")]
     Share,
     /// Too many comparisons.

@@ -86,7 +86,7 @@ impl Node {
         }
     }
 
-    /// What is held, in as many slices as frames of this link need.
+    /// Sends our set in as many slices as frames of this link need.
     fn send_sync(&mut self, link: LinkNumber, to: Name, held: &Set, rng: &mut dyn CryptoRng) {
         let Some(up) = self.links.get(&link) else { return };
         let most = up.frame_bytes_max.min(CAST_BYTES_MAX) - self.network.mac_bytes();

@@ -1,4 +1,4 @@
-//! What a person may look at.
+//! The status for the user.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -33,9 +33,9 @@ pub struct NodeStatus {
     pub two_clocks: Vec<Name>,
     /// How far the own clock may be off, ms: neighbours move network time by no more.
     pub within_ms: u64,
-    /// What a person added to the own clock by deciding that the neighbours are right, ms.
+    /// The correction of our clock by a user who decided that the neighbours are right, ms.
     pub trusted_ms: Option<i64>,
-    /// What can be said of the clock.
+    /// The knowledge about the clock.
     pub state: ClockState,
     /// How good the own clock is.
     pub grade: Grade,
@@ -49,7 +49,7 @@ pub struct NodeStatus {
     pub bytes: (u64, u64),
     /// Age of the name, s.
     pub name_age_s: u64,
-    /// What was counted.
+    /// The counters.
     pub counts: EngineCounts,
     /// Names heard in the last ten seconds, each once.
     pub around: usize,

@@ -12,7 +12,7 @@ use crate::limits::{MISSING_MAX, STORE_BYTES_MAX};
 use crate::node::Source;
 use crate::set::Slot;
 
-/// Who brought a cell: a neighbour, or this device itself.
+/// The bringer of a cell: a neighbour, or this device itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// A neighbour at this address, under whatever name: names cost nothing (MESH-40).
@@ -23,7 +23,7 @@ pub enum Origin {
     Own,
 }
 
-/// What a slot is used for.
+/// The use of a slot.
 #[derive(Clone, Debug)]
 enum Entry {
     Free,
@@ -250,7 +250,7 @@ impl Ids {
         !self.free.is_empty()
     }
 
-    /// What has to go so that `bytes` more fit: the oldest tick of whoever brought most, one's own last.
+    /// Returns the cell to drop so that `bytes` more fit: the oldest tick of the bringer of most, our own last.
     pub fn victim(&self, bytes: usize, cur: u32) -> Option<Slot> {
         if self.bytes + bytes <= self.bytes_max && !self.free.is_empty() {
             return None;

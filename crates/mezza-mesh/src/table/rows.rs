@@ -122,14 +122,14 @@ impl Rows {
         (&mut first[0].0, &mut rest[usize::from(neighbour) / 8].0[usize::from(neighbour) % 8])
     }
 
-    /// What one neighbour has of a word.
+    /// Returns the bits of a word that one neighbour has.
     #[inline]
     pub(crate) fn has(&self, seat: Seat, word: u32, neighbour: u16) -> u64 {
         let line = self.at(seat, word) + 1 + usize::from(neighbour) / 8;
         self.lines[line].0[usize::from(neighbour) % 8]
     }
 
-    /// What any neighbour has of a word.
+    /// Returns the bits of a word that any neighbour has.
     pub(crate) fn announced(&self, seat: Seat, word: u32) -> u64 {
         let at = self.at(seat, word);
         let lines = self.lines[at + 1..at + self.stride].iter();

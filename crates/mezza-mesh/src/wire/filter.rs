@@ -1,4 +1,4 @@
-//! What a device holds, in nine bits a cell: hashed, sorted, differences Golomb-Rice coded.
+//! The set of a device, in nine bits a cell: hashed, sorted, differences Golomb-Rice coded.
 //!
 //! A value is `H_8("mezza/mesh sync", nonce, id) mod (n * 2^p)` of each live cell of one slice, in
 //! order; each difference is its upper part in unary (ones, then a zero) and `p` bits, high bit first;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is held never seems to be lacking.
+        /// A filter never reports a held cell as missing.
         #[test]
         fn every_cell_is_found_in_its_filter(nonce: u64, p in 6u8..=20, ids in proptest::collection::vec(any::<[u8; 16]>(), 0..300)) {
             let bits = encode(nonce, p, &ids);

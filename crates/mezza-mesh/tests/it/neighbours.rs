@@ -202,7 +202,7 @@ fn mesh_62_ids_that_do_not_exist_hide_no_announcement() {
     }
 }
 
-/// What a neighbour announces beyond its room is not forgotten: sets are compared soon.
+/// Announcements beyond a neighbour's room are not lost: sets are compared soon.
 #[test]
 fn mesh_62_what_finds_no_room_is_compared_soon() {
     let mut lone = Lone::new(Grade::Good);

@@ -1,4 +1,4 @@
-//! What can be reached at all: the crowd without loss, limits and waits against an exact calculation.
+//! The reachable optimum: the crowd without loss, limits and waits against an exact calculation.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What went wrong in other people's meshes, one test each. The story stands above its test.
+//! Failures of other people's meshes, one test each. The story stands above its test.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What a slot holds: an access to a dead drop, a call, an invitation, or something that looks like
+//! The content of a slot: an access to a dead drop, a call, an invitation, or something that looks like
 //! one.
 
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ pub struct Access {
 
 snapshot!(struct Access { bytes, open });
 
-/// What came back from a dead drop.
+/// The reply from a dead drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "an answer is read at once and kept nowhere")]
 pub enum DropResult {

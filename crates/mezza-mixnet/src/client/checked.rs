@@ -100,7 +100,7 @@ impl CheckedSettings {
         self.settings.id.round = round;
     }
 
-    /// What was checked.
+    /// Returns the checked settings.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }

@@ -33,7 +33,7 @@ const LEAVING_CELLS: u8 = 3;
 /// Rounds in a row after which a partner that was there counts as one that rests: fewer are usual for one
 /// that serves others, too.
 const ABSENT_ROUNDS: u32 = 4;
-/// Who comes back calls so many partners at most, whom it met in so many milliseconds (MIX-68).
+/// The most partners that a client calls after an absence, and the milliseconds in which it met them (MIX-68).
 const GREETED_MAX: usize = 4;
 const GREETED_MS: u64 = 7 * Time::DAY_MS;
 /// No time of a contact is 0, which stands for none in what is stored.
@@ -104,7 +104,7 @@ impl PartnerRoot {
         self.receiver.write(w);
     }
 
-    /// What a record says of a slot that served this line.
+    /// Applies the record of a slot that served this line.
     pub fn replay(&mut self, slot: &SealedSlot) -> Result<(), DecodeError> {
         if let Some((seq, first, piece)) = &slot.piece {
             self.sender.sealed(*seq, *first, piece)?;
@@ -263,7 +263,7 @@ impl Partner {
         }
     }
 
-    /// What it is to be called for again in this call round.
+    /// Returns the intent of a call that must be repeated in this call round.
     pub fn call_is_due(&self, round: u64) -> Option<Intent> {
         let ring = self.ring.filter(|ring| self.is_active() && ring.again <= round)?;
         Some(ring.intent)

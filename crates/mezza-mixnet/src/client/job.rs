@@ -25,7 +25,7 @@ pub enum ClientJob {
 
 snapshot!(enum ClientJob [Wrap(a), Open(a)]);
 
-/// What a job gives.
+/// The result of a job.
 #[derive(Debug)]
 pub enum ClientJobOutput {
     /// The onions.

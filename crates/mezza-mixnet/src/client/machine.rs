@@ -125,7 +125,7 @@ pub struct Client<B: Backend = PortableBackend> {
     standing: ProtectionState,
     /// Rows that were not read at the start.
     aside: Vec<RowsSetAside>,
-    /// What the clock said at the last wake or input that was taken.
+    /// The time of the last wake or accepted input.
     seen: Time,
     /// Since when no round was taken part in, if calls may have been lost since; 0: since before the
     /// start.
@@ -173,7 +173,7 @@ impl<B: Backend> Client<B> {
         self.chain.as_ref()
     }
 
-    /// What was spent; `None` while no config is known.
+    /// Returns the spent budget; `None` while no config is known.
     pub const fn ledger(&self) -> Option<&Ledger> {
         self.ledger.as_ref()
     }
@@ -288,7 +288,7 @@ impl<B: Backend> Client<B> {
         self.left = self.left.map(|at| at.minus_ms(back));
     }
 
-    /// What the clock says now, in a step that was taken. One that was put forward takes nobody's turn
+    /// Follows the clock in an accepted step. A clock that was put forward takes nobody's turn
     /// away.
     fn follow(&mut self, now: Time) {
         let late = self.deadline().map_or(0, |due| now.since_ms(due));

@@ -1,4 +1,4 @@
-//! What a client makes durable for each service and round, before its onions leave: 2,048 bytes,
+//! The record that a client makes durable for each service and round, before its onions leave: 2,048 bytes,
 //! whether it was idle or busy.
 //!
 //! ```text
@@ -35,7 +35,7 @@ pub struct RoundRecord {
     pub id: RoundId,
     /// When it was sealed.
     pub at: Time,
-    /// What such a round costs.
+    /// The privacy cost of such a round.
     pub kind: PrivacyCost,
     /// From one round to the next.
     pub interval_ms: u32,
@@ -45,7 +45,7 @@ pub struct RoundRecord {
     pub charged: bool,
     /// The slots that served somebody.
     pub sealed: Vec<SealedSlot>,
-    /// What came since the record before.
+    /// Pieces that came since the record before.
     pub received: Vec<ReceivedPiece>,
 }
 
@@ -56,9 +56,9 @@ pub struct SealedSlot {
     pub line: u32,
     /// All pieces before this one belong to messages that the messenger has.
     pub start: u32,
-    /// What the cell acknowledged.
+    /// The acknowledgement in the cell.
     pub ack: u32,
-    /// What the partner had acknowledged.
+    /// The acknowledgement of the partner.
     pub acked_by_partner: u32,
     /// The piece in the cell and the number of the first one of its message.
     pub piece: Option<(u32, u32, Piece)>,
@@ -71,7 +71,7 @@ pub struct ReceivedPiece {
     pub line: u32,
     /// Its number.
     pub seq: u32,
-    /// What it holds.
+    /// Its piece.
     pub piece: Piece,
 }
 

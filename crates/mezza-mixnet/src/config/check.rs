@@ -1,4 +1,4 @@
-//! What a config must be by itself, whoever signed it.
+//! Requirements of a config by itself, apart from its signatures.
 
 use alloc::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What a config says about one service.
+//! The part of a config about one service.
 
 use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
@@ -74,7 +74,7 @@ pub struct ServicePolicy {
     pub delta_pico: u64,
     /// For how many rounds.
     pub rounds: u64,
-    /// What a mix checks in each round; nothing but in conversations.
+    /// Traps that a mix checks in each round; none except in conversations.
     pub traps: Traps,
 }
 

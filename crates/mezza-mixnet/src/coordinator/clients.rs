@@ -1,4 +1,4 @@
-//! What clients say, and what they are told.
+//! Frames of clients, and frames to them.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ const CONFIG_ASKS: u8 = 2;
 /// it takes part again. A client that is late or full round after round begins anew by then.
 const VAIN_MAX: u8 = 32;
 
-/// What a connection has said, so that it says nothing more often than a client needs to.
+/// Frames of a connection, so that none comes more often than a client needs.
 #[derive(Default)]
 pub(super) struct ClientState {
     /// When it was welcomed.
@@ -25,7 +25,7 @@ pub(super) struct ClientState {
     asked: (u64, u8),
     /// Rounds whose buckets it fetched; of those that are still there.
     fetched: Vec<RoundId>,
-    /// What it asked for in vain since it took part last.
+    /// Requests without success since it took part last.
     vain: u8,
 }
 

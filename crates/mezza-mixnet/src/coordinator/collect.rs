@@ -134,7 +134,7 @@ impl Coordinator {
         self.outputs.extend((1..=buckets).map(fetch));
     }
 
-    /// What the store says about the buckets of a round that waits for them. If it is not what must
+    /// Handles a frame of the store about the buckets of a round that waits for them. If it is not the one that must
     /// come next, the round ends without buckets: a store holds nobody up.
     pub(super) fn store_says(
         &mut self,

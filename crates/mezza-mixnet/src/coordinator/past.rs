@@ -10,7 +10,7 @@ use crate::{RoundId, Service};
 /// Rounds of one service that are remembered.
 const ROUNDS: usize = 16;
 
-/// What is known of a round that is over.
+/// The record of a round that is over.
 pub(super) struct PastRound {
     pub config: [u8; 32],
     pub mixes: Vec<VerifyKey>,

@@ -39,7 +39,7 @@ snapshot!(struct Round {
     id, config, alarmed, mixes, policy, index, users_max, announce, open, close, end, stage,
 });
 
-/// What a round waits for.
+/// The state of a round, by the event that it waits for.
 pub(super) enum RoundState {
     /// For the keys of the mixes.
     Asking(Vec<Option<[u8; 32]>>),
@@ -109,7 +109,7 @@ impl Round {
         usize::from(self.policy.slots) * self.id.service.onion_bytes(self.mixes.len())
     }
 
-    /// What all mixes are asked to sign.
+    /// Returns the settings that all mixes must sign.
     pub fn settings(&self, keys: Vec<[u8; 32]>) -> Settings {
         Settings {
             config: self.config,
@@ -129,7 +129,7 @@ impl Round {
         Frame::Round(self.id, FrameBody::Abort { position: COORDINATOR, reason, signature })
     }
 
-    /// What the clients that are in it hear when it is aborted.
+    /// Returns the frames to its clients when it is aborted.
     pub fn missed(&self) -> impl Iterator<Item = Output> {
         let batch = match &self.stage {
             RoundState::Announced(_, batch)

@@ -1,4 +1,4 @@
-//! What a coordinator refuses changes nothing.
+//! A refused input leaves a coordinator unchanged.
 
 use alloc::vec;
 

@@ -1,4 +1,4 @@
-//! What is done with a whole batch.
+//! Work on a whole batch.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -12,7 +12,7 @@ use crate::onion::Unwrapped;
 use crate::service::items_per_frame;
 use crate::wire::Items;
 
-/// What came in, unwrapped, and own noise behind it.
+/// Incoming messages, unwrapped, and own noise after them.
 #[derive(Debug)]
 pub struct Batch {
     parts: Vec<Unwrapped>,
@@ -40,7 +40,7 @@ impl Batch {
         Self { noisy: total - received, parts, noise, size, begins, received }
     }
 
-    /// What came in.
+    /// Returns the incoming messages.
     pub fn parts(&self) -> &[Unwrapped] {
         &self.parts
     }

@@ -13,7 +13,7 @@ use crate::keys::SecretVec;
 use crate::onion::{Layer, Multiply, Tables, Wrapped, open_reply, wrap};
 use crate::service::{CELL_BYTES, DROP_BYTES, Service};
 
-/// What some noise is about.
+/// The kind of some noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoiseKind {
     /// So many dead drops with one access each.
@@ -41,7 +41,7 @@ impl NoiseKind {
 pub struct NoiseJob {
     /// Which part of the noise.
     pub ticket: JobId,
-    /// What it is about.
+    /// The kind.
     pub kind: NoiseKind,
     /// The layers of the mixes behind this one.
     pub layers: Vec<Layer>,
@@ -73,7 +73,7 @@ pub struct Trap {
     pub at: u32,
     /// The keys of the reply, outermost layer first.
     reply_keys: SecretVec,
-    /// What must come back: its own cell, or that of the other one of the pair.
+    /// The expected reply: its own cell, or that of the other one of the pair.
     cell: Wiping<Vec<u8>>,
 }
 

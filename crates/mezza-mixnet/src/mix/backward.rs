@@ -195,7 +195,7 @@ fn replies_end(round: &mut Round, count: u32) -> Result<Option<Job>, AbortReason
     Ok(None)
 }
 
-/// What is kept of a batch until its replies of `size` bytes are back.
+/// Stores the part of a batch that its replies of `size` bytes need.
 pub(super) fn mixed(
     parts: &[Unwrapped],
     kept: SecretIndices,

@@ -69,7 +69,7 @@ impl<B: Backend> Mix<B> {
     }
 }
 
-/// What to make, in pieces of at most 512 messages: the noise drawn, and the traps on top of it
+/// Plans noise in pieces of at most 512 messages: the noise drawn, and the traps on top of it
 /// (MIX-45). Every bucket has noise, the no-op 0 too (MIX-18).
 fn plan(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<NoiseKind> {
     let law = Law::of(policy);

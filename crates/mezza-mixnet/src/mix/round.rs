@@ -41,7 +41,7 @@ snapshot!(struct Round {
     id, config, keys, coordinator, policy, batch_max, position, mixes, deadline, key, stage,
 });
 
-/// What a round waits for.
+/// The state of a round, by the event that it waits for.
 pub(super) enum RoundState {
     /// For the settings.
     Keyed(Arc<Scalar>),
@@ -58,7 +58,7 @@ snapshot!(enum RoundState [
     Publishing,
 ]);
 
-/// What an open round holds.
+/// The state of an open round.
 pub(super) struct OpenRound {
     pub layers: Vec<Layer>,
     /// Gone as soon as the last onion is unwrapped.
@@ -75,7 +75,7 @@ snapshot!(struct OpenRound {
 
 /// Our own noise.
 pub(super) struct OwnNoise {
-    /// What is to be made, in order; unknown before the tables are there.
+    /// Noise that is still to be made, in order; unknown before the tables are there.
     pub plan: Option<Vec<NoiseKind>>,
     pub parts: BTreeMap<u32, Noise>,
     /// The tables, while jobs use them.
@@ -173,7 +173,7 @@ impl Round {
         !(self.is_last() && self.id.service.has_replies())
     }
 
-    /// Who hears that the round is over.
+    /// Returns the neighbours that must learn that the round is over.
     pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> + use<> {
         let next = (!self.is_last()).then_some(Neighbour::Next);
         [Neighbour::Previous, Neighbour::Coordinator].into_iter().chain(next)

@@ -1,4 +1,4 @@
-//! What a mix refuses changes nothing.
+//! A refused input leaves a mix unchanged.
 
 use alloc::vec;
 

@@ -29,7 +29,7 @@ const KIND_BYTES: usize = 11;
 /// A period, in milliseconds of conversation rounds.
 const PERIOD_MS: u64 = 365 * Time::DAY_MS;
 
-/// What one round costs: the divergence follows from this.
+/// The privacy cost of one round: the divergence follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PrivacyCost {
     /// Which service.
@@ -43,7 +43,7 @@ pub struct PrivacyCost {
 snapshot!(struct PrivacyCost { service, law, slots });
 
 impl PrivacyCost {
-    /// What a config says about a service.
+    /// Returns the cost of a round under a policy.
     pub const fn of(policy: &ServicePolicy) -> Self {
         Self { service: policy.service, law: Law::of(policy), slots: policy.slots }
     }

@@ -32,7 +32,7 @@ pub struct Bracket {
 }
 
 impl Bracket {
-    /// What is known of a delta that was computed with an absolute error of at most `error`, and
+    /// Returns the bounds of a delta that was computed with an absolute error of at most `error`, and
     /// without what lies beyond 40 standard deviations of a discrete Gaussian, less than e^-800.
     fn about(delta: f64, error: f64) -> Self {
         let error = error + f64::MIN_POSITIVE;

@@ -47,7 +47,7 @@ pub struct Receiver {
     held: BTreeMap<u32, Held>,
     /// The last pieces of messages between `start` and `open`.
     ends: BTreeSet<u32>,
-    /// What was acknowledged.
+    /// The acknowledgement.
     ack: u32,
     broken: bool,
 }
@@ -203,7 +203,7 @@ impl Receiver {
         }
     }
 
-    /// What a record of before the start says: `start` and `ack` as they were then.
+    /// Applies a record of before the start: `start` and `ack` as they were then.
     ///
     /// # Errors
     /// [`DecodeError::Value`] if a piece in between is missing.

@@ -26,7 +26,7 @@ pub enum StreamError {
     Blank,
 }
 
-/// What became of the round in which a cell was.
+/// The outcome of the round of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellOutcome {
     /// The partner's cell came back: ours is with the partner's side of the drop.
@@ -323,7 +323,7 @@ impl Sender {
         Some(seq)
     }
 
-    /// What became of the round of a cell that held this piece, or none.
+    /// Applies the outcome of the round of a cell that held this piece, or none.
     pub fn settle(&mut self, seq: Option<u32>, outcome: CellOutcome) {
         if outcome == CellOutcome::Met {
             for place in self.places.values_mut() {
@@ -342,7 +342,7 @@ impl Sender {
         }
     }
 
-    /// What the partner has: everything before `ack`, and `ack + 1 + j` for each bit j of `sack`.
+    /// Applies an acknowledgement: the partner has everything before `ack`, and `ack + 1 + j` for each bit j of `sack`.
     /// `false`, and nothing changes, if it names what was never sent.
     pub fn acknowledge(&mut self, ack: u32, sack: u32) -> bool {
         let bits = (0..WINDOW).filter(|j| sack >> j & 1 == 1).map(|j| ack.checked_add(1 + j));

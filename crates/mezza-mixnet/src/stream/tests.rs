@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Writer};
 use proptest::prelude::*;
 
-/// What became of one round for a pair: what each side sees.
+/// The outcome of one round for each side of a pair.
 fn round() -> impl Strategy<Value = (CellOutcome, CellOutcome)> {
     prop_oneof![
         4 => Just((CellOutcome::Met, CellOutcome::Met)),
@@ -217,7 +217,7 @@ fn a_message_that_is_acknowledged_before_its_turn_leaves_no_gap_behind() {
     }
 }
 
-/// What is written of a sender, read again.
+/// Writes a sender and reads it again.
 fn started_anew(sender: &Sender) -> Sender {
     let mut w = Writer::new();
     sender.write(&mut w);
@@ -421,7 +421,7 @@ fn a_piece_beyond_what_sack_can_name_is_not_taken() {
     assert!(receiver.pieces().next().is_none());
 }
 
-/// What came whole to a partner who meets the sender in each round from now on.
+/// Returns the whole messages of a partner who meets the sender in each round from now on.
 fn all_come(sender: &mut Side, receiver: &mut Side) -> Vec<Vec<u8>> {
     for _ in 0..120 {
         let (a, b) = (sender.seal(), receiver.seal());

@@ -1,4 +1,4 @@
-//! What the buckets of a round hold: one object per bucket, and a manifest that the last mix
+//! Contents of the buckets of a round: one object per bucket, and a manifest that the last mix
 //! signs.
 //!
 //! Call object: `count u32 | Golomb-Rice set`. Invitation object: `count u32 | count x 260`.

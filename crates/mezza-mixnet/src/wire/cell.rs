@@ -14,7 +14,7 @@ const HEAD_BYTES: usize = PLAIN_BYTES - PIECE_BYTES;
 const DATA: u8 = 1;
 const LEAVING: u8 = 4;
 
-/// What a cell says.
+/// The content of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// The sender serves this contact no longer: in its last three cells.

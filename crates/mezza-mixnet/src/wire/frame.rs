@@ -1,4 +1,4 @@
-//! What a link carries: `length u32 (of the rest) | type 1 | service 1 | round 8 | body`.
+//! Frames of a link: `length u32 (of the rest) | type 1 | service 1 | round 8 | body`.
 //!
 //! ```
 //! use mezza_core::Time;
@@ -240,7 +240,7 @@ impl AbortReason {
     }
 }
 
-/// What the signature of an ABORT covers, 43 bytes.
+/// Returns the bytes that the signature of an ABORT covers, 43 bytes.
 pub fn abort_bytes(config: &[u8; 32], id: RoundId, position: u8, reason: AbortReason) -> Vec<u8> {
     let mut w = Writer::with_capacity(43);
     w.bytes(config);
@@ -249,7 +249,7 @@ pub fn abort_bytes(config: &[u8; 32], id: RoundId, position: u8, reason: AbortRe
     w.finish()
 }
 
-/// What the signature of an ALARM covers, 42 bytes.
+/// Returns the bytes that the signature of an ALARM covers, 42 bytes.
 pub fn alarm_bytes(config: &[u8; 32], id: RoundId, position: u8) -> Vec<u8> {
     let mut w = Writer::with_capacity(42);
     w.bytes(config);

@@ -17,7 +17,7 @@ const PLAIN_BYTES: usize = 4 + BODY_BYTES;
 const TAG_AT: usize = 32 + PLAIN_BYTES;
 const NONCE: [u8; 12] = [0; 12];
 
-/// What an invitation says.
+/// The content of an invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
     /// The call bucket in which the inviter waits for an answer.

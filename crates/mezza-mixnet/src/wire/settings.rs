@@ -12,7 +12,7 @@ use crate::sign::{self, Purpose, Signature, Signer, VerifyKey};
 /// Bytes of settings without their keys.
 pub const SETTINGS_HEAD_BYTES: usize = 53;
 
-/// What all parties of one round agree on.
+/// The settings that all parties of one round agree on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The hash of the config in force, 32 bytes.
@@ -88,7 +88,7 @@ impl Settings {
 /// Settings with the signatures of all their mixes, as clients get them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedSettings {
-    /// What was signed.
+    /// The signed settings.
     pub settings: Settings,
     /// One signature for each key of the settings, in their order.
     pub signatures: Vec<Signature>,

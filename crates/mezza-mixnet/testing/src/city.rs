@@ -24,7 +24,7 @@ pub struct City<B: Backend = PortableBackend> {
     pub hung_up: Vec<u64>,
     pub over: Vec<(RoundId, Ending)>,
     pub refused: Vec<CoordinatorError>,
-    /// What the bucket store holds; `None`: it is away.
+    /// The contents of the bucket store; `None` while it is away.
     pub store: Option<BTreeMap<RoundId, Stored>>,
     /// Mixes that hear nothing.
     pub deaf: Vec<u8>,

@@ -89,7 +89,7 @@ pub fn mix_with(config: &Config, position: u8, floor: NoiseFloor) -> Mix {
     Mix::new(setup(config, position, floor, Signed::new()))
 }
 
-/// What a mix has on disk, and what of it is not synced.
+/// The disk of a mix, with the part that is not synced.
 #[derive(Default)]
 struct MixDisk {
     signed: Signed,
@@ -110,7 +110,7 @@ impl MixDisk {
     }
 }
 
-/// What somebody on the way may do to a frame between two parties; `None` swallows it.
+/// An attacker on the path: changes a frame between two parties, or drops it (`None`).
 pub type Meddler = Box<dyn FnMut(usize, Neighbour, Frame) -> Option<Frame>>;
 
 /// Is shown each job that ran, and at which mix.
@@ -305,7 +305,7 @@ impl<B: Backend> Net<B> {
         }
     }
 
-    /// What left the network and is of this sort, in order.
+    /// Takes the outgoing frames of this sort, in order.
     pub fn taken<T>(&mut self, mut of: impl FnMut(FrameBody) -> Option<T>) -> Vec<T> {
         let mut found = Vec::new();
         self.out.retain(|(_, _, frame)| {
@@ -360,7 +360,7 @@ pub fn onions(
     (wrapped.onions, back)
 }
 
-/// What each client finds in its reply.
+/// Returns the content of each client's reply.
 pub fn opened(replies: &[u8], back: &[SecretVec]) -> Vec<Option<Vec<u8>>> {
     let size = reply_bytes(back.first().map_or(1, |keys| keys.len()));
     assert_eq!(replies.len(), size * back.len(), "a reply for each onion");

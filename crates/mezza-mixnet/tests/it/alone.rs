@@ -52,12 +52,12 @@ pub struct Alone {
     /// The partner's chain: contact 0 of the client.
     partner: ConversationKeywheel,
     round: u64,
-    /// What is durable and was not said.
+    /// Durable rows that were not reported.
     unsaid: Vec<u64>,
     pub slow: bool,
     pub submits: Vec<(RoundId, Vec<u8>)>,
     pub received: Vec<Vec<u8>>,
-    /// What the client said last to the partner.
+    /// The last cell of the client to the partner.
     pub heard: Option<Cell>,
 }
 
@@ -157,7 +157,7 @@ impl Alone {
         self.say();
     }
 
-    /// What is durable is said, if disk and messenger are not slow.
+    /// Reports durable rows, if disk and messenger are not slow.
     pub fn say(&mut self) {
         if let Some(seq) = self.unsaid.last().copied().filter(|_| !self.slow) {
             self.unsaid.clear();

@@ -23,7 +23,7 @@ use rand_core::SeedableRng as _;
 
 use crate::fixture::{OPEN, config, signer};
 
-/// What somebody did to settings on their way.
+/// A change of settings on the path.
 type Change = fn(&mut SignedSettings);
 
 struct Desk {

@@ -8,7 +8,7 @@ use mezza_mixnet::privacy::normal_tail;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-/// What Alice's absence does to (singles, pairs): talking leaves Bob alone at their drop, idling
+/// The effect of Alice's absence on (singles, pairs): talking leaves Bob alone at their drop, idling
 /// takes a single away.
 const TALKS: (f64, f64) = (1.0, -1.0);
 const IDLES: (f64, f64) = (-1.0, 0.0);

@@ -1,4 +1,4 @@
-//! What a partner who holds the session keys can do to a client, and the client's own bad luck.
+//! Attacks of a partner who holds the session keys, and the client's own bad luck.
 
 use mezza_mixnet::RoundId;
 use mezza_mixnet::Service;
@@ -18,7 +18,7 @@ fn piece(seq: u32) -> Piece {
     Piece::new(&bytes).expect("a full piece")
 }
 
-/// What the partner says: mostly what brings the stream forward, else anything.
+/// Returns a cell of the partner: mostly one that brings the stream forward, else any.
 fn anything(alone: &mut Alone) -> Cell {
     let (ack, sent) = alone.heard.as_ref().map_or((0, 0), |cell| (cell.ack, cell.seq));
     let seq = match alone.below(8) {

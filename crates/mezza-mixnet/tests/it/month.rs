@@ -74,7 +74,7 @@ impl SecondWheel {
     }
 }
 
-/// What one person spent, counted from what was sealed.
+/// The budget that one person spent, counted from sealed rounds.
 #[derive(Default)]
 struct SecondCount {
     wheels: Vec<SecondWheel>,
@@ -105,7 +105,7 @@ enum Due {
     Begins(Change),
 }
 
-/// What a new config changes.
+/// The change of a new config.
 #[derive(Clone, Copy, PartialEq)]
 enum Change {
     Nothing,

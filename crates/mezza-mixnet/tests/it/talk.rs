@@ -63,7 +63,7 @@ impl Contact {
     }
 }
 
-/// What a person sealed for a round: for which contact, which piece, and how to read the answer.
+/// A sealed slot of a round: its contact, its piece, and the key to read the reply.
 struct Pending {
     contact: Option<usize>,
     seq: Option<u32>,

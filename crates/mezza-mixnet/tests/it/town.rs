@@ -207,7 +207,7 @@ impl<B: Backend> Town<B> {
         }
     }
 
-    /// What was written is durable before anything else is done; that it is gets said afterwards.
+    /// Makes writes durable before anything else is done. Reports them afterwards.
     fn sync(&mut self, at: usize) {
         let synced = self.people[at].sync();
         self.people[at].synced.extend(synced);
@@ -333,7 +333,7 @@ impl<B: Backend> Town<B> {
         }
     }
 
-    /// What is durable is said in order: nothing behind what is not said yet.
+    /// Reports durable rows in order: none after an unreported one.
     fn stored(&mut self, at: usize, seq: u64, later: bool) {
         let person = &mut self.people[at];
         if later || !person.unsaid.is_empty() {
@@ -370,7 +370,7 @@ impl<B: Backend> Town<B> {
         }
     }
 
-    /// What a start would make of the rows of a person.
+    /// Returns the client that a start makes of the rows of a person.
     fn restored(&self, at: usize) -> Client<B> {
         let rows = self.people[at].rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
         let mut rng = self.people[at].rng.clone();
@@ -406,7 +406,7 @@ impl<B: Backend> Town<B> {
         }
     }
 
-    /// What the entry told clients goes to them.
+    /// Delivers frames of the entry to the clients.
     fn deliver(&mut self) -> bool {
         let mut any = false;
         for at in 0..self.people.len() {
@@ -492,7 +492,7 @@ impl<B: Backend> Town<B> {
             })
     }
 
-    /// What a person was told, as far as it is of this sort.
+    /// Returns the outputs of this sort for a person.
     pub fn told<T>(&self, at: usize, of: impl Fn(&Output) -> Option<T>) -> Vec<T> {
         self.people[at].news.iter().filter_map(of).collect()
     }

@@ -34,12 +34,12 @@ const CLIENTS: usize = 8;
 /// Rounds from which an advantage is estimated.
 const ROUNDS: u32 = 10_000;
 
-/// What the adversary collects in one round.
+/// The view of the adversary in one round.
 #[derive(Default)]
 struct View {
     /// Noise of its own mixes: singles and pairs.
     own: (i32, i32),
-    /// What each mix kept of its batch, and in which order it went on.
+    /// The kept part of each mix's batch, and the order in which it went on.
     shuffles: BTreeMap<usize, (Vec<u32>, Vec<u32>)>,
     /// The drops, in the order of the last mix.
     drops: BTreeMap<u32, Vec<[u8; DROP_BYTES]>>,
@@ -255,7 +255,7 @@ fn theory(shift: f64) -> f64 {
     1.0 - 2.0 * normal_tail(shift / 2.0)
 }
 
-/// That of one conversation: singles move by 2 at sigma, pairs by 1 at sigma / 2.
+/// The bound for one conversation: singles move by 2 at sigma, pairs by 1 at sigma / 2.
 fn bound() -> f64 {
     theory(8_f64.sqrt() / f64::from(NOISE.1))
 }

@@ -1,4 +1,4 @@
-//! What comes back from a round.
+//! Replies of a round.
 
 use alloc::vec::Vec;
 
@@ -74,7 +74,7 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// What became of one slot.
+    /// Handles the reply to one slot.
     pub(super) fn answered(&mut self, line: u32, seq: Option<u32>, answer: DropResult, now: Time) {
         let Some((id, contact)) = self.contacts.by_line(line) else { return };
         let outcome = match &answer {

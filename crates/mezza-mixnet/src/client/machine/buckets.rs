@@ -151,7 +151,7 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// Who calls is served from now on.
+    /// Serves each caller from now on.
     pub(super) fn listen(
         &mut self,
         expected: &[(PartnerId, Intent, [u8; 16])],

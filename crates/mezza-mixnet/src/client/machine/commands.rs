@@ -1,4 +1,4 @@
-//! What the person and the messenger want.
+//! Commands of the user and of the messenger.
 
 use alloc::vec::Vec;
 
@@ -42,7 +42,7 @@ impl<B: Backend> Client<B> {
         self.allow_more || ledger.level(policy) != BudgetState::Used
     }
 
-    /// Whether chains could begin in this conversation round and this call round now.
+    /// Checks that chains could begin in this conversation round and this call round now.
     ///
     /// # Errors
     /// [`ClientError::OutOfReach`]: too far away; [`ClientError::Full`]: no room for another contact.

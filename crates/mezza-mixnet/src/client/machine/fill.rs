@@ -1,4 +1,4 @@
-//! What the slots of a round hold. An idle slot takes the steps of a busy one (MIX-22).
+//! Contents of the slots of a round. An idle slot takes the steps of a busy one (MIX-22).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

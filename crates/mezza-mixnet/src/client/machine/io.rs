@@ -1,4 +1,4 @@
-//! What goes into a client and what comes out.
+//! Inputs and outputs of a client.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -15,7 +15,7 @@ use crate::wire::Frame;
 use crate::wire::invitation::{BODY_BYTES, Invitation};
 use crate::{RoundId, Service};
 
-/// What may happen to a client.
+/// Events that a client handles.
 #[derive(Debug)]
 pub enum Input {
     /// The entry answers, and the hello was sent. `trusted`: its key is that of the config. If not,
@@ -67,7 +67,7 @@ pub enum Input {
     /// A message of 1 to 8,998 bytes. One that is on its way already, since before a start or
     /// `Down`, goes on under its new ticket.
     Send {
-        /// What the message is called in outputs.
+        /// The name of the message in outputs.
         ticket: u64,
         /// For whom.
         contact: PartnerId,
@@ -89,7 +89,7 @@ pub struct NewRoot {
     pub contact: PartnerId,
     /// The root, which is used up.
     pub root: Secret<32>,
-    /// Who began the session.
+    /// The side that began the session.
     pub role: Role,
     /// The conversation round and the call round in which the chains begin.
     pub start: (u64, u64),
@@ -99,7 +99,7 @@ pub struct NewRoot {
 
 /// Somebody is invited. `Debug` does not say who.
 pub struct Invite {
-    /// What it is called in outputs.
+    /// Its name in outputs.
     pub ticket: u64,
     /// The dialling key of whoever is invited.
     pub to: PublicKey,
@@ -115,7 +115,7 @@ impl fmt::Debug for Invite {
     }
 }
 
-/// What a client wants done.
+/// Effects that a client requests.
 #[derive(Debug)]
 pub enum Output {
     /// Connect to the entry at this time, send the hello as soon as the connection is up, then say `Up`
@@ -149,7 +149,7 @@ pub enum Output {
         seq: u64,
         /// The first row that is needed from now on.
         first: u64,
-        /// What to store; secret.
+        /// The row to store; secret.
         record: Wiping<Vec<u8>>,
     },
     /// A message came. Once it is durable, say `Stored`.

@@ -12,7 +12,7 @@ use super::{Client, ClientOptions, RestoreError};
 use crate::client::contacts::Partners;
 
 impl<B: Backend> Client<B> {
-    /// What is to be remembered of the network once it is left; `None` while no config is known, as
+    /// Returns the state to remember of a network that is left; `None` while no config is known, as
     /// nothing can have been spent. It holds no key, and at most 64 configs of some 5,000 bytes.
     pub fn remembered(&self) -> Option<Wiping<Vec<u8>>> {
         self.chain.as_ref()?;

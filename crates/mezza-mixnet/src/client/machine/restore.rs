@@ -1,4 +1,4 @@
-//! What a client goes on from after a start: the newest snapshot, and the records behind it.
+//! State from which a client goes on after a start: the newest snapshot, and the records behind it.
 //!
 //! One row that cannot be read costs what it held, not the network (MIX-41): it is set aside and
 //! named, and the client is as careful as if it had held the worst.
@@ -37,13 +37,13 @@ pub enum RestoreError {
 pub struct RowsSetAside {
     /// The number of the row.
     pub seq: u64,
-    /// What is wrong with it.
+    /// The fault of the row.
     pub fault: RowFault,
 }
 
 snapshot!(struct RowsSetAside { seq, fault });
 
-/// What is wrong with a row.
+/// Faults of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowFault {
     /// It is neither a record nor a snapshot.
@@ -146,7 +146,7 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// What a record says happened. Rounds may descend: versions before MIX-40 sealed them as their
+    /// Applies a record. Rounds may descend: versions before MIX-40 sealed them as their
     /// times came. A line that is gone since is passed over.
     fn happened(&mut self, record: &RoundRecord) -> Result<(), RowFault> {
         let ledger = self.ledger.as_mut().ok_or(DecodeError::Value)?;

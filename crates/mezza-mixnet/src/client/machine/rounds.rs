@@ -46,7 +46,7 @@ pub(super) struct Round {
 
 snapshot!(struct Round { checked, policy, mixes, timing, end, stage });
 
-/// What a round waits for.
+/// The state of a round, by the event that it waits for.
 pub(super) enum RoundState {
     /// For the time to seal.
     Armed,
@@ -62,7 +62,7 @@ snapshot!(enum RoundState [
     Armed, Sealed { durable, work, content }, Sent { back, content }, Fetching(a),
 ]);
 
-/// What the slots hold.
+/// Contents of the slots.
 pub(super) enum SlotContents {
     /// Accesses to dead drops.
     Drops(Vec<Slot>),
@@ -220,7 +220,7 @@ impl<B: Backend> Client<B> {
         })
     }
 
-    /// What settings show that verified: how far chains may go (MIX-50), and which rounds a row that was
+    /// Learns from verified settings how far chains may go (MIX-50), and which rounds a row that was
     /// not read can be of, which are not sealed (MIX-51).
     fn shows(&mut self, round: Round, now: Time) -> Result<Round, SettingsError> {
         let id = round.id();

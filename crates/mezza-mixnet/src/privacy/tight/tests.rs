@@ -19,7 +19,7 @@ fn talk(mode: Mode, law: (u32, u32), rounds: u64) -> RoundsSpent {
 /// A mean at which nothing is ever clamped.
 const FAR: u32 = 4_000_000;
 
-/// What one round of one count may show: the probability of each number under both stories. `down`: the
+/// Returns the outcomes of one round of one count: the probability of each number under both stories. `down`: the
 /// count is lower in the first one.
 fn outcomes(mode: Mode, count: &Count, down: bool) -> Vec<(f64, f64)> {
     let most = 90;

@@ -1,4 +1,4 @@
-//! What of a sender outlives its process: it is written, and read again with what was sealed since.
+//! The part of a sender that outlives its process: it is written, and read again with what was sealed since.
 
 use mezza_core::{DecodeError, Reader, Wiping, Writer};
 

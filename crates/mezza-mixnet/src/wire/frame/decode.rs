@@ -77,7 +77,7 @@ fn body(kind: u8, id: RoundId, r: &mut Reader<'_>) -> Result<FrameBody, DecodeEr
     })
 }
 
-/// What names its round twice must name one.
+/// Checks that a body that names its round again names the same one.
 fn of_round<T>(id: RoundId, what: T, its: impl Fn(&T) -> RoundId) -> Result<T, DecodeError> {
     if its(&what) == id { Ok(what) } else { Err(DecodeError::Value) }
 }

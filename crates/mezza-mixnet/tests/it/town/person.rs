@@ -25,7 +25,7 @@ pub struct Mail {
     pub acked: bool,
 }
 
-/// What a client or its messenger wrote and did not sync yet.
+/// A write of a client or of its messenger that is not synced yet.
 pub(super) enum Write {
     Row { seq: u64, first: u64, record: Vec<u8> },
     Mail { seq: u64, contact: u32, number: u64, bytes: Vec<u8> },
@@ -92,14 +92,14 @@ pub struct Person<B: Backend = PortableBackend> {
     pub sealed: Vec<RoundId>,
     /// Buckets and tokens of all calls that left, those that call nobody among them.
     pub calls: BTreeSet<Vec<u8>>,
-    /// What was wrapped for a round and, once it left, what lay in which drop.
+    /// The wrapped content of a round and, once it left, the cell of each drop.
     pub(super) wrapped: BTreeMap<RoundId, Vec<u8>>,
     pub drops: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Rounds in which a record that was charged was followed by its onions.
     pub(super) charged: BTreeSet<RoundId>,
     pub paid: BTreeSet<RoundId>,
     pub(super) disk: Disk,
-    /// What a watcher can time.
+    /// Times that an observer can measure.
     pub times: Times,
     /// Sizes and kinds of what a watcher of line and disk sees.
     pub frames: Vec<(Time, u8, usize)>,

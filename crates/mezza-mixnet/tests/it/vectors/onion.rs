@@ -17,7 +17,7 @@ fn mix(position: usize, id: RoundId) -> (Scalar, Layer) {
     (Scalar::copy_from(&secret), Layer { id, position: position as u8, key: PublicKey(key[0]) })
 }
 
-/// What the mixes find one after the other; `None` as soon as one finds a bad onion.
+/// Returns the content that the mixes find one after the other; `None` as soon as one finds a bad onion.
 fn through(case: &Case, id: RoundId, mixes: usize) -> Option<(Vec<u8>, Vec<SecretVec>)> {
     let (mut onion, mut back) = (case.bytes("onion"), Vec::new());
     for position in 0..mixes {

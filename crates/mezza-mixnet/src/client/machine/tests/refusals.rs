@@ -1,4 +1,4 @@
-//! What a client refuses changes nothing.
+//! A refused input leaves a client unchanged.
 
 use mezza_sim::{SimRng, handle_checked, variants};
 use proptest::prelude::*;
@@ -110,7 +110,7 @@ fn every_refusal_leaves_the_client_as_it_was() {
     all.are_all_in(&produced);
 }
 
-/// What an entry, a disk, a pool or a person may say, each at the wrong time.
+/// Returns an input of an entry, a disk, a pool or a user, at the wrong time.
 fn anything(jobs: &mut Vec<crate::client::ClientJob>, dice: &mut SimRng) -> Input {
     let service = *dice.pick(&Service::ALL).expect("three");
     let id = RoundId { service, round: dice.between(99, 103) };
