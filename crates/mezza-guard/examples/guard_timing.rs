@@ -1,4 +1,4 @@
-//! Whether time depends on a secret: [`mezza_sim::timing`] on what parties and guards do with coins and
+//! Tests whether time depends on a secret: [`mezza_sim::timing`] on what parties and guards do with coins and
 //! secret scalars (GUARD-4), on both comparisons (GUARD-16, GUARD-25), and on leaky twins that the test
 //! must catch.
 //!
@@ -72,7 +72,7 @@ fn clocked<R>(operation: impl FnOnce() -> R) -> f64 {
     start.elapsed().as_secs_f64() * 1e9
 }
 
-/// What is right with one bit changed, in its first and in its last byte.
+/// Returns a right value with one bit changed, in its first and in its last byte.
 fn wrong<const N: usize>(right: [u8; N], first: usize) -> [[u8; N]; 2] {
     [first, N - 1].map(|at| {
         let mut wrong = right;

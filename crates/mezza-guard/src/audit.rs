@@ -30,7 +30,7 @@ pub struct AuditRow {
     pub kind: u8,
     /// The first byte of the field.
     pub at: u16,
-    /// What the field is.
+    /// The meaning of the field.
     pub what: &'static str,
     /// Bits in a handshake that is accepted.
     pub accepted: ChannelBits,
@@ -38,7 +38,7 @@ pub struct AuditRow {
     pub refused: ChannelBits,
     /// The attack that uses the channel, or that fails on it.
     pub attack: &'static str,
-    /// What would close it; empty where it is closed.
+    /// The measure that would close it; empty where it is closed.
     pub closed_by: &'static str,
 }
 
@@ -68,7 +68,7 @@ fn of_field(kind: u8, field: &Field, pins: Option<&Pins>) -> AuditRow {
     AuditRow { kind, at: field.at, what, accepted, refused, attack, closed_by }
 }
 
-/// What belongs to no field.
+/// Channels outside of all fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surroundings {
     /// Allowed destinations.

@@ -25,7 +25,7 @@ pub const STORED_COINS_MAX: usize = 64;
 /// Connections to the guard at once.
 const CONNECTIONS_MAX: usize = 64;
 
-/// What may happen to a client.
+/// Events that a client handles.
 #[derive(Debug)]
 pub enum Input {
     /// A connection to the guard stands; it shall lead to this destination.
@@ -40,7 +40,7 @@ pub enum Input {
     Closed(GuardConnection),
 }
 
-/// What a client wants done.
+/// Effects that a client requests.
 #[derive(Debug)]
 pub enum Output {
     /// Send a control frame to the guard.
@@ -126,7 +126,7 @@ impl StoredCoin {
 
 /// One connection to the guard.
 struct Dialogue {
-    /// What it is for; `None` if the guard dialled.
+    /// The mode and destination requested; `None` if the guard dialled.
     wants: Option<(GuardMode, u16)>,
     nonce: [u8; 32],
     channel: Option<ControlChannel>,

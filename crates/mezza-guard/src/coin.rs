@@ -28,7 +28,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 use crate::group::wide;
 use crate::keys::{GuardClientId, hmac_sha512, sha256};
 
-/// What a coin is for. Others are reserved: 16 X3DH, 17 ratchet key, 18 signed prekey, 19 one-time
+/// The purpose of a coin. Others are reserved: 16 X3DH, 17 ratchet key, 18 signed prekey, 19 one-time
 /// prekey, 20 signature nonce, 21 onion key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CoinPurpose {
@@ -64,12 +64,12 @@ pub enum CoinEncoding {
     X25519,
 }
 
-/// Who asks for coins, for what and for whom: the slot without its counter.
+/// The client, purpose and destination of coins: the slot without its counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlotName {
     /// The client.
     pub client: GuardClientId,
-    /// What the key is for.
+    /// The purpose of the key.
     pub purpose: CoinPurpose,
     /// The destination's number, or `fff0` and the lane of an inbound connection.
     pub dest: u16,
@@ -199,7 +199,7 @@ pub enum CoinError {
     Commitment,
 }
 
-/// What a client draws for one slot, and stores before it says Z.
+/// The secret that a client draws for one slot, and stores before it sends Z.
 pub struct CoinSecret(Zeroizing<Scalar>);
 
 impl CoinSecret {

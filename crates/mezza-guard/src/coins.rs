@@ -9,7 +9,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::group::Group;
 
-/// What a coin is for.
+/// The role of a coin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoinRole {
     /// A private exponent: a, b, x, y. Seen: its key.
@@ -33,7 +33,7 @@ impl CoinRole {
     }
 }
 
-/// What an observer of the wire would see of a candidate: the fields that it decides, encoded.
+/// The view of an observer of the wire on a candidate: the fields that it decides, encoded.
 pub type View<'a, G> = dyn Fn(&<G as Group>::Scalar) -> Vec<Vec<u8>> + 'a;
 
 /// A source of coins. `view` gives what an observer of the wire would see of a candidate: an honest

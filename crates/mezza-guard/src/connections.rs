@@ -6,7 +6,7 @@ use mezza_core::{Time, Timers};
 
 use crate::guard::{GuardConnection, HANDSHAKE_MS_MAX};
 
-/// What a machine keeps of each connection; bounded.
+/// The state of each connection; bounded.
 pub(crate) struct Connections<T> {
     open: BTreeMap<GuardConnection, T>,
     timers: Timers<GuardConnection>,
@@ -27,7 +27,7 @@ impl<T> Connections<T> {
         Self { open: BTreeMap::new(), timers: Timers::default(), most }
     }
 
-    /// Whether a connection would be taken.
+    /// Checks that there is room for a connection.
     pub(crate) fn room(&self, conn: GuardConnection) -> Result<(), NoRoom> {
         if self.open.contains_key(&conn) {
             Err(NoRoom::Twice)

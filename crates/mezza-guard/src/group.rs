@@ -132,7 +132,7 @@ impl<T> ViewDependent<T> {
         Self(value)
     }
 
-    /// What this observer sees: for computing with it, never for hashing it.
+    /// Returns the element that this observer sees: for computing with it, never for hashing it.
     pub const fn seen(&self) -> &T {
         &self.0
     }

@@ -62,7 +62,7 @@ pub enum Opening {
     Wire(GuardClientId, u64),
 }
 
-/// What may happen to a guard.
+/// Events that a guard handles.
 #[derive(Debug)]
 pub enum Input {
     /// A connection came.
@@ -81,7 +81,7 @@ pub enum Input {
     ResetSlot(crate::coin::SlotName),
 }
 
-/// What a guard wants done.
+/// Effects that a guard requests.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send a frame to one side.
@@ -117,7 +117,7 @@ pub enum CloseReason {
     Timeout,
 }
 
-/// What the owner is told.
+/// Events for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardEvent {
     /// The first refused handshake of a day: it may have carried 128 bits.

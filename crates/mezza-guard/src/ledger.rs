@@ -223,7 +223,7 @@ impl LedgerRecord {
     }
 }
 
-/// What the ledger knows of a slot.
+/// The state of a slot in the ledger.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SlotState {
     pub(crate) index: u64,

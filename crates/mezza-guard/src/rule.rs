@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::coin::{CoinEncoding, CoinPurpose};
 use crate::keys::sha256;
 
-/// What the owner of the guard says about a destination's link, 6 bytes an ID.
+/// The owner's pins for a destination's link, 6 bytes an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pins {
     /// The ID of the client's end.
@@ -38,7 +38,7 @@ impl Pins {
     }
 }
 
-/// What a field of an outgoing frame is held to.
+/// The check of a field of an outgoing frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// These bytes.
@@ -51,7 +51,7 @@ pub enum Check {
     Echo(u16),
     /// The last byte of the 4 at this offset of this frame.
     LowByte(u16),
-    /// What the owner has said.
+    /// A value that the owner pinned.
     Pinned(FieldPin),
     /// A u32 that grows by 1 to 16; a gap counts as a refused handshake.
     Counter,
@@ -68,7 +68,7 @@ pub struct Field {
     pub at: u16,
     /// Its bytes.
     pub len: u16,
-    /// What it is held to.
+    /// Its check.
     pub check: Check,
 }
 
@@ -133,7 +133,7 @@ impl RuleTable {
     }
 }
 
-/// What an outgoing frame is judged with.
+/// The facts with which an outgoing frame is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Judge<'a> {
     /// The link that the owner set, or that of the first handshake; `None` before it.
@@ -157,7 +157,7 @@ pub enum FrameRuleError {
     Field(u16),
 }
 
-/// What a frame that passed says.
+/// The content of a frame that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
     /// Its counter, if it has one.

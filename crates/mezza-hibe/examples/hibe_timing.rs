@@ -1,4 +1,4 @@
-//! Whether time depends on a secret: Welch's t-test on the operations that touch one.
+//! Tests whether time depends on a secret: Welch's t-test on the operations that touch one.
 //!
 //! `cargo run --release -p mezza-hibe --example hibe_timing -- 100000` takes so many measurements each,
 //! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for a leaky twin. Class 0 has scalars

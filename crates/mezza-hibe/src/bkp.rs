@@ -109,7 +109,7 @@ pub struct NodeKey {
     levels: Vec<Level>,
 }
 
-/// What a node has of a level below: d, D, e, E.
+/// The elements of a node for a level below: d, D, e, E.
 struct Level {
     d: G2,
     big_d: Factor,
@@ -127,7 +127,7 @@ impl Level {
     }
 }
 
-/// What a derivation adds up along a relative path before it randomises: u*, v*, U*, V*.
+/// The sums of a derivation along a relative path before it randomises: u*, v*, U*, V*.
 pub struct Sums {
     u: G2,
     v: G2,

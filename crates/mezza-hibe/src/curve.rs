@@ -24,7 +24,7 @@ pub const G2_AFFINE_BYTES: usize = 192;
 
 /// The domain of the points that are hashed to G1 (RFC 9380, section 3.1).
 const DST: &[u8] = b"FSHIBE-V01-CS01-with-BLS12381G1_XMD:SHA-256_SSWU_RO_";
-/// What is hashed to `H_a`, the first vector that all users share.
+/// The text that is hashed to `H_a`, the first vector that all users share.
 const H_A: &[u8] = b"fshibe/v1/A";
 
 /// Wipes the limbs of a value of blst.

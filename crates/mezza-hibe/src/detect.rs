@@ -39,7 +39,7 @@ pub struct DetectKey {
 
 silent!(DetectKey);
 
-/// What a gateway learns of an envelope.
+/// The fact that a gateway learns about an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detected {
     /// It is for the card of the key, in this tick.

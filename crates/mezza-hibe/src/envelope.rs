@@ -86,7 +86,7 @@ impl Ticks {
     }
 }
 
-/// What seals for one epoch of a card: Z(id) and e(z', P2). It holds no secret.
+/// The key that seals for one epoch of a card: Z(id) and e(z', P2). It holds no secret.
 pub struct SealKey {
     card: CardBlockHash,
     ticks: Ticks,
@@ -171,7 +171,7 @@ impl EnvelopeKey {
         Ok(Self { r, ticks: key.ticks, tick, c, keys, binding })
     }
 
-    /// What the payload's inner layer has to authenticate.
+    /// Returns the binding that the payload's inner layer must authenticate.
     pub fn binding(&self) -> &EnvelopeBinding {
         &self.binding
     }
@@ -202,7 +202,7 @@ impl EnvelopeKey {
     }
 }
 
-/// What opens the envelopes of one epoch: 52 kB of line functions, wiped when it goes.
+/// The key that opens the envelopes of one epoch: 52 kB of line functions, wiped on drop.
 pub struct EpochKey {
     card: CardBlockHash,
     epoch: Epoch,
@@ -303,11 +303,11 @@ impl HeldKeys {
 /// An envelope that was meant for us.
 #[derive(Debug)]
 pub struct OpenedEnvelope {
-    /// What its sender wrote.
+    /// The payload of its sender.
     pub payload: Payload,
     /// The tick that its sender named.
     pub tick: Tick,
-    /// What the payload's inner layer must agree with.
+    /// The binding that the payload's inner layer must agree with.
     pub binding: EnvelopeBinding,
     /// Its name.
     pub id: EnvelopeId,

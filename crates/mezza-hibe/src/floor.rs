@@ -1,4 +1,4 @@
-//! What a clock may do to keys: the floor follows time, but neither a liar who holds it back nor one
+//! The effect of a clock on keys: the floor follows time, but neither a liar who holds it back nor one
 //! who drives it on moves it far.
 //!
 //! Erasure cannot be undone and keys that stay can be read, so both directions are bounded by boot
@@ -73,7 +73,7 @@ pub struct FloorRule {
     /// The floor at the start; `lower` counts from here and nothing resets it.
     started: Since,
     floor: Epoch,
-    /// What a clock that jumped by more than an hour has asked for since, and no less.
+    /// The least epoch that a clock has asked for since it jumped by more than an hour.
     standing: Option<Since>,
 }
 
@@ -114,7 +114,7 @@ impl FloorRule {
         self.standing = None;
     }
 
-    /// What boot time alone erases: time cannot be frozen for longer than the slack.
+    /// Returns the floor by boot time alone: time cannot be frozen for longer than the slack.
     fn lower(&self, boot_ms: u64) -> Epoch {
         let (floor, since_ms) = self.started;
         let elapsed_ms = boot_ms.saturating_sub(since_ms).saturating_sub(self.slack_ms);
@@ -137,7 +137,7 @@ impl FloorRule {
         (boot_ms < until_ms).then_some(FloorHeld::Stands(until_ms))
     }
 
-    /// What boot time explains, at one and a half times its pace: a device that began behind catches
+    /// Returns the epoch that boot time explains, at one and a half times its pace: a device that began behind catches
     /// up, and liars burn keys little faster than time passes.
     fn reach(&self, (epoch, since_ms): Since, boot_ms: u64) -> Epoch {
         let elapsed_ms = boot_ms.saturating_sub(since_ms);

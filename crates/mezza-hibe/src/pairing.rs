@@ -21,7 +21,7 @@ pub type KeyPoints = [[u8; G2_AFFINE_BYTES]; HEADER_POINTS];
 /// 576 canonical bytes of each product, or that an encoding of one of the four was refused or
 /// infinite.
 pub trait PairingEngine {
-    /// What it keeps of four points: secret, wiped when it goes.
+    /// The prepared form of four points: secret, wiped on drop.
     type Prepared;
 
     /// Prepares four points of the subgroup.

@@ -1,4 +1,4 @@
-//! What all users share: tables of the generators and the engine that pairs.
+//! State that all users share: tables of the generators and the engine that pairs.
 
 use crate::curve::comb::Comb;
 use crate::curve::{Fr, G1, G1Affine, G2, G2Affine, h_a};

@@ -39,7 +39,7 @@ pub const PREPARED_EPOCHS_MAX: u32 = 64;
 /// Bytes of all points of a stack at most.
 pub const STACK_BYTES_MAX: usize = 224 * 1024;
 
-/// What a step costs.
+/// The cost of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Keys that are derived.

@@ -1,4 +1,4 @@
-//! What the link needs of a backend beside X25519: AES-GCM with keys of both sizes.
+//! Requirements of the link on a backend besides X25519: AES-GCM with keys of both sizes.
 
 use aes_gcm::aead::{AeadInOut, KeyInit, inout::InOutBuf};
 use aes_gcm::{Aes128Gcm, Aes256Gcm, Key, Nonce, Tag};

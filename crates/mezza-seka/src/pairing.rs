@@ -31,7 +31,7 @@ use crate::peer::{Peer, PeerInput};
 use crate::record::{PeerAddress, StoreKey};
 use crate::suite::LinkSuite;
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PairingTimer {
     /// The first B1 or S1.
@@ -76,7 +76,7 @@ pub struct Pairing<S: LinkSuite> {
     /// The frames of the run: what began it, and its answer.
     first: Vec<u8>,
     second: Vec<u8>,
-    /// What the initiator repeats.
+    /// The frame that the initiator repeats.
     asks: Vec<u8>,
     asks_left: Option<u32>,
     /// The other device, once it was heard, and where.

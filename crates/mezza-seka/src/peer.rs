@@ -39,7 +39,7 @@ use responder::Answered;
 use sessions::Sessions;
 use staged::Stage;
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PeerTimer {
     /// KE1 once more, or the end of the attempt.
@@ -77,7 +77,7 @@ struct Arrival<'a> {
 pub struct Peer<S: LinkSuite> {
     settings: PeerSettings,
     store_key: StoreKey,
-    /// What is durable, or will be within a second and may be lost without harm.
+    /// The durable record, or one that is durable within a second and may be lost without harm.
     record: PeerRecord,
     prefixes: NoncePrefixes,
     /// The number of the last write.
@@ -190,7 +190,7 @@ impl<S: LinkSuite> Peer<S> {
         peer
     }
 
-    /// What is stored of it; the states in it stay inside this crate.
+    /// Returns the stored record. The states in it stay inside this crate.
     pub fn record(&self) -> &PeerRecord {
         &self.record
     }

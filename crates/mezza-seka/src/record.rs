@@ -1,4 +1,4 @@
-//! What a side keeps of a pairing, 208 bytes, and its sealed form, 256 bytes, which alone leaves the
+//! The record that a side keeps of a pairing, 208 bytes, and its sealed form, 256 bytes, which alone leaves the
 //! crate (SEKA-52).
 //!
 //! ```text

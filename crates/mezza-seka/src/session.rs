@@ -39,7 +39,7 @@ impl NoncePrefixes {
         Self { initiator: prefix(initiator, responder), responder: prefix(responder, initiator) }
     }
 
-    /// What `sender` begins its nonces with, 10 bytes.
+    /// Returns the prefix of the nonces of `sender`, 10 bytes.
     pub(crate) fn of_sender(&self, sender: LinkRole) -> &[u8; PREFIX_BYTES] {
         match sender {
             LinkRole::Initiator => &self.initiator,
@@ -122,7 +122,7 @@ pub struct SessionUsage {
     pub received: u32,
 }
 
-/// What a session belongs to.
+/// The place of a session: its role, nonce prefixes, attempt and indexes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionPlace {
     pub role: LinkRole,

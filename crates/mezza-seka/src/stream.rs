@@ -32,7 +32,7 @@ pub const RECORD_HEADER_BYTES: usize = 4;
 /// Type and length inside the body.
 const HEAD_BYTES: usize = 3;
 
-/// What a record is.
+/// The type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordType {
     /// Something for the other side.

@@ -10,7 +10,7 @@ use crate::keys::{CanonicalPoint, LinkId, LinkPair, LinkRole, LinkState, Session
 use crate::limits::TAG_BYTES;
 use crate::session::NoncePrefixes;
 
-/// What an exchange gives: the next state, and the key of the session.
+/// Results of an exchange: the next state, and the key of the session.
 #[derive(Debug)]
 pub struct ExchangeKeys {
     /// The state under which the next exchange runs.
@@ -19,7 +19,7 @@ pub struct ExchangeKeys {
     pub session: SessionKey,
 }
 
-/// What both sides have seen of an exchange when they derive keys.
+/// The view of an exchange that both sides share when they derive keys.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeView<'a> {
     /// Both names.
@@ -35,7 +35,7 @@ pub struct ExchangeView<'a> {
 /// Where a tag stands, for a MAC that needs a number used once.
 #[derive(Clone, Copy, Debug)]
 pub struct TagPlace {
-    /// Who makes the tag; the other side checks it.
+    /// The side that makes the tag. The other side checks it.
     pub sender: LinkRole,
     /// Number of the tag in this direction under this state (suite `paper` alone looks at it).
     pub counter: u16,

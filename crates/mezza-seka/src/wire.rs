@@ -28,7 +28,7 @@ pub const UDP_PORT: u16 = 4_795;
 /// The Ethernet type of a tunnel without IP (IEEE 802, local experiments).
 pub const ETHER_TYPE: u16 = 0x88b5;
 
-/// What a field is, for a firewall that watches the frames of somebody else.
+/// The class of a field, for a firewall that checks frames of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldClass {
     /// The same in every frame of the pairing.
@@ -56,7 +56,7 @@ pub struct WireField {
     pub offset: usize,
     /// How long it is.
     pub bytes: usize,
-    /// What it is.
+    /// The class.
     pub class: FieldClass,
 }
 
@@ -157,7 +157,7 @@ macro_rules! frame {
         pub struct $name {
             /// The suite of the pairing.
             pub suite: u8,
-            /// What the other side puts into DATA: link number and low byte of the attempt; 0 in
+            /// The index that the other side puts into DATA: link number and low byte of the attempt; 0 in
             /// frames of pairing.
             pub index: u32,
             $($(#[$field_doc])* pub $field: $type,)+

@@ -17,7 +17,7 @@ use crate::wire::control::{Control, ControlChannel, GuardMode, RefusalCode};
 
 /// A session.
 pub(crate) struct Session {
-    /// Who is behind it, once that is known.
+    /// The client behind it, once that is known.
     pub(super) client: Option<GuardClientId>,
     /// The destination, or the lane of an inbound connection.
     pub(super) dest: Option<u16>,
@@ -43,7 +43,7 @@ pub(super) enum Talk {
     Sealed(ControlChannel),
 }
 
-/// What counts as a refused handshake if the session ends so (GUARD-35).
+/// The refused handshake that is counted if the session ends now (GUARD-35).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owed {
     /// A MAC went out, and no accepting answer has come.

@@ -1,4 +1,4 @@
-//! What the owner has configured.
+//! Settings of the owner.
 
 use alloc::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) const LANES_OF_ONE: usize = 2;
 /// The lanes' destination numbers.
 pub(crate) const LANES: core::ops::Range<u16> = 0xfff0..0xfff0 + INBOUND_LANES;
 
-/// What becomes of frames that no rule covers (GUARD-31).
+/// The treatment of frames that no rule covers (GUARD-31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrictPolicy {
     /// The connection closes.
@@ -30,7 +30,7 @@ pub enum StrictPolicy {
 /// One destination.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination {
-    /// What the owner has said of its link; `None`: the first use is believed, and counted.
+    /// The owner's pins for its link; `None`: the first use is trusted, and counted.
     pub pins: Option<Pins>,
     /// The counter to begin with, if the owner has said one.
     pub counter: Option<u32>,
@@ -48,7 +48,7 @@ pub struct GuardClientSettings {
 /// All of it.
 #[derive(Debug)]
 pub struct GuardSettings {
-    /// What becomes of uncovered frames.
+    /// The treatment of uncovered frames.
     pub policy: StrictPolicy,
     /// The rules of a handshake with coins.
     pub table: RuleTable,

@@ -155,7 +155,7 @@ impl Bench {
         }
     }
 
-    /// What leaves is a frame of the client: the same one, or one of GKX with its elements changed
+    /// Checks that an outgoing frame is one of the client: the same one, or one of GKX with its elements changed
     /// (GUARD-33).
     fn leaves(&mut self, conn: GuardConnection, frame: &[u8]) {
         let said = self.said.get_mut(&conn).expect("the client has said nothing");

@@ -255,7 +255,7 @@ fn guard_16_a_wrong_tag_is_refused_wherever_it_is_wrong() {
     }
 }
 
-/// What a guard does to the frame of a number.
+/// A change that a guard makes to the frame of a number.
 type Lie<'a> = &'a dyn Fn(usize, &mut Vec<u8>);
 
 /// A guard that lies: identity, swapped elements, another factor for Y than for C, old frames. The

@@ -1,4 +1,4 @@
-//! What a guard says by itself, stores and shows: nothing on the wire, and no secret anywhere.
+//! Frames, records and logs of a guard by itself: nothing on the wire, and no secret anywhere.
 
 use mezza_core::Machine as _;
 use mezza_guard::client;

@@ -209,10 +209,10 @@ fn guard_7_an_opening_that_does_not_fit_stays_inside() {
     assert_eq!(wall.outgoing(Message::opening(r, s), rng), Err(FirewallError::Opening));
 }
 
-/// What leaves, counted.
+/// Outgoing values, counted.
 type Law = BTreeMap<Vec<u8>, u32>;
 
-/// What leaves a committing firewall with these coins for this choice of the device; `None` if the
+/// Returns the output of a committing firewall with these coins for this choice of the device; `None` if the
 /// firewall refuses, because an element is the identity.
 fn committed([x, r, s]: [u64; 3], coins: [u64; 3]) -> Option<Vec<u8>> {
     let mut dice = SimRng::new(0, 0);

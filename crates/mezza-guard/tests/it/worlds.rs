@@ -23,7 +23,7 @@ const GUARD_A: HostId = HostId(1);
 const GUARD_B: HostId = HostId(2);
 const BOB: HostId = HostId(3);
 
-/// What a host is, and what survives a crash of it.
+/// The role of a host, and its state that survives a crash.
 #[derive(Clone, Debug)]
 enum Disk {
     Client { guard: HostId, byte: u8, rows: BTreeMap<[u8; 32], Vec<u8>>, counter: u32 },
@@ -37,7 +37,7 @@ enum Change {
     Ledger(Vec<u8>),
 }
 
-/// What streams carry: the number of a connection, and what happens on it.
+/// Packets of streams: the number of a connection, and the event on it.
 #[derive(Clone, Debug)]
 enum Packet {
     Open(u64),

@@ -67,7 +67,7 @@ impl KeyTree {
         Ok(())
     }
 
-    /// What `erase_below` would derive.
+    /// Returns the cost of `erase_below`.
     pub fn erasure_cost(&self, floor: Epoch) -> Cost {
         let mut cost = Cost::default();
         let Ok(index) = self.covering(floor) else { return cost };

@@ -13,7 +13,7 @@ use crate::error::TreeError;
 use crate::shape::{Epoch, Shape};
 use crate::wire::ring::EntryKind;
 
-/// What is left to do after a call of `prepare`.
+/// The work that is left after a call of `prepare`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Multiplications of the node that is next; 0 if nothing is left.

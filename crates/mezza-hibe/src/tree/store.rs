@@ -1,4 +1,4 @@
-//! What is to be stored of a tree, and a tree that is loaded again.
+//! Storing a tree, and loading it again.
 //!
 //! The host carries a [`Delta`] out in this order: new records, durable; the keyring replaced as a
 //! whole, durable; then old records deleted. After the second step the erased epochs are gone, as far
@@ -63,7 +63,7 @@ impl Storage {
 }
 
 impl KeyTree {
-    /// What is to be stored now, if anything is not. It grows until it is confirmed.
+    /// Returns the changes to store now, if there are any. They grow until they are confirmed.
     pub fn pending(&mut self) -> Option<Delta> {
         let storage = &mut self.storage;
         if !storage.changed && storage.confirmed == storage.generation {

@@ -34,7 +34,7 @@ const fn bytes_of(levels: usize) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CardBlockHash(pub [u8; 32]);
 
-/// What a reader of card blocks accepts beyond suite 1 and the wide tree.
+/// The card blocks that a reader accepts beyond suite 1 and the wide tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockPolicy {
     /// Nothing.
@@ -155,7 +155,7 @@ impl CardBlock {
         Tick(self.origin.0 + epoch.0 * self.profile.epoch_ticks())
     }
 
-    /// What seals for the epoch of a tick: kept by a sender while that epoch lasts.
+    /// Returns the key that seals for the epoch of a tick. A sender keeps it while that epoch lasts.
     pub fn at(&self, tick: Tick) -> Result<crate::envelope::SealKey, EncapsulateError> {
         let epoch = self.epoch_of(tick).map_err(|error| match error {
             TreeError::NotYet => EncapsulateError::NotYet,

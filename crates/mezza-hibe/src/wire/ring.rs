@@ -1,4 +1,4 @@
-//! What a receiver stores: one sealed record an entry of the stack, and the keyring with a key for
+//! The stored state of a receiver: one sealed record for each entry of the stack, and the keyring with a key for
 //! each.
 //!
 //! A record is `1 | suite, tree | kind | depth | start u32 | points`, sealed with ChaCha20-Poly1305
@@ -29,7 +29,7 @@ const RING_MAGIC: &[u8; 4] = b"SHK1";
 const RECORD_LABEL: &[u8] = b"fshibe/v1/rec";
 const RECORD_VERSION: u8 = 1;
 
-/// What an entry of the stack holds.
+/// The kind of an entry of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryKind {
     /// The user key of one epoch: a leaf, or a node that was expanded.
@@ -61,7 +61,7 @@ pub struct RecordName {
     pub generation: u64,
     /// Its first epoch.
     pub start: Epoch,
-    /// What it holds.
+    /// Its kind.
     pub kind: EntryKind,
 }
 
@@ -175,7 +175,7 @@ impl RingEntry {
     }
 }
 
-/// What a keyring says of its tree in front of its entries.
+/// The head of a keyring, which describes its tree.
 pub(crate) struct RingHead {
     pub shape: Shape,
     pub profile: TreeProfile,

@@ -1,4 +1,4 @@
-//! What several tests use: the generator of the vectors, small trees, a seeded chance.
+//! Tools of several tests: the generator of the vectors, small trees, a seeded chance.
 
 pub mod mauled;
 

@@ -1,4 +1,4 @@
-//! What is secret prints nothing, and leaves nothing in memory that was given back.
+//! Secrets print nothing, and leave nothing in freed memory.
 
 use mezza_hibe::bkp::{DerivedKeys, MasterSecret};
 use mezza_hibe::curve::{Fr, G1Affine, G2Affine, gt::Gt};

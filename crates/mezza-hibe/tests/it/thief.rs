@@ -1,4 +1,4 @@
-//! What a thief reads who has every byte of a disk: he opens the records that the keyring names, and
+//! The reads of a thief who has every byte of a disk: he opens the records that the keyring names, and
 //! combines siblings. The test holds the master key, which no disk ever does, and so needs no pairing:
 //! a user key (t, u) opens the epoch of `id` exactly if u = X(id).t + x'_0 in G2.
 
@@ -12,7 +12,7 @@ use mezza_hibe::{
     CardBlock, CardBlockHash, Delta, EntryKind, Epoch, ImportError, KeyTree, RecordName, Shape,
 };
 
-/// What a host has on its disk.
+/// The disk of a host.
 #[derive(Clone, Default)]
 pub struct Disk {
     pub keyring: Vec<u8>,
@@ -89,7 +89,7 @@ pub struct Master {
     x: Vec<[Fr; 2]>,
     /// x'_0 P2.
     x_prime: G2,
-    /// What is known of keys by their points.
+    /// Known keys by their points.
     seen: BTreeMap<Vec<u8>, Key4>,
 }
 
@@ -166,7 +166,7 @@ impl Master {
         epochs
     }
 
-    /// What two neighbours of one parent give: `(m + 1) u_1 - m u_2` is the parent's u if both have its
+    /// Combines two neighbours of one parent: `(m + 1) u_1 - m u_2` is the parent's u if both have its
     /// t, and the same of uh with a common T recognises its envelopes.
     fn combined(
         &self,

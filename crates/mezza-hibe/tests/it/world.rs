@@ -30,7 +30,7 @@ enum Write {
 struct Medium {
     card: Vec<u8>,
     disk: Disk,
-    /// What the host remembers outside of the folder.
+    /// The generation that the host remembers outside of the folder.
     generation: u64,
 }
 

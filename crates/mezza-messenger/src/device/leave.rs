@@ -1,4 +1,5 @@
-//! Outgoing traffic: selects a route for each queued note, seals it, and sends owed items when no note is queued.
+//! Outgoing traffic: selects a route for each queued note, seals it, and sends owed items when no note is
+//! queued.
 
 use alloc::collections::BTreeSet;
 

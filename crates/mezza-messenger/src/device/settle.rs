@@ -1,4 +1,5 @@
-//! Runs the device until it is idle: handles carrier events and flushes outgoing traffic until neither produces more work.
+//! Runs the device until it is idle: handles carrier events and flushes outgoing traffic until neither
+//! produces more work.
 
 use super::{Parts, carried, leave};
 use crate::carriers::Port;

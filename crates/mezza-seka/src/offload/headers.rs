@@ -27,14 +27,14 @@ pub(super) const TCP_FIN: u8 = 0x01;
 pub(super) const TCP_PUSH: u8 = 0x08;
 pub(super) const TCP_CWR: u8 = 0x80;
 
-/// What stands before each frame of an interface with offloads (virtio 1.2, section 5.1.6, in the byte
+/// The header before each frame of an interface with offloads (virtio 1.2, section 5.1.6, in the byte
 /// order of the machine): 10 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VirtioHeader {
     /// The checksum is unfinished: the sum of the pseudo-header, at `checksum_start +
     /// checksum_offset`.
     pub needs_checksum: bool,
-    /// What kind of super-frame.
+    /// The kind of super-frame.
     pub segments: SegmentKind,
     /// Bytes of all headers, a hint.
     pub header_bytes: u16,
@@ -46,7 +46,7 @@ pub struct VirtioHeader {
     pub checksum_offset: u16,
 }
 
-/// What kind of super-frame.
+/// The kind of super-frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SegmentKind {
     /// None: one frame.

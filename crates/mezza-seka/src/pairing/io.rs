@@ -1,4 +1,4 @@
-//! What goes into the machine of a pairing and what comes out.
+//! Inputs and outputs of the machine of a pairing.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::peer::{PeerInput, PeerOutput, PeerSettings};
 use crate::record::PeerAddress;
 use crate::sas::SasDigits;
 
-/// What a person asked for when they pressed the button.
+/// The pairing that a user asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairingSettings {
     /// Our name on links.
@@ -51,7 +51,7 @@ impl PairingSettings {
     }
 }
 
-/// What may happen to a pairing.
+/// Events that a pairing handles.
 #[derive(Debug)]
 pub enum PairingInput {
     /// A frame arrived.
@@ -73,7 +73,7 @@ pub enum PairingInput {
     Cancel,
 }
 
-/// What a pairing wants done, in order.
+/// Effects that a pairing requests, in order.
 #[derive(Debug)]
 pub enum PairingOutput {
     /// Draw an ephemeral key and give it.
@@ -89,7 +89,7 @@ pub enum PairingOutput {
     Found(LinkId),
     /// Show these digits and ask whether the other side shows the same.
     Digits(SasDigits),
-    /// What the peer of the first exchange wants. Its frames are `Send` above.
+    /// An effect of the peer of the first exchange. Its frames are `Send` above.
     Peer(PeerOutput),
     /// The first exchange was accepted: take the peer.
     Done,

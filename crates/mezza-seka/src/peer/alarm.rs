@@ -1,4 +1,4 @@
-//! Whether the peer is still the one of the pairing (SEKA-60), and how many exchanges it may begin.
+//! The alarm for a peer that may not be the one of the pairing (SEKA-60), and the limit of its exchanges.
 
 use mezza_core::{Time, snapshot};
 

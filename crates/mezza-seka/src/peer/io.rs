@@ -1,4 +1,4 @@
-//! What goes into the machine of a peer and what comes out.
+//! Inputs and outputs of the machine of a peer.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use crate::limits::{EXCHANGE_MS, HEAL_MS, REKEY_MS, SUBKEYS_MAX};
 use crate::record::{PeerAddress, SEALED_BYTES};
 use crate::session::{LinkSession, SessionUsage};
 
-/// What an operator may choose for a link.
+/// Settings of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerSettings {
     /// Age at which a session is renewed if frames flowed, ms.
@@ -36,7 +36,7 @@ impl Default for PeerSettings {
     }
 }
 
-/// What may happen to a peer.
+/// Events that a peer handles.
 #[derive(Debug)]
 pub enum PeerInput {
     /// A frame arrived.
@@ -81,7 +81,7 @@ pub enum FrameTarget {
     Search,
 }
 
-/// What a peer wants done, in order.
+/// Effects that a peer requests, in order.
 #[derive(Debug)]
 pub enum PeerOutput {
     /// Draw an ephemeral key and give it.
@@ -141,7 +141,7 @@ pub enum PeerEvent {
     Exhausted,
 }
 
-/// What a person may look at.
+/// The status for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
     /// The session under which frames are sent, by its attempt, and when it began.

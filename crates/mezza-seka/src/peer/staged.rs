@@ -1,4 +1,4 @@
-//! What waits for the disk, and its commit.
+//! State that waits for the disk, and its commit.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ pub(super) struct Sent {
     pub repeats: u32,
 }
 
-/// What becomes true when its write is durable.
+/// State that takes effect when its write is durable.
 pub(super) struct Staged<S: LinkSuite> {
     pub seq: u64,
     pub record: PeerRecord,

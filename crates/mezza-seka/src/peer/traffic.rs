@@ -1,4 +1,4 @@
-//! What traffic asks of a peer: which session is used, when it is renewed, when it ends.
+//! Sessions for traffic: the one in use, its renewal and its end.
 
 use alloc::boxed::Box;
 

@@ -1,4 +1,4 @@
-//! What somebody who holds a state can send: frames with right tags and wrong contents.
+//! Frames of an attacker who holds a state: frames with right tags and wrong contents.
 
 use hmac::{Hmac, KeyInit, Mac};
 use mezza_core::{EphemeralKey, Machine, PortableBackend, PublicKey, Secret, Time};
@@ -104,7 +104,7 @@ fn hkdf(ikm: &[u8], salt: &[&[u8]], info: &[&[u8]]) -> [u8; 64] {
     hmac(&prk, &[&info.concat(), &[1]])
 }
 
-/// What somebody computes of an exchange of suite `default` who has its state and one of the two private
+/// Computes the secrets of an exchange of suite `default` from its state and one of the two private
 /// keys: the next state and the session key.
 pub fn secrets(
     state: &[u8; 32],

@@ -12,7 +12,7 @@ struct Bounds {
     crashes: u8,
 }
 
-/// What is wrong with the protocol.
+/// A flaw of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     Nothing,
@@ -320,7 +320,7 @@ fn nonce(frame: Frame, flaw: Flaw) -> (State, u8, i16) {
     }
 }
 
-/// What was found, after how many steps; and how many states were looked at.
+/// Returns the fault found with its number of steps, and the number of visited states.
 fn search(flaw: Flaw, bounds: Bounds) -> (Option<(&'static str, usize)>, usize) {
     let mut seen = BTreeSet::from([World::new()]);
     let mut queue = VecDeque::from([(World::new(), 0)]);

@@ -151,7 +151,7 @@ impl Case {
     }
 }
 
-/// What a joiner gives for these texts, whose packet numbers are said: virtio header and frame.
+/// Returns the output of a joiner for these texts with their packet numbers: virtio header and frame.
 fn join(texts: &[(u32, Vec<u8>)]) -> Vec<(VirtioHeader, Vec<u8>)> {
     let mut buffer = Vec::new();
     let mut places = Vec::new();
@@ -253,7 +253,7 @@ proptest! {
     }
 }
 
-/// What arrives of a super-frame that is sent over a carrier with this room.
+/// Sends a super-frame over a carrier with this room. Returns the frames that arrive.
 fn over(case: &Case, room: usize) -> Vec<(VirtioHeader, Vec<u8>)> {
     let (virtio, mut frame) = case.frame();
     let shape = SegmentShape::of(&virtio, &mut frame, room);

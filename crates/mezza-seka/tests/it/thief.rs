@@ -1,4 +1,4 @@
-//! What a thief of states and of chance can compute, and when he is locked out: the attacks of the
+//! Computations of a thief of states and of chance, and the end of his access: the attacks of the
 //! document, carried out. The thief computes with code of his own (`attacker.rs`).
 
 use mezza_core::Time;

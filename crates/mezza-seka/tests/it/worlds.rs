@@ -56,7 +56,7 @@ struct Device<S: LinkSuite> {
     sessions: Vec<(LinkSession, Opener<S::Frames>)>,
 }
 
-/// What a person does.
+/// An action of a user.
 enum Order {
     Rekey,
     Carrier,
@@ -173,7 +173,7 @@ fn world<S: LinkSuite>(seed: u64) -> (World<Device<S>>, [HostId; 2]) {
     (world, ids)
 }
 
-/// Whether one exchange that nobody disturbs brings both disks to the same state.
+/// Checks that one undisturbed exchange brings both disks to the same state.
 fn heals<S: LinkSuite>(
     world: &mut World<Device<S>>,
     [one, two]: [HostId; 2],

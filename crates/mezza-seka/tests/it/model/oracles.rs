@@ -50,7 +50,7 @@ pub enum Oracle {
     Watch,
 }
 
-/// What the program around a machine does, rightly or not.
+/// The program around a machine, correct or faulty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
     Sound,
@@ -161,7 +161,7 @@ impl<S: LinkSuite> Model<S> {
         self.tapes[self.sessions[session].tape].revealed = true;
     }
 
-    /// What he may ask now with an effect.
+    /// Returns the oracles that have an effect now.
     pub fn questions(&self) -> Vec<Oracle> {
         let mut list = vec![Oracle::Watch, Oracle::Crash(INITIATOR), Oracle::Crash(RESPONDER)];
         let waits = self.parties[INITIATOR].active.is_some();

@@ -17,7 +17,7 @@ use crate::toy::Toy;
 
 pub type Suite = DefaultSuite<Toy>;
 
-/// What went wrong, after which questions.
+/// A fault, and the questions that led to it.
 pub type Found = (&'static str, Vec<Oracle>);
 
 /// A game to be searched.
@@ -44,7 +44,7 @@ impl<'a> Game<'a> {
         model
     }
 
-    /// What is wrong with a state of the game. The model is used up: an exchange runs in it.
+    /// Returns the fault of a state of the game. Consumes the model, because an exchange runs in it.
     fn wrong<S: LinkSuite>(&self, model: Model<S>) -> Option<&'static str> {
         broken(&model, self.without).or_else(|| {
             let gave = |session: &Session| session.tape_asked;
@@ -110,7 +110,7 @@ fn has_room(asked: &[Oracle], next: Oracle) -> bool {
     asked.iter().filter(|oracle| class(oracle) == own).count() < most[own]
 }
 
-/// What tells two states of the game apart, but for the clock.
+/// Returns a digest that distinguishes states of the game, apart from the clock.
 fn name<S: LinkSuite>(model: &Model<S>) -> u64 {
     let mut hasher = DefaultHasher::new();
     for party in &model.parties {

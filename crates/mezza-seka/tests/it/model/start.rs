@@ -8,7 +8,7 @@ use mezza_seka::{LinkRole, Peer, PeerRecord, PeerSettings};
 
 use crate::stage::{Device, across, run_pairing, store_key};
 
-/// What both sides have then, made once for many schedules.
+/// The state of both sides at the start, made once for many schedules.
 pub struct Start {
     /// A sealed record of each side.
     pub sealed: [Vec<u8>; 2],
