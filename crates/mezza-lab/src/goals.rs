@@ -2,6 +2,7 @@
 
 pub mod guard;
 pub mod hibe;
+mod idle;
 pub mod lanes;
 mod measurement;
 pub mod mesh;
@@ -221,10 +222,13 @@ mod tests {
             ids.sort_unstable();
             ids
         };
-        assert_eq!(ids(PartName::Node), ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9"]);
+        assert_eq!(
+            ids(PartName::Node),
+            ["M1", "M10", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9"]
+        );
         assert_eq!(ids(PartName::Ratchet), ["T1", "T2", "T3", "T4", "T5"]);
-        assert_eq!(ids(PartName::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"]);
-        assert_eq!(ids(PartName::Mesh), ["T1", "T11", "T4", "T5"]);
+        assert_eq!(ids(PartName::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8", "T9"]);
+        assert_eq!(ids(PartName::Mesh), ["T1", "T11", "T12", "T4", "T5"]);
         assert_eq!(ids(PartName::Lanes), ["L1", "L2", "L3", "L6"]);
         assert_eq!(ids(PartName::Hibe), ["H1", "H2", "H3", "H4", "H5", "H6", "H7"]);
         // T3 belongs to kernels, T6 to the daemon; T7 is the attack matrix.
@@ -245,6 +249,9 @@ mod tests {
         M2 durable puts / one commit each shown, x
         M3 idle watchers of a relay, each <= 30 kB
         M9 a put beside eight greedy connections, p99 <= 5 x
+        M10 idle node with a relay, traffic <= 100 MB/month
+        M10 idle node with a relay, wake-ups <= 0.5 /s
+        M10 idle node with a relay, CPU <= 10 s/day
         M1 send -> delivered, p50 <= 2f + empty path + 1 ms <= of the run, ms
         M1 send -> delivered, p99 <= 4f + 10 ms <= of the run, ms
         M1 the same path with nothing in it, p50 shown, ms
@@ -316,6 +323,9 @@ mod tests {
         T6 load, memory of a client <= 16 KiB
         T6 onions of the load by core >= 100000 /s
         T8 rounds that open before one comes back <= 2 rounds
+        T9 idle member, preset standard, traffic <= 6600 MB/month
+        T9 idle member, preset standard, wake-ups <= 2 /s
+        T9 idle member, preset standard, CPU <= 120 s/day
         T1 elliptic variants / their unit operations <= 1.1 x
         T1 EC_DH / four X25519 of OpenSSL, speed >= 1 x
         T2 DH_Comm, portable / OpenSSL, speed >= 1.4 x
@@ -340,6 +350,9 @@ mod tests {
         T5 bytes sent for each cell and device <= 290 bytes
         T11 cells from one node to the next by bytes >= 5000 /s
         T11 store of a node for 1,000 live cells <= 10 MB
+        T12 idle node, one neighbour, traffic <= 100 MB/month
+        T12 idle node, one neighbour, wake-ups <= 3 /s
+        T12 idle node, one neighbour, CPU <= 30 s/day
         S1 exchange, suite paper / four X25519 <= 1.1 x
         S1 exchange, suite default / four X25519 <= 1.3 x
         S2 exchange / WireGuard's handshake (boringtun) <= 0.2 x
@@ -373,7 +386,7 @@ mod tests {
     fn rows_are_chosen_by_their_ids() {
         assert_eq!(choose(node::ALL, &[]).unwrap().len(), node::ALL.len());
         assert_eq!(choose(node::ALL, &["m2".into(), "M4".into()]).unwrap().len(), 2);
-        let error = choose(node::ALL, &["M10".into()]).err().unwrap();
+        let error = choose(node::ALL, &["M99".into()]).err().unwrap();
         assert_eq!(crate::place::exit_of(&error), Exit::NotFound);
     }
 }

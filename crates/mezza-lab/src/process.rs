@@ -51,6 +51,11 @@ impl Program {
         text.rsplit_once('\n').map_or_else(String::new, |(whole, _)| whole.to_owned())
     }
 
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Memory that it holds, bytes.
     ///
     /// # Errors

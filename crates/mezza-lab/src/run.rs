@@ -1,6 +1,7 @@
 //! `run WHAT..`: the tables and figures of the papers, measured again.
 
 mod asa;
+mod claims;
 mod experiment;
 mod fosam;
 mod hibe;
@@ -97,6 +98,12 @@ pub fn run(order: Order) -> Result<Exit> {
     for done in calculated.into_iter().chain(exclusive.into_iter().map(measure)) {
         let Done { experiment, report, raw, took } = done?;
         all_hold &= report.holds(profile);
+        if profile == Profile::Quick
+            && let Some(text) = claims::mismatch(experiment, &report)
+        {
+            complain(&text);
+            all_hold = false;
+        }
         let value = value(experiment, &report, profile);
         keep(&out, experiment, &report, &value)?;
         let head = PageHead::now(experiment, profile, took);
@@ -248,8 +255,13 @@ mod tests {
     /// Pages that no experiment makes.
     const OTHER_PAGES: [&str; 3] = ["ARTIFACT", "README", "errata"];
 
+    /// Whether a line of a page is a claim of its experiment.
+    fn is_claim(line: &str) -> bool {
+        line.starts_with("- holds: ") || line.starts_with("- **fails: ")
+    }
+
     #[test]
-    fn each_page_has_the_title_and_the_command_of_its_experiment() {
+    fn each_page_has_the_title_the_command_and_the_claims_of_its_experiment() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab");
         let mut pages = 0;
         for file in std::fs::read_dir(&folder).unwrap() {
@@ -264,9 +276,11 @@ mod tests {
             assert!(text.contains(&format!("`mezza-lab run {name} --profile ")), "{name}");
             let figure = format!("{name}.svg");
             assert_eq!(text.contains(&figure), folder.join(&figure).exists(), "{name}");
+            let claims = text.lines().filter(|line| is_claim(line)).count();
+            assert_eq!(claims::declared(name), Some(claims), "{name}: claims of its page");
             pages += 1;
         }
-        assert!(pages >= 25, "{pages}");
+        assert_eq!(pages, claims::CLAIMS.len(), "each declared experiment has a page");
     }
 
     #[test]

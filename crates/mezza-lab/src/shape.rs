@@ -16,14 +16,12 @@ pub struct Claim {
 impl Claim {
     /// `value` is below `limit`. NaN is not.
     pub fn below(text: impl Into<String>, value: f64, limit: f64) -> Self {
-        let found = format!("{value:.2} (limit {limit:.2})");
-        Self { text: text.into(), found, holds: value < limit }
+        Self { text: text.into(), found: beside(value, limit), holds: value < limit }
     }
 
     /// `value` is above `limit`. NaN is not.
     pub fn above(text: impl Into<String>, value: f64, limit: f64) -> Self {
-        let found = format!("{value:.2} (limit {limit:.2})");
-        Self { text: text.into(), found, holds: value > limit }
+        Self { text: text.into(), found: beside(value, limit), holds: value > limit }
     }
 
     /// A claim that is true or false.
@@ -43,6 +41,16 @@ impl Claim {
     }
 }
 
+/// A value and its limit, with enough digits to tell them apart.
+fn beside(value: f64, limit: f64) -> String {
+    let texts = |digits: usize| [value, limit].map(|number| format!("{number:.digits$}"));
+    let [value, limit] = match texts(2) {
+        [value, limit] if value == limit => texts(4),
+        texts => texts,
+    };
+    format!("{value} (limit {limit})")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +61,8 @@ mod tests {
         assert!(Claim::above("a", 3.0, 2.0).holds && !Claim::above("a", 2.0, 2.0).holds);
         assert!(!Claim::below("a", f64::NAN, 2.0).holds && !Claim::above("a", f64::NAN, 2.0).holds);
         assert!(Claim::is("a", "b", true).holds && !Claim::is("a", "b", false).holds);
+        assert_eq!(Claim::above("R^2", 0.9938, 0.995).found, "0.9938 (limit 0.9950)");
+        assert_eq!(Claim::below("a", 1.0, 2.0).found, "1.00 (limit 2.00)");
         assert_eq!(Claim::is("a", "b", false).line(), "shape  FAILS  a: b");
         assert_eq!(Claim::above("a", 3.0, 2.0).value()["holds"], true);
     }

@@ -1,10 +1,12 @@
 //! The goals of the mesh: how fast crowds run beside the bit tests that they cannot do without, what a cell
 //! costs on the air, and what a node costs.
 
+mod idle;
 mod node;
 
 use anyhow::Result;
 
+use super::idle::NEEDS;
 use super::measurement::Measurement;
 use crate::bench::Bench;
 use crate::clock::cost_ns;
@@ -29,6 +31,7 @@ pub const AIR: [Limit; 4] = [
 pub const ALL: &[Measurement] = &[
     Measurement::new(&[&SPEEDS, &AIR], "nothing", [2, 20, 120], crowds),
     Measurement::new(&[&node::LIMITS], "nothing", [1, 5, 20], node::run),
+    Measurement::new(&[&idle::LIMITS], NEEDS, [10, 140, 680], idle::run),
 ];
 
 /// Seconds before messages are counted.

@@ -1,18 +1,20 @@
-//! The goals of one device, its node and the relay: rows M1 to M9 of the messenger's design.
+//! The goals of one device, its node and the relay: rows M1 to M10 of the messenger's design.
 
 mod bare;
 mod build;
 mod device;
 mod disk;
 mod greedy;
+mod idle;
 mod page;
 mod pair;
 mod puts;
 mod talk;
 mod unlock;
 mod watchers;
-mod world;
+pub mod world;
 
+use super::idle::NEEDS;
 use super::measurement::Measurement;
 
 /// All measurements; the ones that put little load on the machine come first.
@@ -29,5 +31,6 @@ pub const ALL: &[Measurement] = &[
     Measurement::new(&[&puts::LIMITS], "1 GB of disk", [3, 15, 90], puts::run),
     Measurement::new(&[&[watchers::LIMIT]], "20,000 open files", [3, 10, 40], watchers::run),
     Measurement::new(&[&[greedy::LIMIT]], "loopback sockets", [40, 120, 320], greedy::run),
+    Measurement::new(&[&idle::LIMITS], NEEDS, [10, 90, 630], idle::run),
     Measurement::new(&[&talk::M1, &[talk::M8]], "loopback sockets", [12, 50, 90], talk::run),
 ];

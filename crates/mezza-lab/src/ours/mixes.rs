@@ -16,6 +16,7 @@ mod shares;
 mod threads;
 
 pub use coordinator::LabCoordinator;
+pub use network::NetworkPlace;
 pub use processes::{ProcessMixnet, ServerRole, events_of};
 pub use round::{MixSetup, RoundTiming};
 pub use series::{GridPoint, GridSeries, over_both, over_noise, over_users};

@@ -141,7 +141,7 @@ fn report(exp: &str, size: Size) -> Result<Report> {
     papers::fosam()?.lines(exp).into_iter().for_each(|line| report.say(line));
     report.say(format!(
         "ours: vote 1 s, margin 0.5 s, 1.4 Mbit/s a device, no loss, cells of 512 bytes that live a minute, \
-         one every 30 s from each user, clocks off by up to 300 s; {}",
+         one every 30 s from each user, clocks off by up to 300 s that do not drift; {}",
         size.words()
     ));
     Ok(report)

@@ -41,6 +41,11 @@ impl Process {
         self.program.resident_bytes()
     }
 
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.program.pid()
+    }
+
     /// Its interface.
     pub fn client(&self) -> Result<ApiClient> {
         Ok(ApiClient::of(&self.home)?)
@@ -73,19 +78,26 @@ impl RelayProcess {
     /// # Errors
     /// If it does not start.
     pub fn start(folder: &Path, env: &[(&str, &str)]) -> Result<Self> {
+        Self::start_at(folder, "127.0.0.1", env)
+    }
+
+    /// Starts one at this address of the machine or namespace of this thread.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_at(folder: &Path, host: &str, env: &[(&str, &str)]) -> Result<Self> {
         let root = folder.join("relay");
         let home = Home::find(Some(&root))?;
         home.make()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let key = runtime
             .block_on(mezza::testing::servers::relay::init(&home.relay(), &StoreSpec::default()))?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let listen = format!("127.0.0.1:{port}");
+        let port = TcpListener::bind((host, 0))?.local_addr()?.port();
+        let listen = format!("{host}:{port}");
         let mut process = Process::start(&root, &["relay", "run", "--listen", &listen], env)?;
-        let answers = || TcpStream::connect(("127.0.0.1", port)).ok();
+        let answers = || TcpStream::connect((host, port)).ok();
         process.program.until("the relay", |_| answers())?;
-        let entry =
-            RelayEntry { key, address: MailboxAddress([0; 16]), port, host: "127.0.0.1".into() };
+        let entry = RelayEntry { key, address: MailboxAddress([0; 16]), port, host: host.into() };
         Ok(Self { process, entry })
     }
 }
@@ -96,11 +108,32 @@ impl RelayProcess {
 /// # Errors
 /// If any of it fails.
 pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Process> {
+    let mut node = start_unlocked(folder, name, std::slice::from_ref(relay))?;
+    let home = node.home.clone();
+    node.program.until("the mailbox", |_| is_reachable(&home).then_some(()))?;
+    Ok(node)
+}
+
+/// The same for a node without a relay; waits until its interface replies.
+///
+/// # Errors
+/// If any of it fails.
+pub fn start_node_alone(folder: &Path, name: &str) -> Result<Process> {
+    let mut node = start_unlocked(folder, name, &[])?;
+    let home = node.home.clone();
+    node.program.until("the node", |_| {
+        ApiClient::of(&home).and_then(|client| client.get::<Health>("/v1/health")).ok().map(drop)
+    })?;
+    Ok(node)
+}
+
+/// Starts a node whose vault is opened by a passphrase file.
+fn start_unlocked(folder: &Path, name: &str, relays: &[RelayEntry]) -> Result<Process> {
     let root = folder.join(name);
     let home = Home::find(Some(&root))?;
     home.make()?;
     let now = mezza::testing::clock::now();
-    let (carriers, relays) = (CarrierSet::<AwsLc>::default(), std::slice::from_ref(relay));
+    let carriers = CarrierSet::<AwsLc>::default();
     let mut device = Device::create(carriers, name, relays, now, &mut OsRng)?;
     let mut vault = Vault::create(&home.vault(), PASSPHRASE, Argon2Params::DEMO, now, &mut OsRng)?;
     vault.commit(&plan::drain(&mut device).batches)?;
@@ -109,9 +142,7 @@ pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Proce
     private::replace(&file, PASSPHRASE)?;
     let file = file.to_str().context("a folder whose name is no text")?;
     let args = ["node", "run", "--port", "0", "--no-web", "--passphrase-file", file];
-    let mut process = Process::start(&root, &args, &[])?;
-    process.program.until("the mailbox", |_| is_reachable(&home).then_some(()))?;
-    Ok(process)
+    Process::start(&root, &args, &[])
 }
 
 /// Gives both nodes each other's card; the contact's number in the first one.

@@ -14,7 +14,9 @@ use mezza::testing::servers::mixnet::signed::Signed;
 use mezza::testing::servers::mixnet::{mix, network, server};
 use mezza_core::Time;
 use mezza_mixnet::Service;
-use mezza_mixnet::config::{Config, MixServer, NetworkId, Server, SignatureSet, SignedConfig};
+use mezza_mixnet::config::{
+    Config, MixServer, NetworkId, Server, ServicePolicy, SignatureSet, SignedConfig,
+};
 use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::noise::Law;
 use rand_core::Rng as _;
@@ -55,7 +57,8 @@ impl LocalMixnet {
         let coordinator = ServerKey::draw(&mut OsRng);
         let bucket = ServerKey::draw(&mut OsRng);
         let all = NetworkKeys { mixes: &keys, entry: &coordinator, bucket: &bucket };
-        let signed = config(&all, setup.users_max, setup.law, TIMES)?;
+        let place = NetworkPlace::on_loopback(setup.users_max);
+        let signed = config(&all, place, conversations(setup.law, TIMES))?;
         let config = signed.config().clone();
         let (stop, stopped) = watch::channel(false);
         let mut mixes = Vec::new();
@@ -116,15 +119,35 @@ pub struct NetworkKeys<'a> {
     pub bucket: &'a ServerKey,
 }
 
-/// A config with the conversation service only, on free ports of loopback, signed.
+/// Where a network listens, and for how many.
+#[derive(Clone, Copy)]
+pub struct NetworkPlace {
+    /// The address of its servers.
+    pub host: Ipv4Addr,
+    /// The most users.
+    pub users_max: u32,
+}
+
+impl NetworkPlace {
+    /// A network of this machine alone.
+    pub fn on_loopback(users_max: u32) -> Self {
+        Self { host: Ipv4Addr::LOCALHOST, users_max }
+    }
+}
+
+/// The conversation service alone, without a promise.
+pub fn conversations(law: Law, times: Times) -> Vec<ServicePolicy> {
+    vec![policy(Service::Conversation, times, law, now().minus_ms(VALID_MS))]
+}
+
+/// A config with these services, on free ports of the place, signed.
 ///
 /// # Errors
 /// If no ports are free.
 pub fn config(
     keys: &NetworkKeys<'_>,
-    users_max: u32,
-    law: Law,
-    times: Times,
+    place: NetworkPlace,
+    services: Vec<ServicePolicy>,
 ) -> Result<SignedConfig> {
     let guardian = ServerKey::draw(&mut OsRng);
     let mut id = [0; 16];
@@ -133,7 +156,7 @@ pub fn config(
     let mut ports = free_ports(keys.mixes.len() + 2)?.into_iter();
     let mut server = |key: &ServerKey| {
         let port = ports.next().unwrap_or_default();
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
+        let address = SocketAddr::from((place.host, port)).to_string();
         Server { key: key.public(), address }
     };
     let (coordinator, bucket) = (server(keys.entry), server(keys.bucket));
@@ -149,8 +172,8 @@ pub fn config(
         coordinator,
         bucket,
         mixes: keys.mixes.iter().map(entry).collect(),
-        users_max: users_max.max(1),
-        services: vec![policy(Service::Conversation, times, law, valid_from)],
+        users_max: place.users_max.max(1),
+        services,
     });
     signed.sign(SignatureSet::Own, 0, &guardian.signer());
     Ok(signed)

@@ -10,11 +10,11 @@ use mezza::testing::process::home::private;
 use mezza::testing::process::rng::OsRng;
 use mezza::testing::servers::mixnet::demo::Times;
 use mezza::testing::servers::mixnet::key::ServerKey;
-use mezza_mixnet::config::Config;
+use mezza_mixnet::config::{Config, ServicePolicy};
 use mezza_mixnet::noise::Law;
 use serde_json::Value;
 
-use super::network;
+use super::network::{self, NetworkPlace};
 use crate::process::Program;
 
 /// A server of the network.
@@ -60,11 +60,25 @@ pub struct ProcessMixnet {
 }
 
 impl ProcessMixnet {
-    /// Makes keys and a config in a folder of its own below `root`, and starts all servers.
+    /// Makes keys and a config in a folder of its own below `root`, and starts all servers on loopback, with
+    /// the conversation service alone.
     ///
     /// # Errors
     /// If one does not start.
     pub fn start(root: &Path, users_max: u32, law: Law, times: Times) -> Result<Self> {
+        let place = NetworkPlace::on_loopback(users_max);
+        Self::start_at(root, place, network::conversations(law, times))
+    }
+
+    /// The same for these services, at an address of the machine or namespace of this thread.
+    ///
+    /// # Errors
+    /// If one does not start.
+    pub fn start_at(
+        root: &Path,
+        place: NetworkPlace,
+        services: Vec<ServicePolicy>,
+    ) -> Result<Self> {
         let folder = network::folder(root);
         private::folder(&folder)?;
         let make = |name: &str| ServerKey::make(&folder.join(format!("{name}.key")), &mut OsRng);
@@ -74,7 +88,7 @@ impl ProcessMixnet {
             entry: &make("entry")?,
             bucket: &make("bucket")?,
         };
-        let signed = network::config(&keys, users_max, law, times)?;
+        let signed = network::config(&keys, place, services)?;
         private::replace(&folder.join("net.cfg"), &signed.encode())?;
         let mut mixnet = Self { folder, config: signed.config().clone(), servers: Vec::new() };
         for role in ServerRole::ALL {
@@ -102,13 +116,18 @@ impl ProcessMixnet {
         &self.servers[ServerRole::ALL.len() - 1]
     }
 
+    /// The link that clients join it with.
+    pub fn link(&self) -> String {
+        let address = self.config.coordinator.address.clone();
+        NetworkUri { genesis: self.config.hash(), address }.to_string()
+    }
+
     /// Users, half of them in conversations, for so many rounds; replies are opened.
     ///
     /// # Errors
     /// If they do not start.
     pub fn load(&self, users: u32, rounds: u32) -> Result<Program> {
-        let address = self.config.coordinator.address.clone();
-        let uri = NetworkUri { genesis: self.config.hash(), address }.to_string();
+        let uri = self.link();
         let (users, rounds) = (users.to_string(), rounds.to_string());
         let words = ["mixnet", "load", "--network", &uri, "--users", &users, "--rounds", &rounds];
         let more = ["--conversing", "0.5", "--verify", "--json", "--kernel", kernel().name()];

@@ -76,6 +76,16 @@ impl Shares {
         (inside.iter().sum::<f64>() + ahead) / self.cpu()
     }
 
+    /// The part of the elapsed time of all cores that cryptography takes within the round.
+    pub fn cryptography_in_round(&self) -> f64 {
+        [Phase::Unwrap, Phase::Noise, Phase::Seal].map(|phase| self.phase(phase)).iter().sum()
+    }
+
+    /// The part of the elapsed time of all cores that links take, or in which a core has no work.
+    pub fn links_and_waiting(&self) -> f64 {
+        self.phase(Phase::Link) + self.entry + self.wait
+    }
+
     /// The part of all CPU time that links take.
     pub fn links(&self) -> f64 {
         (self.phase(Phase::Link) + self.entry) / self.cpu()
@@ -150,6 +160,9 @@ mod tests {
         assert!(is(1.0 - whole.work(), 10.0), "{whole:?}");
         assert!((whole.cryptography() - 60.0 / 90.0).abs() < 1e-9, "{whole:?}");
         assert!((whole.links() - 20.0 / 90.0).abs() < 1e-9);
+        assert!(is(whole.cryptography_in_round(), 60.0), "{whole:?}");
+        // 20 ms of links, and all that is no CPU time.
+        assert!(is(whole.links_and_waiting(), 20.0 + cores * 100.0 - 90.0), "{whole:?}");
         let missing = whole.work() - Shares::of(&[outcome(3)]).work();
         assert!((missing - 0.03).abs() < 1e-9, "{missing}");
         assert_eq!(whole.lines().len(), 6);

@@ -132,7 +132,11 @@ pub fn converging(bench: &mut Bench) -> Result<Report> {
     let moves = Moves::Meet(minutes * 45);
     let (mut report, curves) = over_time(bench, "fosam-f4", (moves, minutes, step))?;
     let most = curves[1].iter().map(|[_, share]| *share).fold(0.0, f64::max);
-    report.shapes.push(Claim::above("groups that meet come to one time (ours)", most, 0.9));
+    report.shapes.push(Claim::above(
+        "groups that meet come to one time, the greatest share (ours, 30 % good)",
+        most,
+        0.9,
+    ));
     Ok(report)
 }
 
@@ -142,7 +146,7 @@ pub fn festival(bench: &mut Bench) -> Result<Report> {
     let (mut report, curves) = over_time(bench, "fosam-f5", (Moves::Celebrate, minutes, step))?;
     let (first, last) = (curves[1][0][1], curves[1].last().map_or(0.0, |[_, share]| *share));
     report.shapes.push(Claim::is(
-        "the share that agrees grows (ours)",
+        "the share that agrees grows (ours, 30 % good)",
         format!("{first:.2} to {last:.2}"),
         last > first || last > 0.9,
     ));

@@ -68,7 +68,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     unaided(bench, &mut report, trial)?;
     lied_to(bench, &mut report, trial)?;
     limits(bench, &mut report, trial)?;
-    report.say("a captured clock is off by at most its bound: 2.5, 150 or 600 s; keys live or die by so much");
+    report.say("by rule a captured clock is off by at most its bound: 2.5, 150 or 600 s; keys live or die by so much");
     Ok(report)
 }
 

@@ -106,7 +106,7 @@ pub fn figure_6(bench: &mut Bench) -> Result<Report> {
         "the paper's 4-way handshake, EAP-TLS and Dragonfly are those of iwd, which is not here:",
     );
     report.say(
-        "TLS 1.3 with certificates on both sides stands for EAP-TLS, in another library and curve",
+        "TLS 1.3 and WireGuard, of other libraries, are printed under their own names and stand for none of them",
     );
     let mut names =
         vec![(ours[0], "Key-Exchange, suite paper"), (ours[1], "Key-Exchange, suite default")];

@@ -75,6 +75,7 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let cases = rows.iter().flat_map(|row| OPS.map(|op| case(*row, op))).collect();
     let contest = bench.run_interleaved(&mut peers, cases)?;
     print(report, &rows, &contest);
+    lose(report, &rows, &contest);
     shapes(report, &contest);
     Ok(())
 }
@@ -102,6 +103,23 @@ fn print(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
             format!("{:>14}", cost.unwrap_or_else(|_| "-".into()))
         });
         report.say(format!("  {name:<40}{}", cells.concat()));
+    }
+}
+
+/// Names each operation in which one of our suites takes longer than the fastest peer.
+fn lose(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
+    for (who, name) in TALKS {
+        for (op, size, _) in OPS {
+            let cost = |who| contest.of(&(who, op, size)).ok().map(Series::min);
+            let peers = rows.iter().filter(|(peer, ..)| *peer > 0);
+            let costs = peers.filter_map(|(_, who, name)| Some((cost(who)?, *name)));
+            let fastest = costs.min_by(|a, b| a.0.total_cmp(&b.0));
+            let Some((ours, (theirs, peer))) = cost(who).zip(fastest) else { continue };
+            if ours > theirs {
+                let [ours, theirs] = [ours, theirs].map(grouped);
+                report.lose(format!("{name}, {op} {size}: {ours} ns against {theirs} ({peer})"));
+            }
+        }
     }
 }
 

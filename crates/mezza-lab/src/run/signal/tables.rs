@@ -44,6 +44,8 @@ fn table(bench: &mut Bench, id: &str, rows: &[(Input, Pair)]) -> Result<Report> 
         block.print(&mut report, paper(block.pair.new), paper(block.pair.old));
         block.shapes(&mut report);
     }
+    report.say("in brackets the least and the greatest ratio of a round; on a busy machine the first number is that of");
+    report.say("the least times of both, and may lie outside");
     for block in &blocks {
         cold::print(bench, &mut report, &programs, block)?;
     }

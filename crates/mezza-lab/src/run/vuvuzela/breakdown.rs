@@ -27,19 +27,27 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     report.say(format!("ours, {users} users, mu {mu}, {rounds} rounds: shares of all cores' time"));
     shares.lines().into_iter().for_each(|line| report.say(format!("  {line}")));
     let (cryptography, links) = (shares.cryptography(), shares.links());
+    let [own, network] = [shares.cryptography_in_round(), shares.links_and_waiting()];
+    let printed = ["cryptography", "network"].map(|op| paper.one("vuvuzela-breakdown", op));
     report.say(format!(
-        "of all CPU time: cryptography {:.1} %, links {:.1} %; the paper: {:.0} % and {:.0} %, \
-         other machine",
-        100.0 * cryptography,
-        100.0 * links,
-        paper.one("vuvuzela-breakdown", "cryptography"),
-        paper.one("vuvuzela-breakdown", "network")
+        "of the elapsed time of all cores: cryptography {:.1} %, links and waiting {:.1} %; the paper, of the \
+         elapsed time of its round: {:.0} % and {:.0} %, other machine",
+        100.0 * own,
+        100.0 * network,
+        printed[0],
+        printed[1]
     ));
-    report.say("E-V2: its servers ran on one machine: what it calls network is waiting in its RPC");
+    report.say(format!(
+        "of all CPU time, noise made ahead included: cryptography {:.1} %, links {:.1} %",
+        100.0 * cryptography,
+        100.0 * links
+    ));
+    report.say("E-V2: its servers ran on one machine, so its network is likely to be waiting in its RPC; not measured here");
     let claim = "jobs, links and waiting of a round, share";
     report.shapes.push(Claim::above(claim, shares.work(), NAMED));
     let claim = "cryptography of all CPU time, share";
     report.shapes.push(Claim::above(claim, cryptography, CRYPTOGRAPHY));
-    report.shapes.push(Claim::below("E-V2: links of all CPU time, share", links, 0.57));
+    let claim = "E-V2: links and waiting of the elapsed time, share";
+    report.shapes.push(Claim::below(claim, network, printed[1] / 100.0));
     Ok(report)
 }

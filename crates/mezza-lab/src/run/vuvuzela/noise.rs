@@ -51,7 +51,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
             report.say(format!(
                 "  {name:<34} {what:<8} chi-square {deviation:>6.2} sd above its mean"
             ));
-            let claim = format!("{name}, {what}: counts follow the exact law, sd");
+            let claim = format!("{name}, {what}: chi-square against the law, sd above its mean");
             report.shapes.push(Claim::below(claim, deviation, DEVIATIONS));
         }
     }

@@ -159,6 +159,11 @@ fn lifetimes(report: &mut Report, levels: &[papers::NoiseLevel]) {
             "  mu {:>7} scale {:>6}   paper {paper:>9}   Laplace, RDP {laplace:>9}   Gauss, RDP {gauss:>9}",
             level.mu, level.scale
         ));
+        if laplace < paper {
+            let mu = level.mu;
+            report
+                .lose(format!("mu {mu}: {laplace} rounds (Laplace, RDP) against {paper} (paper)"));
+        }
         let claim = format!("mu {} lasts so many rounds by the paper's composition", level.mu);
         report.shapes.push(Claim::is(claim, paper.to_string(), paper == expected));
     }
@@ -192,7 +197,11 @@ fn price(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let found = format!("{}, {}", laws[1].mu, laws[2].mu);
     report.shapes.push(Claim::is("mu, Laplace and Gauss, at most as specified", found, least));
     let saved = f64::from(laws[0].mu) / f64::from(laws[2].mu);
-    report.shapes.push(Claim::above("E-V3: times less noise for the same promise", saved, SAVED));
+    report.shapes.push(Claim::above(
+        "E-V3: times less noise for the same promise, discrete Gaussian and Rényi accounting",
+        saved,
+        SAVED,
+    ));
     let off = f64::from(laws[0].mu) / f64::from(expected[0]) - 1.0;
     report.shapes.push(Claim::below(
         "the paper's own noise, distance from 290,000",

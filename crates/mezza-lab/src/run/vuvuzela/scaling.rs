@@ -22,7 +22,8 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     let mut report = Report { about_speed: true, ..Report::default() };
     let paper = papers::vuvuzela()?;
     paper.lines("vuvuzela-scaling").into_iter().for_each(|line| report.say(line));
-    report.say("time from the first frame of a batch to the last reply; every reply is opened");
+    report.say("time from the first frame of a batch to the last reply; every reply is opened. The paper draws the latency");
+    report.say("of a client and prints no value: the window in which an entry waits for clients is not in ours");
     few(bench, &mut report, &paper)?;
     many(bench, &mut report)?;
     Ok(report)

@@ -1,0 +1,220 @@
+//! T9: an idle member of a mixnet with the times of the preset `standard`, in a namespace of its own.
+//!
+//! ```text
+//!  |--- conversations every 5 s, calls every 60 s ---|--- the same, and one round of invitations ---|
+//!        rates a second                                    what is above them: once an hour
+//! ```
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use mezza::testing::clock::now;
+use mezza::testing::servers::mixnet::demo::{Times, policy};
+use mezza_core::Time;
+use mezza_mixnet::Service;
+use mezza_mixnet::config::{Mode, ServicePolicy};
+use mezza_mixnet::noise::Law;
+use mezza_mixnet::privacy::NoisePreset;
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::goals::idle::{self, CARD, ClientCost, IdleCost, SERVER, SIDES};
+use crate::goals::node::world::{Process, start_node_alone};
+use crate::limit::Limit;
+use crate::ours::mixes::{NetworkPlace, ProcessMixnet};
+use crate::profile::Profile;
+use crate::row::Row;
+
+/// A day of the preset is 210 MB by the guide (20 for conversations, 112 for calls, 78 for invitations),
+/// with 5 % for headers 6,600 MB a month: 66 times Groove. A round of conversations every 5 s may wake ten times.
+/// Rounds of 1 ms are 17 CPU seconds a day, 24 lists of 12,450 invitations at 100 us 30 s; the limit is about
+/// twice both, for calls.
+pub const LIMITS: [Limit; 3] = idle::limits(
+    "T9",
+    [
+        "idle member, preset standard, traffic",
+        "idle member, preset standard, wake-ups",
+        "idle member, preset standard, CPU",
+    ],
+    [6_600.0, 2.0, 120.0],
+);
+
+/// Times of each service in the example config of the guide: interval, ask, lead, collect, `mix_limit`, ms.
+const fn standard(service: Service) -> Times {
+    match service {
+        Service::Conversation => [5_000, 2_000, 5_000, 4_000, 20_000],
+        Service::Call => [60_000, 10_000, 10_000, 20_000, 60_000],
+        Service::Invitation => [3_600_000, 10_000, 10_000, 60_000, 120_000],
+    }
+}
+
+/// Times of a smoke run, whose figures decide nothing.
+const fn hurried(service: Service) -> Times {
+    match service {
+        Service::Conversation => [500, 100, 200, 250, 2_000],
+        Service::Call => [2_000, 200, 400, 500, 2_000],
+        Service::Invitation => [5_000, 200, 400, 500, 3_000],
+    }
+}
+
+/// Invitation rounds of a day.
+const INVITATIONS_A_DAY: f64 = 24.0;
+/// What the start of servers and node may take before the first wait, s.
+const START_S: u64 = 30;
+/// How long a round of invitations takes from its open to the last fetched byte, s: ask, lead, collect, mixes.
+const INVITATION_S: u64 = 130;
+/// The noise of conversations costs a member nothing.
+const LITTLE: Law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
+
+/// Lengths of the wait and of the main measurement, s.
+#[derive(Clone, Copy)]
+struct Lengths {
+    settle: u64,
+    main: u64,
+}
+
+/// Starts a network and a member, and watches the member.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    if let Some(rows) = idle::not_here(&LIMITS) {
+        return Ok(rows);
+    }
+    let lengths = bench.profile.pick(
+        Lengths { settle: 4, main: 6 },
+        Lengths { settle: 70, main: 60 },
+        Lengths { settle: 70, main: 600 },
+    );
+    let folder = bench.folder.path().join("idle");
+    std::fs::create_dir(&folder)?;
+    let net = idle::lay(&folder)?;
+    idle::switch_off_ip6(&net)?;
+    let invited = now().plus_ms(1_000 * (START_S + lengths.settle + lengths.main));
+    let services = services(bench.profile, invited);
+    let place = NetworkPlace { host: SERVER.parse::<Ipv4Addr>()?, users_max: 10_000 };
+    let at = folder.clone();
+    let mixnet = net.within(SIDES[1], move || ProcessMixnet::start_at(&at, place, services))??;
+    let at = folder.clone();
+    let node = net.within(SIDES[0], move || start_node_alone(&at, "node"))??;
+    join(&node, &mixnet.link())?;
+    std::thread::sleep(Duration::from_secs(lengths.settle));
+    let first = round_of(&node)?;
+    let main = IdleCost::watch(node.pid(), CARD, Duration::from_secs(lengths.main))?;
+    let rounds = round_of(&node)?.saturating_sub(first);
+    ensure!(rounds > 0, "the member took part in no round");
+    let words = format!("{}; {rounds} rounds of conversations", main.words());
+    let mut all = main.extrapolate();
+    let mut details = vec![words];
+    if bench.profile == Profile::Smoke {
+        details.push("a smoke run has rounds ten times as often and less noise".into());
+    } else {
+        details.push(NOISE.into());
+        let invitation = invitation(&node, &main, invited)?;
+        details.push(format!(
+            "a round of invitations beside that: {:.2} MB, {:.0} wake-ups, {:.0} ms of CPU; 24 of them a day are counted",
+            invitation.bytes / 1e6,
+            invitation.wakes,
+            invitation.cpu_s * 1e3
+        ));
+        all = invitation.beside(all);
+    }
+    all.rows(bench, LIMITS, details)
+}
+
+/// How a row differs from a member of a real network.
+const NOISE: &str = "calls and invitations have the noise of the preset, which members fetch, but no calls of others; \
+                     conversations less, which costs a member nothing";
+
+/// The services of the network. A round of invitations opens at `invited`.
+fn services(profile: Profile, invited: Time) -> Vec<ServicePolicy> {
+    let is_smoke = profile == Profile::Smoke;
+    let service = |service: Service| {
+        let times = if is_smoke { hurried(service) } else { standard(service) };
+        let noise = NoisePreset::Standard.noise(service);
+        let has_little = is_smoke || service == Service::Conversation;
+        let preset = Law { mode: Mode::Gauss, mu: noise.mu, scale: noise.scale };
+        let law = if has_little { LITTLE } else { preset };
+        policy(service, times, law, invited.minus_ms(3_600_000))
+    };
+    Service::ALL.map(service).to_vec()
+}
+
+/// Joins and waits until rounds come back.
+fn join(node: &Process, link: &str) -> Result<()> {
+    node.client()?.post::<Value>("/v1/mixnet", &json!({ "link": link }))?;
+    let end = Instant::now() + Duration::from_secs(60);
+    while mixnet_of(node)?["up"] != true {
+        ensure!(Instant::now() < end, "no round came back within a minute");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Ok(())
+}
+
+/// What the node says of its mixnet.
+fn mixnet_of(node: &Process) -> Result<Value> {
+    Ok(node.client()?.watching().get("/v1/mixnet")?)
+}
+
+/// The number of the last round of conversations that came back.
+fn round_of(node: &Process) -> Result<u64> {
+    mixnet_of(node)?["round"].as_u64().context("no round came back")
+}
+
+/// What one round of invitations adds.
+struct InvitationCost {
+    bytes: f64,
+    wakes: f64,
+    cpu_s: f64,
+}
+
+impl InvitationCost {
+    /// The cost of a member with 24 of these rounds a day.
+    fn beside(&self, main: ClientCost) -> ClientCost {
+        ClientCost {
+            mb_month: main.mb_month + 30.0 * INVITATIONS_A_DAY * self.bytes / 1e6,
+            wakes_s: main.wakes_s + INVITATIONS_A_DAY * self.wakes / 86_400.0,
+            cpu_s_day: main.cpu_s_day + INVITATIONS_A_DAY * self.cpu_s,
+        }
+    }
+}
+
+/// Watches the round of invitations that opens at `invited`, and takes away what the other services cost.
+fn invitation(node: &Process, main: &IdleCost, invited: Time) -> Result<InvitationCost> {
+    let wait = invited.ms().saturating_sub(now().ms());
+    std::thread::sleep(Duration::from_millis(wait));
+    let all = IdleCost::watch(node.pid(), CARD, Duration::from_secs(INVITATION_S))?;
+    let above =
+        |all_of: f64, main_of: f64| (all_of - main_of * all.seconds / main.seconds).max(0.0);
+    Ok(InvitationCost {
+        bytes: above(all.all_bytes(), main.all_bytes()),
+        wakes: above(all.wakes, main.wakes),
+        cpu_s: above(all.cpu_s, main.cpu_s),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_of_invitations_counts_24_times_a_day() {
+        let one = InvitationCost { bytes: 1e6, wakes: 3_600.0, cpu_s: 2.0 };
+        let all = one.beside(ClientCost { mb_month: 10.0, wakes_s: 0.5, cpu_s_day: 1.0 });
+        assert_eq!(
+            [all.mb_month, all.wakes_s, all.cpu_s_day].map(f64::to_bits),
+            [730.0_f64, 1.5, 49.0].map(f64::to_bits)
+        );
+    }
+
+    #[test]
+    fn the_network_is_the_preset_but_for_the_noise_of_conversations() {
+        let invited = Time::from_ms(1_800_000_000_000);
+        let services = services(Profile::Full, invited);
+        assert_eq!(
+            services.iter().map(|s| s.interval_ms).collect::<Vec<_>>(),
+            [5_000, 60_000, 3_600_000]
+        );
+        assert_eq!(services.iter().map(|s| s.mu).collect::<Vec<_>>(), [40, 8_000, 4_150]);
+        let last = &services[2];
+        assert_eq!((invited.ms() - last.base_time.ms()) % u64::from(last.interval_ms), 0);
+    }
+}

@@ -1,0 +1,89 @@
+//! How many claims each experiment makes at the profile `quick` with all of its peers: what its page has.
+
+use super::experiment::{Experiment, Report};
+
+/// The experiments that have a page in `docs/lab`, in the order of their names.
+pub const CLAIMS: &[(&str, usize)] = &[
+    ("fosam-f3-attackers", 1),
+    ("fosam-f3-density", 1),
+    ("fosam-f3-users", 2),
+    ("fosam-f4", 1),
+    ("fosam-f5", 1),
+    ("fosam-f6-attackers", 4),
+    ("fosam-f6-density", 1),
+    ("fosam-f6-users", 1),
+    ("fosam-f7", 1),
+    ("fosam-f8", 1),
+    ("fosam-t1", 8),
+    ("fosam-t2", 1),
+    ("fosam-x1", 13),
+    ("fosam-x6", 3),
+    ("link-roads", 5),
+    ("seka-f10", 1),
+    ("seka-f11", 2),
+    ("seka-f5", 3),
+    ("seka-f6", 4),
+    ("seka-f7", 2),
+    ("seka-f8", 4),
+    ("seka-f9", 4),
+    ("seka-t3", 2),
+    ("seka-t4", 2),
+    ("signal-f5", 4),
+    ("signal-f6", 2),
+    ("signal-t1", 22),
+    ("signal-t2", 14),
+    ("signal-t3", 10),
+    ("signal-x", 14),
+    ("sosp15-f9", 2),
+    ("thesis-f51", 1),
+    ("thesis-f52", 0),
+    ("thesis-f53", 3),
+    ("thesis-f54", 2),
+    ("thesis-f55", 1),
+    ("thesis-t52", 1),
+    ("thesis-t53", 0),
+    ("thesis-t54", 3),
+    ("thesis-t55", 2),
+    ("thesis-t56", 1),
+    ("vuvuzela-breakdown", 3),
+    ("vuvuzela-noise", 8),
+    ("vuvuzela-scaling", 6),
+    ("vuvuzela-x", 24),
+];
+
+/// The declared number.
+pub fn declared(id: &str) -> Option<usize> {
+    CLAIMS.iter().find(|(name, _)| *name == id).map(|(_, count)| *count)
+}
+
+/// What is wrong with the number of claims of a run, or `None`. A run without a peer has fewer.
+pub fn mismatch(experiment: &Experiment, report: &Report) -> Option<String> {
+    let declared = declared(experiment.id)?;
+    let made = report.shapes.len();
+    let is_less = made < declared && !report.absent.is_empty();
+    (made != declared && !is_less).then(|| {
+        format!(
+            "{} made {made} claims, run/claims.rs has {declared}: one of them is old",
+            experiment.id
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Claim;
+
+    #[test]
+    fn a_run_with_other_claims_than_declared_is_named() {
+        let experiment =
+            Experiment::calculated("signal-f6", "codes", [1; 3], |_| Ok(Report::default()));
+        let claims = |count: usize| vec![Claim::is("a", "b", true); count];
+        let report = |count| Report { shapes: claims(count), ..Report::default() };
+        assert_eq!(mismatch(&experiment, &report(2)), None);
+        assert!(mismatch(&experiment, &report(3)).unwrap().contains("made 3 claims"));
+        assert!(mismatch(&experiment, &report(1)).is_some());
+        let without = Report { absent: vec!["java".into()], ..report(1) };
+        assert_eq!(mismatch(&experiment, &without), None);
+    }
+}
