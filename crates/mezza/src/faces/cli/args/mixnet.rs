@@ -183,9 +183,15 @@ pub enum MixnetConfigCommand {
     New {
         /// The config as TOML
         file: PathBuf,
+    ///
+    /// With `--after` a `prev` and a `base_round` that the file leaves away follow from the config before:
+    /// round numbers only grow, also where the new config begins in the past or has longer intervals
         /// Where to put the result; else it goes to standard output
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+        /// The config before this one; none for the first
+        #[arg(long, value_name = "FILE")]
+        after: Option<PathBuf>,
     },
     /// Show what a guardian is to sign, ask, and add the signature
     Sign {
