@@ -308,7 +308,7 @@ dump-less = Show less
 mixnet = Mixnet
 mixnet-why = Servers that pass on messages of one size in rounds, to hide who writes to whom.
 mixnet-join = Join a mixnet
-mixnet-join-why = In a mixnet everybody sends one message of the same size in every round, and servers of several people mix them and add noise, so that nobody who watches can tell who writes to whom. Ask its operator for the link and paste it here; what the server says is checked against the hash in the link first.
+mixnet-join-why = In a mixnet everybody sends one message of the same size in every round, and servers of several people mix them and add noise, so that nobody who watches can tell who writes to whom. Ask its operator for the link and paste it here; its hash checks what the server says.
 mixnet-link = Link to a mixnet
 mixnet-join-do = Join
 mixnet-joining = Asking the network…
@@ -378,7 +378,7 @@ mixnet-hides-text = From all of them, always: what you write.
 mixnet-shows = Not hidden
 mixnet-shows-use = That you use this network, and when. Two people who are always online together stand out by that alone.
 mixnet-shows-all = Who writes to whom, if all mixes of the chain work together.
-mixnet-shows-partner = What you tell the person you write to.
+mixnet-shows-partner = What you tell the person you write to. Your other contacts can see that you are absent then.
 mixnet-shows-time = Each round in which you converse gives a little away; the budget counts them.
 mixnet-unaudited = Nobody outside this project has examined its design or its code yet.
 

@@ -309,10 +309,10 @@ mod tests {
         T5 10,000 forgeries / 10,000 opens <= 2 x
         T1 mu 0, onions made before >= 100000 /s
         T1 mu 0 / ladders that the cores could do >= 0.6 x
-        T2 1 M users at (ln 2, 1e-4, 240,000), scaled >= 80000 /s
-        T3 noise alone at (ln 2, 1e-4, 240,000) <= 2 s
+        T2 1 M users of preset standard, scaled >= 80000 /s
+        T3 noise of preset standard alone <= 2 s
         T1 mu 0 / Go floor >= 5.5 x
-        T3 noise alone / Go at equal privacy >= 40 x, stretch 60
+        T3 preset standard alone / Go at the paper's mean >= 40 x, stretch 60
         T7 aws-lc kernel / Go floor, messages/s >= 1.25 x
         T7 portable kernel / Go floor, messages/s >= 0.65 x
         T4 latency by users >= 99.5 % R^2

@@ -24,7 +24,7 @@ mod stored;
 
 pub use carrier::{
     CardParts, CarrierCaps, CarrierConnection, CarrierHides, CarrierId, CarrierState, ContactFacts,
-    Dropped, FirstTerms, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing,
+    Dropped, FirstTerms, Forget, Handover, HelloPlace, InviterFacts, Leaving, LeftRelay, Missing,
     NetworkAddress, NoiseGrade, ParcelId, Places, Publication, Reach, Route, SessionFacts,
 };
 pub use date::DateStep;

@@ -13,8 +13,8 @@ use crate::evidence::WaitReason;
 use crate::evidence::{Fact, NoteState};
 pub use crate::io::InviterFacts as InvitationView;
 use crate::io::{
-    CarrierCaps, CarrierId, ContactId, DeliveryProblem, MailboxId, NetworkAddress, NoiseGrade,
-    NoteId, Places,
+    CarrierCaps, CarrierId, ContactId, DeliveryProblem, LeftRelay, MailboxId, NetworkAddress,
+    NoiseGrade, NoteId, Places,
 };
 use crate::policy::Policy;
 
@@ -329,6 +329,8 @@ pub struct ConnectionView {
     pub up: bool,
     /// Our own mailboxes there.
     pub places: Places,
+    /// The mailboxes left there, if it is a relay that was replaced.
+    pub left: Option<LeftRelay>,
     /// Its abilities.
     pub caps: CarrierCaps,
 }

@@ -14,6 +14,7 @@ mod chain;
 mod check;
 mod service;
 mod signed;
+mod succession;
 
 pub use chain::{Chain, ChainError};
 pub use service::{Mode, ServicePolicy, Traps};

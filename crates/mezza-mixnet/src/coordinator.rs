@@ -12,6 +12,7 @@
 //! when it came and what it sent, never on who it is.
 
 mod archive;
+mod cause;
 mod clients;
 mod collect;
 mod past;
@@ -34,6 +35,7 @@ use crate::sign::Signer;
 use crate::wire::{AbortReason, Frame, FrameBody};
 use crate::{RoundId, Service};
 use archive::Archive;
+pub use cause::{AbortCause, MixPositions};
 use clients::ClientState;
 use past::PastRounds;
 use round::Round;
@@ -94,11 +96,11 @@ snapshot!(enum Output [
 pub enum Ending {
     /// So many clients got their RETURN.
     Returned(u32),
-    /// Before its time.
-    Aborted(AbortReason),
+    /// Before its time, and for whom.
+    Aborted(AbortReason, AbortCause),
 }
 
-snapshot!(enum Ending [Returned(a), Aborted(a)]);
+snapshot!(enum Ending [Returned(a), Aborted(a, b)]);
 
 /// Why an input was refused. The coordinator is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -239,7 +241,7 @@ impl Coordinator {
             let early = self.rounds.keys().filter(|id| id.service == service);
             let early = early.filter(|id| self.ask_time(**id).is_some_and(|asked| asked > now));
             for id in early.copied().collect::<Vec<_>>() {
-                self.abort(id, AbortReason::Deadline);
+                self.abort(id, AbortReason::Deadline, AbortCause::Entry);
             }
         }
     }
@@ -269,19 +271,24 @@ impl Coordinator {
     }
 
     /// Ends a round before its time: mixes hear why, clients that are in it that they missed it.
-    fn abort(&mut self, id: RoundId, reason: AbortReason) {
+    fn abort(&mut self, id: RoundId, reason: AbortReason, cause: AbortCause) {
         let Some(round) = self.rounds.remove(&id) else { return };
         let abort = round.abort(&self.signer, reason);
         self.tell_mixes(round.mixes.len(), &abort);
         self.outputs.extend(round.missed());
-        self.outputs.push_back(Output::Over(id, Ending::Aborted(reason)));
+        self.outputs.push_back(Output::Over(id, Ending::Aborted(reason, cause)));
         self.past.put(round.id, round.config, round.mixes, round.alarmed);
     }
 
-    fn abort_all(&mut self, reason: AbortReason, which: impl Fn(&Round) -> bool) {
+    fn abort_all(
+        &mut self,
+        reason: AbortReason,
+        cause: AbortCause,
+        which: impl Fn(&Round) -> bool,
+    ) {
         let ended = self.rounds.values().filter(|round| which(round)).map(|round| round.id);
         for id in ended.collect::<Vec<_>>() {
-            self.abort(id, reason);
+            self.abort(id, reason, cause);
         }
     }
 }
@@ -307,7 +314,8 @@ impl Machine for Coordinator {
                 Ok(())
             }
             Input::MixLost(at) => {
-                self.abort_all(AbortReason::Lost, |round| usize::from(at) < round.mixes.len());
+                let has_mix = |round: &Round| usize::from(at) < round.mixes.len();
+                self.abort_all(AbortReason::Lost, AbortCause::LinkLost(at), has_mix);
                 Ok(())
             }
             Input::StoreLost => {
@@ -315,7 +323,7 @@ impl Machine for Coordinator {
                 Ok(())
             }
             Input::Stop => {
-                self.abort_all(AbortReason::Shutdown, |_| true);
+                self.abort_all(AbortReason::Shutdown, AbortCause::Entry, |_| true);
                 Ok(())
             }
             Input::Config(config) => {

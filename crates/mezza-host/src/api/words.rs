@@ -1,5 +1,6 @@
 //! Texts for people. Each refusal ends with the next step.
 
+use mezza_core::Time;
 use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::io::{CarrierHides, ResetCause};
 use mezza_messenger::view::{ConnectionView, NetworkTrouble};
@@ -23,6 +24,8 @@ use crate::api::{Exit, Fault};
 pub struct CarrierFacts {
     /// Open connections of the carrier.
     pub connections: Vec<ConnectionView>,
+    /// The date that the node goes by.
+    pub date: Time,
     /// Conversations that may take this carrier and no other one, counted while a connection is down.
     pub alone: usize,
     /// True if the vault was put back, and the person has not decided yet.

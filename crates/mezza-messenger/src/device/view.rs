@@ -132,6 +132,7 @@ pub(super) fn connections<P: Port>(parts: &Parts<P>, now: Time) -> Vec<Connectio
         own: at.own,
         up: at.up,
         places: at.places,
+        left: at.left,
         caps: at.caps,
     };
     parts.carriers.connections(now).into_iter().map(view).collect()

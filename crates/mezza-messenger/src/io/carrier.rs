@@ -155,8 +155,21 @@ pub struct CarrierConnection {
     pub up: bool,
     /// Our own mailboxes there.
     pub places: Places,
+    /// The mailboxes left there, if it is a relay that was replaced.
+    pub left: Option<LeftRelay>,
     /// Its abilities.
     pub caps: CarrierCaps,
+}
+
+/// A relay that the own card does not name any more and by which no contact is reached: what is left there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftRelay {
+    /// Replaced mailboxes that are still read: contacts that do not know the new ones write there.
+    pub read: u32,
+    /// Mailboxes that nobody reads, whose tokens wait until the relay has closed them.
+    pub closing: u32,
+    /// When the last mailbox is read no longer; without one, when the last token is given up.
+    pub until: Time,
 }
 
 /// Where others leave mail for us, as its carrier answered.

@@ -229,8 +229,5 @@ fn signed(config: &SignedConfig, set: SignatureSet, by: &Config) -> Result<(), C
 /// Returns true if each service of the config before goes on, with a first round above its last one. A
 /// service that could be left out would come back with numbers that mixes and clients refuse (MIX-76).
 fn counts_on(before: &Config, next: &Config) -> bool {
-    before.services.iter().all(|old| {
-        let new = next.policy(old.service).map(|(_, policy)| policy.base_round);
-        new.is_some_and(|first| old.round_at(next.valid_from).is_none_or(|last| first > last))
-    })
+    before.counted_anew_at(next, next.valid_from).is_empty()
 }

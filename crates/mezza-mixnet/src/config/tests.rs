@@ -355,3 +355,42 @@ fn mix_76_a_successor_begins_after_the_config_before_it() {
         assert_eq!(chain.accept(&by, EARLY), Err(ChainError::Rounds));
     }
 }
+
+/// A successor of the genesis that begins an hour after it and has rounds three times as long.
+fn slower_successor(genesis: &Config) -> Config {
+    let mut next = successor(genesis);
+    next.valid_from = genesis.valid_from.plus_ms(Time::HOUR_MS);
+    next.valid_until = next.valid_from.plus_ms(365 * Time::DAY_MS);
+    for service in &mut next.services {
+        service.base_time = next.valid_from;
+        service.base_round = 100 + 3_600 / 5 + 1;
+        service.interval_ms = 15_000;
+    }
+    next
+}
+
+#[test]
+fn mix_86_a_slower_successor_that_begins_in_the_past_counts_anew() {
+    let genesis = config(3);
+    let next = slower_successor(&genesis);
+    let none = Vec::<Service>::new();
+    assert_eq!(genesis.counted_anew(&next, next.valid_from.minus_ms(1)), none, "it is in time");
+    let late = next.valid_from.plus_ms(Time::DAY_MS);
+    assert_eq!(genesis.counted_anew(&next, late), Service::ALL, "numbers of a day come again");
+    let mut quick = next.clone();
+    quick.services.iter_mut().for_each(|service| service.interval_ms = 5_000);
+    assert_eq!(genesis.counted_anew(&quick, late), none, "numbers go on from the begin");
+
+    let mut mended = next;
+    for service in &mut mended.services {
+        let first = genesis.base_round_after(service.service, mended.valid_from, late);
+        service.base_round = first.expect("numbers are left");
+    }
+    for days in [0, 5] {
+        let signed_at = late.plus_ms(days * Time::DAY_MS);
+        assert_eq!(genesis.counted_anew(&mended, signed_at), none, "guardians get {days} days");
+    }
+    assert_eq!(genesis.counted_anew(&mended, late.plus_ms(30 * Time::DAY_MS)), Service::ALL);
+    mended.services.truncate(2);
+    assert_eq!(genesis.counted_anew(&mended, late), [Service::Invitation]);
+}

@@ -7,7 +7,7 @@ use mezza_core::Time;
 
 use super::round::{Round, RoundState, Submissions};
 use super::shelf::BucketDownload;
-use super::{Coordinator, CoordinatorError, Ending, Output};
+use super::{AbortCause, Coordinator, CoordinatorError, Ending, Output};
 use crate::service::{RoundId, reply_bytes};
 use crate::sign::{self, Purpose, Signature};
 use crate::wire::frame::{abort_bytes, alarm_bytes};
@@ -29,7 +29,7 @@ impl Coordinator {
             FrameBody::Signature(signature) => self.signed(id, at, signature),
             FrameBody::Replies(items) if at == 0 => {
                 if let Err(reason) = replies(round, &items) {
-                    self.abort(id, reason);
+                    self.abort(id, reason, AbortCause::Replies);
                 }
                 Ok(())
             }
@@ -37,7 +37,7 @@ impl Coordinator {
                 match replies_end(round, count) {
                     Ok(()) if id.service.has_replies() => self.finish(id),
                     Ok(()) => self.fetch(id),
-                    Err(reason) => self.abort(id, reason),
+                    Err(reason) => self.abort(id, reason, AbortCause::Replies),
                 }
                 Ok(())
             }
@@ -48,7 +48,7 @@ impl Coordinator {
                 if !key.is_some_and(valid) {
                     return Err(CoordinatorError::Signature);
                 }
-                self.abort(id, reason);
+                self.abort(id, reason, AbortCause::Reported(position));
                 Ok(())
             }
             _ => Err(CoordinatorError::Unexpected),
@@ -119,7 +119,10 @@ impl Coordinator {
             RoundState::Asking(_)
             | RoundState::Signing(..)
             | RoundState::Agreed(_)
-            | RoundState::Mixing(..) => self.abort(id, AbortReason::Deadline),
+            | RoundState::Mixing(..) => {
+                let cause = AbortCause::of_deadline(round);
+                self.abort(id, AbortReason::Deadline, cause);
+            }
         }
     }
 

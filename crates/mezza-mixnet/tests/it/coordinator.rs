@@ -2,7 +2,7 @@
 
 use mezza_core::{Machine as _, Time};
 use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
-use mezza_mixnet::coordinator::{CoordinatorError, Ending, Input, Output};
+use mezza_mixnet::coordinator::{AbortCause, CoordinatorError, Ending, Input, Output};
 use mezza_mixnet::mix::{self, Neighbour};
 use mezza_mixnet::sign::Purpose;
 use mezza_mixnet::wire::frame::alarm_bytes;
@@ -209,6 +209,57 @@ fn mix_29_a_mix_that_says_nothing_costs_its_round_alone() {
     );
 }
 
+/// The cause of the end of the round `TALK`.
+fn cause_of(city: &City) -> Option<AbortCause> {
+    city.over.iter().find_map(|(id, ending)| match ending {
+        Ending::Aborted(_, cause) if *id == TALK => Some(*cause),
+        _ => None,
+    })
+}
+
+#[test]
+fn mix_29_the_entry_knows_which_mix_a_round_ended_for() {
+    // Mixes that get nothing of the entry give no key.
+    let mut city = City::new();
+    city.deaf = vec![0, 2];
+    city.until(OPEN.minus_ms(5_000));
+    let Some(AbortCause::NoKey(mixes)) = cause_of(&city) else { panic!("{:?}", city.over) };
+    assert_eq!(mixes.iter().collect::<Vec<_>>(), [0, 2]);
+
+    // A mix whose signature does not arrive.
+    let mut city = City::new();
+    city.net.meddler = Some(Box::new(|at, _, frame| match frame {
+        Frame::Round(TALK, FrameBody::Signature(_)) if at == 1 => None,
+        other => Some(other),
+    }));
+    city.until(OPEN.minus_ms(5_000));
+    let Some(AbortCause::NoSignature(mixes)) = cause_of(&city) else { panic!("{:?}", city.over) };
+    assert_eq!(mixes.iter().collect::<Vec<_>>(), [1]);
+
+    // A link that is lost while onions come in.
+    let mut city = City::new();
+    city.until(OPEN.plus_ms(100));
+    city.input(Input::MixLost(2));
+    assert_eq!(cause_of(&city), Some(AbortCause::LinkLost(2)));
+
+    // A mix that ends its part, and says so with its signature.
+    let mut city = City::new();
+    city.until(OPEN.plus_ms(100));
+    city.net.input(1, mix::Input::Stop);
+    city.until(OPEN.plus_ms(3_500));
+    assert_eq!(cause_of(&city), Some(AbortCause::Reported(1)));
+
+    // Replies that never come back.
+    let mut city = City::new();
+    city.hello(1);
+    city.until(OPEN.plus_ms(100));
+    city.net.meddler =
+        Some(Box::new(|at, to, frame| (at != 0 || to != Neighbour::Previous).then_some(frame)));
+    city.submit(1, TALK, &[7; 416]);
+    city.until(OPEN.plus_ms(30_000));
+    assert_eq!(cause_of(&city), Some(AbortCause::Replies));
+}
+
 #[test]
 fn mix_29_clients_hear_of_an_abort_that_they_missed_the_round() {
     let mut city = City::new();
@@ -373,7 +424,11 @@ fn mix_11_the_entry_ends_a_round_whose_replies_are_not_all_there() {
         city.submit(1, TALK, &[7; 416]);
         city.until(OPEN.plus_ms(5_000));
         let ending = city.over.iter().find(|(id, _)| *id == TALK).map(|(_, ending)| *ending);
-        assert_eq!(ending, Some(Ending::Aborted(AbortReason::Count)), "change {number}");
+        assert_eq!(
+            ending,
+            Some(Ending::Aborted(AbortReason::Count, AbortCause::Replies)),
+            "change {number}"
+        );
         assert_eq!(city.missed(1), [MissedReason::Aborted]);
     }
 }
@@ -408,7 +463,7 @@ fn mix_29_a_stop_ends_every_round() {
     city.submit(1, TALK, &[7; 416]);
     city.input(Input::Stop);
     assert_eq!(city.missed(1), [MissedReason::Aborted]);
-    assert_eq!(city.over[0], (TALK, Ending::Aborted(AbortReason::Shutdown)));
+    assert_eq!(city.over[0], (TALK, Ending::Aborted(AbortReason::Shutdown, AbortCause::Entry)));
     assert_eq!(city.entry.rounds().count(), 0);
     assert!(city.net.mixes.iter().all(|mix| mix.rounds().next().is_none()));
     city.until(OPEN.plus_ms(1_000));

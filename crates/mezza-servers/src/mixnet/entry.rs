@@ -6,6 +6,7 @@
 //! clients <== outbox of each <==== +------+ ==store====> bucket store
 //! ```
 
+mod cause;
 mod clients;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mezza_core::{Machine as _, Time};
+use mezza_mixnet::RoundId;
 use mezza_mixnet::config::{Config, Server, SignedConfig};
 use mezza_mixnet::coordinator::{ConnectionId, Coordinator, Ending, Input, Output};
 use mezza_mixnet::wire::{Frame, FrameBody};
@@ -309,7 +311,7 @@ impl EntryShell {
                 Output::ToAll(frame) => self.tell_all(&frame, &mut gone),
                 Output::Close(client) => self.hang_up(client),
                 Output::Over(id, ending) => {
-                    self.count(ending);
+                    self.count(id, ending);
                     self.returned |= id.service.has_replies() && is_returned(ending);
                 }
             }
@@ -330,12 +332,13 @@ impl EntryShell {
         }
     }
 
-    fn count(&self, ending: Ending) {
+    fn count(&self, id: RoundId, ending: Ending) {
         match ending {
             Ending::Returned(_) => self.metrics.count(Metric::Returned),
-            Ending::Aborted(reason) => {
+            Ending::Aborted(reason, cause) => {
                 self.metrics.count(Metric::Aborted);
-                server::ended_early(None, reason);
+                let config = self.machine.chain().of_round(id);
+                server::ended_early(id, reason, cause::describe(cause, config).as_deref());
             }
         }
     }

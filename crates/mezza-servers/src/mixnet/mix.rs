@@ -326,7 +326,7 @@ impl MixShell {
             }
             (Neighbour::Coordinator, Frame::Round(id, FrameBody::Abort { reason, .. })) => {
                 self.metrics.count(Metric::Aborted);
-                server::ended_early(Some(*id), *reason);
+                server::ended_early(*id, *reason, None);
             }
             (Neighbour::Coordinator, Frame::Round(id, FrameBody::Alarm { .. })) => {
                 self.metrics.count(Metric::Alarms);

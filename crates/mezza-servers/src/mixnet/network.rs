@@ -5,8 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use mezza_core::{Reader, Time};
+use mezza_mixnet::Service;
 use mezza_mixnet::config::{Chain, ChainError, Config, SignatureSet, SignedConfig};
 
+use super::written;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::clock::now;
 use mezza_host::process::home::private;
@@ -105,13 +107,59 @@ pub(crate) fn refused(error: ChainError) -> Fault {
         ChainError::Rollback => "ask the guardians which of the two is right",
         ChainError::Full => "begin a new network, and give its link to the members of this one",
         ChainError::Rounds => {
-            "give each service a base_round above the last round of the config before"
+            "begin later than the config before, and leave base_round away: `mezza mixnet config new \
+             net.toml --after BEFORE` computes it"
         }
         ChainError::Foreign | ChainError::TooMany => {
             "look whether all files are of one network, oldest first"
         }
     };
     Fault::new(Exit::No, format!("config: {error}"), next)
+}
+
+/// Refuses a successor whose rounds would not go on above those that the config before runs until the
+/// servers have the successor (MIX-86).
+///
+/// # Errors
+/// 1: another network or number, a begin that is not later, a service that is missing; or first rounds
+/// that are too low, with the values that go on.
+pub fn check_succession(before: &Config, next: &Config, now: Time) -> Result<(), Fault> {
+    let refuse = |text: String, next: &str| Err(Fault::new(Exit::No, text, next));
+    if next.network != before.network {
+        let text = "config: it is of another network than the config before it".into();
+        return refuse(text, "give it the same network_id, or name another config with `--after`");
+    }
+    if next.seq != before.seq + 1 {
+        let text =
+            format!("config: its seq is {}, and the config before has {}", next.seq, before.seq);
+        return refuse(text, &format!("set `seq = {}`", before.seq + 1));
+    }
+    if next.valid_from <= before.valid_from {
+        let text = "config: it does not begin later than the config before it".into();
+        return refuse(text, "give it a later valid_from");
+    }
+    let anew = before.counted_anew(next, now);
+    let missing = anew.iter().find(|service| next.policy(**service).is_none());
+    if let Some(service) = missing {
+        let name = written::service_name(*service);
+        let text = format!("config: the config before it has the service {name}, which it lacks");
+        return refuse(text, &format!("add a `[[service]]` with `id = \"{name}\"`"));
+    }
+    if anew.is_empty() {
+        return Ok(());
+    }
+    let value = |service: &Service| {
+        let first = before.base_round_after(*service, next.valid_from, now)?;
+        Some(format!("`base_round = {first}` for {}", written::service_name(*service)))
+    };
+    let values: Vec<String> = anew.iter().filter_map(value).collect();
+    let late = if next.valid_from <= now { ", as it begins in the past" } else { "" };
+    let text = format!("config: rounds would have numbers again that the config before uses{late}");
+    let next = format!(
+        "set {}; or leave base_round away, and run `mezza mixnet config new net.toml --after BEFORE`",
+        values.join(", ")
+    );
+    refuse(text, &next)
 }
 
 /// Adds a guardian's signature: as one of the config's own guardians, and of those of `before`.

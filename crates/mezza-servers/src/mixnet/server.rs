@@ -247,14 +247,14 @@ pub(crate) async fn run<S: Shell>(
     end
 }
 
-/// Says in the log that a round ended before its time; one that a server took along when it was
-/// stopped is no trouble.
-pub(crate) fn ended_early(id: Option<RoundId>, reason: AbortReason) {
-    let (service, round) = (id.map(|id| id.service.number()), id.map(|id| id.round));
+/// Says in the log that a round ended before its time, and for whom if that is known; one that a server
+/// took along when it was stopped is no trouble.
+pub(crate) fn ended_early(id: RoundId, reason: AbortReason, cause: Option<&str>) {
+    let (service, round) = (id.service.number(), id.round);
     if reason == AbortReason::Shutdown {
-        tracing::info!(service, round, ?reason, "a round ended early");
+        tracing::info!(service, round, ?reason, cause, "a round ended early");
     } else {
-        tracing::warn!(service, round, ?reason, "a round ended early");
+        tracing::warn!(service, round, ?reason, cause, "a round ended early");
     }
 }
 

@@ -52,7 +52,7 @@ struct WrittenMix {
 #[serde(deny_unknown_fields)]
 struct WrittenService {
     id: Name,
-    base_round: u64,
+    base_round: Option<u64>,
     base_time: Option<Datetime>,
     interval: u32,
     ask: u32,
@@ -108,6 +108,24 @@ impl<'de, const N: usize> Deserialize<'de> for Hex<N> {
     }
 }
 
+/// The name of a service in a config as people write it.
+pub const fn service_name(service: Service) -> &'static str {
+    match service {
+        Service::Conversation => "conversation",
+        Service::Call => "call",
+        Service::Invitation => "invitation",
+    }
+}
+
+/// The config before the one that is read, and the time now.
+#[derive(Clone, Copy, Debug)]
+pub struct Predecessor<'a> {
+    /// The config.
+    pub config: &'a Config,
+    /// The time of this machine, by which the rounds of that config have run.
+    pub now: Time,
+}
+
 impl Name {
     const fn service(self) -> Service {
         match self {
@@ -129,17 +147,26 @@ impl Preset {
     }
 }
 
-/// Reads a config as people write it.
+/// Reads a config as people write it, without the config before it.
+///
+/// # Errors
+/// As [`read_after`].
+pub fn read(text: &str) -> Result<Config, Fault> {
+    read_after(text, None)
+}
+
+/// Reads a config as people write it. A `prev` and a `base_round` that are left away follow from the config
+/// before it (MIX-86).
 ///
 /// # Errors
 /// 65, with the line that is wrong; or what cannot be, though every line is well formed.
-pub fn read(text: &str) -> Result<Config, Fault> {
+pub fn read_after(text: &str, before: Option<Predecessor<'_>>) -> Result<Config, Fault> {
     let written = toml::from_str::<ConfigToml>(text).map_err(|error| {
         let place = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
         let place = place.map_or_else(String::new, |line| format!(" in line {line}"));
         malformed(format!("{}{place}", error.message()))
     })?;
-    let config = written.config()?;
+    let config = written.config(before)?;
     Config::decode(&config.encode()).map_err(|_| {
         malformed(
             "a value is outside its limits, an address is not host:port, guardians are more than \
@@ -156,10 +183,30 @@ fn malformed(text: impl std::fmt::Display) -> Fault {
     )
 }
 
+/// The hash of the config before; zeros if none was named.
+fn hash_of(before: Option<Predecessor<'_>>) -> [u8; 32] {
+    before.map_or([0; 32], |before| before.config.hash())
+}
+
+fn no_base_round(service: Service) -> Fault {
+    let name = service_name(service);
+    let text = format!("config: the service {name} of a later config has no base_round");
+    let next = "name the config before it with `--after`, which computes it";
+    Fault::new(Exit::Malformed, text, next)
+}
+
 impl ConfigToml {
-    fn config(self) -> Result<Config, Fault> {
+    fn config(self, before: Option<Predecessor<'_>>) -> Result<Config, Fault> {
         let valid_from = time(&self.valid_from)?;
-        let services = self.service.into_iter().map(|service| service.policy(valid_from));
+        let first = |service| match before {
+            None if self.seq == 0 => Ok(1),
+            None => Err(no_base_round(service)),
+            Some(Predecessor { config, now }) => {
+                // A service that is new in this config begins with its first round.
+                Ok(config.base_round_after(service, valid_from, now).unwrap_or(1))
+            }
+        };
+        let services = self.service.into_iter().map(|service| service.policy(valid_from, first));
         let mut services = services.collect::<Result<Vec<_>, _>>()?;
         services.sort_by_key(|policy| policy.service);
         let mut guardians: Vec<_> = self.guardians.into_iter().map(|key| key.0).collect();
@@ -171,7 +218,7 @@ impl ConfigToml {
         Ok(Config {
             network: NetworkId(self.network_id.0),
             seq: self.seq,
-            prev: self.prev.map_or([0; 32], |prev| prev.0),
+            prev: self.prev.map_or_else(|| hash_of(before), |prev| prev.0),
             valid_from,
             valid_until: time(&self.valid_until)?,
             threshold: self.threshold,
@@ -192,8 +239,13 @@ impl WrittenServer {
 }
 
 impl WrittenService {
-    fn policy(self, valid_from: Time) -> Result<ServicePolicy, Fault> {
+    fn policy(
+        self,
+        valid_from: Time,
+        first: impl Fn(Service) -> Result<u64, Fault>,
+    ) -> Result<ServicePolicy, Fault> {
         let service = self.id.service();
+        let base_round = self.base_round.map_or_else(|| first(service), Ok)?;
         let noise = self.preset.map(|preset| preset.noise(service));
         let slots = self.slots.unwrap_or(1);
         // s slots take s times the noise (section "Noise and privacy").
@@ -209,7 +261,7 @@ impl WrittenService {
         let base_time = self.base_time.as_ref().map_or(Ok(valid_from), time)?;
         Ok(ServicePolicy {
             service,
-            base_round: self.base_round,
+            base_round,
             base_time,
             interval_ms: self.interval,
             ask_ms: self.ask,

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use mezza_messenger::card::{RelayEntry, RelayKey};
 use mezza_messenger::carriers::relay::CAPS;
+use mezza_messenger::view::ConnectionView;
 use mezza_messenger::{
     CarrierInput, MailboxId, RelayConnectionId, RelayInput, RelayOutput, RequestId,
 };
@@ -167,10 +168,18 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for RelayAdapter<E> {
     }
 
     fn health(&self, facts: &CarrierFacts) -> Vec<HealthLine> {
-        let trouble = self.connections.values().find_map(|known| known.trouble.as_deref());
+        let is_left = |id: RelayConnectionId| {
+            let left = facts.connections.iter().filter(|connection| connection.left.is_some());
+            let mut left = left.filter_map(|connection| connection.relay.as_ref());
+            left.any(|relay| relay.connection() == id)
+        };
+        let in_use = self.connections.iter().filter(|(id, _)| !is_left(**id));
+        let trouble = in_use.filter_map(|(_, known)| known.trouble.as_deref()).next();
         let line = words::relay::line(trouble, &facts.connections);
         let mailbox = words::relay::mailbox_line(&facts.connections, self.have_confirmed());
-        iter::once(line).chain(mailbox).collect()
+        let left = |one: &ConnectionView| words::relay::left_line(one, facts.date);
+        let left = facts.connections.iter().filter_map(left);
+        iter::once(line).chain(mailbox).chain(left).collect()
     }
 
     /// One is up, and all hold what strangers need.

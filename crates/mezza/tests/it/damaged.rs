@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 
 use mezza::testing::api::json::Health;
 
-use crate::program::{Program, json, ok, passphrase};
+use crate::program::{Program, json, mixnet_status, ok, passphrase};
 
 /// How the fixture was made stands in its README.
 const FILES: [(&str, &[u8]); 3] = [
@@ -45,7 +45,8 @@ fn slow_a_vault_whose_mixnet_rows_are_out_of_order_opens() {
         let health: Health = node.client().unwrap().get("/v1/health").unwrap();
         let aside = health.lines.iter().find(|line| line.text.contains("could not be read"));
         assert!(aside.is_none(), "{}", aside.unwrap().text);
-        assert!(ok(&home, &["mixnet", "status"]).contains("00112233445566778899aabbccddeeff"));
+        let network = mixnet_status(&home)["network"].clone();
+        assert_eq!(network, "00112233445566778899aabbccddeeff");
         assert_eq!(node.stop(Signal::SIGTERM).0, Some(0), "{}", node.log());
         println!("{}", node.log());
     }

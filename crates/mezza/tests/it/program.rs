@@ -58,6 +58,23 @@ pub fn json(home: &Path, args: &[&str]) -> Vec<serde_json::Value> {
     ok(home, &args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// The state of the mixnet that a home has joined. Its command ends with 1 while no round comes back, and
+/// with 78 while the clocks differ.
+pub fn mixnet_status(home: &Path) -> serde_json::Value {
+    let output = mezza(home, &["mixnet", "status", "--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
+        panic!("mixnet status: {}", String::from_utf8_lossy(&output.stderr));
+    });
+    let is_up = value["up"] == true && value["trouble"].is_null();
+    let expected = match (value["clock_off"] == true, is_up) {
+        (true, _) => 78,
+        (false, true) => 0,
+        (false, false) => 1,
+    };
+    assert_eq!(output.status.code(), Some(expected), "{value}");
+    value
+}
+
 /// A port that was free a moment ago.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()

@@ -24,7 +24,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::mixnet::town::Town;
-use crate::program::{Program, free_port, json, mezza, ok, until};
+use crate::program::{Program, free_port, json, mezza, mixnet_status, ok, until};
 use crate::two_homes::World;
 use clock::Clock;
 use liar::Liar;
@@ -54,7 +54,7 @@ fn came(home: &Path, name: &str) -> Vec<String> {
 }
 
 fn is_up(home: &Path) -> bool {
-    json(home, &["mixnet", "status"])[0]["up"] == true
+    mixnet_status(home)["up"] == true
 }
 
 /// Both know each other and go in cells alone.

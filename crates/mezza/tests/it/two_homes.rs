@@ -6,10 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
+use mezza::testing::api::json::Health;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::program::{Program, free_port, json, ok, passphrase, until};
+use crate::program::{Program, free_port, json, mezza, ok, passphrase, until};
 
 /// The homes and what runs on them.
 pub struct World {
@@ -189,6 +190,47 @@ fn slow_a_home_without_a_relay_gets_one_and_another_name() {
     ok(&ann, &["add", ok(&ben, &["card"]).trim()]);
     ok(&ben, &["add", ok(&ann, &["card"]).trim()]);
     ok(&ann, &["send", "Benno", "now you can be reached", "--wait", "delivered"]);
+}
+
+/// Both people move to another relay and talk over it; then the one before is switched off for good.
+#[test]
+fn msg_133_slow_a_replaced_relay_that_is_off_is_no_failure() {
+    let mut world = World::start();
+    let homes = ["Ann", "Ben"].map(|name| world.init(name));
+    let nodes = homes.each_ref().map(|home| world.node(home));
+    nodes.iter().for_each(|node| until("the mailbox", || node.is_reachable()));
+    let [ann, ben] = &homes;
+    let talk = |text: &str| {
+        ok(ann, &["send", "Ben", text, "--wait", "delivered"]);
+        ok(ben, &["send", "Ann", text, "--wait", "delivered"]);
+    };
+    ok(ann, &["add", ok(ben, &["card"]).trim()]);
+    ok(ben, &["add", ok(ann, &["card"]).trim()]);
+    talk("over the first one");
+
+    let new = run_relay(&world.home("s"), free_port(), &world.store);
+    let uri = ok(&new.home, &["relay", "uri"]).trim().to_owned();
+    for home in &homes {
+        ok(home, &["card", "renew", "--relay", &uri]);
+    }
+    talk("while both run");
+    let before = world.port();
+    world.relay = None;
+    for node in &nodes {
+        let health = || node.client().unwrap().get::<Health>("/v1/health").unwrap().lines;
+        let line = |name: &str| health().into_iter().find(|line| line.name == name);
+        until("a note about the old relay", || line("old relay").is_some());
+        let old = line("old relay").unwrap();
+        assert!(old.ok && old.text.starts_with(&format!("127.0.0.1:{before}, ")), "{}", old.text);
+        let rest = "write there: 2 mailboxes, read for 30 days";
+        assert!(old.text.ends_with(rest), "{}", old.text);
+        let relay = line("relay").unwrap();
+        assert_eq!((relay.ok, relay.text.as_str()), (true, "1 of 1 up"));
+        // Other lines may be bad on a busy machine.
+        let said = String::from_utf8(mezza(&node.home, &["doctor"]).stdout).unwrap();
+        assert!(said.contains("ok   old relay"), "{said}");
+    }
+    talk("over the second one");
 }
 
 #[test]

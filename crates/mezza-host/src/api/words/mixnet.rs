@@ -220,19 +220,24 @@ mod tests {
     use mezza_messenger::io::Places;
     use mezza_messenger::view::ConnectionView;
 
+    fn facts_of_nothing() -> CarrierFacts {
+        let (connections, date) = (Vec::new(), Time::default());
+        CarrierFacts { connections, date, alone: 0, doubted: false, network: None }
+    }
+
     /// The line of a network that was joined: whether all is well, and its text.
     fn line(trouble: Option<&str>, doubted: bool, up: bool, alone: usize) -> (bool, String) {
         let caps = mezza_messenger::carriers::relay::CAPS;
         let (carrier, places) = (CarrierId::MIXNET, Places::default());
-        let entry = ConnectionView { carrier, relay: None, own: true, up, places, caps };
-        let facts = CarrierFacts { connections: vec![entry], alone, doubted, network: None };
+        let entry =
+            ConnectionView { carrier, relay: None, own: true, up, places, left: None, caps };
+        let facts = CarrierFacts { connections: vec![entry], alone, doubted, ..facts_of_nothing() };
         health(trouble, &facts).map(|line| (line.ok, line.text)).unwrap()
     }
 
     #[test]
     fn the_worst_is_said_first() {
-        let facts =
-            CarrierFacts { connections: Vec::new(), alone: 1, doubted: true, network: None };
+        let facts = CarrierFacts { alone: 1, doubted: true, ..facts_of_nothing() };
         assert!(health(None, &facts).is_none(), "no network was joined");
         assert_eq!(
             line(Some("it is another one"), true, true, 0),
@@ -253,10 +258,17 @@ mod tests {
         let caps = mezza_messenger::carriers::relay::CAPS;
         let (carrier, places) = (CarrierId::MIXNET, Places::default());
         let known = |network| {
-            let up = ConnectionView { carrier, relay: None, own: true, up: true, places, caps };
+            let up = ConnectionView {
+                carrier,
+                relay: None,
+                own: true,
+                up: true,
+                places,
+                left: None,
+                caps,
+            };
             let connections = vec![up];
-            let facts =
-                CarrierFacts { connections, alone: 0, doubted: false, network: Some(network) };
+            let facts = CarrierFacts { connections, network: Some(network), ..facts_of_nothing() };
             health(None, &facts).map(|line| (line.ok, line.text)).unwrap()
         };
         let (ok, text) = known(NetworkTrouble::Foreign);

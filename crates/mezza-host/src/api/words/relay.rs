@@ -1,5 +1,6 @@
 //! Words that are of relays alone.
 
+use mezza_core::Time;
 use mezza_messenger::MailboxId;
 use mezza_messenger::card::RelayKey;
 use mezza_messenger::io::Places;
@@ -31,11 +32,35 @@ pub fn line(trouble: Option<&str>, connections: &[ConnectionView]) -> HealthLine
         let (text, next) = trouble.rsplit_once("; ").unwrap_or((trouble, "try again later"));
         return bad(text, next);
     }
-    match (connections.iter().filter(|relay| relay.up).count(), connections.len()) {
+    // A relay that was replaced has a line of its own.
+    let in_use: Vec<_> = connections.iter().filter(|relay| relay.left.is_none()).collect();
+    match (in_use.iter().filter(|relay| relay.up).count(), in_use.len()) {
         (_, 0) => bad("your card names none", "`mezza relay uri` at a relay prints its address"),
         (0, _) => bad("not reachable", "check the network; notes wait until then"),
         (up, all) => HealthLine::good("relay", &format!("{up} of {all} up")),
     }
+}
+
+/// The line of a relay that was replaced and is not reachable (MSG-133). It is no failure of this home:
+/// new cards name another relay, and what is left there ends by itself.
+pub fn left_line(connection: &ConnectionView, date: Time) -> Option<HealthLine> {
+    let (relay, left) = (connection.relay.as_ref()?, connection.left?);
+    if connection.up {
+        return None;
+    }
+    let days = counted(left.until.since_ms(date).div_ceil(Time::DAY_MS), "day", "days");
+    let (host, port) = (&relay.host, relay.port);
+    let rest = if left.read > 0 {
+        let mailboxes = counted(left.read.into(), "mailbox", "mailboxes");
+        format!(
+            "only contacts that do not know your newest card write there: {mailboxes}, read for {days}"
+        )
+    } else {
+        let mailboxes = counted(left.closing.into(), "mailbox", "mailboxes");
+        format!("nothing is read there; it is asked to close {mailboxes} for {days}")
+    };
+    let text = format!("{host}:{port}, which your card named before, is not reachable; {rest}");
+    Some(HealthLine::good("old relay", &text))
 }
 
 /// The line of the own mailboxes, by the answers of their relay. `confirmed`: relays have answered what
@@ -150,12 +175,40 @@ pub(super) fn too_many() -> Fault {
 mod tests {
     use super::*;
     use mezza_messenger::CarrierId;
+    use mezza_messenger::card::RelayEntry;
     use mezza_messenger::carriers::relay::CAPS;
+    use mezza_messenger::io::LeftRelay;
+    use mezza_messenger::relay_wire::MailboxAddress;
 
     fn relay(own: bool, up: bool, places: [u32; 3]) -> ConnectionView {
         let [all, here, elsewhere] = places;
         let places = Places { all, here, elsewhere };
-        ConnectionView { carrier: CarrierId::RELAY, relay: None, own, up, places, caps: CAPS }
+        let (carrier, relay, left) = (CarrierId::RELAY, None, None);
+        ConnectionView { carrier, relay, own, up, places, left, caps: CAPS }
+    }
+
+    #[test]
+    fn msg_133_a_replaced_relay_that_is_off_is_no_failure() {
+        let date = Time::from_ms(1_000 * Time::DAY_MS);
+        let entry = RelayEntry {
+            key: RelayKey([7; 32]),
+            address: MailboxAddress([0; 16]),
+            host: "old.example".into(),
+            port: 7101,
+        };
+        let old = |read, closing, up| {
+            let left = LeftRelay { read, closing, until: date.plus_ms(29 * Time::DAY_MS + 1) };
+            let (left, relay) = (Some(left), Some(entry.clone()));
+            ConnectionView { left, relay, ..super::tests::relay(false, up, [0; 3]) }
+        };
+        let line = left_line(&old(2, 1, false), date).unwrap();
+        assert!(line.ok && line.text.ends_with("write there: 2 mailboxes, read for 30 days"));
+        let line = left_line(&old(0, 1, false), date).unwrap();
+        assert!(line.ok && line.text.ends_with("to close 1 mailbox for 30 days"), "{}", line.text);
+        assert!(left_line(&old(2, 0, true), date).is_none(), "all is well there");
+        assert!(left_line(&relay(true, false, [0; 3]), date).is_none(), "it is in use");
+        let said = super::line(None, &[relay(true, true, [0; 3]), old(2, 0, false)]);
+        assert_eq!((said.ok, said.text.as_str()), (true, "1 of 1 up"));
     }
 
     #[test]

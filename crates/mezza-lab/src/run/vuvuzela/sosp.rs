@@ -1,5 +1,5 @@
 //! SOSP 2015, figure 9: users on the axis, noise in the proportion of that paper (its mean for a
-//! million users), and in that of the preset that promises the same. Context: other machines.
+//! million users), and in that of the preset `standard`. Context: other machines.
 
 use anyhow::Result;
 use mezza::testing::backend::kernel::kernel;

@@ -39,6 +39,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
             own: true,
             up: proven,
             places,
+            left: None,
             caps,
         };
         self.state(None, now).map(entry).into_iter().collect()

@@ -45,6 +45,7 @@ impl<B: Backend> Carrier for Relay<B> {
             own: own.is_some_and(|own| own.shares_connection(&connection.entry)),
             up: connection.up.is_some(),
             places: self.places(connection.entry.connection()),
+            left: self.left_at(connection.entry.connection()),
             caps: connection.caps(),
         };
         self.connections.iter().map(view).collect()

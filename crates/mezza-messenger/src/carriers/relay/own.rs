@@ -12,7 +12,7 @@ use super::{
     timer,
 };
 use crate::io::{
-    At, CarrierId, ContactId, Event, MailboxId, News, Places, Publication, RecordKind,
+    At, CarrierId, ContactId, Event, LeftRelay, MailboxId, News, Places, Publication, RecordKind,
     RelayConnectionId, Step, key32,
 };
 use crate::relay_wire::MailboxKind;
@@ -99,6 +99,26 @@ impl<B: Backend> Relay<B> {
             places.elsewhere += u32::from(mailbox.watch == WatchState::Elsewhere);
         }
         places
+    }
+
+    /// What is left at a relay that was replaced; `None` at one that the card names, at one with a mailbox
+    /// in use, and at one by which a contact is reached.
+    pub(super) fn left_at(&self, connection: RelayConnectionId) -> Option<LeftRelay> {
+        let there = |own: &&OwnMailbox| own.relay.connection() == connection;
+        let (mut read, mut closing) = (0, 0);
+        let (mut read_until, mut closing_until) = (None, None);
+        for mailbox in self.mailboxes.values().filter(there) {
+            mailbox.retired?;
+            read += 1;
+            read_until = read_until.max(mailbox.due());
+        }
+        for mailbox in self.closing.values().filter(there) {
+            closing += 1;
+            closing_until = closing_until.max(mailbox.due());
+        }
+        let until = read_until.or(closing_until)?;
+        let is_left = !self.connections.is_used(connection);
+        is_left.then_some(LeftRelay { read, closing, until })
     }
 
     /// The mailbox `id` is the one that `contact` shall use from now on.

@@ -71,5 +71,5 @@ fn mix_11_replies_of_another_offset_end_the_round_at_the_entry() {
     city.submit(1, TALK, &[7; 416]);
     city.until(OPEN.plus_ms(5_000));
     let ending = city.over.iter().find(|(id, _)| *id == TALK).map(|(_, ending)| *ending);
-    assert_eq!(ending, Some(Ending::Aborted(AbortReason::Malformed)));
+    assert_eq!(ending, Some(Ending::Aborted(AbortReason::Malformed, AbortCause::Replies)));
 }

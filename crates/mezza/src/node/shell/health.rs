@@ -68,10 +68,12 @@ impl NodeShell {
     /// Returns the facts that the health of a carrier depends on.
     fn facts_of(&self, carrier: CarrierId) -> CarrierFacts {
         let connections = self.connections(carrier);
-        let are_up = connections.iter().all(|connection| connection.up);
+        let in_use = connections.iter().filter(|connection| connection.left.is_none());
+        let are_up = in_use.fold(true, |all, connection| all && connection.up);
         CarrierFacts {
             alone: if are_up { 0 } else { self.depend_on(carrier) },
             connections,
+            date: self.date(),
             network: self.network_trouble(),
             doubted: self.open.as_ref().is_some_and(UnlockedVault::is_doubted),
         }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::town::Town;
-use crate::program::{free_port, json, ok, until};
+use crate::program::{free_port, json, mixnet_status, ok, until};
 use crate::two_homes::World;
 
 /// Bytes of the head of a TLS record: type, version, length.
@@ -124,7 +124,7 @@ fn alike(one: &Sizes, other: &Sizes) -> bool {
 /// Joins, waits until rounds are taken part in; the connection.
 fn join(home: &Path, link: &str, wire: &Wire) -> usize {
     ok(home, &["mixnet", "join", link]);
-    until("the mixnet", || json(home, &["mixnet", "status"])[0]["up"] == true);
+    until("the mixnet", || mixnet_status(home)["up"] == true);
     wire.newest()
 }
 
@@ -161,7 +161,7 @@ fn mix_78_slow_a_locked_member_stays_in_each_round_by_the_same_line() {
     until("rounds of a locked member", || wire.records_up(lines[0], locked) > 30);
     world.unlock(ann);
     until("the note", || ok(ann, &["log", "Ben"]).contains("while you were locked"));
-    until("the mixnet", || json(ann, &["mixnet", "status"])[0]["up"] == true);
+    until("the mixnet", || mixnet_status(ann)["up"] == true);
     assert_eq!(wire.newest(), dialled, "no line was dialled again");
     let unlocked = Instant::now();
     until("rounds of an unlocked member", || wire.records_up(lines[0], unlocked) > 10);
@@ -189,14 +189,14 @@ fn mix_21_slow_the_wire_of_an_idle_a_busy_and_a_returning_person_is_the_same() {
         ok(ann, &["send", "Ben", &"many words ".repeat(100)]);
     }
     nodes[1] = world.node(ben);
-    until("the mixnet", || json(ben, &["mixnet", "status"])[0]["up"] == true);
+    until("the mixnet", || mixnet_status(ben)["up"] == true);
     lines[1] = wire.newest();
     let begin = Instant::now();
     thread::sleep(WINDOW);
     let up = lines.map(|line| wire.of(line, begin, true));
     let down = lines.map(|line| wire.of(line, begin, false));
     assert_eq!(up[2].len(), 4, "onions of three services, and what is asked of buckets: {up:?}");
-    assert!(json(ann, &["mixnet", "status"])[0]["rounds_used"].as_u64().unwrap() > 10);
+    assert!(mixnet_status(ann)["rounds_used"].as_u64().unwrap() > 10);
     for who in 0..2 {
         assert!(up[who].keys().eq(up[2].keys()), "sizes up: {up:?}");
         assert!(alike(&up[who], &up[2]), "records up: {up:?}");

@@ -188,6 +188,72 @@ fn mix_48_what_a_person_says_on_a_terminal_decides() {
     assert_ne!(std::fs::read(&first).unwrap(), unsigned);
 }
 
+/// A successor that begins in the past and has longer intervals would use numbers of rounds again that
+/// were run meanwhile. Both commands refuse it by name, and the first one computes what goes on.
+#[test]
+fn mix_86_a_late_successor_with_longer_intervals_counts_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let (text, [guardian, other, _]) = written(home);
+    let text = text.replace("2026-11-01", "2020-01-01").replace("2027-11-01", "2099-11-01");
+    let put = |name: &str, text: &str| {
+        let toml = home.join(format!("{name}.toml"));
+        std::fs::write(&toml, text).unwrap();
+        (toml, home.join(format!("{name}.cfg")))
+    };
+    let (toml, first) = put("first", &text);
+    ok(home, &["mixnet", "config", "new", path(&toml), "--out", path(&first)]);
+    let sign = |file: &Path, key: &Path, more: &[&str]| {
+        let args = ["mixnet", "config", "sign", path(file), "--key", path(key), "--yes"];
+        mezza(home, &[&args[..], more].concat())
+    };
+    for key in [&guardian, &other] {
+        assert!(sign(&first, key, &[]).status.success());
+    }
+    // In February 2020 the one before was at 535,681, and now it is beyond 41 million.
+    let slower = text
+        .replace("seq = 0", "seq = 1")
+        .replace("valid_from = 2020-01-01", "valid_from = 2020-02-01")
+        .replace("interval = 5_000", "interval = 20_000");
+    let prev = format!("prev = \"{}\"", hash(home, &first));
+    let low = slower.replace("# prev = \"..\"", &prev);
+    let low = low.replace("base_round = 1\n", "base_round = 1_000_000\n");
+    let (toml, file) = put("low", &low);
+    ok(home, &["mixnet", "config", "new", path(&toml), "--out", path(&file)]);
+    let after = ["--after", path(&first)];
+    let refused = sign(&file, &guardian, &after);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("as it begins in the past; set `base_round = 4"), "{said}");
+    let set = said.split('`').find(|part| part.starts_with("base_round")).unwrap();
+    let refused = mezza(home, &[&["mixnet", "config", "new", path(&toml)], &after[..]].concat());
+    assert_eq!(refused.status.code(), Some(1));
+
+    // The value that was named, once; or none at all, and `prev` neither.
+    let named = low.replacen("base_round = 1_000_000", set, 1);
+    let none = slower.replace("base_round = 1\n", "");
+    for (name, text) in [("named", &named), ("none", &none)] {
+        let (toml, file) = put(name, text);
+        let new = ["mixnet", "config", "new", path(&toml), "--out", path(&file)];
+        ok(home, &[&new[..], &after[..]].concat());
+        for key in [&guardian, &other] {
+            let signed = sign(&file, key, &after);
+            assert!(signed.status.success(), "{}", String::from_utf8_lossy(&signed.stderr));
+        }
+        ok(home, &["mixnet", "config", "verify", path(&first), path(&file)]);
+        let made = std::fs::metadata(&file).unwrap().modified().unwrap();
+        let since = made.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() - 1_577_836_800;
+        let shown = json(home, &["mixnet", "config", "show", path(&file)]);
+        let first = shown[0]["services"][0]["base_round"].as_u64().unwrap();
+        assert!(first > 1 + since / 5, "{first}");
+    }
+    // Without the config before nothing can be computed.
+    let (toml, _) = put("alone", &none);
+    let refused = mezza(home, &["mixnet", "config", "new", path(&toml)]);
+    assert_eq!(refused.status.code(), Some(65));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("`--after`"));
+}
+
 #[test]
 fn a_server_signs_no_config() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::town::Town;
-use crate::program::{json, mezza, ok, until};
+use crate::program::{json, mezza, mixnet_status, ok, until};
 use crate::two_homes::World;
 
 /// The carrier and state of each note of a thread.
@@ -17,7 +17,7 @@ fn notes(home: &Path, name: &str) -> Vec<(String, String, String)> {
 }
 
 fn is_up(home: &Path) -> bool {
-    json(home, &["mixnet", "status"])[0]["up"] == true
+    mixnet_status(home)["up"] == true
 }
 
 /// Takes both into the network, and waits for it.
@@ -55,7 +55,7 @@ fn slow_two_people_talk_over_the_mixnet() {
     assert_eq!(seen[3].1, "mixnet");
     assert_eq!(seen.len(), 5);
     assert_eq!(notes(&ben, "Ann").len(), 5, "nothing twice");
-    let status = json(&ann, &["mixnet", "status"])[0].clone();
+    let status = mixnet_status(&ann);
     assert_eq!((&status["noise_grade"], &status["level"]), (&"nothing".into(), &1.into()));
     assert!(status["rounds_used"].as_u64().unwrap() > 0, "{status}");
 }
@@ -111,7 +111,7 @@ fn slow_a_stranger_is_met_by_invitation() {
 
 /// Returns the rounds of the budget in `mixnet status`.
 fn rounds_used(home: &Path) -> u64 {
-    json(home, &["mixnet", "status"])[0]["rounds_used"].as_u64().unwrap()
+    mixnet_status(home)["rounds_used"].as_u64().unwrap()
 }
 
 #[test]

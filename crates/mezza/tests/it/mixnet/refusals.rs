@@ -9,7 +9,7 @@ use mezza::testing::servers::mixnet::network;
 use mezza_mixnet::config::{Config, NetworkId, SignatureSet, SignedConfig};
 
 use super::town::Town;
-use crate::program::{Program, json, mezza, ok, until};
+use crate::program::{Program, json, mezza, mixnet_status, ok, until};
 use crate::two_homes::World;
 
 struct Place {
@@ -118,7 +118,7 @@ fn slow_an_entry_that_serves_another_network_is_said() {
     let (link, home) = (town.files.uri().unwrap(), world.init("Ann"));
     let node = world.node(&home);
     ok(&home, &["mixnet", "join", &link.to_string()]);
-    until("the mixnet", || json(&home, &["mixnet", "status"])[0]["up"] == true);
+    until("the mixnet", || mixnet_status(&home)["up"] == true);
 
     // The last of the servers is the entry.
     drop(town.servers.pop());
@@ -142,7 +142,7 @@ fn msg_123_slow_a_network_that_was_replaced_is_no_good_health() {
     let (link, home) = (town.files.uri().unwrap(), world.init("Ann"));
     let node = world.node(&home);
     ok(&home, &["mixnet", "join", &link.to_string()]);
-    until("the mixnet", || json(&home, &["mixnet", "status"])[0]["up"] == true);
+    until("the mixnet", || mixnet_status(&home)["up"] == true);
 
     let path = town.files.config();
     drop(town);
@@ -158,6 +158,8 @@ fn msg_123_slow_a_network_that_was_replaced_is_no_good_health() {
         health.lines.into_iter().find(|line| line.name == "mixnet").unwrap()
     };
     until("a bad light", || !light().ok && light().text.contains("another network"));
-    let status = ok(&home, &["mixnet", "status"]);
-    assert!(status.contains("carrier   down: the entry server announces rounds"), "{status}");
+    let status = mezza(&home, &["mixnet", "status"]);
+    let text = String::from_utf8(status.stdout).unwrap();
+    assert!(text.contains("carrier   down: the entry server announces rounds"), "{text}");
+    assert_eq!(status.status.code(), Some(1), "{text}");
 }

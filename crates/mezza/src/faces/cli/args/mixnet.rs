@@ -50,6 +50,9 @@ pub enum MixnetCommand {
         yes: bool,
     },
     /// Show the round, the noise, the users and the privacy budget of the network joined
+    ///
+    /// Ends with 0 while rounds come back, with 1 while none does, with 78 while the clocks differ, and
+    /// with 66 if no network is joined
     Status,
     /// Go on in the mixnet with a vault that was put back
     Resume {
@@ -180,9 +183,15 @@ pub enum MixnetConfigCommand {
     /// Print a whole example to begin with
     Example,
     /// Check a config as people write it, and make the file that guardians sign
+    ///
+    /// With `--after` a `prev` and a `base_round` that the file leaves away follow from the config before:
+    /// round numbers only grow, also where the new config begins in the past or has longer intervals
     New {
         /// The config as TOML
         file: PathBuf,
+        /// The config before this one; none for the first
+        #[arg(long, value_name = "FILE")]
+        after: Option<PathBuf>,
         /// Where to put the result; else it goes to standard output
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,

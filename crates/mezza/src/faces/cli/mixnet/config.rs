@@ -17,10 +17,11 @@ use crate::faces::cli::show::{self, Out};
 use mezza_host::api::network_uri::NetworkUri;
 use mezza_host::api::words::mixnet::law_name;
 use mezza_host::api::{Exit, Fault, figures};
+use mezza_host::clock;
 use mezza_host::process::home::private;
 use mezza_servers::mixnet::key::ServerKey;
 use mezza_servers::mixnet::network::{self, ConfigArchive};
-use mezza_servers::mixnet::written;
+use mezza_servers::mixnet::written::{self, Predecessor};
 
 /// `mezza mixnet config ..`
 pub(super) fn config(out: Out, what: &MixnetConfigCommand) -> Result<Exit, Fault> {
@@ -29,7 +30,9 @@ pub(super) fn config(out: Out, what: &MixnetConfigCommand) -> Result<Exit, Fault
             show::raw(written::EXAMPLE.trim_end());
             Ok(Exit::Done)
         }
-        MixnetConfigCommand::New { file, out: to } => new(out, file, to.as_deref()),
+        MixnetConfigCommand::New { file, after, out: to } => {
+            new(out, file, after.as_deref(), to.as_deref())
+        }
         MixnetConfigCommand::Sign { file, key, after, yes } => {
             sign(out, file, key, after.as_deref(), *yes)
         }
@@ -53,9 +56,16 @@ fn show_config(out: Out, file: &Path, qr: bool) -> Result<Exit, Fault> {
 }
 
 /// The config goes to a file or to standard output, what is said about it then to the other one.
-fn new(out: Out, file: &Path, to: Option<&Path>) -> Result<Exit, Fault> {
+fn new(out: Out, file: &Path, after: Option<&Path>, to: Option<&Path>) -> Result<Exit, Fault> {
     let text = fs::read_to_string(file).map_err(|error| private::cannot_read(file, &error))?;
-    let config = written::read(&text)?;
+    let before = after.map(network::read).transpose()?;
+    let now = clock::now();
+    let predecessor = before.as_ref().map(|before| Predecessor { config: before.config(), now });
+    let config = written::read_after(&text, predecessor)?;
+    if let Some(Predecessor { config: before, .. }) = predecessor {
+        check_prev(file, &config, before)?;
+        network::check_succession(before, &config, now)?;
+    }
     check_promise(&config)?;
     let signed = SignedConfig::new(config);
     let bytes = signed.encode();
@@ -109,22 +119,30 @@ fn sign(out: Out, file: &Path, key: &Path, after: Option<&Path>, yes: bool) -> R
     Ok(Exit::Done)
 }
 
-/// Checks that the config before is the one that a config names.
-fn follows(file: &Path, signed: &SignedConfig, before: Option<&SignedConfig>) -> Result<(), Fault> {
+/// Refuses a config that does not go on where the config before it ends (MIX-86).
+fn follows(path: &Path, signed: &SignedConfig, before: Option<&SignedConfig>) -> Result<(), Fault> {
     let config = signed.config();
-    let file = file.display();
+    let file = path.display();
     match before {
         None if config.seq == 0 => Ok(()),
         None => {
             let text = format!("{file} changes another config, and only what it changes is shown");
             Err(Fault::new(Exit::Usage, text, "name the config before it with `--after`"))
         }
-        Some(before) if before.config().hash() == config.prev => Ok(()),
-        Some(_) => {
-            let text = format!("{file} does not follow that config");
-            Err(Fault::new(Exit::No, text, "name the config whose hash is its `prev`"))
+        Some(before) => {
+            check_prev(path, config, before.config())?;
+            network::check_succession(before.config(), config, clock::now())
         }
     }
+}
+
+/// Refuses a config that names another predecessor.
+fn check_prev(file: &Path, config: &Config, before: &Config) -> Result<(), Fault> {
+    if config.prev == before.hash() {
+        return Ok(());
+    }
+    let text = format!("{} does not follow that config", file.display());
+    Err(Fault::new(Exit::No, text, "name the config whose hash is its `prev`"))
 }
 
 /// The changes that a guardian is asked to sign, compared with the config before.
@@ -167,7 +185,7 @@ fn verify<'a>(out: Out, files: impl Iterator<Item = &'a Path>) -> Result<Exit, F
     let network = ConfigArchive::load(files)?;
     let chain = &network.chain;
     let (genesis, head) = (hex(&chain.genesis_hash()), hex(&chain.head_hash()));
-    let in_force = chain.current(mezza_host::clock::now()).map(|config| config.seq);
+    let in_force = chain.current(clock::now()).map(|config| config.seq);
     out.value(&json!({ "genesis": genesis, "head": head, "in_force": in_force }));
     out.line(format!("genesis  {genesis}"));
     out.line(format!("head     {head}, number {}", chain.head().seq));

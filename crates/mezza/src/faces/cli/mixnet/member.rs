@@ -86,7 +86,7 @@ pub(super) fn resume(context: &CliContext) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-/// `mezza mixnet status`
+/// `mezza mixnet status`. Its exit code is true to its text: 1 while no round comes back.
 pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
     let client = context.client()?;
     let net = client.get::<Mixnet>("/v1/mixnet")?;
@@ -99,7 +99,12 @@ pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
         let next = line.next.as_deref().unwrap_or_default();
         context.out.line(format!("WAITS     {}; {next}", line.text));
     }
-    Ok(if net.clock_off { Exit::Config } else { Exit::Done })
+    let is_up = net.up && net.trouble.is_none();
+    Ok(match (net.clock_off, is_up) {
+        (true, _) => Exit::Config,
+        (false, true) => Exit::Done,
+        (false, false) => Exit::No,
+    })
 }
 
 fn lines(net: &Mixnet) -> Vec<String> {

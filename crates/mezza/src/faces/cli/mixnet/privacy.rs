@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::faces::cli::args::{self, PresetName, PrivacyArgs, ServiceName};
 use crate::faces::cli::show::Out;
-use mezza_host::api::{Exit, Fault, figures};
+use mezza_host::api::{Exit, Fault, figures, words};
 
 /// `mezza mixnet privacy`
 pub(super) fn privacy(out: Out, asked: &PrivacyArgs) -> Result<Exit, Fault> {
@@ -50,7 +50,7 @@ fn network_privacy(out: Out, name: PresetName) -> Exit {
     });
     out.value(&json!({
         "preset": text, "epsilon": epsilon, "delta": delta, "services": services.collect::<Vec<_>>(),
-        "delta_reached": year, "delta_after_two_years": two_years,
+        "delta_reached": year, "delta_after_two_years": two_years, "contacts": contacts_value(1),
     }));
     let most = 100.0 * fifty_becomes(epsilon);
     out.line(format!(
@@ -68,7 +68,40 @@ fn network_privacy(out: Out, name: PresetName) -> Exit {
         "year     all services together: delta {year:.3e}, and {delta:.0e} is promised"
     ));
     out.line(format!("later    after two years whose budgets are used up: delta {two_years:.3e}"));
+    out.line(contacts_line(1));
     Exit::Done
+}
+
+/// How a partner sees other conversations, where these are as many as the slots, as measured: missed rounds
+/// of 1,000, and the rounds within which 99 of 100 pairs miss their first one (rationale of MIX-85).
+const fn measured_absence(slots: u8) -> Option<[u32; 2]> {
+    match slots {
+        1 => Some([525, 7]),
+        5 => Some([177, 30]),
+        _ => None,
+    }
+}
+
+/// No noise hides from a contact that its partner serves somebody else (MIX-85).
+fn contacts_line(slots: u8) -> String {
+    let others = words::counted(slots.into(), "other", "others");
+    let measured = measured_absence(slots).map_or_else(String::new, |[missed, first]| {
+        format!(" (measured: {missed} of 1,000, the first within {first} in 99 of 100 cases)")
+    });
+    let of = u32::from(slots) + 1;
+    format!(
+        "contacts not hidden from whoever you talk with: that you talk with {others} or more meanwhile, \
+         as you miss 1 round in {of}{measured}"
+    )
+}
+
+fn contacts_value(slots: u8) -> Value {
+    let measured = measured_absence(slots);
+    json!({
+        "others_hidden": slots - 1,
+        "missed_of_1000": measured.map(|[missed, _]| missed),
+        "first_missed_within": measured.map(|[_, first]| first),
+    })
 }
 
 const fn service_name(service: Service) -> &'static str {
@@ -100,6 +133,7 @@ fn service_privacy(out: Out, asked: &PrivacyArgs, rounds: u64) -> Result<Exit, F
         "other_story": {
             "rounds": other.rounds, "delta": other.reached, "tight": other.tight_value(),
         },
+        "contacts": (service == Service::Conversation).then(|| contacts_value(asked.slots)),
     }));
     let most = 100.0 * fifty_becomes(asked.epsilon);
     out.line(format!("noise    mu {}, scale {}", law.mu, law.scale));
@@ -113,6 +147,9 @@ fn service_privacy(out: Out, asked: &PrivacyArgs, rounds: u64) -> Result<Exit, F
         "against  \"I talked with somebody else at other times\", {}",
         other.line(asked.mode)
     ));
+    if service == Service::Conversation {
+        out.line(contacts_line(asked.slots));
+    }
     // A promise that each service keeps by itself is kept by nobody who uses all of them (MIX-70).
     out.line(
         "alone    the rounds of the other services add: `mezza mixnet privacy --preset standard`",
