@@ -28,7 +28,7 @@ use crate::frame::{Beacon, MeshFrame, Name};
 use crate::limits::{BEACON_QUIET, MS, NEVER, SECOND, SHORTS_PER_FRAME};
 use crate::set::{Column, Set, Slot, WordMask, bits, highest};
 use crate::table::rows::Seat;
-use crate::table::{CellFacts, CellTable};
+use crate::table::{CellFacts, CellTable, in_turn};
 use ask::{Hold, Request};
 use give::Given;
 pub use neighbours::{MeshNeighbour, NeighbourId};
@@ -439,7 +439,35 @@ impl Engine {
     }
 
     /// Announces new cells since the last announcement, as many as one frame names.
-    fn have(&mut self, id: MeshLinkId, now: u64, table: &mut impl CellTable) -> MeshFrame {
+    fn have<T: CellTable>(&mut self, id: MeshLinkId, now: u64, table: &mut T) -> MeshFrame {
+        let set = if T::KNOWS_BRINGERS {
+            self.fresh_in_turn(id, table)
+        } else {
+            self.fresh_by_slot(id, table)
+        };
+        let link = &mut self.links[usize::from(id)];
+        link.had_at = now;
+        link.have_at = if link.fresh.is_empty() { NEVER } else { now + self.settings.have };
+        MeshFrame::Have(set)
+    }
+
+    fn fresh_in_turn(&mut self, id: MeshLinkId, table: &impl CellTable) -> Set {
+        let link = &mut self.links[usize::from(id)];
+        let mut waiting = Vec::new();
+        for WordMask { word, mask } in link.fresh.parts().collect::<Vec<_>>() {
+            let held = mask & table.rows().hot(self.seat, word)[HELD];
+            link.fresh.remove(word, !held);
+            waiting.extend(bits(held).map(|bit| 64 * word + bit));
+        }
+        let mut first = in_turn(waiting, table);
+        first.truncate(SHORTS_PER_FRAME);
+        for slot in &first {
+            link.fresh.remove(slot / 64, 1 << (slot % 64));
+        }
+        first.into_iter().collect()
+    }
+
+    fn fresh_by_slot(&mut self, id: MeshLinkId, table: &impl CellTable) -> Set {
         let (mut set, mut room) = (Set::default(), SHORTS_PER_FRAME as u32);
         let link = &mut self.links[usize::from(id)];
         let mut from = 0;
@@ -453,9 +481,7 @@ impl Engine {
             room -= some.count_ones();
             from = word + 1;
         }
-        link.had_at = now;
-        link.have_at = if link.fresh.is_empty() { NEVER } else { now + self.settings.have };
-        MeshFrame::Have(set)
+        set
     }
 
     /// Takes new cells of one word into the store: they are announced on every link.

@@ -71,6 +71,11 @@ pub const GONE: u64 = 60 * SECOND;
 /// An announcer that failed eight times of eight is not believed for so long.
 pub const IGNORED: u64 = 60 * SECOND;
 
+/// A neighbour that does not give what it announced longer before the asking has broken no promise.
+pub const PROMISE: u64 = 10 * SECOND;
+/// An announcement is forgotten if nobody could be asked for its cell in this time.
+pub const STALE: u64 = 30 * SECOND;
+
 /// New cells a second that one neighbour is asked for.
 pub const NEW_PER_SECOND: u64 = 40;
 /// New cells that one neighbour is asked for at once.

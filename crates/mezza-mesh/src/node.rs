@@ -95,6 +95,8 @@ pub struct Node {
     silent_until: u64,
     rename_at: u64,
     named_at: u64,
+    /// The name before. A frame of it may come back from a link that loops.
+    former: Option<Name>,
     sweep_at: u64,
     /// The tick in which the store was looked through last.
     swept: u32,
@@ -128,6 +130,7 @@ impl Node {
             silent_until: 0,
             rename_at: NEVER,
             named_at: now,
+            former: None,
             sweep_at: now + SWEEP,
             swept: 0,
             shown: None,
@@ -169,6 +172,7 @@ impl Node {
         let (shortest, longest) = self.settings.name_life_s;
         self.rename_at = self.silent_until + between((shortest * SECOND, longest * SECOND), rng);
         self.named_at = now;
+        self.former = Some(self.engine.name());
         let quiet = (self.silent_until, if silence == 0 { 0 } else { self.silent_until + SHY });
         self.engine.rename(name, veil, quiet, &mut self.ids);
         self.links.values_mut().for_each(|link| link.names.clear());
@@ -202,7 +206,7 @@ impl Node {
             }
             Duty::Sweep => {
                 (self.sweep_at, self.swept) = (now + SWEEP, self.engine.cur());
-                self.sweep();
+                self.sweep(now);
                 self.close_idle_streams(now);
                 self.engine.observe_clock(now);
             }
@@ -222,7 +226,7 @@ impl Node {
     }
 
     /// Cells past their time leave the store, and slots that are waited for in vain become free.
-    fn sweep(&mut self) {
+    fn sweep(&mut self, now: u64) {
         let engine = &self.engine;
         let dead = |slot: &u32| !engine.holds(*slot, &self.ids);
         let dead: Vec<_> = self.ids.held().map(|(slot, _)| slot).filter(dead).collect();
@@ -234,6 +238,8 @@ impl Node {
         }
         let vain = self.ids.expected().filter(|slot| !self.engine.misses(*slot));
         let mut free: Vec<_> = vain.collect();
+        let open: Vec<_> = self.ids.expected().filter(|slot| self.engine.misses(*slot)).collect();
+        free.extend(open.into_iter().filter(|slot| self.engine.give_up(*slot, now, &self.ids)));
         // Names of what is past stay as long as there is room for a quarter of the table.
         let past: Vec<_> = self.ids.past().collect();
         free.extend(past.iter().rev().skip(self.settings.store_bytes / 512 / 4));

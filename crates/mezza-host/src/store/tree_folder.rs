@@ -306,7 +306,11 @@ pub fn tree_fault(error: TreeError) -> Fault {
     let (code, next) = match error {
         TreeError::Erased => (Exit::No, "ask the sender to send again"),
         TreeError::Over => (Exit::No, "make a new card with `mezza hibe keygen`"),
-        TreeError::NotYet => (Exit::Config, "set the clock of this machine"),
+        TreeError::NotYet => (
+            Exit::Config,
+            "set the clock of this machine; if it is right, the one that made this card was ahead: make a new \
+             card with `mezza hibe keygen`",
+        ),
         TreeError::Leaf => (Exit::No, "ask for fewer epochs, or for later ones"),
         TreeError::Damaged => (Exit::Malformed, NEW_CARD),
     };

@@ -5,7 +5,7 @@ pub mod liars;
 
 pub use mezza::testing::servers::mesh::crowd::Moves;
 use mezza::testing::servers::mesh::crowd::{HostedCrew, START, clocks, settings};
-use mezza_mesh::crew::CrewSettings;
+use mezza_mesh::crew::{CrewSettings, MemberId};
 use mezza_mesh::{ClockMode, Grade};
 use mezza_sim::SimRng;
 use mezza_sim::crowd::movement::{Density, Movement};
@@ -17,6 +17,13 @@ use liars::{Liar, Liars};
 const STEP: i64 = 1_000_000;
 /// Where repeaters of `MeshCore` begin without a clock: 2024-05-15 10:52:31 UTC, µs since 1970.
 const PLACEHOLDER: u64 = 1_715_770_351_000_000;
+
+/// Floods come in bouts of so many seconds, one in so many seconds, with so many cells a second.
+const FLOOD_S: u64 = 20;
+const FLOOD_EVERY_S: u64 = 600;
+const FLOOD_PER_S: u64 = 40;
+/// Cells that a crowd with floods keeps in mind.
+const FLOOD_RING: usize = 8_192;
 
 /// A crowd before it begins. Times in seconds.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +90,11 @@ impl Scene {
             cell_bytes: self.cell_bytes,
             ..settings(self.users, self.every_s)
         };
+        let settings = match self.liars {
+            // Room for the cells of floods as long as they live.
+            Some((Liar::Every(_), _)) => CrewSettings { ring: FLOOD_RING, ..settings },
+            _ => settings,
+        };
         let mut clocks = clocks(self.users, (self.good_percent, self.spread_s), &mut dice);
         if self.lost_percent > 0 {
             for clock in &mut clocks {
@@ -119,6 +131,32 @@ impl Stage {
     /// Lets time pass.
     pub fn run(&mut self, seconds: u64) {
         self.crowd.move_for(&mut *self.movement, START, seconds);
+    }
+
+    /// Lets seconds pass in which devices flood: in bouts of 20 s, one in ten minutes, each writes 40 cells a
+    /// second for nobody. Returns the number of their cells.
+    pub fn run_day(&mut self, seconds: u64) -> u64 {
+        let mut flooded = 0;
+        for _ in 0..seconds {
+            let now = self.crowd.now();
+            if (now - START) / 1_000_000 % FLOOD_EVERY_S < FLOOD_S {
+                for device in self.crowd.swarm().floods(now) {
+                    for _ in 0..FLOOD_PER_S {
+                        self.crowd.swarm_mut().hosted.0.send(device, MemberId::MAX, now);
+                        flooded += 1;
+                    }
+                    self.crowd.look(device);
+                }
+            }
+            self.run(1);
+        }
+        flooded
+    }
+
+    /// Counted messages and those of them that arrived.
+    pub fn deliveries(&self) -> (u64, u64) {
+        let deliveries = self.crowd.swarm().hosted.0.deliveries();
+        (deliveries.made, deliveries.arrived)
     }
 
     /// Counts messages from now on.

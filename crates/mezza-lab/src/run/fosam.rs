@@ -7,6 +7,7 @@
 
 mod clocks;
 mod colluders;
+mod day;
 mod delivery;
 mod microbenchmark;
 mod rivals;
@@ -105,6 +106,12 @@ pub const ALL: &[Experiment] = &[
         "other people's votes in the same crowd",
         [5, 60, 2_000],
         rivals::run,
+    ),
+    Experiment::calculated(
+        "fosam-x7",
+        "a day among liars who use every attack",
+        [20, 600, 900],
+        day::run,
     ),
 ];
 

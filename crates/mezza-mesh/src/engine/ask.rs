@@ -1,5 +1,7 @@
 //! Announcements of others, and asking for what is missing.
 
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 use rand_core::Rng;
 
 use super::column::{ASKED, FAILED, KNOWN, WAITED, WAITING};
@@ -7,11 +9,12 @@ use super::{Engine, MeshLinkId, MeshNeighbour, NeighbourId};
 use crate::chance::below;
 use crate::frame::{MeshFrame, Name};
 use crate::limits::{
-    MISSING_MAX, MS, NEVER, OPEN_FIRST, OPEN_LATER, PATIENCE, SHORTS_PER_FRAME, SILENT,
-    TRUSTED_AFTER,
+    HAVE, MISSING_MAX, MS, NEVER, OPEN_FIRST, OPEN_LATER, PATIENCE, PROMISE, SHORTS_PER_FRAME,
+    SILENT, STALE, TRUSTED_AFTER,
 };
-use crate::set::{Set, WordMask, highest};
+use crate::set::{Set, Slot, WordMask, bits, highest};
 use crate::table::CellTable;
+use crate::table::rows::Seat;
 
 /// How long it waits when everybody who could be asked is busy.
 const STUCK: u64 = 100 * MS;
@@ -113,6 +116,54 @@ impl Engine {
         }
         let open = self.open_of(from, table);
         self.open_limit(neighbour.gave).saturating_sub(open).min(self.missing_room())
+    }
+
+    /// Missing cells that `from` alone announced and is not asked for, up to `count`, the oldest announcement
+    /// first. They make room for what it announces now: under a flood what is old is not asked for in time
+    /// (MESH-78). Once in half the time between two announcements.
+    pub fn outdated(
+        &mut self,
+        from: NeighbourId,
+        count: usize,
+        now: u64,
+        table: &impl CellTable,
+    ) -> Vec<Slot> {
+        let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else {
+            return Vec::new();
+        };
+        if neighbour.ignored_until > now || neighbour.outdated_at + HAVE / 2 > now {
+            return Vec::new();
+        }
+        neighbour.outdated_at = now;
+        let (seat, rows) = (self.seat, table.rows());
+        let others: Vec<NeighbourId> =
+            self.neighbours().map(|(id, _)| id).filter(|id| *id != from).collect();
+        let mut slots = Vec::new();
+        for WordMask { word, mask } in self.missing.parts() {
+            let own = mask & rows.has(seat, word, from) & !rows.hot(seat, word)[ASKED];
+            let shared = others.iter().fold(0, |all, id| all | rows.has(seat, word, *id));
+            slots.extend(bits(own & !shared).map(|bit| 64 * word + bit));
+        }
+        slots.sort_unstable_by_key(|slot| table.announced(*slot));
+        slots.truncate(count);
+        slots
+    }
+
+    /// Returns true if this missing cell was announced too long ago, and nobody is asked for it now. Whoever
+    /// announced it is compared with soon, in case the cell still lives.
+    pub fn give_up(&mut self, slot: Slot, now: u64, table: &impl CellTable) -> bool {
+        let (word, bit) = (slot / 64, 1 << (slot % 64));
+        let is_old = table.announced(slot).is_some_and(|announced| announced.at + STALE < now);
+        if !is_old || table.rows().hot(self.seat, word)[ASKED] & bit != 0 {
+            return false;
+        }
+        let rows = table.rows();
+        let announced = |id: &NeighbourId| rows.has(self.seat, word, *id) & bit != 0;
+        let from: Vec<_> = self.neighbours().map(|(id, _)| id).filter(announced).collect();
+        for id in from {
+            self.compare_soon(id, now);
+        }
+        true
     }
 
     /// How many cells that a neighbour announced may be missing, by what it gave until now. While the table
@@ -244,21 +295,16 @@ impl Engine {
     ) -> Option<MeshFrame> {
         let neighbour = self.neighbours.get_mut(usize::from(of))?.as_mut()?;
         let tokens = if self.settings.budgets { neighbour.refill(now) } else { u64::MAX };
-        let mut room = tokens.min(SHORTS_PER_FRAME as u64) as u32;
-        let (mut set, mut again) = (Set::default(), false);
-        for WordMask { word, mask } in open.parts() {
-            let (hot, has) = table.rows_mut().with(self.seat, word, of);
-            let mask = highest(mask & *has, room);
-            if mask != 0 {
-                hot[ASKED] |= mask;
-                again |= table.rows().cold(self.seat, word)[FAILED] & mask != 0;
-                room -= mask.count_ones();
-                set.push(word, mask);
-                self.requests.push_back(Request { at: now, of, word, mask });
-            }
-        }
+        let room = tokens.min(SHORTS_PER_FRAME as u64) as u32;
+        let set = first_of(self.seat, of, open, room, table);
         if set.is_empty() {
             return None;
+        }
+        let mut again = false;
+        for WordMask { word, mask } in set.parts() {
+            table.rows_mut().hot_mut(self.seat, word)[ASKED] |= mask;
+            again |= table.rows().cold(self.seat, word)[FAILED] & mask != 0;
+            self.requests.push_back(Request { at: now, of, word, mask });
         }
         neighbour.tokens = neighbour.tokens.saturating_sub(u64::from(set.count()));
         Some(MeshFrame::Want { to: neighbour.name, again, set })
@@ -284,7 +330,9 @@ impl Engine {
                 break;
             }
             self.requests.pop_front();
-            if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(request.of)) {
+            if !is_late(&request, missing, table)
+                && let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(request.of))
+            {
                 neighbour.answered(missing != 0, now);
             }
             if missing != 0 {
@@ -330,4 +378,41 @@ impl Engine {
         self.missing.remove(word, found);
         table.rows_mut().hot_mut(self.seat, word)[ASKED] &= !found;
     }
+}
+
+/// Up to `room` of the open cells that `of` announced: those of its newest announcement first, in the order in
+/// which it named them (MESH-78).
+fn first_of<T: CellTable>(
+    seat: Seat,
+    of: NeighbourId,
+    open: &Set,
+    mut room: u32,
+    table: &T,
+) -> Set {
+    let announced = |part: &WordMask| part.mask & table.rows().has(seat, part.word, of);
+    if T::KNOWS_BRINGERS {
+        let slots =
+            open.parts().flat_map(|p| bits(announced(&p)).map(move |bit| 64 * p.word + bit));
+        let mut slots: Vec<Slot> = slots.collect();
+        slots.sort_unstable_by_key(|slot| Reverse(table.announced(*slot)));
+        slots.truncate(room as usize);
+        return slots.into_iter().collect();
+    }
+    let mut set = Set::default();
+    for part in open.parts() {
+        let mask = highest(announced(&part), room);
+        room -= mask.count_ones();
+        set.push(part.word, mask);
+    }
+    set
+}
+
+/// Returns true if all cells that a request did not get were announced so long before it that they may have
+/// died meanwhile: that breaks no promise.
+fn is_late(request: &Request, missing: u64, table: &impl CellTable) -> bool {
+    let is_old = |bit| {
+        let announced = table.announced(64 * request.word + bit);
+        announced.is_some_and(|announced| announced.at + PROMISE < request.at)
+    };
+    missing != 0 && bits(missing).all(is_old)
 }

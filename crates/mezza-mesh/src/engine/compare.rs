@@ -7,8 +7,8 @@ use super::column::{HELD, KNOWN};
 use super::{Engine, MeshLinkId, NeighbourId};
 use crate::frame::{MeshFrame, Name, SyncFrame};
 use crate::limits::{MS, NEVER, NEWCOMER, NEWCOMER_PER_SECOND, SECOND, SYNC_CELLS_MAX, SYNC_OPEN};
-use crate::set::{Set, WordMask, highest};
-use crate::table::CellTable;
+use crate::set::{Set, WordMask, bits, highest};
+use crate::table::{CellTable, in_turn};
 
 impl Engine {
     /// Sends our set of cells to one neighbour that is due.
@@ -77,11 +77,10 @@ impl Engine {
         neighbour.refill_answers(live, now);
         let allowed = if self.settings.budgets { neighbour.answers } else { u32::MAX };
         let most = allowed.min(SYNC_CELLS_MAX);
-        let mut room = most;
         self.end_given(id, now);
         let compared = within.as_ref().map(|set| set.parts().collect::<Vec<_>>());
         let theirs = held.parts().collect::<Vec<_>>();
-        let (mut owes, mut tells) = (false, false);
+        let mut lacked = Vec::new();
         for word in (0..table.rows().words()).rev() {
             let (hot, has) = table.rows_mut().with(self.seat, word, from);
             let all = compared.as_ref().map_or(u64::MAX, |parts| mask_of(parts, word));
@@ -91,20 +90,22 @@ impl Engine {
             }
             let there = mask_of(&theirs, word) & here;
             *has = (*has & !here) | there;
-            // What went out just now was heard by whoever is on the link: it is named once more, and not
-            // sent (MESH-12).
-            let given = self.links[usize::from(id)].given.word(word);
-            let give = highest(here & !there & !given, room);
-            let tell = here & !there & !give;
-            let link = &mut self.links[usize::from(id)];
-            link.owed.insert(word, give);
-            link.fresh.insert(word, tell);
-            room -= give.count_ones();
-            owes |= give != 0;
-            tells |= tell != 0;
+            if here & !there != 0 {
+                lacked.push(WordMask { word, mask: here & !there });
+            }
         }
+        let gives = self.answers(id, &lacked, most, table);
+        let link = &mut self.links[usize::from(id)];
+        let (mut given, mut tells) = (0, false);
+        for (WordMask { word, mask }, give) in lacked.into_iter().zip(gives) {
+            link.owed.insert(word, give);
+            link.fresh.insert(word, mask & !give);
+            given += give.count_ones();
+            tells |= mask & !give != 0;
+        }
+        let owes = given > 0;
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
-            neighbour.answers = neighbour.answers.saturating_sub(most - room);
+            neighbour.answers = neighbour.answers.saturating_sub(given);
         }
         if tells {
             let link = &mut self.links[usize::from(id)];
@@ -114,6 +115,35 @@ impl Engine {
         if owes {
             self.owe(id, now);
         }
+    }
+
+    /// Which of the lacked cells are given, `room` at most: a mask for each of these words. The others are
+    /// announced.
+    fn answers<T: CellTable>(
+        &self,
+        id: MeshLinkId,
+        lacked: &[WordMask],
+        mut room: u32,
+        table: &T,
+    ) -> Vec<u64> {
+        // What went out just now was heard by whoever is on the link: it is named once more, and not sent
+        // (MESH-12).
+        let given = &self.links[usize::from(id)].given;
+        let free = |part: &WordMask| part.mask & !given.word(part.word);
+        if T::KNOWS_BRINGERS {
+            let slots =
+                lacked.iter().flat_map(|part| bits(free(part)).map(|bit| 64 * part.word + bit));
+            let mut first = in_turn(slots.collect(), table);
+            first.truncate(room as usize);
+            let first: Vec<_> = first.into_iter().collect::<Set>().parts().collect();
+            return lacked.iter().map(|part| mask_of(&first, part.word)).collect();
+        }
+        let give = |part| {
+            let give = highest(free(part), room);
+            room -= give.count_ones();
+            give
+        };
+        lacked.iter().map(give).collect()
     }
 }
 

@@ -65,6 +65,8 @@ pub struct MeshNeighbour {
     /// Cells that it asked for in this second, and since when.
     pub(super) asked: u32,
     pub(super) asked_at: u64,
+    /// When old announcements of it last made room for new ones.
+    pub(super) outdated_at: u64,
     /// Cells that comparisons may still draw this minute, and since when.
     pub(super) answers: u32,
     pub(super) answers_at: u64,
@@ -100,6 +102,7 @@ impl MeshNeighbour {
             asked_at: now,
             tokens: NEW_AT_ONCE,
             tokens_at: now,
+            outdated_at: 0,
             answers: 0,
             answers_at: 0,
         }

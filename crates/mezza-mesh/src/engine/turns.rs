@@ -26,6 +26,11 @@ impl Engine {
         self.silent_links |= 1 << link;
     }
 
+    /// Whether beacons say from now on that streams are taken.
+    pub fn set_takes_streams(&mut self, takes: bool) {
+        self.settings.streams = takes;
+    }
+
     /// Brings what is said of the clock in line with who is around.
     pub fn observe_clock(&mut self, now: u64) {
         let around = self.around(now);

@@ -11,7 +11,8 @@ use crate::epoch::Age;
 use crate::frame::{Beacon, MeshFrame, Name, SyncFrame};
 use crate::limits::SECOND;
 use crate::set::{Set, Slot};
-use crate::table::ids::Origin;
+use crate::table::Announced;
+use crate::table::ids::{Ids, Origin};
 use crate::wire::WireFrame;
 use crate::wire::filter::SyncFilter;
 
@@ -59,7 +60,7 @@ impl Node {
         };
         let frame = WireFrame::decode(body)?;
         let name = frame.name();
-        if name == self.engine.name() {
+        if name == self.engine.name() || Some(name) == self.former {
             return Err(Error::Own);
         }
         if let WireFrame::Beacon { net, beacon, .. } = frame {
@@ -113,13 +114,26 @@ impl Node {
     }
 
     /// The slots of announced ids: of those that are not known as many as the neighbour may still have open.
-    /// If that leaves some out, sets are compared soon, so that they are not forgotten.
+    /// Its oldest announcements that nobody is asked for make room. If that leaves some out, sets are compared
+    /// soon, so that they are not forgotten.
     fn announced(&mut self, from: NeighbourId, shorts: Vec<u64>, now: u64) -> Set {
         let mut room = self.engine.room_for_announced(from, now, &self.ids);
-        let (mut slots, mut left_out) = (Vec::with_capacity(shorts.len()), false);
-        for short in shorts {
+        let unknown =
+            shorts.iter().filter(|short| self.ids.named(**short).next().is_none()).count();
+        let lacking = unknown.saturating_sub(room as usize);
+        let mut left_out = false;
+        if lacking > 0 {
+            for slot in self.engine.outdated(from, lacking, now, &self.ids) {
+                self.release(slot);
+                (room, left_out) = (room + 1, true);
+            }
+        }
+        let mut slots = Vec::with_capacity(shorts.len());
+        for (nth, short) in shorts.into_iter().enumerate() {
             let known = self.ids.named(short).next();
-            let slot = known.or_else(|| if room > 0 { self.ids.expect(short) } else { None });
+            let announced = Announced::new(now, nth);
+            let expect = |ids: &mut Ids| if room > 0 { ids.expect(short, announced) } else { None };
+            let slot = known.or_else(|| expect(&mut self.ids));
             room -= u32::from(known.is_none() && slot.is_some());
             left_out |= slot.is_none();
             slots.extend(slot);

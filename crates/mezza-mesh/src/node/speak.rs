@@ -8,6 +8,7 @@ use crate::cell::CellId;
 use crate::frame::{MeshFrame, Name};
 use crate::limits::CAST_BYTES_MAX;
 use crate::set::{Set, Slot};
+use crate::table::in_turn;
 use crate::wire::filter::{self, SyncFilter};
 use crate::wire::{SYNC_HEAD_BYTES, WireFrame};
 
@@ -59,7 +60,10 @@ impl Node {
                 self.put_out(link, &WireFrame::Beacon { net, name, beacon: *beacon });
             }
             MeshFrame::Have(set) => {
-                let shorts = self.shorts_of(set);
+                // Whoever hears it asks in this order (MESH-78).
+                let slots = in_turn(set.slots().collect(), &self.ids);
+                let shorts: Vec<_> =
+                    slots.into_iter().filter_map(|slot| self.ids.short(slot)).collect();
                 if !shorts.is_empty() {
                     self.put_out(link, &WireFrame::Have { name, shorts });
                 }

@@ -13,11 +13,12 @@ const DIALLED_MAX: usize = 64;
 
 impl Node {
     /// A beacon came on a cast link. If one of both sides has something for a stream, the one with the
-    /// lower name opens it.
+    /// lower name opens it, or the one that cannot take it: two programs of one machine share its port, which
+    /// only one of them has (MESH-79).
     pub(super) fn dial(&mut self, (name, source): (Name, Source), beacon: Beacon, now: u64) {
-        let takes = beacon.streams && self.settings.engine.streams;
+        let opens = !self.settings.engine.streams || self.engine.name() < name;
         let has = beacon.large || self.engine.has_large();
-        if !takes || !has || self.engine.name() > name || self.is_on_a_stream(name) {
+        if !beacon.streams || !has || !opens || self.is_on_a_stream(name) {
             return;
         }
         self.dialled.retain(|_, at| *at + AGAIN > now);
@@ -26,6 +27,12 @@ impl Node {
             self.dialled.insert(name, now);
             self.outputs.push_back(Output::Dial { source });
         }
+    }
+
+    /// Whether streams can come, as beacons show it.
+    pub fn set_takes_streams(&mut self, takes: bool) {
+        self.settings.engine.streams = takes;
+        self.engine.set_takes_streams(takes);
     }
 
     /// Streams that are open.

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::rows::Rows;
-use super::{CellFacts, CellTable};
+use super::{Announced, CellFacts, CellTable};
 use crate::cell::{CellId, MeshCell, short, sum};
 use crate::engine::COLD_COLUMNS;
 use crate::epoch::Life;
@@ -28,13 +28,18 @@ pub enum Origin {
 enum Entry {
     Free,
     /// Announced under these eight bytes.
-    Expected(u64),
+    Expected {
+        short: u64,
+        announced: Announced,
+    },
     /// In the store.
     Held {
         id: CellId,
         cell: MeshCell,
         from: Origin,
         rank: u64,
+        /// See [`CellTable::place`].
+        place: u8,
     },
     /// Was in the store, or was refused; kept for a while so that it is not asked for again.
     Past {
@@ -120,7 +125,7 @@ impl Ids {
     pub fn short(&self, slot: Slot) -> Option<u64> {
         match self.entries.get(slot as usize)? {
             Entry::Held { id, .. } => Some(short(id)),
-            Entry::Expected(short) | Entry::Past { short, .. } => Some(*short),
+            Entry::Expected { short, .. } | Entry::Past { short, .. } => Some(*short),
             Entry::Free => None,
         }
     }
@@ -131,7 +136,7 @@ impl Ids {
     }
 
     /// The slot of an announced id: one in use, or a new one while there is room.
-    pub fn expect(&mut self, short: u64) -> Option<Slot> {
+    pub fn expect(&mut self, short: u64, announced: Announced) -> Option<Slot> {
         if let Some(slot) = self.named(short).next() {
             return Some(slot);
         }
@@ -139,7 +144,7 @@ impl Ids {
             return None;
         }
         let slot = self.free.pop()?;
-        self.entries[slot as usize] = Entry::Expected(short);
+        self.entries[slot as usize] = Entry::Expected { short, announced };
         self.shorts.insert((short, slot));
         self.expected.insert(slot);
         Some(slot)
@@ -152,7 +157,7 @@ impl Ids {
         for slot in self.named(short(id)) {
             match &self.entries[slot as usize] {
                 Entry::Held { id: held, .. } if held == id => return Some(slot),
-                Entry::Expected(_) | Entry::Past { .. } => expected = Some(slot),
+                Entry::Expected { .. } | Entry::Past { .. } => expected = Some(slot),
                 _ => (),
             }
         }
@@ -161,6 +166,7 @@ impl Ids {
 
     /// Puts a cell into the slot that [`place`](Self::place) gave.
     pub fn put(&mut self, slot: Slot, id: CellId, cell: MeshCell, from: Origin) {
+        let place = CellTable::announced(self, slot).map_or(u8::MAX, |announced| announced.place);
         self.occupy(slot);
         let (facts, bytes) = (cell.facts(), cell.bytes().len());
         self.arrivals += 1;
@@ -170,7 +176,7 @@ impl Ids {
         self.long_bytes += if facts.life == Life::Minute { 0 } else { bytes };
         *self.shares.entry(from).or_default() += bytes;
         self.shorts.insert((short(&id), slot));
-        self.entries[slot as usize] = Entry::Held { id, cell, from, rank };
+        self.entries[slot as usize] = Entry::Held { id, cell, from, rank, place };
     }
 
     /// The bytes of a cell go; its name is remembered so that it is not asked for again.
@@ -268,6 +274,8 @@ impl Ids {
 }
 
 impl CellTable for Ids {
+    const KNOWS_BRINGERS: bool = true;
+
     fn rows(&self) -> &Rows {
         &self.rows
     }
@@ -287,6 +295,29 @@ impl CellTable for Ids {
         match &self.entries[slot as usize] {
             Entry::Held { rank, .. } => Some(*rank),
             _ => Some(0),
+        }
+    }
+
+    fn bringer(&self, slot: Slot) -> u64 {
+        match &self.entries[slot as usize] {
+            Entry::Held { from: Origin::Neighbour(source), .. } => *source,
+            Entry::Held { from: Origin::Bundle, .. } => u64::MAX - 1,
+            Entry::Held { from: Origin::Own, .. } => u64::MAX,
+            _ => 0,
+        }
+    }
+
+    fn place(&self, slot: Slot) -> u8 {
+        match &self.entries[slot as usize] {
+            Entry::Held { place, .. } => *place,
+            _ => u8::MAX,
+        }
+    }
+
+    fn announced(&self, slot: Slot) -> Option<Announced> {
+        match &self.entries[slot as usize] {
+            Entry::Expected { announced, .. } => Some(*announced),
+            _ => None,
         }
     }
 }

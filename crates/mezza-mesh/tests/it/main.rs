@@ -3,6 +3,7 @@
 
 mod conformance;
 mod crowd;
+mod floods;
 mod lone;
 mod neighbours;
 mod operations;

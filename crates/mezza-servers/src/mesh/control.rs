@@ -73,10 +73,11 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 /// A status as one line.
-pub(crate) fn status(status: &NodeStatus, links: &[String]) -> Value {
+pub(crate) fn status(status: &NodeStatus, links: &[String], lacks_streams: bool) -> Value {
     let NodeStatus { counts, .. } = status;
     json!({
         "network": status.network, "closed": status.closed, "links": links,
+        "lacks_streams": lacks_streams,
         "cur": status.cur, "anchor_tick": status.anchor_tick, "moved_ms": status.moved_ms,
         "within_ms": status.within_ms, "trusted_ms": status.trusted_ms, "around": status.around,
         "other_day": status.other_date.map(|other| other.day),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -52,8 +53,10 @@ pub(super) struct Links {
     told_of_waiting: bool,
     hasher: RandomState,
     heard: BTreeMap<Source, (SocketAddr, Time)>,
-    /// Set if the port of streams was free at the start: beacons say then that streams are taken.
+    /// Set if the port of streams is ours: beacons say then that streams are taken.
     takes_streams: bool,
+    /// Set if another program took the port on one of the interfaces since.
+    refused_streams: bool,
     /// The listening side of streams, for each cast link and family.
     doors: BTreeMap<(LinkNumber, bool), StreamDoor>,
     incoming: Arc<Semaphore>,
@@ -76,6 +79,7 @@ impl Links {
             hasher: RandomState::new(),
             heard: BTreeMap::new(),
             takes_streams: matches!(free, Some(Ok(()))),
+            refused_streams: false,
             doors: BTreeMap::new(),
             incoming: tcp::places(),
             ble,
@@ -84,7 +88,13 @@ impl Links {
 
     /// Returns true if streams can come.
     pub(super) fn takes_streams(&self) -> bool {
-        self.takes_streams
+        self.takes_streams && !self.refused_streams
+    }
+
+    /// Whether another program of this machine has the port of streams: large messages cross on streams that
+    /// this node opens, and none comes to it.
+    pub(super) fn lacks_streams(&self) -> bool {
+        self.choice.casts && !self.takes_streams()
     }
 
     /// Returns true if any is up, or may come up by itself.
@@ -114,6 +124,10 @@ impl Links {
         inputs.extend(close.into_iter().filter_map(|link| self.close(link)));
         inputs.extend(open.into_iter().filter_map(|interface| self.cast_on(interface, now)));
         self.tell_of_waiting(&found);
+        if self.choice.casts && !self.takes_streams {
+            // The program that had the port may have ended.
+            self.takes_streams = tcp::try_port(self.choice.port).is_ok();
+        }
         self.open_doors();
         inputs
     }
@@ -121,6 +135,7 @@ impl Links {
     /// Listens for streams on each cast link that does not yet. What the system refuses now is tried again at
     /// the next look.
     fn open_doors(&mut self) {
+        self.refused_streams = false;
         if !self.takes_streams {
             return;
         }
@@ -133,6 +148,7 @@ impl Links {
                 match StreamDoor::open(&interface.name, any, &self.incoming, &self.sender) {
                     Ok(door) => drop(self.doors.insert((link, v6), door)),
                     Err(error) => {
+                        self.refused_streams |= error.kind() == io::ErrorKind::AddrInUse;
                         let words = interface.words();
                         tracing::debug!(target: "mezza", "no streams on {words} yet: {error}");
                     }

@@ -139,6 +139,7 @@ impl MeshShell {
     /// Links of interfaces that came, and farewell to those that went.
     pub(super) fn look_for_links(&mut self) {
         let inputs = self.links.look(self.clock.boot());
+        self.node.set_takes_streams(self.links.takes_streams());
         self.give_all(inputs);
     }
 
@@ -246,14 +247,12 @@ impl MeshShell {
     fn answer(&mut self, ControlRequest { asked, answer }: ControlRequest<MeshAsk>) {
         let done = match asked {
             MeshAsk::Status => {
-                let status = self.node.status(self.clock.boot());
-                let _ = answer.line(&control::status(&status, &self.links.words()));
+                let _ = answer.line(&self.status());
                 Ok(())
             }
             MeshAsk::Clock { grade, trust_neighbours } => {
                 self.clock_asked(grade.as_deref(), trust_neighbours).map(|()| {
-                    let status = self.node.status(self.clock.boot());
-                    let _ = answer.line(&control::status(&status, &self.links.words()));
+                    let _ = answer.line(&self.status());
                 })
             }
             MeshAsk::Send { life, tick, envelope } => {
@@ -269,6 +268,11 @@ impl MeshShell {
         if let Err(fault) = done {
             answer.fault(&fault);
         }
+    }
+
+    fn status(&self) -> Value {
+        let status = self.node.status(self.clock.boot());
+        control::status(&status, &self.links.words(), self.links.lacks_streams())
     }
 
     fn clock_asked(&mut self, word: Option<&str>, trust: bool) -> Result<(), Fault> {

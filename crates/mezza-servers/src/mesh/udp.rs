@@ -1,8 +1,9 @@
 //! One cast link: UDP multicast on one interface, over IPv6 link-local and IPv4, whichever it has.
 //!
 //! Each socket is bound to its group's address. A group of IPv6 has a scope, so that it is received on its
-//! interface alone; for IPv4 the system is told so (`IP_MULTICAST_ALL`). Frames leave with hop limit 1 and
-//! are not looped back. They leave over IPv6, and over IPv4 as well while a device was heard there.
+//! interface alone; for IPv4 the system is told so (`IP_MULTICAST_ALL`). Frames leave with hop limit 1. They are
+//! looped back for other programs of this machine (MESH-79); the node refuses its own by their name. They leave
+//! over IPv6, and over IPv4 as well while another device was heard there.
 //!
 //! The source of a datagram is not proved. A datagram is dropped unread unless it comes from an address of
 //! this link and from the port of the mesh: nobody far away can be named by it (MESH-67).
@@ -152,7 +153,7 @@ impl CastInterface {
                 socket.join_multicast_v6(&GROUP6, index)?;
                 socket.set_multicast_if_v6(index)?;
                 socket.set_multicast_hops_v6(1)?;
-                socket.set_multicast_loop_v6(false)?;
+                socket.set_multicast_loop_v6(true)?;
             }
             CastFamily::V4(own) => {
                 socket.bind(&group.into())?;
@@ -162,7 +163,7 @@ impl CastInterface {
                 socket.join_multicast_v4_n(&GROUP4, &InterfaceIndexOrAddress::Index(index))?;
                 socket.set_multicast_if_v4(&own)?;
                 socket.set_multicast_ttl_v4(1)?;
-                socket.set_multicast_loop_v4(false)?;
+                socket.set_multicast_loop_v4(true)?;
             }
         }
         Ok(CastSocket { socket: Arc::new(UdpSocket::from_std(socket.into())?), group })
@@ -188,6 +189,11 @@ impl CastInterface {
             },
             SocketAddr::V4(v4) => self.v4.is_some_and(|subnet| subnet.contains(*v4.ip())),
         }
+    }
+
+    /// Returns true if this is the interface's own address of IPv4.
+    fn is_own(&self, address: SocketAddr) -> bool {
+        self.v4.is_some_and(|subnet| address.ip() == subnet.address)
     }
 
     /// `eth0 (IPv6, IPv4)`
@@ -300,7 +306,8 @@ impl CastEars {
                 Ok((_, from))
                     if from.port() != self.port || !self.interface.has_neighbour(from) => {}
                 Ok((size, from)) => {
-                    if from.is_ipv4() {
+                    // Whoever has this machine's own address has its IPv6 too.
+                    if from.is_ipv4() && !self.interface.is_own(from) {
                         self.heard_v4.note();
                     }
                     let (from, bytes) = (FramePeer::Ip(from), buffer[..size].to_vec());

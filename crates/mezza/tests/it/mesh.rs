@@ -6,6 +6,7 @@ mod doors;
 mod listen;
 mod net;
 mod node;
+mod share;
 mod soak;
 
 use std::fs;
@@ -155,6 +156,47 @@ fn four_clocks_that_nobody_set_meet() {
         listens.hears("from 340 s ago", Duration::from_secs(2))
     });
     println!("a message arrived {:.1} s after the start", start.elapsed().as_secs_f64());
+}
+
+/// ```text
+/// one, two (two homes, one interface) ── other        each hears both others, also what is large
+/// ```
+#[test]
+fn mesh_79_two_homes_on_one_machine_hear_each_other() {
+    let Some(mut net) = Net::new("h") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ("good", 0);
+    let one = MeshNode::new(&mut net, folder.path(), "one", clock);
+    let mut two = MeshNode::alone(folder.path(), "two", clock);
+    two.space = Some(one.space().to_owned());
+    let other = MeshNode::new(&mut net, folder.path(), "other", clock);
+    net.cable(one.space(), other.space());
+    let mut nodes = [one, two, other];
+    nodes[0].start();
+    until("the first one has the port", || {
+        nodes[0].status().is_some_and(|s| s["links"][0].is_string())
+    });
+    nodes[1..].iter_mut().for_each(MeshNode::start);
+    until("each hears both others", || nodes.iter().all(|node| node.around() == 2));
+    let cards = nodes.each_ref().map(|node| node.keygen().1);
+    let listeners = nodes.each_ref().map(MeshNode::listen);
+    for (from, to) in [(0, 1), (1, 0), (1, 2), (2, 1)] {
+        for bucket in ["0", "3"] {
+            let text = format!("{bucket} from {from} to {to}");
+            nodes[from].reaches(&listeners[to], &cards[to], &text, &["--bucket", bucket]);
+        }
+    }
+    // A device counts once, however many streams it has, and nobody is their own neighbour.
+    assert!(nodes.iter().all(|node| node.status().unwrap()["around"] == 2));
+    let lacks = |node: &MeshNode| {
+        String::from_utf8(node.run(&["mesh", "status"]).stdout)
+            .unwrap()
+            .contains("streams  another program")
+    };
+    assert_eq!(nodes.each_ref().map(lacks), [false, true, false]);
+    // The port is taken over when the first one ends.
+    nodes[0].kill();
+    until("the second one has the port", || !lacks(&nodes[1]));
 }
 
 /// ```text

@@ -110,6 +110,26 @@ pub(crate) fn make(path: &Path) -> Result<(), Fault> {
     made.map(drop).map_err(|error| cannot_write(path, &error))
 }
 
+/// Writes a file of mode 0600 where nothing is, durably. Returns false if something is there: that stays as it
+/// is.
+///
+/// # Errors
+/// 73 if the disk refuses; then nothing is left there.
+pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, Fault> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
+    let mut file = match made {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
+        Err(error) => return Err(cannot_write(path, &error)),
+    };
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    written.and_then(|()| sync_parent(path)).map_err(|error| {
+        let _ = fs::remove_file(path);
+        cannot_write(path, &error)
+    })?;
+    Ok(true)
+}
+
 /// Reads the first `bytes_max` bytes of a checked file, or all of it if it is shorter.
 pub fn read(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Fault> {
     check_file(path)?;

@@ -1,8 +1,9 @@
 //! Devices that lie: with their own frames, never in a victim's memory.
 
 use mezza::testing::servers::mesh::crowd::{HostedCrew, START};
-use mezza_mesh::frame::MeshFrame;
+use mezza_mesh::frame::{MeshFrame, Name};
 use mezza_mesh::limits::SECOND;
+use mezza_mesh::set::Set;
 use mezza_sim::SimRng;
 use mezza_sim::crowd::{DeviceId, Swarm};
 use rand_core::Rng as _;
@@ -29,7 +30,35 @@ pub enum Liar {
     EmptyPromise,
     /// Takes cells and never announces or gives any.
     BlackHole,
+    /// Announces cells, and is busy whenever it is asked for one.
+    Busy,
+    /// Says farewell with every other beacon.
+    Farewell,
+    /// Compares as if it held nothing.
+    Glutton,
+    /// Writes many cells for nobody; [`Stage::run_day`](super::Stage::run_day) has it write.
+    Flood,
+    /// All of these in turn, an hour each, with a clock that is off by so many seconds where the attack is none
+    /// on clocks.
+    Every(i64),
 }
+
+/// The attacks of [`Liar::Every`].
+const EVERY: [Liar; 9] = [
+    Liar::RandomClock(300),
+    Liar::Freeze,
+    Liar::Drag,
+    Liar::EmptyPromise,
+    Liar::BlackHole,
+    Liar::Busy,
+    Liar::Farewell,
+    Liar::Glutton,
+    Liar::Flood,
+];
+/// How long each of them lasts, µs.
+const ATTACK: u64 = 3_600 * SECOND;
+/// How long a busy device names, ms.
+const BUSY_MS: u16 = 1;
 
 impl Liar {
     /// Its name.
@@ -41,6 +70,11 @@ impl Liar {
             Self::Drag => "clocks that drag".into(),
             Self::EmptyPromise => "empty promises".into(),
             Self::BlackHole => "black holes".into(),
+            Self::Busy => "busy announcers".into(),
+            Self::Farewell => "farewells".into(),
+            Self::Glutton => "empty comparisons".into(),
+            Self::Flood => "floods".into(),
+            Self::Every(s) => format!("every attack in turn, clocks at {s:+} s"),
         }
     }
 }
@@ -51,6 +85,8 @@ pub struct Liars {
     pub hosted: HostedCrew,
     /// The role of each device.
     pub roles: Vec<Option<Liar>>,
+    /// Who asked each device last.
+    asked: Vec<Name>,
 }
 
 impl Liars {
@@ -69,7 +105,25 @@ impl Liars {
                 }
             }
         }
-        Self { hosted, roles }
+        Self { hosted, roles, asked: vec![0; count] }
+    }
+
+    /// What a liar does now.
+    fn attack(device: DeviceId, liar: Liar, now: u64) -> Liar {
+        if !matches!(liar, Liar::Every(_)) {
+            return liar;
+        }
+        let turn = (now - START) / ATTACK + u64::from(device);
+        EVERY[usize::try_from(turn).unwrap_or(0) % EVERY.len()]
+    }
+
+    /// The devices that flood now.
+    pub fn floods(&self, now: u64) -> Vec<DeviceId> {
+        let roles = (0..).zip(&self.roles);
+        let floods = roles.filter(|(device, role)| {
+            role.is_some_and(|liar| Self::attack(*device, liar, now) == Liar::Flood)
+        });
+        floods.map(|(device, _)| device).collect()
     }
 
     /// Turns a frame into a lie; `None`: it is not sent at all.
@@ -80,7 +134,19 @@ impl Liars {
         frame: MeshFrame,
         now: u64,
     ) -> Option<MeshFrame> {
-        match (liar, frame) {
+        let attack = Self::attack(device, liar, now);
+        match (attack, frame) {
+            (Liar::Busy, MeshFrame::Data(_)) => {
+                let to = self.asked[device as usize];
+                Some(MeshFrame::Busy { to, wait_ms: BUSY_MS })
+            }
+            (Liar::Glutton, MeshFrame::Sync(mut sync)) => {
+                sync.held = Set::default();
+                Some(MeshFrame::Sync(sync))
+            }
+            (Liar::Farewell, MeshFrame::Beacon(beacon)) if beacon.stamp.is_multiple_of(2) => {
+                Some(MeshFrame::Bye)
+            }
             (Liar::EmptyPromise | Liar::BlackHole, MeshFrame::Data(_))
             | (Liar::BlackHole, MeshFrame::Have(_) | MeshFrame::Sync(_)) => None,
             (Liar::EmptyPromise, MeshFrame::Have(mut set)) => {
@@ -94,7 +160,12 @@ impl Liars {
                 Some(MeshFrame::Have(set))
             }
             (_, MeshFrame::Beacon(mut beacon)) => {
-                if let Some(shown) = self.shown(device, liar, now) {
+                let own = self.shown(device, attack, now);
+                let always = || match liar {
+                    Liar::Every(offset_s) => self.shown(device, Liar::Collude(offset_s), now),
+                    _ => None,
+                };
+                if let Some(shown) = own.or_else(always) {
                     beacon.stamp = shown / STAMP;
                 }
                 Some(MeshFrame::Beacon(beacon))
@@ -114,7 +185,13 @@ impl Liars {
             Liar::Collude(offset_s) => Some(now.saturating_add_signed(offset_s * 1_000_000)),
             Liar::Freeze => Some(START),
             Liar::Drag => Some(self.hosted.0.engine(device).clock().mesh(now) + 450_000),
-            Liar::EmptyPromise | Liar::BlackHole => None,
+            Liar::EmptyPromise
+            | Liar::BlackHole
+            | Liar::Busy
+            | Liar::Farewell
+            | Liar::Glutton
+            | Liar::Flood
+            | Liar::Every(_) => None,
         }
     }
 }
@@ -141,6 +218,12 @@ impl Swarm for Liars {
     }
 
     fn hear(&mut self, device: DeviceId, contact: u16, frame: &MeshFrame, now: u64) -> bool {
+        if self.roles[device as usize].is_some()
+            && matches!(frame, MeshFrame::Want { to, .. } if *to == u64::from(device))
+            && let Some(neighbour) = self.hosted.0.engine(device).neighbour(contact)
+        {
+            self.asked[device as usize] = neighbour.name;
+        }
         self.hosted.hear(device, contact, frame, now)
     }
 

@@ -11,8 +11,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use mezza_hibe::Tick;
 use mezza_hibe::floor::ClockTrust;
+use mezza_hibe::{KeyTree, Tick};
 use mezza_mesh::Grade;
 
 use super::args::{AtArgs, HibeCommand, TreeArgs};
@@ -61,14 +61,51 @@ fn tick_or_now(named: Option<Tick>, context: &CliContext) -> Tick {
 /// The earliest tick that it may be now: a card that is made on a fast clock must not be deaf at first. The
 /// tick that was named, else by the clock of the mesh node of this home, else by this system's clock and how
 /// good that is.
-fn earliest_tick(named: Option<Tick>, context: &CliContext) -> Tick {
-    named.or_else(|| mesh::earliest_tick(context)).unwrap_or_else(|| {
-        let within_ms = grade::within_ms(&context.home);
-        let trust = within_ms.map_or(ClockTrust::POOR, |ms| ClockTrust::within(u64::from(ms)));
-        let settled =
-            within_ms.is_some_and(|ms| Grade::of_bound(i64::from(ms) * 1_000) == Grade::Good);
-        trust.earliest(Tick::at(clock::now()), settled)
-    })
+///
+/// # Errors
+/// 78 for a clock that shows a time before 2026.
+fn earliest_tick(named: Option<Tick>, context: &CliContext) -> Result<Tick, Fault> {
+    if let Some(tick) = named.or_else(|| mesh::earliest_tick(context)) {
+        return Ok(tick);
+    }
+    let now = Tick::at(clock::now());
+    let Some(within_ms) = grade::within_ms(&context.home) else {
+        let text = format!("it is {} by this clock, which cannot be", minute(now));
+        return Err(Fault::new(Exit::Config, text, "set the clock, or name the time with `--at`"));
+    };
+    let settled = Grade::of_bound(i64::from(within_ms) * 1_000) == Grade::Good;
+    Ok(ClockTrust::within(u64::from(within_ms)).earliest(now, settled))
+}
+
+/// Returns true if a network or a user vouches for the clock that [`tick_or_now`] reads.
+fn is_vouched_for(context: &CliContext) -> bool {
+    let of_system = || grade::within_ms(&context.home).map(u64::from);
+    let within_ms = mesh::within_ms(context).or_else(of_system);
+    let bound = within_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000));
+    bound.is_some_and(|bound| matches!(Grade::of_bound(bound), Grade::Good | Grade::Fair))
+}
+
+/// Why a tree opens nothing of now: its keys were erased while a clock was ahead. `None` if they were not.
+pub(super) fn ahead_text(tree: &KeyTree, now: Tick) -> Option<String> {
+    let card = tree.card();
+    let current =
+        card.epoch_of(now).ok().filter(|current| *current < tree.floor() && !tree.is_over())?;
+    let minutes = u64::from(tree.floor().0 - current.0) * card.profile().epoch_ms() / 60_000;
+    Some(format!(
+        "the keys run {} ahead of this clock, since a clock was ahead when they were erased; until {} nothing \
+         opens. If the clock is right now, make a new card with `mezza hibe keygen`",
+        span(minutes),
+        minute(card.first_tick(tree.floor())),
+    ))
+}
+
+/// Minutes as a reader counts them: `40 min`, `20 h`, `3 d`.
+fn span(minutes: u64) -> String {
+    match minutes {
+        0..120 => format!("{minutes} min"),
+        120..2_880 => format!("{} h", minutes / 60),
+        _ => format!("{} d", minutes / 1_440),
+    }
 }
 
 impl TreeArgs {

@@ -104,6 +104,11 @@ pub(super) fn earliest_tick(context: &CliContext) -> Option<Tick> {
     Some(listen::NodeClock::of_line(&status).erasing())
 }
 
+/// By how much the clock of the node of this home may be off, ms, if one runs.
+pub(super) fn within_ms(context: &CliContext) -> Option<u64> {
+    ask(context, &MeshAsk::Status).ok()?["within_ms"].as_u64()
+}
+
 /// All lines that the node of this home answers.
 fn lines(context: &CliContext, asked: &MeshAsk) -> Result<control::ControlLines, Fault> {
     control::ask(&socket(&context.home), asked, START).map_err(|fault| {

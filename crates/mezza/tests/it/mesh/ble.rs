@@ -10,9 +10,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::node::{MeshNode, until};
+use super::soak::number;
 
 /// How long its controllers may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Times that the controllers go away.
+const TURNS: u32 = 10;
+/// Time between two messages each way while a turn lasts.
+const PACE: Duration = Duration::from_secs(10);
 
 /// A Python that has Bumble: the one that `cargo xtask test` names, or that of the system.
 fn python() -> Option<PathBuf> {
@@ -160,6 +165,8 @@ fn a_host_of_another_make_is_a_neighbour() {
 /// ```text
 /// n0 ~~~ controller ~~~ controller ~~~ n1        both controllers go and come back, ten times; the nodes stay
 /// ```
+///
+/// `MESH_SOAK_S` names the seconds of all ten turns; without it each ends when messages flow again.
 #[test]
 fn mesh_68_slow_messages_flow_after_each_return_of_the_controllers() {
     let Some(mut air) = Controllers::start("watch", 2) else { return };
@@ -169,7 +176,8 @@ fn mesh_68_slow_messages_flow_after_each_return_of_the_controllers() {
     until("both nodes run", || nodes.iter().all(|node| node.status().is_some()));
     let cards = nodes.each_ref().map(|node| node.keygen().1);
     let listeners = nodes.each_ref().map(MeshNode::listen);
-    for turn in 0..10 {
+    let turn_length = Duration::from_secs(number("MESH_SOAK_S", 0)) / TURNS;
+    for turn in 0..TURNS {
         let ports = air.ports.clone();
         drop(air);
         let is_told = |node: &MeshNode| {
@@ -181,10 +189,21 @@ fn mesh_68_slow_messages_flow_after_each_return_of_the_controllers() {
         let begin = Instant::now();
         air = Controllers::start_on("watch", ports).unwrap();
         until("another contact", || nodes.iter().all(|node| neighbour(node).is_some()));
-        for (from, to) in [(0, 1), (1, 0)] {
-            let text = format!("turn {turn} from {from}");
-            nodes[from].reaches(&listeners[to], &cards[to], &text, &[]);
+        let mut messages = 0;
+        loop {
+            for (from, to) in [(0, 1), (1, 0)] {
+                let text = format!("turn {turn} from {from}, number {messages}.");
+                nodes[from].reaches(&listeners[to], &cards[to], &text, &[]);
+            }
+            if messages == 0 {
+                println!("turn {turn}: messages flow {:.1} s later", begin.elapsed().as_secs_f64());
+            }
+            messages += 1;
+            if begin.elapsed() >= turn_length {
+                break;
+            }
+            std::thread::sleep(PACE.min(turn_length));
         }
-        println!("turn {turn}: messages flow {:.1} s later", begin.elapsed().as_secs_f64());
+        println!("turn {turn}: {messages} messages each way");
     }
 }

@@ -193,7 +193,8 @@ impl Drop for Disks {
     }
 }
 
-fn number(name: &str, otherwise: u64) -> u64 {
+/// A number of the environment.
+pub fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 

@@ -131,7 +131,7 @@ pub struct OpenArgs {
     /// Folder, time and passphrase
     #[command(flatten)]
     pub tree: TreeArgs,
-    /// Write each payload into a file of this folder, named like its envelope
+    /// Write each payload into a file of this folder, named like its envelope; nothing is written over
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// The envelopes

@@ -17,6 +17,7 @@ use crate::faces::cli::show::{self, Out};
 use crate::faces::qr::{Medium, QrImage};
 use mezza_host::api::uri::read_block;
 use mezza_host::api::{Exit, Fault};
+use mezza_host::process::home::private;
 
 /// The first byte of a card block that this version reads; no text and no picture begins so.
 const FIRST_BYTE: u8 = 0x11;
@@ -92,13 +93,22 @@ pub(super) fn card(out: Out, asked: &BlockArgs) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-/// Writes an envelope or a list of keys for its owner alone, or says why not.
+/// Writes an envelope as a whole: a disk that refuses leaves the file that was there.
 ///
 /// # Errors
-/// 73 if the disk refuses.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
-    fs::write(path, bytes).map_err(|error| {
-        let text = format!("{} cannot be written: {error}", path.display());
-        Fault::new(Exit::CannotWrite, text, "choose another folder")
-    })
+/// 64 if the file is the card for which it is sealed, 73 if the disk refuses.
+pub(super) fn write(path: &Path, card: &str, bytes: &[u8]) -> Result<(), Fault> {
+    let is_card = fs::canonicalize(card)
+        .is_ok_and(|card| fs::canonicalize(path).is_ok_and(|out| out == card));
+    if is_card {
+        let text = format!("{} is the card itself", path.display());
+        return Err(Fault::new(Exit::Usage, text, "name another file with `--out FILE`"));
+    }
+    let refused = |text| Fault::new(Exit::CannotWrite, text, "choose another folder");
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        // A device or a pipe is written to, and not replaced.
+        return fs::write(path, bytes)
+            .map_err(|error| refused(format!("{} cannot be written: {error}", path.display())));
+    }
+    private::replace_shared(path, bytes).map_err(|fault| refused(fault.text))
 }

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use mezza_hibe::{
     Epoch, HeldKeys, KeyTree, OpenedEnvelope, System, Tick, TreeError, Trial, trial_open_batch,
 };
 use serde_json::json;
 
-use super::{minute, read_envelope};
+use super::{ahead_text, minute, read_envelope};
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::OpenArgs;
 use crate::faces::cli::show::{self, Out, clean};
@@ -88,8 +89,7 @@ fn give(asked: &OpenArgs, path: &Path, envelope: &OpenedEnvelope) -> Result<Outc
     let payload = envelope.payload.as_slice();
     let mut text = format!("{} bytes of {}", payload.len(), minute(envelope.tick));
     if let Some(dir) = &asked.out {
-        let place = place(dir, path)?;
-        private::replace(&place, payload)?;
+        let place = keep(dir, path, envelope)?;
         text = format!("{text}, in {}", place.display());
     } else if asked.files.len() == 1 {
         show::bytes(payload);
@@ -99,11 +99,24 @@ fn give(asked: &OpenArgs, path: &Path, envelope: &OpenedEnvelope) -> Result<Outc
     Ok(Outcome { word: "opened", text, tick: Some(envelope.tick) })
 }
 
-fn place(dir: &Path, path: &Path) -> Result<PathBuf, Fault> {
+/// Writes the payload into a file that is named like its envelope. If something of that name is there, the id of
+/// the envelope is added: nothing is written over, since the key of what was lost may be erased (HIBE-78).
+fn keep(dir: &Path, path: &Path, envelope: &OpenedEnvelope) -> Result<PathBuf, Fault> {
     let name = path.file_name().ok_or_else(|| {
         Fault::new(Exit::Usage, "an envelope has no file name", "name files, not folders")
     })?;
-    Ok(dir.join(name))
+    let place = dir.join(name);
+    if private::create(&place, &envelope.payload)? {
+        return Ok(place);
+    }
+    let mut longer = name.to_owned();
+    longer.push(format!("-{}", HEXLOWER.encode(&envelope.id.0)));
+    let place = dir.join(longer);
+    if !private::create(&place, &envelope.payload)? {
+        // The same envelope was opened before. Its id is a hash, so that this is its payload again.
+        private::replace(&place, &envelope.payload)?;
+    }
+    Ok(place)
 }
 
 /// Why there is no key: the tick next to now with this low byte lies outside of what is held.
@@ -125,10 +138,10 @@ fn no_key(tree: &KeyTree, low: u8, now: Tick) -> Outcome {
                 let due = minute(tree.card().first_tick(epoch.plus(2)));
                 format!(", due at {due}")
             });
-            format!(
-                "this envelope is for {at}, the keys for that minute were erased{due}; ask the \
-                 sender to send again"
-            )
+            // What is sent again before the clock has caught up opens as little.
+            let next =
+                ahead_text(tree, now).unwrap_or_else(|| "ask the sender to send again".into());
+            format!("this envelope is for {at}, the keys for that minute were erased{due}; {next}")
         }
     };
     Outcome { word: "no key", text, tick: Some(tick) }

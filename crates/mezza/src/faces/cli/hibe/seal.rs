@@ -33,7 +33,7 @@ pub(super) fn seal(context: &CliContext, asked: &SealArgs) -> Result<Exit, Fault
     let tick = asked.at.tick(context);
     let envelope = envelope(&card, tick, &payload, asked.bucket)?;
     match &asked.out {
-        Some(path) => card::write(path, envelope.as_bytes())?,
+        Some(path) => card::write(path, &asked.card, envelope.as_bytes())?,
         None if !out.json => show::bytes(envelope.as_bytes()),
         None => {}
     }
@@ -80,7 +80,8 @@ fn fault(error: EncapsulateError, card: &CardBlock, tick: Tick) -> Fault {
         EncapsulateError::NotYet => {
             let minutes = (card.origin().0 - tick.0).div_ceil(2);
             let text = format!("card starts {minutes} min in the future");
-            let next = "your clock is behind, run `mezza mesh status`, or name a time with `--at`";
+            let next = "either the clock here is behind, see `mezza mesh status`, or the one that made the card \
+                        was ahead: then ask for a new card";
             Fault::new(Exit::Config, text, next)
         }
         EncapsulateError::Over => {

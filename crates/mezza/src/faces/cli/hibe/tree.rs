@@ -3,17 +3,18 @@
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
-use mezza_hibe::floor::JUMP_MS_MAX;
+use mezza_hibe::floor::{JUMP_AT_ONCE_MS, JUMP_MS_MAX};
 use mezza_hibe::{CardBlock, Epoch, KeyTree, Tick, TreeError};
 use serde_json::json;
 
-use super::{day, earliest_tick, minute, open_tree, tick_or_now};
+use super::{ahead_text, day, earliest_tick, is_vouched_for, minute, open_tree, tick_or_now};
 use crate::faces::cli::args::{AdvanceArgs, KeygenArgs, TreeArgs};
 use crate::faces::cli::show::Out;
 use crate::faces::cli::{CliContext, show};
 use crate::faces::passphrase;
 use mezza_host::api::words::grouped;
 use mezza_host::api::{Exit, Fault, words};
+use mezza_host::clock;
 use mezza_host::process::rng::OsRng;
 use mezza_host::process::slots::Overwriting;
 use mezza_host::store::Argon2Params;
@@ -34,7 +35,7 @@ pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, F
         out.aside(erasure(parent).1);
     }
     let pass = passphrase::ask_new(asked.tree.key.passphrase_file.as_deref())?;
-    let earliest = earliest_tick(asked.tree.at.at, context);
+    let earliest = earliest_tick(asked.tree.at.at, context)?;
     let new = NewTree { profile: asked.profile.into(), earliest, cost: Argon2Params::measured()? };
     let folder = TreeFolder::create(dir, &context.home.state(), &pass, new, &mut OsRng)?;
     let card = folder.tree().card();
@@ -47,6 +48,14 @@ pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, F
     out.line(format!("card     {hash}"));
     out.line(format!("life     {} to {}", day(card.origin()), day(last)));
     out.line(format!("erasure  {level}: {meaning}"));
+    if asked.tree.at.at.is_none() && !is_vouched_for(context) {
+        out.aside(&format!(
+            "it is {} by a clock that nobody vouches for; if that is wrong, run `mezza hibe wipe --dir {}`, set \
+             the clock and make another card",
+            minute(Tick::at(clock::now())),
+            dir.display()
+        ));
+    }
     let path = dir.join("card");
     out.line(format!("next: show others `mezza hibe card {} --qr`", path.display()));
     Ok(Exit::Done)
@@ -67,10 +76,9 @@ pub(super) fn advance(context: &CliContext, asked: &AdvanceArgs) -> Result<Exit,
     let current = current(tree, to)?;
     let floor = current.minus(1).max(tree.floor());
     let (erased, cost) = (floor.0 - tree.floor().0, tree.erasure_cost(floor));
-    let far = u64::from(erased) * tree.card().profile().epoch_ms() >= JUMP_MS_MAX;
-    if far && !asked.yes && !asked.dry_run {
-        let text = format!("this would erase {} epochs", grouped(erased as usize));
-        return Err(Fault::new(Exit::Usage, text, "repeat with --yes if the clock is right"));
+    if !asked.yes && !asked.dry_run {
+        let jump_ms = u64::from(erased) * tree.card().profile().epoch_ms();
+        check_jump(context, asked, (jump_ms, erased), to)?;
     }
     if !asked.dry_run {
         let tree = folder.tree_mut();
@@ -88,6 +96,29 @@ pub(super) fn advance(context: &CliContext, asked: &AdvanceArgs) -> Result<Exit,
     out.line(format!("{erased} epochs {would}erased, {} keys {would}derived", cost.derivations));
     out.line(format!("floor    epoch {}, {}", floor.0, minute(card.first_tick(floor))));
     Ok(Exit::Done)
+}
+
+/// Refuses a jump that only a person may order. `listen` believes an hour at once and a day after ten minutes;
+/// a command that runs once believes a day of a clock that somebody vouches for, or of a time that was named.
+///
+/// # Errors
+/// 64 with the number of epochs.
+fn check_jump(
+    context: &CliContext,
+    asked: &AdvanceArgs,
+    (jump_ms, erased): (u64, u32),
+    to: Tick,
+) -> Result<(), Fault> {
+    let erase = format!("this would erase {} epochs", grouped(erased as usize));
+    let next = "repeat with --yes if the clock is right";
+    if jump_ms >= JUMP_MS_MAX {
+        return Err(Fault::new(Exit::Usage, erase, next));
+    }
+    if jump_ms > JUMP_AT_ONCE_MS && asked.to.is_none() && !is_vouched_for(context) {
+        let text = format!("{erase}: it is {} by a clock that nobody vouches for", minute(to));
+        return Err(Fault::new(Exit::Usage, text, next));
+    }
+    Ok(())
 }
 
 /// The epoch of a tick; that behind the last one when the life is over.
@@ -114,6 +145,7 @@ pub(super) fn status(context: &CliContext, asked: &TreeArgs) -> Result<Exit, Fau
     let (level, meaning) = erasure(&asked.dir);
     out.value(&json!({
         "floor": tree.floor().0, "epoch": current.0, "late_epochs": late, "entries": entries,
+        "ahead_epochs": tree.floor().0.saturating_sub(current.0),
         "bytes": bytes, "next_expansion": next.map(|(epoch, _)| epoch.0),
         "next_expansion_multiplications": next.map(|(_, cost)| cost.multiplications),
         "days_left": days_left, "erasure": level, "card": HEXLOWER.encode(&card.hash().0),
@@ -121,6 +153,10 @@ pub(super) fn status(context: &CliContext, asked: &TreeArgs) -> Result<Exit, Fau
     out.line(format!("card     {}", HEXLOWER.encode(&card.hash().0)));
     out.line(format!("now      epoch {}, {}", current.0, minute(now)));
     out.line(format!("floor    epoch {}, {}", tree.floor().0, floor_text(tree, late)));
+    let ahead = ahead_text(tree, now);
+    if let Some(ahead) = &ahead {
+        out.line(format!("ahead    {ahead}"));
+    }
     out.line(format!("held     {entries} keys, {bytes} bytes"));
     out.line(next.map_or("next     nothing to derive".to_owned(), |(epoch, cost)| {
         let (derivations, products) = (cost.derivations, cost.multiplications);

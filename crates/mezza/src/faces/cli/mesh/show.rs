@@ -24,6 +24,12 @@ pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
         let stays = "; your address on it stays the same when the name changes";
         out.line(format!("link     {link}{}", if link.starts_with(RADIO) { "" } else { stays }));
     }
+    if status["lacks_streams"] == true {
+        out.line(
+            "streams  another program has the port: messages above a kilobyte cross on streams that this node \
+             opens, and none comes to it",
+        );
+    }
     out.line(clock_line(&status));
     if status["paper_mode"] == true {
         out.line("mode     paper: a few liars can take this clock");

@@ -8,6 +8,7 @@ use mezza_hibe::floor::{ClockTrust, FloorHeld, FloorRule};
 use mezza_hibe::{Epoch, HeldKeys, System, Tick, TreeError};
 use serde_json::Value;
 
+use crate::faces::cli::hibe;
 use crate::faces::cli::show::Out;
 use mezza_host::api::Fault;
 use mezza_host::process::rng::OsRng;
@@ -69,6 +70,8 @@ pub(super) struct Keys {
     rule: FloorRule,
     told: Option<FloorHeld>,
     lives: String,
+    /// Whether it was told that the keys run ahead of the clock.
+    is_ahead: bool,
     /// A fault of the disk that was told, until the disk takes a step again.
     fault: Option<Fault>,
 }
@@ -85,6 +88,7 @@ impl Keys {
             rule,
             told: None,
             lives: String::new(),
+            is_ahead: false,
             fault: None,
         }
     }
@@ -135,6 +139,11 @@ impl Keys {
             );
         }
         self.told = held;
+        let ahead = hibe::ahead_text(self.folder.tree(), clock.cur);
+        if ahead.is_some() != self.is_ahead {
+            self.is_ahead = ahead.is_some();
+            out.aside(ahead.as_deref().unwrap_or("the clock has caught up with the keys"));
+        }
         let lives = clock.lives();
         if lives != self.lives {
             out.aside(&lives);

@@ -23,6 +23,47 @@ fn floor_on_disk(home: &Path) -> Epoch {
     folder.tree().floor()
 }
 
+/// The node is gone, its clock fell back to two days ago or shows 2020: erasing goes on by boot time, within the
+/// slack.
+#[test]
+fn hibe_74_boot_time_erases_whatever_the_node_and_its_date_say() {
+    let clock = |ticks_back: u32| {
+        let tick = Tick(START.0 - ticks_back);
+        NodeClock { cur: tick, own: tick, trust: ClockTrust::GOOD, settled: true }
+    };
+    for back in [None, Some(2 * 2_880), Some(6 * 365 * 2_880)] {
+        let home = tempfile::tempdir().unwrap();
+        let mut keys = Keys::new(create(home.path()), 0);
+        keys.on_clock(clock(0), 0, OUT).unwrap();
+        let start = keys.folder.tree().floor();
+        for minute in 1..=10 {
+            match back {
+                Some(back) => keys.on_clock(clock(back), minute * MINUTE_MS, OUT).unwrap(),
+                None => keys.on_time(minute * MINUTE_MS, OUT).unwrap(),
+            }
+        }
+        // Nine of the ten minutes, two epochs each: one minute is the slack of a good clock.
+        assert_eq!(keys.folder.tree().floor(), start.plus(18), "{back:?}");
+        drop(keys);
+        assert_eq!(floor_on_disk(home.path()), start.plus(18), "{back:?}");
+    }
+}
+
+/// Keys that were erased by a clock that was ahead: `listen` says so once, and again when the clock has caught up.
+#[test]
+fn hibe_79_a_listener_names_keys_that_run_ahead() {
+    let home = tempfile::tempdir().unwrap();
+    let mut folder = create(home.path());
+    let now = folder.tree().card().epoch_of(START).unwrap();
+    folder.tree_mut().erase_below(now.plus(120), &mut OsRng).unwrap();
+    let mut keys = Keys::new(folder, 0);
+    let clock = |tick| NodeClock { cur: tick, own: tick, trust: ClockTrust::GOOD, settled: true };
+    keys.on_clock(clock(START), 0, OUT).unwrap();
+    assert!(keys.is_ahead);
+    keys.on_clock(clock(Tick(START.0 + 120)), MINUTE_MS, OUT).unwrap();
+    assert!(!keys.is_ahead);
+}
+
 /// A disk that refuses one file operation for three minutes: each of them erases in memory, and the first
 /// step that the disk accepts makes all of it durable.
 #[test]
