@@ -144,14 +144,6 @@ impl Carrier {
         }
     }
 
-    /// Frames of so many bytes that the kernel cuts out of one row; `None`: it cuts none.
-    pub(crate) fn row_frames_max(&self, frame_bytes: usize) -> Option<usize> {
-        match self.socket {
-            CarrierSocket::Udp(_) => Some(UdpCarrier::row_frames_max(frame_bytes)),
-            CarrierSocket::Ether(_) => None,
-        }
-    }
-
     /// Everybody on the link; `None` where the kernel has no IPv6 and so no group of all devices.
     pub(crate) fn everybody(&self) -> Option<Endpoint> {
         match &self.socket {

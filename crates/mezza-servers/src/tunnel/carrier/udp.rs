@@ -27,6 +27,8 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const SLOT_BYTES: usize = 66 * 1024;
 /// Messages of a read, at most, where the kernel joins none.
 const READ_MESSAGES: usize = 32;
+/// Rows of a read, at most, where it joins them. A super-frame of 64 KiB leaves in two.
+const READ_ROWS: usize = 4;
 /// Frames of a message, at most.
 const MESSAGE_FRAMES: usize = 128;
 /// Bytes of a buffer for one read.
@@ -101,9 +103,9 @@ impl UdpCarrier {
 
     pub(super) fn read(&self, buffer: &mut [u8], batch: &mut Batch) -> io::Result<()> {
         batch.frames.clear();
-        // A row that the kernel joined is enough for one pass. Datagrams that came one by one are read
-        // many at a time, so that their frames are joined here.
-        let slots = if batch.is_joined { 1 } else { READ_MESSAGES };
+        // Datagrams that came one by one are read many at a time, so that their frames are joined here. Of
+        // rows that the kernel joined a few are enough, and fit into the cache of the processor.
+        let slots = if batch.is_joined { READ_ROWS } else { READ_MESSAGES };
         let buffer = &mut buffer[..slots * SLOT_BYTES];
         // Made for each call, since the kernel shortens the rooms for addresses and control messages.
         let mut headers = MultiHeaders::preallocate(slots, Some(cmsg_space!(i32)));
@@ -146,7 +148,7 @@ impl UdpCarrier {
         let Ok(segment) = u16::try_from(frame_bytes) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        // Calls of equal length, so that none of them is nearly empty.
+        // Messages of equal length, so that none of them is nearly empty.
         let frames = row.len().div_ceil(frame_bytes);
         let most = Self::row_frames_max(frame_bytes);
         let each = frames.div_ceil(frames.div_ceil(most));
@@ -188,8 +190,8 @@ impl UdpCarrier {
         }
     }
 
-    /// Frames of so many bytes that one call takes.
-    pub(super) fn row_frames_max(frame_bytes: usize) -> usize {
+    /// Frames of so many bytes that the kernel cuts out of one message.
+    fn row_frames_max(frame_bytes: usize) -> usize {
         SEGMENTS_MAX.min(ROW_BYTES_MAX / frame_bytes.max(1)).max(1)
     }
 
