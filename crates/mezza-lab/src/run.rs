@@ -255,7 +255,7 @@ mod tests {
     /// Pages that no experiment makes.
     const OTHER_PAGES: [&str; 3] = ["ARTIFACT", "README", "errata"];
 
-    /// Whether a line of a page is a claim of its experiment.
+    /// Returns true if a line of a page is a claim of its experiment.
     fn is_claim(line: &str) -> bool {
         line.starts_with("- holds: ") || line.starts_with("- **fails: ")
     }

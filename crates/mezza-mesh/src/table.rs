@@ -57,7 +57,7 @@ pub(crate) fn in_turn(mut slots: Vec<Slot>, table: &impl CellTable) -> Vec<Slot>
 
 /// Cells by slot. A crowd has one table for all devices, a node has its own.
 pub trait CellTable {
-    /// Whether it knows who brought a cell, and when a missing one was announced. A crowd's table does not:
+    /// True if it knows who brought a cell, and when a missing one was announced. A crowd's table does not:
     /// there the order of the slots counts.
     const KNOWS_BRINGERS: bool = false;
 

@@ -91,8 +91,8 @@ impl Links {
         self.takes_streams && !self.refused_streams
     }
 
-    /// Whether another program of this machine has the port of streams: large messages cross on streams that
-    /// this node opens, and none comes to it.
+    /// Returns true if another program of this machine has the port of streams: large messages cross on
+    /// streams that this node opens, and none comes to it.
     pub(super) fn lacks_streams(&self) -> bool {
         self.choice.casts && !self.takes_streams()
     }

@@ -3,13 +3,18 @@
 mod ether;
 mod udp;
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
+use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ether::EtherCarrier;
+use nix::cmsg_space;
+use nix::sys::socket::{
+    ControlMessage, MsgFlags, MultiHeaders, RecvMsg, SockaddrLike, recvmmsg, sendmmsg, sendmsg,
+};
 use udp::UdpCarrier;
 
 use super::address::Endpoint;
@@ -17,10 +22,10 @@ use super::config::CarrierKind;
 use super::netlink;
 use mezza_host::api::{Exit, Fault};
 
-/// Bytes of a read, at most: a datagram, or as many in a row as the kernel has joined.
-pub(crate) const READ_BYTES: usize = 66 * 1024;
-/// Frames of a read, at most.
-pub(crate) const READ_FRAMES: usize = 128;
+/// Room for frames in the queue of a socket while a thread is not scheduled, bytes.
+const QUEUE_BYTES: usize = 4 * 1024 * 1024;
+/// Messages that one call sends, at most (`UIO_MAXIOV` of Linux allows 1,024).
+const CALL_MESSAGES_MAX: usize = 64;
 /// How long a read waits: the thread that reads wipes keys of sessions that ended.
 const READ_WAIT: Duration = Duration::from_secs(1);
 /// The usual MTU of a carrier whose interface does not say.
@@ -34,7 +39,7 @@ pub(crate) struct Carrier {
     on: String,
     /// Its interface is gone, and the thread that reads must end.
     closed: AtomicBool,
-    /// Many frames go in one call. Ends once, when the kernel refuses or damages them.
+    /// The kernel cuts rows of frames apart. Ends once, when it refuses or damages them.
     joins: AtomicBool,
 }
 
@@ -49,10 +54,19 @@ enum CarrierSocket {
 /// The frames of one read.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// Where the frames lie in the buffer.
-    pub frames: Vec<Range<usize>>,
-    /// Where they came from.
-    pub from: Option<Endpoint>,
+    /// The frames, in the order of their arrival.
+    pub frames: Vec<ArrivedFrame>,
+    /// The last message was a row of datagrams that the kernel had joined.
+    is_joined: bool,
+}
+
+/// A frame that arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ArrivedFrame {
+    /// Where it lies in the buffer.
+    pub range: Range<usize>,
+    /// Where it came from.
+    pub from: Endpoint,
 }
 
 impl Carrier {
@@ -70,7 +84,16 @@ impl Carrier {
         Ok(Self { socket, on: on.to_owned(), closed, joins })
     }
 
-    /// Reads what is there. If nothing is, waits for [`READ_WAIT`] at most.
+    /// Bytes of a buffer for [`Carrier::read`].
+    pub(crate) fn read_bytes(&self) -> usize {
+        match self.socket {
+            CarrierSocket::Udp(_) => udp::READ_BYTES,
+            CarrierSocket::Ether(_) => ether::READ_BYTES,
+        }
+    }
+
+    /// Reads the frames that are there, as many as one call delivers into a buffer of
+    /// [`Carrier::read_bytes`]. If there is none, waits for [`READ_WAIT`] at most.
     ///
     /// # Errors
     /// `WouldBlock` if nothing came in time; all others are those of the socket.
@@ -90,39 +113,34 @@ impl Carrier {
     }
 
     /// Sends frames of `frame_bytes` that lie one behind the other; the last one may be shorter.
+    ///
+    /// With offload of UDP the kernel cuts them apart. Otherwise each is a message of its own, and one call
+    /// takes many messages.
     pub(crate) fn send_row(&self, to: &Endpoint, row: &[u8], frame_bytes: usize) -> io::Result<()> {
-        let alone = || row.chunks(frame_bytes.max(1)).try_for_each(|frame| self.send(to, frame));
         match &self.socket {
             CarrierSocket::Udp(carrier) if self.joins() => {
                 match carrier.send_row(to, row, frame_bytes) {
                     Err(error) if udp::lacks_offload(&error) => {
                         self.stop_joining("the kernel refuses many datagrams in one call");
-                        alone()
+                        carrier.send_apart(to, row, frame_bytes)
                     }
                     done => done,
                 }
             }
-            _ => alone(),
+            CarrierSocket::Udp(carrier) => carrier.send_apart(to, row, frame_bytes),
+            CarrierSocket::Ether(carrier) => carrier.send_row(to, row, frame_bytes),
         }
     }
 
-    /// Returns true if many frames go in one call.
+    /// Returns true if the kernel cuts rows of frames apart.
     pub(crate) fn joins(&self) -> bool {
         self.joins.load(Ordering::Relaxed)
     }
 
-    /// From now on each frame has a call of its own. Logs the reason once.
+    /// From now on each frame is a message of its own. Logs the reason once.
     pub(crate) fn stop_joining(&self, why: &str) {
         if self.joins.swap(false, Ordering::Relaxed) {
             tracing::warn!(on = self.on, why, "offload of UDP is off for this carrier");
-        }
-    }
-
-    /// Frames of so many bytes that go out in one call; `None`: each has its own.
-    pub(crate) fn row_frames_max(&self, frame_bytes: usize) -> Option<usize> {
-        match self.socket {
-            CarrierSocket::Udp(_) => Some(UdpCarrier::row_frames_max(frame_bytes)),
-            CarrierSocket::Ether(_) => None,
         }
     }
 
@@ -184,6 +202,45 @@ impl Carrier {
             CarrierSocket::Ether(_) => 2,
         }
     }
+}
+
+/// Sends messages in their order, each of `N` parts, in as few calls as the kernel takes. The address and
+/// the control messages are those of each. There is one control message at most, of two bytes.
+///
+/// # Errors
+/// That of the first message that was not sent; none behind it is.
+fn send_messages<'a, S: SockaddrLike + Copy + 'a, const N: usize>(
+    socket: RawFd,
+    mut messages: &'a [[IoSlice<'a>; N]],
+    (to, control): (Option<S>, &'a [ControlMessage<'a>]),
+) -> io::Result<()> {
+    if let [message] = messages {
+        return Ok(sendmsg(socket, message, control, MsgFlags::empty(), to.as_ref()).map(drop)?);
+    }
+    while !messages.is_empty() {
+        let part = &messages[..messages.len().min(CALL_MESSAGES_MAX)];
+        let room = (!control.is_empty()).then(|| cmsg_space!(u16));
+        let mut headers = MultiHeaders::preallocate(part.len(), room);
+        let to = vec![to; part.len()];
+        let sent = sendmmsg(socket, &mut headers, part, to, control, MsgFlags::empty())?.count();
+        messages = &messages[sent.max(1)..];
+    }
+    Ok(())
+}
+
+/// Reads messages into slots of `slot_bytes` of a buffer, as many as are there, and waits for the first
+/// one only. `headers` has one place for each slot. `each` gets the number of the slot and the message.
+fn read_messages<S: SockaddrLike + Copy>(
+    socket: RawFd,
+    headers: &mut MultiHeaders<S>,
+    (buffer, slot_bytes): (&mut [u8], usize),
+    each: impl FnMut((usize, RecvMsg<'_, '_, S>)),
+) -> io::Result<()> {
+    let mut slots: Vec<_> =
+        buffer.chunks_exact_mut(slot_bytes).map(|slot| [IoSliceMut::new(slot)]).collect();
+    let read = recvmmsg(socket, headers, &mut slots, MsgFlags::MSG_WAITFORONE, None)?;
+    read.enumerate().for_each(each);
+    Ok(())
 }
 
 /// The smallest MTU that is believed: below it IPv4 cuts datagrams by itself (RFC 791).

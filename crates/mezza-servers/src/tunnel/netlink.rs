@@ -32,7 +32,6 @@ const FLAGS: u16 = 0x01 | 0x04;
 const FLAGS_NEW: u16 = 0x400 | 0x100;
 const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
-const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const HEADER_BYTES: usize = 16;
@@ -65,17 +64,6 @@ pub(super) fn join_bridge(interface: &str, bridge: &str) -> Result<(), Fault> {
     attribute(&mut body, IFLA_MASTER, &master.to_ne_bytes());
     ask(RTM_SETLINK, FLAGS, &body)
         .map_err(|error| refused(&format!("{interface} cannot join the bridge {bridge}"), &error))
-}
-
-/// Lets an interface hand over super-frames of so many segments at most. A kernel that does not know the
-/// limit hands over larger ones, which cost one call more.
-pub(super) fn limit_segments(interface: &str, most: u32) -> Result<(), Fault> {
-    let mut body = link_body(interface)?;
-    attribute(&mut body, IFLA_GSO_MAX_SEGS, &most.to_ne_bytes());
-    if let Err(error) = ask(RTM_SETLINK, FLAGS, &body) {
-        tracing::debug!(%error, "super-frames keep their size");
-    }
-    Ok(())
 }
 
 /// Removes an interface of ours: threads that read from it end. One that is gone already is removed.

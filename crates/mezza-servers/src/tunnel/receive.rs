@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::TunnelEvent;
 use super::address::Endpoint;
-use super::carrier::{Batch, Carrier, READ_BYTES};
+use super::carrier::{ArrivedFrame, Batch, Carrier};
 use super::shared::{Drop, LinkShared, SessionTable, Welcome};
 use super::tap::may_pass;
 
@@ -50,7 +50,7 @@ pub(super) fn run<F: FrameKey>(
     table: Arc<SessionTable>,
     events: mpsc::Sender<TunnelEvent>,
 ) {
-    let mut buffer = vec![0; READ_BYTES];
+    let mut buffer = vec![0; carrier.read_bytes()];
     let mut batch = Batch::default();
     let mut receiver = Receiver::<F> {
         carrier,
@@ -93,9 +93,9 @@ fn is_passing(error: &std::io::Error) -> bool {
 impl<F: FrameKey> Receiver<F> {
     fn take(&mut self, buffer: &mut [u8], batch: &Batch) {
         self.refresh();
-        let Some(from) = batch.from else { return };
         let mut last = None;
-        for range in &batch.frames {
+        for ArrivedFrame { range, from } in &batch.frames {
+            let from = *from;
             let frame = &mut buffer[range.clone()];
             if kind_of(frame).is_some() && frame.len() <= HANDSHAKE_BYTES_MAX {
                 if self.seen.hears(frame) {

@@ -16,7 +16,7 @@ use nix::sched::{CloneFlags, unshare};
 use tokio::sync::mpsc;
 
 use super::address::Endpoint;
-use super::carrier::Carrier;
+use super::carrier::{Batch, Carrier};
 use super::config::CarrierKind;
 use super::shared::{LinkShared, OpenEntry, Road, SessionTable, Welcome};
 use super::tap::Tap;
@@ -30,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const TAP: &str = "mzkeys";
 /// The port of the test, in a namespace of its own.
 const PORT: u16 = 4_795;
+/// Bytes of a frame of a row.
+const ROW_FRAME_BYTES: usize = 1_400;
 
 /// Keys that data threads hold.
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -146,6 +148,70 @@ fn looped_link() -> Option<Arc<LinkShared>> {
     link.endpoint.store(Some(Arc::new(home)));
     link.road.store(Some(Arc::new(Road { carrier, table })));
     Some(link)
+}
+
+/// Frames that one carrier sends as a row and another one reads, and the number of its reads. Nothing is
+/// read before all frames are sent.
+fn pass_row(carriers: [&Carrier; 2], to: &Endpoint, count: usize) -> (usize, usize) {
+    let numbered = |number: usize| {
+        let mut frame = [0x5a; ROW_FRAME_BYTES];
+        frame[..8].copy_from_slice(&number.to_be_bytes());
+        frame
+    };
+    let row: Vec<u8> = (0..count).flat_map(numbered).collect();
+    carriers[0].send_row(to, &row, ROW_FRAME_BYTES).expect("the row leaves");
+    let (mut buffer, mut batch) = (vec![0; carriers[1].read_bytes()], Batch::default());
+    let (mut arrived, mut reads) = (0, 0);
+    while arrived < count && carriers[1].read(&mut buffer, &mut batch).is_ok() {
+        for frame in &batch.frames {
+            assert_eq!(buffer[frame.range.clone()], numbered(arrived), "frame {arrived}");
+            arrived += 1;
+        }
+        reads += 1;
+    }
+    (arrived, reads)
+}
+
+/// Runs a test in a network namespace of its own.
+fn apart(test: impl FnOnce() + Send + 'static) {
+    let judged = std::thread::spawn(|| {
+        if unshare(CloneFlags::CLONE_NEWNET).is_ok() && ip(&["link", "set", "lo", "up"]) {
+            return test();
+        }
+        println!("SKIPPED carriers: no network namespaces; apt install iproute2, run as root");
+    });
+    judged.join().expect("the test ends");
+}
+
+#[test]
+fn seka_96_a_row_over_ethernet_waits_for_its_reader_and_comes_in_few_reads() {
+    apart(|| {
+        let cards =
+            ["add", "ca", "type", "veth", "peer", "name", "cb", "address", "02:00:00:00:00:0b"];
+        assert!(ip(&[&["link"], &cards[..]].concat()));
+        assert!(["ca", "cb"].iter().all(|card| ip(&["link", "set", card, "up"])));
+        let open = |card| Carrier::open(card, CarrierKind::Ether, 0).expect("a socket");
+        let carriers = [open("ca"), open("cb")];
+        let to = Endpoint::Ether([2, 0, 0, 0, 0, 11]);
+        // A thousand frames are more than the kernel's usual queue, of about ninety.
+        let (arrived, reads) = pass_row(carriers.each_ref(), &to, 1_000);
+        assert_eq!(arrived, 1_000);
+        assert!(reads <= 20, "{reads} reads");
+    });
+}
+
+#[test]
+fn seka_96_datagrams_that_are_not_joined_come_in_few_reads() {
+    apart(|| {
+        let open = |port| Carrier::open("lo", CarrierKind::Udp, port).expect("a socket");
+        let carriers = [open(PORT), open(PORT + 1)];
+        let home = [0, 0, 0, 0, 0, 0, 0, 1];
+        let to = Endpoint::of((home, PORT + 1).into(), carriers[1].interface());
+        carriers[0].stop_joining("the test says so");
+        let (arrived, reads) = pass_row(carriers.each_ref(), &to, 256);
+        assert_eq!(arrived, 256);
+        assert!(reads <= 16, "{reads} reads");
+    });
 }
 
 /// On an idle link no frame comes that would wake the threads.

@@ -200,18 +200,31 @@ impl<F: FrameKey> Transmitter<F> {
         way: &mut Way<'_>,
     ) -> std::io::Result<()> {
         let count = fragments_of(frame.len(), each);
-        for (index, part) in frame.chunks(each).enumerate() {
-            self.row.clear();
-            self.row.resize(part.len() + DATA_OVERHEAD_BYTES, 0);
-            // A segment that fits is no fragment.
-            let place = if count == 1 { 0 } else { fragment_flags(index, count) };
-            self.row[DATA_HEADER_BYTES] = flags | place;
-            self.row[FRAME_AT..FRAME_AT + part.len()].copy_from_slice(part);
-            self.sealer.seal(way.session, way.packet, &mut self.row);
-            way.packet += 1;
-            way.road.carrier.send(way.to, &self.row)?;
+        let bytes = frame.len() + count * DATA_OVERHEAD_BYTES;
+        if self.row.len() < bytes {
+            self.row.resize(bytes, 0);
         }
-        Ok(())
+        let row = &mut self.row[..bytes];
+        let places = row.chunks_mut(each + DATA_OVERHEAD_BYTES);
+        for (index, (part, place)) in frame.chunks(each).zip(places).enumerate() {
+            // A segment that fits is no fragment.
+            let fragment = if count == 1 { 0 } else { fragment_flags(index, count) };
+            place[DATA_HEADER_BYTES] = flags | fragment;
+            place[FRAME_AT..FRAME_AT + part.len()].copy_from_slice(part);
+            self.sealer.seal(way.session, way.packet, place);
+            way.packet += 1;
+        }
+        let stride = each + DATA_OVERHEAD_BYTES;
+        match way.road.carrier.send_row(way.to, row, stride) {
+            // The path is narrower than was thought. The system cuts single datagrams by itself, and the next
+            // frames are cut smaller.
+            Err(error) if Drop::of_error(&error) == Drop::TooLong => {
+                self.narrow();
+                let mut parts = self.row[..bytes].chunks(stride);
+                parts.try_for_each(|part| way.road.carrier.send(way.to, part))
+            }
+            sent => sent,
+        }
     }
 
     /// Sends the segments of a super-frame, each in fragments.

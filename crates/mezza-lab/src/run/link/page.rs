@@ -34,28 +34,30 @@ impl Rates {
 
 /// The head of the table.
 pub const HEAD: [&str; 2] = [
-    "| road | TCP A to B | TCP B to A | UDP at 300, A to B | UDP at 300, B to A | UDP, all that A sends | UDP, all that B sends | `show` at A; at B |",
-    "|---|---|---|---|---|---|---|---|",
+    "| road | TCP A to B | TCP B to A | UDP at 300, A to B | UDP at 300, B to A | UDP, all that A sends | UDP, all that B sends | wireguard-go, TCP A to B; B to A | `show` at A; at B |",
+    "|---|---|---|---|---|---|---|---|---|",
 ];
 
-/// A line of the table. `rates` are those of the columns of [`HEAD`].
-pub fn line(name: &str, rates: &[Rates], shown: &[Value]) -> String {
+/// A line of the table. `rates` are those of the columns of [`HEAD`]; `peer` has the Mbit/s of TCP of
+/// wireguard-go, A to B and B to A, where it was measured.
+pub fn line(name: &str, rates: &[Rates], peer: Option<[f64; 2]>, shown: &[Value]) -> String {
     let cells: Vec<String> = rates.iter().map(|rates| rates.cell()).collect();
+    let peer = peer.map_or_else(String::new, |[to, back]| format!("{to:.0}; {back:.0}"));
     let mut said: Vec<String> = shown.iter().map(verdict).collect();
     said.dedup();
-    format!("| {name} | {} | {} |", cells.join(" | "), said.join("; "))
+    format!("| {name} | {} | {peer} | {} |", cells.join(" | "), said.join("; "))
 }
 
 /// A line of a road that does not exist on this machine.
 pub fn absent(name: &str, reason: &str) -> String {
     let reason = reason.replace('|', "/").replace('\n', " ");
-    format!("| {name} | not made: {reason} | | | | | | |")
+    format!("| {name} | not made: {reason} | | | | | | | |")
 }
 
 /// A line of a road on which no link came up, or none stayed up.
 pub fn broken(name: &str, reason: &str) -> String {
     let reason = reason.replace('|', "/").replace('\n', " ");
-    format!("| {name} | **fails**: {reason} | | | | | | |")
+    format!("| {name} | **fails**: {reason} | | | | | | | |")
 }
 
 /// Returns true if `show` reports a link that is up, and no trouble.
@@ -94,8 +96,8 @@ mod tests {
         let shown = json!({ "up": true, "trouble": "none", "mtu": 1_409, "delivered_percent": 99,
             "offload": { "send": true, "receive": false }, "dropped": { "late": 3, "forged": 0 } });
         assert_eq!(
-            line("x", &[half, less], &[shown.clone(), shown]),
-            "| x | 0.50 (500 / 1000) | **0.50** (499 / 1000) | up, none, MTU 1409, delivers 99 %, \
+            line("x", &[half, less], Some([250.4, 1_600.0]), &[shown.clone(), shown]),
+            "| x | 0.50 (500 / 1000) | **0.50** (499 / 1000) | 250; 1600 | up, none, MTU 1409, delivers 99 %, \
              offload on / off, late 3 |"
         );
     }
@@ -109,9 +111,9 @@ mod tests {
     #[test]
     fn a_table_has_as_many_cells_in_each_line() {
         let count = |line: &str| line.matches('|').count();
-        let full = line("x", &[Rates::default(); 6], &[json!(null)]);
+        let full = line("x", &[Rates::default(); 6], None, &[json!(null)]);
         for line in [HEAD[0], HEAD[1], &full, &absent("x", "a | b\nc"), &broken("x", "|")] {
-            assert_eq!(count(line), 9, "{line}");
+            assert_eq!(count(line), 10, "{line}");
         }
     }
 }

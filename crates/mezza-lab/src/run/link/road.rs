@@ -61,6 +61,23 @@ pub struct Road {
     pub datagram_bytes: usize,
 }
 
+/// Bytes that `WireGuard` adds to a packet, the header of IPv6 counted.
+const WIREGUARD_BYTES: u16 = 80;
+
+impl Road {
+    /// The MTU of wireguard-go's interfaces on this road. `None` where it is not measured: it is on one
+    /// cable on which nothing happens, between addresses of IPv4.
+    pub fn wireguard_mtu(&self) -> Option<u16> {
+        let Ground::Cable(mtu) = self.ground else { return None };
+        let is_plain = self.carrier == PLAIN.carrier
+            && self.settings == PLAIN.settings
+            && self.incident == Incident::None
+            && self.family != Family::Ip6
+            && !self.bridges;
+        is_plain.then_some(mtu - WIREGUARD_BYTES)
+    }
+}
+
 /// Bytes of a datagram that every road carries in one frame.
 const SMALL: usize = 1_100;
 /// Bytes of a datagram that fills an Ethernet frame.

@@ -23,12 +23,18 @@ const COLUMNS: [&str; 6] = ["tcp_ab", "tcp_ba", "udp_ab", "udp_ba", "udp_all_ab"
 const DECIDING: usize = 4;
 /// The rate that a link over bare Ethernet should carry.
 const ETHER_GBIT: f64 = 3.0;
+/// How much more than wireguard-go a link carries.
+const PEER_TIMES_MIN: f64 = 2.0;
 /// Roads of a smoke run: the first ones.
 const SMOKE_ROADS: usize = 1;
 
 /// A road that was measured.
 struct Measured {
     rates: [Rates; COLUMNS.len()],
+    /// Mbit/s of TCP over wireguard-go, A to B and B to A; `None` where the road has none.
+    peer: Option<[f64; 2]>,
+    /// Why wireguard-go was not measured on a road that has it.
+    absent: Option<String>,
     shown: [serde_json::Value; 2],
 }
 
@@ -49,6 +55,8 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     let mut losing = Vec::new();
     let mut unwell = Vec::new();
     let mut made = 0;
+    let mut least: Option<f64> = None;
+    let mut absent = None;
     let count = bench.profile.pick(SMOKE_ROADS, road::ALL.len(), road::ALL.len());
     for (number, road) in road::ALL.iter().take(count).enumerate() {
         complain(&format!("road {} of {count}: {}", number + 1, road.name));
@@ -64,8 +72,12 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         made += 1;
         match measure(bench, world) {
             Ok(measured) => {
-                report.say(page::line(road.name, &measured.rates, &measured.shown));
+                report.say(page::line(road.name, &measured.rates, measured.peer, &measured.shown));
                 note(bench, road, &measured)?;
+                if let Some(times) = measured.times_of_peer() {
+                    least = Some(least.unwrap_or(f64::INFINITY).min(times));
+                }
+                absent = absent.or_else(|| measured.absent.clone());
                 losing.extend(lost(road, &measured));
                 if road.name == road::ETHER {
                     report.shapes.push(ether(&measured));
@@ -86,6 +98,11 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     report.shapes.push(Claim::is(text, found(&unwell), unwell.is_empty()));
     let text = "roads that were made";
     report.shapes.push(Claim::is(text, format!("{made} of {count}"), made > 0));
+    if let Some(least) = least {
+        let text = "TCP / wireguard-go's on the same road, where it is least";
+        report.shapes.push(Claim::above(text, least, PEER_TIMES_MIN));
+    }
+    report.absent.extend(absent.map(|reason| format!("wireguard-go: {reason}")));
     report.shapes.push(idle::measure(bench)?);
     Ok(report)
 }
@@ -104,6 +121,7 @@ fn say_how(report: &mut Report, bench: &Bench) {
         "Both machines are network namespaces on the same cores, so the tunnel's two daemons compete with \
          the streams. Datagrams have 1,100 bytes, behind bridges 1,472. The last two columns send as many \
          datagrams as one thread can. `show` has the counts of dropped frames at the end of the row. \
+         wireguard-go runs beside the link where one cable with IPv4 lets it, after the other streams. \
          Netem and netfilter are not needed: lost frames and translated ports are made by a cable in \
          software, whose cards refuse joined datagrams.",
     );
@@ -135,7 +153,34 @@ fn measure(bench: &Bench, mut world: LinkWorld) -> Result<Measured> {
             best.tunnel = best.tunnel.max(tunnel);
         }
     }
-    Ok(Measured { rates, shown: [world.show(0)?, world.show(1)?] })
+    let shown = [world.show(0)?, world.show(1)?];
+    let (peer, absent) = match measure_peer(bench, &mut world) {
+        Ok(peer) => (peer, None),
+        Err(error) => (None, Some(format!("{error:#}"))),
+    };
+    Ok(Measured { rates, peer, absent, shown })
+}
+
+/// The best of as many rounds of TCP over wireguard-go, by direction.
+fn measure_peer(bench: &Bench, world: &mut LinkWorld) -> Result<Option<[f64; 2]>> {
+    let Some(addresses) = world.start_wireguard()? else { return Ok(None) };
+    let mut best = [0.0_f64; 2];
+    for _ in 0..rounds(bench) {
+        for (from, best) in best.iter_mut().enumerate() {
+            let flow = Flow { from, to: addresses[1 - from], window: window(bench) };
+            *best = best.max(tcp_mbit(world.net(), flow)?);
+        }
+    }
+    Ok(Some(best))
+}
+
+impl Measured {
+    /// How many times as much TCP as wireguard-go the link carries, in the direction where it is less.
+    fn times_of_peer(&self) -> Option<f64> {
+        let ours = self.rates.iter().map(|rates| rates.tunnel);
+        let times = ours.zip(self.peer?).map(|(ours, theirs)| ours / theirs);
+        Some(times.fold(f64::INFINITY, f64::min))
+    }
 }
 
 /// Mbit/s of a column.
@@ -149,6 +194,11 @@ fn rate(world: &LinkWorld, flow: Flow, column: usize) -> Result<f64> {
 }
 
 fn note(bench: &mut Bench, road: &Road, measured: &Measured) -> Result<()> {
+    for (column, mbit) in
+        ["wireguard_ab", "wireguard_ba"].iter().zip(measured.peer.iter().flatten())
+    {
+        bench.note_count(road.name, column, "Mbit/s", *mbit)?;
+    }
     for (column, rates) in COLUMNS.iter().zip(measured.rates) {
         bench.note_count(road.name, &format!("{column}_bare"), "Mbit/s", rates.bare)?;
         bench.note_count(road.name, column, "Mbit/s", rates.tunnel)?;

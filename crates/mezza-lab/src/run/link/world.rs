@@ -13,6 +13,7 @@ use super::cable::{MAPPING, SoftwareCable};
 use super::road::{Family, Ground, Incident, Road};
 use super::streams::echoes;
 use crate::goals::seka::net::{CableEnd, Namespaces, ok};
+use crate::goals::seka::tunnel;
 
 /// The name of the link.
 const LINK: &str = "lk0";
@@ -69,6 +70,17 @@ impl LinkWorld {
         self.start(&folder)?;
         self.wait_until_it_carries(0)?;
         self.meet_incident()
+    }
+
+    /// Starts wireguard-go beside the link, where the road lets it. Returns its addresses, by side.
+    ///
+    /// # Errors
+    /// If it is not here, or does not come up.
+    pub fn start_wireguard(&mut self) -> Result<Option<[IpAddr; 2]>> {
+        let Some(mtu) = self.road.wireguard_mtu() else { return Ok(None) };
+        let far: Ipv4Addr = tunnel::wireguard_go_over(&mut self.net, mtu)?.parse()?;
+        let [a, b, c, _] = far.octets();
+        Ok(Some([IpAddr::V4(Ipv4Addr::new(a, b, c, 1)), IpAddr::V4(far)]))
     }
 
     /// The namespaces.

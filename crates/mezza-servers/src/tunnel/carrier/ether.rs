@@ -1,15 +1,19 @@
 //! One frame an Ethernet frame of type 0x88B5, without IP: `length u16 | frame | zeros`. Real cards fill
 //! short frames up to 46 bytes, so the length is said.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
 
 use mezza_seka::wire::ETHER_TYPE;
 use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::{LinkAddr, MsgFlags, bind, recvmsg, sendmsg};
+use nix::sys::socket::sockopt::{RcvBufForce, SndBufForce};
+use nix::sys::socket::{LinkAddr, MultiHeaders, bind, setsockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{Batch, READ_WAIT, no_interface, refused};
+use super::{
+    ArrivedFrame, Batch, MTU_MAX, QUEUE_BYTES, READ_WAIT, no_interface, read_messages, refused,
+    send_messages,
+};
 use crate::tunnel::address::Endpoint;
 use mezza_host::api::Fault;
 
@@ -18,6 +22,12 @@ const HEADER_BYTES: usize = 14;
 const LENGTH_BYTES: usize = 2;
 /// Ethernet's shortest payload.
 const PAYLOAD_BYTES_MIN: usize = 46;
+/// Frames of a read, at most: a super-frame and some of the next one.
+const READ_FRAMES: usize = 64;
+/// Bytes of a buffer for each of them.
+const SLOT_BYTES: usize = (HEADER_BYTES + MTU_MAX).next_multiple_of(64);
+/// Bytes of a buffer for all of them.
+pub(super) const READ_BYTES: usize = READ_FRAMES * SLOT_BYTES;
 
 /// A packet socket on one interface.
 #[derive(Debug)]
@@ -43,6 +53,10 @@ impl EtherCarrier {
         let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
         // The protocol 0 of the address makes the kernel keep that of the socket.
         bind(socket.as_raw_fd(), address)?;
+        // The usual queue of 200 KiB has room for 90 frames, and a super-frame is 46 of them. A smaller one
+        // loses frames under load, which is no error.
+        let _ = setsockopt(&socket, RcvBufForce, &QUEUE_BYTES);
+        let _ = setsockopt(&socket, SndBufForce, &QUEUE_BYTES);
         socket.set_read_timeout(Some(READ_WAIT))?;
         let own = address.addr().unwrap_or_default();
         Ok(Self { socket, interface: address.ifindex() as u32, own })
@@ -54,39 +68,59 @@ impl EtherCarrier {
 
     pub(super) fn read(&self, buffer: &mut [u8], batch: &mut Batch) -> io::Result<()> {
         batch.frames.clear();
-        batch.from = None;
-        let mut slices = [IoSliceMut::new(buffer)];
+        let mut lengths = [0; READ_FRAMES];
+        let mut headers = MultiHeaders::<()>::preallocate(READ_FRAMES, None);
         let fd = self.socket.as_raw_fd();
-        let read = recvmsg::<LinkAddr>(fd, &mut slices, None, MsgFlags::empty())?;
-        let bytes = read.bytes;
-        let start = HEADER_BYTES + LENGTH_BYTES;
-        if bytes < start {
-            return Ok(());
-        }
-        let length =
-            usize::from(u16::from_be_bytes([buffer[HEADER_BYTES], buffer[HEADER_BYTES + 1]]));
-        let source: [u8; 6] = buffer[6..12].try_into().unwrap_or_default();
-        if length <= bytes - start && source != self.own {
-            batch.frames.push(start..start + length);
-            batch.from = Some(Endpoint::Ether(source));
-        }
+        read_messages(fd, &mut headers, (buffer, SLOT_BYTES), |(slot, message)| {
+            lengths[slot] = message.bytes;
+        })?;
+        let slots = buffer.chunks_exact(SLOT_BYTES).zip(lengths).enumerate();
+        let frames = slots.filter_map(|(slot, (bytes, length))| {
+            self.arrived(slot * SLOT_BYTES, bytes.get(..length)?)
+        });
+        batch.frames.extend(frames);
         Ok(())
     }
 
+    /// The frame of ours in the Ethernet frame that lies at `at`; `None` if there is none.
+    fn arrived(&self, at: usize, ethernet: &[u8]) -> Option<ArrivedFrame> {
+        let payload = ethernet.get(HEADER_BYTES + LENGTH_BYTES..)?;
+        let length = ethernet.get(HEADER_BYTES..)?.first_chunk::<LENGTH_BYTES>()?;
+        let length = usize::from(u16::from_be_bytes(*length));
+        let source: [u8; 6] = ethernet.get(6..)?.first_chunk().copied()?;
+        let start = at + HEADER_BYTES + LENGTH_BYTES;
+        (length <= payload.len() && source != self.own)
+            .then_some(ArrivedFrame { range: start..start + length, from: Endpoint::Ether(source) })
+    }
+
     pub(super) fn send(&self, to: &Endpoint, frame: &[u8]) -> io::Result<()> {
-        let (Endpoint::Ether(to), Ok(length)) = (to, u16::try_from(frame.len())) else {
+        self.send_row(to, frame, frame.len())
+    }
+
+    /// Sends frames of `frame_bytes` that lie one behind the other; the last one may be shorter.
+    pub(super) fn send_row(&self, to: &Endpoint, row: &[u8], frame_bytes: usize) -> io::Result<()> {
+        let (Endpoint::Ether(to), Ok(_)) = (to, u16::try_from(frame_bytes)) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
+        let frames = || row.chunks(frame_bytes.max(1));
+        let heads: Vec<_> = frames().map(|frame| self.head(*to, frame.len() as u16)).collect();
+        let zeros = [0; PAYLOAD_BYTES_MIN];
+        let with_head = frames().zip(&heads).map(|(frame, head)| {
+            let fill = PAYLOAD_BYTES_MIN.saturating_sub(LENGTH_BYTES + frame.len());
+            [IoSlice::new(head), IoSlice::new(frame), IoSlice::new(&zeros[..fill])]
+        });
+        let messages: Vec<_> = with_head.collect();
+        send_messages::<(), 3>(self.socket.as_raw_fd(), &messages, (None, &[]))
+    }
+
+    /// The Ethernet header of a frame of `length` bytes, and its length.
+    fn head(&self, to: [u8; 6], length: u16) -> [u8; HEADER_BYTES + LENGTH_BYTES] {
         let mut head = [0; HEADER_BYTES + LENGTH_BYTES];
-        head[..6].copy_from_slice(to);
+        head[..6].copy_from_slice(&to);
         head[6..12].copy_from_slice(&self.own);
         head[12..14].copy_from_slice(&ETHER_TYPE.to_be_bytes());
         head[14..].copy_from_slice(&length.to_be_bytes());
-        let zeros = [0; PAYLOAD_BYTES_MIN];
-        let fill = PAYLOAD_BYTES_MIN.saturating_sub(LENGTH_BYTES + frame.len());
-        let slices = [IoSlice::new(&head), IoSlice::new(frame), IoSlice::new(&zeros[..fill])];
-        sendmsg::<()>(self.socket.as_raw_fd(), &slices, &[], MsgFlags::empty(), None)?;
-        Ok(())
+        head
     }
 }
 

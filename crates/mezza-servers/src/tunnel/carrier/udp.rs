@@ -1,6 +1,6 @@
 //! One frame a datagram, many datagrams a call: segmentation offload of UDP in both directions.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
@@ -9,19 +9,30 @@ use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::sockopt::{RcvBufForce, SndBufForce, UdpGroSegment};
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrLike,
-    SockaddrStorage, recvmsg, sendmsg, setsockopt,
+    ControlMessage, ControlMessageOwned, MultiHeaders, RecvMsg, SockaddrIn, SockaddrIn6,
+    SockaddrStorage, setsockopt,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{Batch, READ_FRAMES, READ_WAIT, no_interface, refused};
+use super::{
+    ArrivedFrame, Batch, QUEUE_BYTES, READ_WAIT, no_interface, read_messages, refused,
+    send_messages,
+};
 use crate::tunnel::address::Endpoint;
 use mezza_host::api::Fault;
 
 /// All nodes of a link (RFC 4291, section 2.7.1).
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-/// Room for frames while a thread is not scheduled, bytes.
-const BUFFER_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of a message, at most: a datagram, or as many in a row as the kernel has joined.
+const SLOT_BYTES: usize = 66 * 1024;
+/// Messages of a read, at most, where the kernel joins none.
+const READ_MESSAGES: usize = 32;
+/// Rows of a read, at most, where it joins them. A super-frame of 64 KiB leaves in two.
+const READ_ROWS: usize = 4;
+/// Frames of a message, at most.
+const MESSAGE_FRAMES: usize = 128;
+/// Bytes of a buffer for one read.
+pub(super) const READ_BYTES: usize = READ_MESSAGES * SLOT_BYTES;
 /// Frames of one call, at most (`UDP_MAX_SEGMENTS` of Linux).
 const SEGMENTS_MAX: usize = 64;
 /// Bytes of one call, at most.
@@ -68,8 +79,8 @@ impl UdpCarrier {
             socket.bind(&SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0).into())?;
         }
         // Smaller buffers lose frames under load, which is no error; nor is a kernel without offload.
-        let _ = setsockopt(&socket, RcvBufForce, &BUFFER_BYTES);
-        let _ = setsockopt(&socket, SndBufForce, &BUFFER_BYTES);
+        let _ = setsockopt(&socket, RcvBufForce, &QUEUE_BYTES);
+        let _ = setsockopt(&socket, SndBufForce, &QUEUE_BYTES);
         let _ = setsockopt(&socket, UdpGroSegment, &true);
         socket.set_read_timeout(Some(READ_WAIT))?;
         Ok(Self { socket, interface: number, port, is_ip4 })
@@ -92,75 +103,107 @@ impl UdpCarrier {
 
     pub(super) fn read(&self, buffer: &mut [u8], batch: &mut Batch) -> io::Result<()> {
         batch.frames.clear();
-        let mut space = cmsg_space!(i32);
-        let mut slices = [IoSliceMut::new(buffer)];
-        let flags = MsgFlags::empty();
+        // Datagrams that came one by one are read many at a time, so that their frames are joined here. Of
+        // rows that the kernel joined a few are enough, and fit into the cache of the processor.
+        let slots = if batch.is_joined { READ_ROWS } else { READ_MESSAGES };
+        let buffer = &mut buffer[..slots * SLOT_BYTES];
+        // Made for each call, since the kernel shortens the rooms for addresses and control messages.
+        let mut headers = MultiHeaders::preallocate(slots, Some(cmsg_space!(i32)));
         let fd = self.socket.as_raw_fd();
-        let read = recvmsg::<SockaddrStorage>(fd, &mut slices, Some(&mut space), flags)?;
-        let row = read.cmsgs()?.find_map(|message| match message {
-            ControlMessageOwned::UdpGroSegments(bytes) => usize::try_from(bytes).ok(),
-            _ => None,
-        });
-        let frame_bytes = row.unwrap_or(read.bytes).max(1);
-        let starts = (0..read.bytes).step_by(frame_bytes).take(READ_FRAMES);
-        batch.frames.extend(starts.map(|at| at..(at + frame_bytes).min(read.bytes)));
-        let from = read.address.as_ref().and_then(|address| {
+        batch.is_joined = false;
+        read_messages(fd, &mut headers, (buffer, SLOT_BYTES), |(slot, message)| {
+            self.arrived(slot * SLOT_BYTES, &message, batch);
+        })
+    }
+
+    /// The frames of a message that lies at `at`.
+    fn arrived(&self, at: usize, message: &RecvMsg<'_, '_, SockaddrStorage>, batch: &mut Batch) {
+        // A socket that was shut down delivers a message of nobody.
+        let address = message.address.filter(|_| message.bytes > 0);
+        let from = address.and_then(|address| {
             let ip6 = address.as_sockaddr_in6().map(|from| SocketAddr::V6((*from).into()));
             ip6.or_else(|| Some(SocketAddr::V4((*address.as_sockaddr_in()?).into())))
         });
-        batch.from = from.map(|from| Endpoint::of(from, self.interface));
-        Ok(())
+        let Some(from) = from.map(|from| Endpoint::of(from, self.interface)) else { return };
+        let row = message.cmsgs().ok().and_then(|mut messages| {
+            messages.find_map(|message| match message {
+                ControlMessageOwned::UdpGroSegments(bytes) => usize::try_from(bytes).ok(),
+                _ => None,
+            })
+        });
+        let frame_bytes = row.unwrap_or(message.bytes).max(1);
+        batch.is_joined = frame_bytes < message.bytes;
+        let end = at + message.bytes;
+        let starts = (at..end).step_by(frame_bytes).take(MESSAGE_FRAMES);
+        batch.frames.extend(
+            starts.map(|start| ArrivedFrame { range: start..(start + frame_bytes).min(end), from }),
+        );
     }
 
     pub(super) fn send(&self, to: &Endpoint, frame: &[u8]) -> io::Result<()> {
-        self.call(to, frame, &[])
+        self.send_all(to, &[[IoSlice::new(frame)]], &[])
     }
 
     pub(super) fn send_row(&self, to: &Endpoint, row: &[u8], frame_bytes: usize) -> io::Result<()> {
         let Ok(segment) = u16::try_from(frame_bytes) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        // Calls of equal length, so that none of them is nearly empty.
+        // Messages of equal length, so that none of them is nearly empty.
         let frames = row.len().div_ceil(frame_bytes);
         let most = Self::row_frames_max(frame_bytes);
         let each = frames.div_ceil(frames.div_ceil(most));
-        for part in row.chunks(each * frame_bytes) {
-            if part.len() <= frame_bytes {
-                self.send(to, part)?;
-                continue;
-            }
-            self.call(to, part, &[ControlMessage::UdpGsoSegments(&segment)])?;
+        let parts: Vec<_> =
+            row.chunks(each * frame_bytes).map(|part| [IoSlice::new(part)]).collect();
+        match parts[..] {
+            [_] if frames == 1 => self.send(to, row),
+            _ => self.send_all(to, &parts, &[ControlMessage::UdpGsoSegments(&segment)]),
         }
-        Ok(())
     }
 
-    /// Frames of so many bytes that one call takes.
-    pub(super) fn row_frames_max(frame_bytes: usize) -> usize {
+    /// The same, each as a datagram that the kernel need not cut.
+    pub(super) fn send_apart(
+        &self,
+        to: &Endpoint,
+        row: &[u8],
+        frame_bytes: usize,
+    ) -> io::Result<()> {
+        let frames = row.chunks(frame_bytes.max(1));
+        let messages: Vec<_> = frames.map(|frame| [IoSlice::new(frame)]).collect();
+        self.send_all(to, &messages, &[])
+    }
+
+    /// Sends messages in as few calls as the kernel takes, each with the same control messages.
+    fn send_all(
+        &self,
+        to: &Endpoint,
+        messages: &[[IoSlice<'_>; 1]],
+        control: &[ControlMessage<'_>],
+    ) -> io::Result<()> {
+        let fd = self.socket.as_raw_fd();
+        match self.address_of(to)? {
+            SocketAddr::V4(to) => {
+                send_messages(fd, messages, (Some(SockaddrIn::from(to)), control))
+            }
+            SocketAddr::V6(to) => {
+                send_messages(fd, messages, (Some(SockaddrIn6::from(to)), control))
+            }
+        }
+    }
+
+    /// Frames of so many bytes that the kernel cuts out of one message.
+    fn row_frames_max(frame_bytes: usize) -> usize {
         SEGMENTS_MAX.min(ROW_BYTES_MAX / frame_bytes.max(1)).max(1)
     }
 
-    fn call(&self, to: &Endpoint, bytes: &[u8], messages: &[ControlMessage<'_>]) -> io::Result<()> {
+    /// An address in the family of the socket.
+    fn address_of(&self, to: &Endpoint) -> io::Result<SocketAddr> {
         let Endpoint::Udp(to) = to else { return Err(io::ErrorKind::InvalidInput.into()) };
         match to.ip().to_ipv4_mapped() {
-            Some(ip) if self.is_ip4 => {
-                let to = SockaddrIn::from(SocketAddrV4::new(ip, to.port()));
-                self.send_to(&to, bytes, messages)
-            }
+            Some(ip) if self.is_ip4 => Ok(SocketAddrV4::new(ip, to.port()).into()),
             // An address of IPv6, on a kernel that has none.
             None if self.is_ip4 => Err(io::ErrorKind::AddrNotAvailable.into()),
-            _ => self.send_to(&SockaddrIn6::from(*to), bytes, messages),
+            _ => Ok((*to).into()),
         }
-    }
-
-    fn send_to(
-        &self,
-        to: &impl SockaddrLike,
-        bytes: &[u8],
-        messages: &[ControlMessage<'_>],
-    ) -> io::Result<()> {
-        let slices = [IoSlice::new(bytes)];
-        sendmsg(self.socket.as_raw_fd(), &slices, messages, MsgFlags::empty(), Some(to))?;
-        Ok(())
     }
 }
 

@@ -111,10 +111,6 @@ impl Daemon {
         let room = carrier.frame_bytes(None) - DATA_OVERHEAD_BYTES;
         let mtu = interface_mtu(plan, room)?;
         let tap = Tap::make(&plan.name, mtu, interface_address(record.own, record.peer))?;
-        // A super-frame of more segments than one call takes would be sent, and joined, in two halves.
-        if let Some(most) = carrier.row_frames_max(room + DATA_OVERHEAD_BYTES) {
-            netlink::limit_segments(&plan.name, most as u32)?;
-        }
         for address in &plan.addresses {
             netlink::add_address(&plan.name, *address)?;
         }

@@ -13,7 +13,7 @@ use super::super::control::LinkAsk;
 use super::super::link::Link;
 use super::super::store::{StateFolder, StoreThread, StoredPeer};
 use super::super::{Suite, TunnelEvent};
-use super::{Daemon, FrameThreads, TunnelOptions, no_link, roads};
+use super::{Daemon, FrameThreads, TunnelOptions, USED_PAUSE_MS, no_link, roads};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::control::ControlSocket;
 use mezza_host::process::drive;
@@ -21,8 +21,9 @@ use mezza_host::process::rng::OsRng;
 
 /// Events that wait for the control task: handshake frames among them (SEKA-72).
 const EVENTS_MAX: usize = 64;
-/// The longest sleep: the clock of the system's timers stops in suspend.
-const NAP: Duration = Duration::from_secs(1);
+/// The longest sleep: the clock of the system's timers stops in suspend. It is longer than the pause
+/// between two looks at the links, or both would wake an idle daemon, one moment after the other.
+const NAP: Duration = Duration::from_millis(2 * USED_PAUSE_MS);
 
 /// A daemon that runs, for its command.
 pub struct Started {

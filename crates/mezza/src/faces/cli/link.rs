@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::args::{LinkCommand, LinkPlace, LinkUpArgs};
-use super::serve::{block_on, two_threads};
+use super::serve::{block_on, one_thread};
 use super::show::Out;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::clock::Clock;
@@ -135,7 +135,7 @@ fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
     let found = Found::of(place)?;
     found.confine(&Serving { socket: true, metrics: asked.metrics })?;
     let options = found.options(&asked.names, true);
-    block_on(two_threads(), async {
+    block_on(one_thread(), async {
         memory::say();
         let started = Started::open(options, FrameThreads::usual())?;
         for damaged in started.daemon.damaged() {
@@ -184,7 +184,7 @@ pub fn up_with(state: &Path, config: &Path, threads: FrameThreads) -> Result<Exi
     let found = Found::of(&place)?;
     found.confine(&Serving { socket: true, metrics: None })?;
     let options = TunnelOptions { unbounded: true, ..found.options(&[], true) };
-    block_on(two_threads(), async {
+    block_on(one_thread(), async {
         let (_stop, stopped) = watch::channel(false);
         Started::open(options, threads)?.run(stopped).await
     })
@@ -232,7 +232,7 @@ fn forget_alone(place: &LinkPlace, name: &str) -> Result<(), Fault> {
     let found = Found::of(place)?;
     found.become_owner()?;
     let options = found.options(&[], false);
-    block_on(two_threads(), async {
+    block_on(one_thread(), async {
         let mut started = Started::open(options, FrameThreads::usual())?;
         started.daemon.forget(name).map(|()| Exit::Done)
     })

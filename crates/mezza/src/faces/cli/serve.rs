@@ -82,6 +82,12 @@ pub(crate) fn two_threads() -> Builder {
     builder
 }
 
+/// A runtime whose tasks run on the thread that waits for them. A timer wakes one thread, where a runtime
+/// of several threads wakes three.
+pub(crate) fn one_thread() -> Builder {
+    Builder::new_current_thread()
+}
+
 /// Runs one future to its end.
 pub(crate) fn block_on<T>(
     mut builder: Builder,

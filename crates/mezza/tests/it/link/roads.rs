@@ -184,6 +184,23 @@ fn seka_89_slow_a_bridge_keeps_its_mtu_and_carries_full_frames() {
     }
 }
 
+/// A bridge hands over super-frames of its own size. The kernel cuts what is above the limit of a port.
+#[test]
+fn seka_97_the_interface_takes_super_frames_of_any_number_of_segments() {
+    let Some(net) = Net::joined("segments") else { return };
+    pair_both(&net, &[], &[]);
+    let tunnel = Tunnel::up(&net, 0);
+    let of = |name| net.ip_text(0, &["-details", "link", "show", "dev", name]);
+    let segments = |text: &str| {
+        let mut words = text.split_whitespace();
+        words.find(|word| *word == "gso_max_segs");
+        words.next().map(str::to_owned)
+    };
+    let usual = segments(&of("lo"));
+    assert!(usual.is_some());
+    assert_eq!(segments(&of("cam1")), usual, "{}", tunnel.show());
+}
+
 #[test]
 fn seka_89_an_mtu_that_cannot_work_is_refused_with_the_largest_that_can() {
     let Some(net) = Net::joined("largest") else { return };

@@ -70,7 +70,7 @@ pub(super) struct Keys {
     rule: FloorRule,
     told: Option<FloorHeld>,
     lives: String,
-    /// Whether it was told that the keys run ahead of the clock.
+    /// True if it was told that the keys run ahead of the clock.
     is_ahead: bool,
     /// A fault of the disk that was told, until the disk takes a step again.
     fault: Option<Fault>,
