@@ -166,7 +166,7 @@ impl ClientCost {
     pub fn rows(
         &self,
         bench: &mut Bench,
-        limits: [Limit; 3],
+        limits: &[Limit; 3],
         words: impl IntoIterator<Item = String>,
     ) -> Result<Vec<Row>> {
         let values = [
@@ -175,7 +175,7 @@ impl ClientCost {
             ("idle_cpu", "s_per_day", self.cpu_s_day),
         ];
         let mut rows = Vec::new();
-        for (limit, (op, unit, value)) in limits.into_iter().zip(values) {
+        for (limit, (op, unit, value)) in limits.iter().zip(values) {
             bench.note_count("ours", op, unit, value)?;
             rows.push(limit.row(value));
         }

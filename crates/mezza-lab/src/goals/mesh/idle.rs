@@ -49,7 +49,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let cost = IdleCost::watch(nodes[0].pid(), CARD, Duration::from_secs(length))?;
     let words = "a node that carries nothing, with one neighbour on a cable; frames of the neighbour and of the \
                  kernel's IPv6 count too. One neighbour is too few for clocks to agree: a beacon each second";
-    cost.extrapolate().rows(bench, LIMITS, [cost.words(), words.into()])
+    cost.extrapolate().rows(bench, &LIMITS, [cost.words(), words.into()])
 }
 
 /// Waits until a node says that it has its neighbour.

@@ -117,7 +117,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         ));
         all = invitation.beside(all);
     }
-    all.rows(bench, LIMITS, details)
+    all.rows(bench, &LIMITS, details)
 }
 
 /// How a row differs from a member of a real network.

@@ -40,5 +40,5 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let cost = IdleCost::watch(node.pid(), CARD, Duration::from_secs(length))?;
     let words =
         "one contactless node, unlocked; two connections to its relay, a PING of 55 s on each";
-    cost.extrapolate().rows(bench, LIMITS, [cost.words(), words.into()])
+    cost.extrapolate().rows(bench, &LIMITS, [cost.words(), words.into()])
 }

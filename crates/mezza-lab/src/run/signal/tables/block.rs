@@ -128,7 +128,9 @@ impl Block {
             });
             report.say(line(name, series.map(|s| s.map(Series::cost)), said));
         }
-        losing.into_iter().for_each(|text| report.lose(text));
+        for text in losing {
+            report.lose(text);
+        }
         if let Some(((a, new), (b, old))) = self.best(pair.new).zip(self.best(pair.old)) {
             let name = format!("best here ({} / {})", a.name, b.name);
             let ns = [new, old].map(|series| Some(series.cost()));
