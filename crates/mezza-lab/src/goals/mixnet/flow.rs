@@ -204,8 +204,9 @@ fn with_vectors(
         format!("measured at 1/{part} of that noise: {:.3} s", noise.cost(0) / 1e9),
     ];
     let compared = format!(
-        "Go floor with a mean of {PAPER_MU}, which the paper's theorem needs for eps = ln 2, delta = 1e-4 over \
-         240,000 conversation rounds alone; the preset's mean of {} keeps as much over all services of a year",
+        "Go floor with a mean of {PAPER_MU}, which the paper's theorem needs for eps = ln 2, \
+         delta = 1e-4 over 240,000 conversation rounds alone; the preset's mean of {} keeps as much \
+         over all services of a year",
         STANDARD.0
     );
     let row =
