@@ -125,7 +125,8 @@ fn pair(scalar: &Scalar) -> CoinKeyPair {
 }
 
 fn arithmetic(group: &Ristretto, scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
-    let (h, other) = (group.h(), Scalar::from(0x1234_5678_9abc_def0_u64));
+    let h = group.h();
+    let other = Scalar::from(0x1234_5678_9abc_def0_u64);
     vec![
         ("power of any base", scalars.test(count, |s| group.power(&h, &s))),
         ("power of g, by its table", scalars.test(count, |s| group.power_g(&s))),
@@ -141,7 +142,8 @@ fn arithmetic(group: &Ristretto, scalars: &Scalars, count: usize) -> Vec<(&'stat
 
 /// Firewalls, whose coins are of the class.
 fn walls(group: &Ristretto, scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
-    let (h, mut dice) = (group.h(), SimRng::new(6, 0));
+    let h = group.h();
+    let mut dice = SimRng::new(6, 0);
     let both = || Message::commitment(h, group.g());
     let coins = |coin: Scalar| GivenCoins::new([coin; 3]);
     vec![
@@ -212,7 +214,8 @@ fn begun(group: &Ristretto, dice: &mut SimRng) -> (GkxInitiator, Vec<u8>) {
 }
 
 fn comparisons(group: &Ristretto, count: usize) -> Vec<(&'static str, f64)> {
-    let (secret, coin) = (secret(Scalar::from(6_u8)), rho(&Scalar::from(5_u8)));
+    let secret = secret(Scalar::from(6_u8));
+    let coin = rho(&Scalar::from(5_u8));
     let h = coin.commitment(&SLOT);
     let commitments = compared(
         count,
@@ -239,7 +242,8 @@ fn comparisons(group: &Ristretto, count: usize) -> Vec<(&'static str, f64)> {
 
 fn main() -> ExitCode {
     let count = std::env::args().nth(1).map_or(20_000, |n| n.parse().expect("a number"));
-    let (group, scalars) = (Ristretto::new(), Scalars::new(&mut SimRng::new(3, 0)));
+    let group = Ristretto::new();
+    let scalars = Scalars::new(&mut SimRng::new(3, 0));
     let right = [7; 32];
     let twins = [
         ("leaky twin of a power", scalars.test(count / 10, |s| leaky(&group.h(), &s))),

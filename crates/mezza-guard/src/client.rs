@@ -113,7 +113,8 @@ impl StoredCoin {
         Reader::decode_exact(bytes, |r| {
             let purpose = CoinPurpose::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
             let name = SlotName { client: pairing.client(), purpose, dest: r.u16()? };
-            let (slot, h) = (SlotIndex { name, index: r.u64()? }, r.array()?);
+            let slot = SlotIndex { name, index: r.u64()? };
+            let h = r.array()?;
             let secret = CoinSecret::decode(r.array_ref()?).map_err(|_| DecodeError::Value)?;
             Ok(Self { slot, h, secret })
         })

@@ -158,7 +158,8 @@ impl GkxInitiator {
         let shared = decode(SharedElement::agree(group, &y, &self.x))?;
         let [initiator, responder] = &self.identities;
         let schedule = Schedule::new(group, &shared, &self.ss, [initiator, responder]);
-        let (r, s) = (group.encode_scalar(&self.r), group.encode_scalar(&self.s));
+        let r = group.encode_scalar(&self.r);
+        let s = group.encode_scalar(&self.s);
         let frame = wire::frame(G3, &[&r, &s, &schedule.initiator_tag]);
         Ok((GkxOpened { schedule }, frame))
     }
@@ -243,7 +244,8 @@ impl GkxResponder {
         let (r, rest) = body.split_at(32);
         let (s, seen) = rest.split_at(32);
         let [c1, c2] = wire::two(&self.commitment).map(|element| group.decode(element));
-        let (r, s) = (decode(group.decode_scalar(r))?, decode(group.decode_scalar(s))?);
+        let r = decode(group.decode_scalar(r))?;
+        let s = decode(group.decode_scalar(s))?;
         let x = decode(open(group, [&decode(c1)?, &decode(c2)?], [&r, &s]))?;
         let shared = decode(SharedElement::agree(group, &x, &self.y))?;
         let mut found = None;

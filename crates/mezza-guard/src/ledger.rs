@@ -163,7 +163,8 @@ impl LedgerRecord {
                 1 => Self::Era(CoinEra(r.array()?)),
                 2 => Self::Point(slot(r)?, r.array()?, CoinEra(r.array()?)),
                 3 => {
-                    let (slot, counter) = (slot(r)?, r.u32()?);
+                    let slot = slot(r)?;
+                    let counter = r.u32()?;
                     match r.u8()? {
                         0 if counter == 0 => Self::Advanced(slot, None),
                         1 => Self::Advanced(slot, Some(counter)),
@@ -179,7 +180,8 @@ impl LedgerRecord {
                     refused: r.u32()?,
                 }),
                 8 => {
-                    let (client, dest) = (GuardClientId(r.array()?), r.u16()?);
+                    let client = GuardClientId(r.array()?);
+                    let dest = r.u16()?;
                     let name = LearnedName { client, dest, caller: r.array()? };
                     let pins = Pins { own: r.array()?, peer: r.array()?, link: r.u16()? };
                     Self::Learned(name, pins)
@@ -252,7 +254,8 @@ impl SlotLedger {
     /// # Errors
     /// A record that is damaged, or of no known form.
     pub fn load(bytes: &[u8]) -> Result<(Self, usize), LedgerError> {
-        let (mut ledger, mut at) = (Self::default(), 0);
+        let mut ledger = Self::default();
+        let mut at = 0;
         while let Some((record, len)) =
             LedgerRecord::read(&bytes[at..]).map_err(|_| LedgerError(at))?
         {

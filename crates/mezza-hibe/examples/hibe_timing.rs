@@ -64,8 +64,10 @@ fn leaky(point: &G1, scalar: &Fr) -> G1 {
 fn main() -> ExitCode {
     let count = std::env::args().nth(1).map_or(20_000, |n| n.parse().expect("a number"));
     let rng = &mut ChaCha20Rng::from_seed([3; 32]);
-    let (system, scalars) = (System::with_keygen_comb(), Scalars::new(rng));
-    let (p1, p2) = (G1Affine::generator().to_point(), G2Affine::generator().to_point());
+    let system = System::with_keygen_comb();
+    let scalars = Scalars::new(rng);
+    let p1 = G1Affine::generator().to_point();
+    let p2 = G2Affine::generator().to_point();
     let gt = Gt::pairing(&G1Affine::generator(), &G2Affine::generator());
     let twin = scalars.test(count / 10, |s| drop(black_box(leaky(&p1, s))));
     println!("{:<28} t = {twin:9.1}   must be beyond {LIMIT}", "leaky twin");
@@ -86,7 +88,8 @@ fn main() -> ExitCode {
 
 /// The comparison of the tag: a first byte that is wrong against a last one.
 fn tag(count: usize, rng: &mut ChaCha20Rng) -> f64 {
-    let (system, now) = (System::new(), Tick(59_500_000));
+    let system = System::new();
+    let now = Tick(59_500_000);
     let tree =
         KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, now, rng).expect("a tree");
     let key = EnvelopeKey::new(&system, &tree.card().at(now).expect("a key"), now, rng);

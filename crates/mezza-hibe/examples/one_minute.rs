@@ -17,7 +17,8 @@ use rand_chacha::rand_core::SeedableRng;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A program draws from the system; an example gives the same output each time.
     let rng = &mut ChaCha20Rng::from_seed([7; 32]);
-    let (system, now) = (System::new(), Tick(59_500_000));
+    let system = System::new();
+    let now = Tick(59_500_000);
 
     // Bob makes a tree and shows its card.
     let mut tree = KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, now, rng)?;

@@ -155,7 +155,8 @@ impl NodeKey {
         let mut next = || points.next().ok_or(DecodeError::Truncated);
         let user = UserKey { t: [next()?, next()?], u: next()?, v: next()? };
         let big_t = [Factor::new(next()?), Factor::new(next()?)];
-        let (uh, big_v) = (next()?, next()?);
+        let uh = next()?;
+        let big_v = next()?;
         let mut levels = Vec::with_capacity(levels_below);
         for _ in 0..levels_below {
             levels.push(Level::new([next()?, next()?, next()?, next()?]));
@@ -242,7 +243,8 @@ impl NodeKey {
         }
         let big_s = Fr::random(rng);
         let levels = below.iter().map(|Level { d, big_d, e, big_e }| {
-            let (d, e) = (d.add(&big_d.mul(&s)), e.add(&big_e.mul(&s)));
+            let d = d.add(&big_d.mul(&s));
+            let e = e.add(&big_e.mul(&s));
             Level::new([d, big_d.mul(&big_s), e, big_e.mul(&big_s)])
         });
         DerivedKeys::Node(Box::new(Self {
@@ -308,10 +310,12 @@ impl MasterSecret {
 
     /// USKGen: draws s, S; t = s B, T = S B.
     pub fn user_key(&self, system: &System, path: &Path, rng: &mut dyn CryptoRng) -> NodeKey {
-        let (s, big_s) = (Fr::random(rng), Fr::random(rng));
+        let s = Fr::random(rng);
+        let big_s = Fr::random(rng);
         let t = self.b.each_ref().map(|b| s.mul(b));
         let big_t = self.b.each_ref().map(|b| big_s.mul(b));
-        let (x, y) = (self.identity(path, 0), self.identity(path, 1));
+        let x = self.identity(path, 0);
+        let y = self.identity(path, 1);
         let p2 = |scalar: &Fr| system.p2(scalar);
         let user = UserKey {
             t: t.each_ref().map(p2),

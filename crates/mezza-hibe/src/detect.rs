@@ -54,7 +54,9 @@ pub enum Detected {
 
 impl DetectKey {
     pub(crate) fn new(card: &CardBlock, start: Epoch, points: Vec<G2>) -> Self {
-        let (shape, profile, origin) = (card.shape(), card.profile(), card.origin());
+        let shape = card.shape();
+        let profile = card.profile();
+        let origin = card.origin();
         Self { shape, profile, origin, start, points }
     }
 
@@ -65,10 +67,14 @@ impl DetectKey {
 
     /// Reads the next one. Every point must lie in the subgroup (HIBE-2).
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (version, tree, k, depth) = (r.u8()?, r.u8()?, r.u8()?, usize::from(r.u8()?));
+        let version = r.u8()?;
+        let tree = r.u8()?;
+        let k = r.u8()?;
+        let depth = usize::from(r.u8()?);
         let shape = low_of_suite(tree).and_then(Shape::from_nibble).ok_or(DecodeError::Value)?;
         let profile = TreeProfile::from_byte(k).ok_or(DecodeError::Value)?;
-        let (origin, start) = (Tick(r.u32()?), Epoch(r.u32()?));
+        let origin = Tick(r.u32()?);
+        let start = Epoch(r.u32()?);
         let known = version == VERSION && start.0 < shape.epochs();
         if !known || shape.path(start).depth() != depth {
             return Err(DecodeError::Value);

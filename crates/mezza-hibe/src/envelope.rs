@@ -272,7 +272,8 @@ impl HeldKeys {
     /// Holds a key, in place of one of the same epoch. Keys of another card and those that are
     /// further than [`Self::EPOCHS_MAX`] below it are dropped.
     pub fn insert(&mut self, key: EpochKey) {
-        let (card, epoch) = (key.card, key.epoch);
+        let card = key.card;
+        let epoch = key.epoch;
         let near = |held: &EpochKey| held.epoch.0.abs_diff(epoch.0) < Self::EPOCHS_MAX;
         self.0.retain(|held| held.card == card && held.epoch != epoch && near(held));
         self.0.push(Arc::new(key));

@@ -43,7 +43,8 @@ impl ClockTrust {
     pub fn within(within_ms: u64) -> Self {
         let slack_ms = within_ms.clamp(Self::GOOD.slack_ms, Self::POOR.slack_ms);
         let ticks = u32::try_from(within_ms.div_ceil(30_000)).unwrap_or(u32::MAX);
-        let (least, most) = (Self::GOOD.uncertainty_ticks, Self::POOR.uncertainty_ticks);
+        let least = Self::GOOD.uncertainty_ticks;
+        let most = Self::POOR.uncertainty_ticks;
         Self { slack_ms, uncertainty_ticks: ticks.clamp(least, most) }
     }
 
@@ -83,7 +84,8 @@ type Since = (Epoch, u64);
 impl FloorRule {
     /// The rule of a tree whose stored floor is `floor`, at a start with this boot time.
     pub fn new(profile: TreeProfile, floor: Epoch, trust: ClockTrust, boot_ms: u64) -> Self {
-        let (epoch_ms, slack_ms) = (profile.epoch_ms(), trust.slack_ms);
+        let epoch_ms = profile.epoch_ms();
+        let slack_ms = trust.slack_ms;
         let started = (floor, boot_ms);
         Self { epoch_ms, slack_ms, base: started, started, floor, standing: None }
     }

@@ -130,7 +130,8 @@ impl KeyTree {
         let (parameters, root) = bkp::generate(system, shape.depth(), rng);
         let card = CardBlock::new(shape, profile, earliest.day(), parameters);
         let root = Entry::new(Epoch(0), EntryKind::Node, root.encode(), rng);
-        let (stack, storage) = (alloc::vec![root], store::Storage::new());
+        let stack = alloc::vec![root];
+        let storage = store::Storage::new();
         let mut tree = Self { card, floor: Epoch(0), stack, expansion: None, storage };
         let floor = tree.card.epoch_of(earliest)?.minus(1);
         tree.erase_below(floor, rng)?;

@@ -197,7 +197,8 @@ mod tests {
     #[test]
     fn both_clocks_go_on() {
         let clock = Clock::system();
-        let (early, late) = (clock.read(), clock.read());
+        let early = clock.read();
+        let late = clock.read();
         assert!(early.boot <= late.boot && late.boot > Time::default());
         assert!(clock.wall() >= early.wall && clock.boot() >= late.boot);
         assert_eq!(format!("{clock:?}"), "Clock");

@@ -383,7 +383,8 @@ impl Vault {
     /// Returns true if all live state is of days that the keyring does not have yet. A row that was damaged
     /// may name any day; the rows beside it name one of the keyring's.
     fn is_behind_live_state(&self) -> Result<bool, Fault> {
-        let (today, days) = (self.ring.today(), self.rows.live_days(MEMORY_ID)?);
+        let today = self.ring.today();
+        let days = self.rows.live_days(MEMORY_ID)?;
         Ok(days.first().is_some_and(|first| Some(*first) > today))
     }
 

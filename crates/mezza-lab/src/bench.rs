@@ -299,7 +299,8 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_round_by_round() {
-        let (ours, theirs) = ([10.0, 40.0, 30.0], [10.0, 10.0, 10.0]);
+        let ours = [10.0, 40.0, 30.0];
+        let theirs = [10.0, 10.0, 10.0];
         let ratio = series(&ours, false).ratio_to(&series(&theirs, false));
         assert_eq!(ratio.to_string(), "3.00 [1.00, 4.00], of minima 1.00");
         // On a busy machine the least costs decide.

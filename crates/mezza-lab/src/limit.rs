@@ -46,7 +46,9 @@ impl Limit {
 
     /// A value that may not be below the bound.
     pub const fn at_least(id: Text, goal: Text, least: f64, unit: Text) -> Self {
-        let (sense, bound, stretch) = (Sense::AtLeast, Bound::Fixed(least), None);
+        let sense = Sense::AtLeast;
+        let bound = Bound::Fixed(least);
+        let stretch = None;
         Self { id, goal, sense, bound, stretch, unit }
     }
 
@@ -81,7 +83,8 @@ impl Limit {
         let Some(stretch) = self.stretch else { return row };
         let is_reached = self.figure(measured, Some(stretch)).holds();
         let reached = if is_reached { "reached" } else { "not reached" };
-        let (sign, stretch) = (sign(self.sense), number(stretch));
+        let sign = sign(self.sense);
+        let stretch = number(stretch);
         row.with(format!("stretch {sign} {stretch} {}: {reached}", self.unit))
     }
 
@@ -162,8 +165,8 @@ mod tests {
 
     #[test]
     fn what_decides_nothing_decides_nothing_when_it_is_not_there() {
-        let (must, beside) =
-            (Limit::at_least("L1", "goal", 2.0, "x"), Limit::none("L1", "goal", "x"));
+        let must = Limit::at_least("L1", "goal", 2.0, "x");
+        let beside = Limit::none("L1", "goal", "x");
         assert_eq!(must.no_peer("absent").weight, Weight::Must);
         assert_eq!(beside.no_peer("absent").weight, Weight::Context);
         assert_eq!(beside.not_here("no vectors").weight, Weight::Context);

@@ -93,7 +93,8 @@ mod tests {
     use super::*;
 
     fn planted(cores: usize) -> Hardware {
-        let (cpu, kernel) = ("Some CPU".to_owned(), "6.1".to_owned());
+        let cpu = "Some CPU".to_owned();
+        let kernel = "6.1".to_owned();
         Hardware { cpu, flags: vec!["aes"], cores, gib: 8, kernel }
     }
 

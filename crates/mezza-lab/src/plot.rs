@@ -81,7 +81,8 @@ impl Axis {
         let power = 10_f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0].map(|m| m * power).into_iter().find(|step| *step >= rough);
         let step = step.unwrap_or(10.0 * power);
-        let (low, high) = ((low / step).floor() * step, (high / step).ceil().max(1.0) * step);
+        let low = (low / step).floor() * step;
+        let high = (high / step).ceil().max(1.0) * step;
         Self { low, high, step, pixels }
     }
 

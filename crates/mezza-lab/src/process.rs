@@ -36,7 +36,8 @@ impl Program {
     /// # Errors
     /// If it does not start.
     pub fn start(home: &Path, files: &Path, args: &[&str], env: &[(&str, &str)]) -> Result<Self> {
-        let (out, log) = (files.with_extension("out"), files.with_extension("log"));
+        let out = files.with_extension("out");
+        let log = files.with_extension("log");
         let mut command = Command::new(std::env::current_exe()?);
         command.arg0(PROGRAM).env_clear().envs(env.iter().copied());
         command.arg("--home").arg(home).args(args).stdin(Stdio::null());

@@ -205,8 +205,10 @@ mod tests {
     use super::*;
 
     fn job(seed: u64) -> RunSpec {
-        let (experiment, params) = ("node-goals", json!({ "only": ["M1"] }));
-        let (profile, exclusive) = (Profile::Smoke, true);
+        let experiment = "node-goals";
+        let params = json!({ "only": ["M1"] });
+        let profile = Profile::Smoke;
+        let exclusive = true;
         RunSpec { experiment, rev: 1, profile, seed, params, exclusive, shard: None }
     }
 

@@ -170,7 +170,9 @@ fn keep(out: &Path, experiment: &Experiment, report: &Report, value: &Value) -> 
 
 fn print(experiment: &Experiment, report: &Report, profile: Profile) -> Result<()> {
     let machine = Hardware::this().id();
-    let (id, about, profile) = (experiment.id, experiment.about, profile.name());
+    let id = experiment.id;
+    let about = experiment.about;
+    let profile = profile.name();
     say(&format!("{id}  {about}    profile {profile}, machine {machine}"))?;
     for line in &report.lines {
         say(&format!("  {line}"))?;

@@ -87,7 +87,8 @@ fn find(
     keep: &dyn Fn(u64) -> Result<()>,
 ) -> Result<u64> {
     let primes = primes_below(SIEVE_MAX);
-    let (began, mut tests) = (Instant::now(), 0_u64);
+    let began = Instant::now();
+    let mut tests = 0_u64;
     for window in first / WINDOW.. {
         let sieve = search.sieve(&primes, window);
         let survivors: Vec<u64> = sieve.survivors().filter(|i| *i >= first).collect();

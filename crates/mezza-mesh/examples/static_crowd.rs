@@ -14,7 +14,8 @@ use mezza_mesh::limits::SECOND;
 
 fn main() {
     let word = |n| std::env::args().nth(n).and_then(|word| word.parse().ok());
-    let (side, seconds) = (word(1).unwrap_or(24), word(2).unwrap_or(300));
+    let side = word(1).unwrap_or(24);
+    let seconds = word(2).unwrap_or(300);
     let settings = CrewSettings { ring: 8_192, ..CrewSettings::default() };
     let mut crowd = crowd::grid(side as u32, 7, settings);
     crowd.run_until(crowd::START + 60 * SECOND);

@@ -349,7 +349,8 @@ impl MeshClock {
     #[inline]
     pub fn hear(&mut self, name: Name, stamp: u64, delay: u64, now: u64) {
         // A stamp beyond this is no time, and differences of two samples must not overflow.
-        let (stamp, age) = (stamp.min(STAMP_MAX), delay.min(SECOND).cast_signed());
+        let stamp = stamp.min(STAMP_MAX);
+        let age = delay.min(SECOND).cast_signed();
         let offset = stamp.cast_signed() * STAMP + STAMP / 2 + age - now.cast_signed();
         let sample = ClockSample { name, offset, at: now };
         self.hear_beacon(offset);
@@ -389,7 +390,8 @@ impl MeshClock {
     /// Never farther from the own clock than its bound.
     fn clamp(&mut self) {
         if self.mode == ClockMode::Level {
-            let (anchor, bound) = (self.anchor(), self.bound());
+            let anchor = self.anchor();
+            let bound = self.bound();
             self.offset = self.offset.clamp(anchor - bound, anchor + bound);
         }
     }

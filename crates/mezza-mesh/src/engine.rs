@@ -177,7 +177,8 @@ impl Engine {
         (table, links): (&mut impl CellTable, usize),
         now: u64,
     ) -> Self {
-        let (cur, expire_at) = (clock.tick(now), clock.next_tick(now));
+        let cur = clock.tick(now);
+        let expire_at = clock.next_tick(now);
         Self {
             name,
             settings,
@@ -270,7 +271,8 @@ impl Engine {
 
     /// Number and sum of the live cells that travel on a link.
     fn live_on(&self, link: &Link) -> (u32, u32) {
-        let (mut live, mut sum) = (0, 0);
+        let mut live = 0;
+        let mut sum = 0;
         for (at, classes) in [0b0011, 0b1100].into_iter().enumerate() {
             if link.classes & classes != 0 {
                 live += self.live[at];
@@ -468,7 +470,8 @@ impl Engine {
     }
 
     fn fresh_by_slot(&mut self, id: MeshLinkId, table: &impl CellTable) -> Set {
-        let (mut set, mut room) = (Set::default(), SHORTS_PER_FRAME as u32);
+        let mut set = Set::default();
+        let mut room = SHORTS_PER_FRAME as u32;
         let link = &mut self.links[usize::from(id)];
         let mut from = 0;
         while room > 0

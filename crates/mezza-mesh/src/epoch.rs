@@ -38,7 +38,8 @@ impl Life {
 
     /// Judges a cell that was sealed at `tick`, at a device whose clock shows `cur`.
     pub fn judge(self, tick: u32, cur: u32) -> Age {
-        let (sealed, now) = (self.epoch(tick), self.epoch(cur));
+        let sealed = self.epoch(tick);
+        let now = self.epoch(cur);
         if now > sealed.saturating_add(1) {
             Age::Stale
         } else if sealed > now.saturating_add(1) {

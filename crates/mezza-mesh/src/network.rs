@@ -155,7 +155,8 @@ mod tests {
 
     #[test]
     fn a_frame_of_another_network_is_dropped_unread() {
-        let (ours, theirs) = (closed(1), closed(2));
+        let ours = closed(1);
+        let theirs = closed(2);
         let mut frame = b"frame".to_vec();
         ours.close(&mut frame);
         assert_eq!(ours.open(&frame, NOON), Some(&b"frame"[..]));

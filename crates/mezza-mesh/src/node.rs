@@ -257,11 +257,13 @@ impl Node {
     /// Says what changed about clock and neighbours.
     fn show(&mut self, now: u64) {
         let clock = self.engine.clock();
-        let (state, grade) = (clock.state(), clock.grade());
+        let state = clock.state();
+        let grade = clock.grade();
         let shown = Some((self.engine.cur(), state, grade));
         if self.running && self.shown != shown {
             self.shown = shown;
-            let (cur, anchor_tick) = (self.engine.cur(), clock.anchor_tick(now));
+            let cur = self.engine.cur();
+            let anchor_tick = clock.anchor_tick(now);
             let within_ms = clock.bound().unsigned_abs() / 1_000;
             self.outputs.push_back(Output::Clock { cur, anchor_tick, state, grade, within_ms });
         }

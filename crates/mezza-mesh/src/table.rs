@@ -86,7 +86,7 @@ pub trait CellTable {
         None
     }
 
-    /// Who brought the cell in `slot`, as a number: bringers take turns (MESH-77).
+    /// Returns the bringer of the cell in `slot`, as a number: bringers take turns (MESH-77).
     fn bringer(&self, _: Slot) -> u64 {
         0
     }

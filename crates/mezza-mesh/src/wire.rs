@@ -139,11 +139,15 @@ impl<'a> WireFrame<'a> {
             Ok(match r.u8()? {
                 1 => Self::Beacon { net: r.array()?, name: r.u48()?, beacon: beacon(r)? },
                 2 => {
-                    let (name, n) = (r.u48()?, r.u8()?);
+                    let name = r.u48()?;
+                    let n = r.u8()?;
                     Self::Have { name, shorts: shorts(r, n)? }
                 }
                 3 => {
-                    let (name, to, n, again) = (r.u48()?, r.u48()?, r.u8()?, r.u8()?);
+                    let name = r.u48()?;
+                    let to = r.u48()?;
+                    let n = r.u8()?;
+                    let again = r.u8()?;
                     if again > 1 {
                         return Err(DecodeError::Value);
                     }
@@ -173,7 +177,8 @@ impl<'a> WireFrame<'a> {
 }
 
 fn beacon(r: &mut Reader<'_>) -> Result<Beacon, DecodeError> {
-    let (stamp, flags) = (r.u48()?, r.u8()?);
+    let stamp = r.u48()?;
+    let flags = r.u8()?;
     let [streams, agreed, large] = [STREAMS, AGREED, LARGE].map(|bit| flags & bit != 0);
     Ok(Beacon { stamp, agreed, streams, large, live: r.u16()?, sum: r.u32()? })
 }
@@ -209,7 +214,8 @@ mod tests {
             live: 7,
             sum: 8,
         };
-        let (name, to) = (0xa1a2_a3a4_a5a6, 0xb1b2_b3b4_b5b6);
+        let name = 0xa1a2_a3a4_a5a6;
+        let to = 0xb1b2_b3b4_b5b6;
         let filter = SyncFilter { nonce: 5, slice: 1, slices: 2, p: 7, n: 3, bits: &[0x55; 9] };
         alloc::vec![
             WireFrame::Beacon { net: [1, 2, 3, 4], name, beacon },

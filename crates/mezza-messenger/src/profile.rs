@@ -56,7 +56,8 @@ impl Profile {
         rng.fill_bytes(&mut era);
         let identity = IdentityKeyPair::new(pair);
         let card = issue(&identity, name, parts, 0, now, rng)?;
-        let (era, mended) = (Era(era), [0; 16]);
+        let era = Era(era);
+        let mended = [0; 16];
         Ok(Self { identity, scalar, era, card, next_contact: 1, next_note: 1, mended })
     }
 
@@ -159,14 +160,17 @@ impl Profile {
     pub fn read<B: Backend>(bytes: &[u8]) -> Result<(Self, Option<u32>), DecodeError> {
         Reader::decode_exact(bytes, |r| match r.u8()? {
             VERSION => {
-                let (scalar, era) = (Secret::read(r)?, Era::read(r)?);
+                let scalar = Secret::read(r)?;
+                let era = Era::read(r)?;
                 let counters = (r.u32()?, r.u64()?);
                 let mended = r.array()?;
                 let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
                 Ok((Self::of::<B>(scalar, era, counters, mended, card)?, None))
             }
             version @ (FIRST | MENDED) => {
-                let (scalar, era, _name) = (Secret::read(r)?, Era::read(r)?, text(r.var8()?)?);
+                let scalar = Secret::read(r)?;
+                let era = Era::read(r)?;
+                let _name = text(r.var8()?)?;
                 let counters = (r.u32()?, r.u64()?);
                 let mailbox = r.u32()?;
                 for _ in 0..r.u8()? {
@@ -208,7 +212,8 @@ fn issue(
 ) -> Result<Card, CardError> {
     // Counting from the day keeps the serial ahead of every card of an older life.
     let serial = last.saturating_add(1).max(now.days().min(SERIAL_DAYS_MAX) * 256);
-    let (issued_days, suites) = (now.days(), SuiteList::ours());
+    let issued_days = now.days();
+    let suites = SuiteList::ours();
     let draft = CardDraft { serial, issued_days, suites, name, relays: parts.relays };
     Card::issue_with(identity, draft, parts.further, rng)
 }

@@ -177,7 +177,8 @@ impl<B: Backend> Sessions<B> {
         if peer.replays.holds(message.bytes) {
             return Err(Unopened::Repeated);
         }
-        let (identity, prekeys) = (&self.identity, &mut self.prekeys);
+        let identity = &self.identity;
+        let prekeys = &mut self.prekeys;
         let was_pending = peer.conversation.is_pending();
         let opened = peer.open(message, identity, prekeys, at.now);
         let is_answer = was_pending && !peer.conversation.is_pending();
@@ -232,7 +233,8 @@ impl<B: Backend> Sessions<B> {
         at: &mut At<'_>,
     ) -> Option<Stranger<B>> {
         let mut conversation = Conversation::new(self.identity.public(), ik);
-        let (identity, prekeys) = (&self.identity, &mut self.prekeys);
+        let identity = &self.identity;
+        let prekeys = &mut self.prekeys;
         let Ok(opened) = conversation.open(bytes, outer, identity, prekeys, at.now) else {
             self.unopened += 1;
             return None;

@@ -309,7 +309,8 @@ impl Threads {
 
     /// Keeps a note of the contact.
     pub fn receive(&mut self, id: NoteId, note: Received, step: &mut Step) {
-        let (contact, era) = (note.contact, note.era);
+        let contact = note.contact;
+        let era = note.era;
         let stored = StoredNote {
             contact,
             incoming: true,
@@ -558,7 +559,8 @@ impl Threads {
     fn store_windows(&self, contact: ContactId, era: Era, step: &mut Step) {
         let windows = self.all.get(&contact).and_then(|thread| thread.windows.get(&era));
         if let Some(windows) = windows {
-            let (key, value) = (key_seen(contact, era), write_windows(windows));
+            let key = key_seen(contact, era);
+            let value = write_windows(windows);
             step.put(RecordKind::Seen, key, value);
         }
     }

@@ -186,7 +186,8 @@ fn onions(
 
 /// Shared-secret computations of this kernel in a second: what limits a mix.
 fn ladders_per_second() -> f64 {
-    let (points, mut out) = (vec![BASE; 4_096], vec![[0; 32]; 4_096]);
+    let points = vec![BASE; 4_096];
+    let mut out = vec![[0; 32]; 4_096];
     let secret = mezza_lanes::Scalar::copy_from(&[7; 32]);
     let begun = Instant::now();
     kernel().x25519_shared(&secret, &points, &mut out);
@@ -196,7 +197,8 @@ fn ladders_per_second() -> f64 {
 fn main() {
     let numbers = std::env::args().skip(1).map(|n| n.parse::<u32>().expect("a number"));
     let numbers = numbers.collect::<Vec<_>>();
-    let (users, mu) = (*numbers.first().unwrap_or(&10_000), *numbers.get(1).unwrap_or(&1_000));
+    let users = *numbers.first().unwrap_or(&10_000);
+    let mu = *numbers.get(1).unwrap_or(&1_000);
     let config = config(users, mu);
     let mixes = (0..MIXES as u8).map(|i| mix(&config, i)).collect();
     let rng = ChaCha20Rng::seed_from_u64(1);

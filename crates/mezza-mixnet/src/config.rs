@@ -103,11 +103,15 @@ impl Config {
         if !(VERSION_WITHOUT_TRAPS..=VERSION).contains(&version) {
             return Err(DecodeError::Value);
         }
-        let (network, seq, prev) = (NetworkId(r.array()?), r.u64()?, r.array()?);
-        let (valid_from, valid_until) = (Time::from_ms(r.u64()?), Time::from_ms(r.u64()?));
+        let network = NetworkId(r.array()?);
+        let seq = r.u64()?;
+        let prev = r.array()?;
+        let valid_from = Time::from_ms(r.u64()?);
+        let valid_until = Time::from_ms(r.u64()?);
         let threshold = r.u8()?;
         let guardians = list(r, GUARDIANS_MAX, Reader::array)?;
-        let (coordinator, bucket) = (server(r)?, server(r)?);
+        let coordinator = server(r)?;
+        let bucket = server(r)?;
         let mixes = list(r, MIXES_MAX, |r| {
             Ok(MixServer { server: server(r)?, operator: text(r.var8()?)? })
         })?;

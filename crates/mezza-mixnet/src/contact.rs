@@ -331,13 +331,15 @@ mod tests {
 
     #[test]
     fn both_sides_meet_and_open_each_others_cells() {
-        let (mut alice, mut bob) = (chain(Role::Initiator), chain(Role::Responder));
+        let mut alice = chain(Role::Initiator);
+        let mut bob = chain(Role::Responder);
         for round in [100, 101, 107] {
             assert_eq!(alice.advance(round, 10), Ok(true));
             assert_eq!(bob.advance(round, 10), Ok(true));
             assert_eq!(alice.meeting(), bob.meeting());
             let met = alice.meeting().drop;
-            let (ours, theirs) = (alice.take_round_keys(), bob.take_round_keys());
+            let ours = alice.take_round_keys();
+            let theirs = bob.take_round_keys();
             assert_eq!((ours.drop, theirs.drop), (met, met));
             assert!(ours.seal == theirs.open && ours.open == theirs.seal);
             assert!(ours.seal != ours.open);
@@ -350,7 +352,8 @@ mod tests {
 
     #[test]
     fn slices_of_a_long_way_end_where_one_step_at_a_time_does() {
-        let (mut slices, mut steps) = (chain(Role::Initiator), chain(Role::Initiator));
+        let mut slices = chain(Role::Initiator);
+        let mut steps = chain(Role::Initiator);
         let mut slept = 0;
         while !slices.advance(1_100, 300).expect("in reach") {
             slept += 1;
@@ -361,7 +364,8 @@ mod tests {
 
     #[test]
     fn stored_chains_go_on_and_debug_is_silent() {
-        let (mut w, chain) = (Writer::new(), chain(Role::Responder));
+        let mut w = Writer::new();
+        let chain = chain(Role::Responder);
         let calls = CallKeywheel::begin(&Secret::init_with(|s| s.fill(7)), 5);
         chain.write(&mut w);
         calls.write(&mut w);

@@ -263,7 +263,8 @@ impl Coordinator {
                 Some(last) if *last >= current => last.checked_add(1)?,
                 _ => current,
             };
-            let (id, open) = (RoundId { service, round }, policy.open(round)?);
+            let id = RoundId { service, round };
+            let open = policy.open(round)?;
             let own = self.chain.of_round(id).is_some_and(|its| its.seq == config.seq);
             own.then_some((id, open.minus_ms(ahead)))
         };

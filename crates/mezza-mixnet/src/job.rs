@@ -104,7 +104,8 @@ impl Job {
             Self::Table(job) => JobOutput::Table(Tables::new(kernel, &job.layers)),
             Self::Noise(job) => JobOutput::Noise(job.run(kernel)),
             Self::Unwrap(job) => {
-                let (onions, size) = (job.onions(), job.size);
+                let onions = job.onions();
+                let size = job.size;
                 JobOutput::Unwrap(onion::unwrap(kernel, &job.secret, &job.layer, onions, size))
             }
             Self::Shuffle(job) => JobOutput::Shuffle(job.run()),

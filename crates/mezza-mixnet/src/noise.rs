@@ -77,7 +77,8 @@ impl Law {
     /// Most noise messages that one honest mix adds to a round: it adds more with a probability
     /// below e^-40. What a peer announces beyond the sum of these is refused (MIX-11).
     pub fn messages_max(self, service: Service, buckets: u32) -> u64 {
-        let (mu, scale) = (u64::from(self.mu), u64::from(self.scale));
+        let mu = u64::from(self.mu);
+        let scale = u64::from(self.scale);
         let buckets = u64::from(buckets) + 1;
         match (service, self.mode) {
             (Service::Conversation, Mode::Gauss) => 2 * mu + 24 * scale,

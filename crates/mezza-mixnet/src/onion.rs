@@ -93,7 +93,8 @@ pub fn unwrap(
     size: usize,
 ) -> Unwrapped {
     assert!(size > LAYER_BYTES && onions.len().is_multiple_of(size), "whole onions");
-    let (count, stride) = (onions.len() / size, size - KEY_BYTES);
+    let count = onions.len() / size;
+    let stride = size - KEY_BYTES;
     let mut keys = vec![[0; 32]; count];
     // Opened where they will stay: an onion is copied once.
     let mut bodies = Wiping::new(Vec::with_capacity(count * stride));
@@ -103,7 +104,8 @@ pub fn unwrap(
     }
     let mut shared = SecretVec::zeros(count);
     kernel.x25519_shared(secret, &keys, &mut shared);
-    let (mut forward, mut back) = (SecretVec::zeros(count), SecretVec::zeros(count));
+    let mut forward = SecretVec::zeros(count);
+    let mut back = SecretVec::zeros(count);
     for i in 0..count {
         layer.derive(&shared[i], &keys[i], &mut forward[i], &mut back[i]);
     }
@@ -181,7 +183,8 @@ impl Nest {
         let count = inner.len() / size;
         let mut nest = Self { bytes: Vec::new(), size, layers };
         nest.bytes = vec![0; count * nest.stride()];
-        let (stride, from) = (nest.stride(), KEY_BYTES * layers);
+        let stride = nest.stride();
+        let from = KEY_BYTES * layers;
         for (onion, plain) in nest.bytes.chunks_exact_mut(stride).zip(inner.chunks_exact(size)) {
             onion[from..from + size].copy_from_slice(plain);
         }
@@ -190,7 +193,8 @@ impl Nest {
 
     /// Puts layer `j`, counted from the outermost, around each onion.
     fn seal(&mut self, kernel: &dyn Kernel, j: usize, publics: &[[u8; 32]], keys: &SecretVec) {
-        let (stride, at) = (self.stride(), KEY_BYTES * j);
+        let stride = self.stride();
+        let at = KEY_BYTES * j;
         for (onion, public) in self.bytes.chunks_exact_mut(stride).zip(publics) {
             onion[at..at + KEY_BYTES].copy_from_slice(public);
         }
@@ -217,7 +221,8 @@ pub fn wrap(
     for (j, layer) in layers.iter().enumerate().rev() {
         let scalars = SecretVec::draw(count, rng);
         let mut publics = vec![[0; 32]; count];
-        let (mut shared, mut forward) = (SecretVec::zeros(count), SecretVec::zeros(count));
+        let mut shared = SecretVec::zeros(count);
+        let mut forward = SecretVec::zeros(count);
         let mut backward = SecretVec::zeros(count);
         match multiply {
             Multiply::Tables(tables) => {
@@ -247,7 +252,8 @@ pub fn wrap_one(
     (public, shared): (&PublicKey, &[u8; 32]),
     inner: &[u8],
 ) -> (Vec<u8>, SecretVec) {
-    let (mut forward, mut back) = (SecretVec::zeros(1), SecretVec::zeros(1));
+    let mut forward = SecretVec::zeros(1);
+    let mut back = SecretVec::zeros(1);
     layer.derive(shared, &public.0, &mut forward[0], &mut back[0]);
     let mut nest = Nest::new(inner, inner.len(), 1);
     nest.seal(kernel, 0, &[public.0], &forward);

@@ -105,7 +105,8 @@ impl RoundsSpent {
 
     /// The probability that one of the two counts a user moves is clamped at 0 in a round.
     fn clamped(&self) -> f64 {
-        let (mu, scale) = (f64::from(self.law.mu), f64::from(self.law.scale));
+        let mu = f64::from(self.law.mu);
+        let scale = f64::from(self.law.scale);
         if scale == 0.0 {
             return 0.0;
         }
@@ -117,7 +118,9 @@ impl RoundsSpent {
 
     /// The law of one round in the paper's terms, epsilon and delta.
     fn one_round(&self) -> (f64, f64) {
-        let (mu, b, shift) = (f64::from(self.law.mu), f64::from(self.law.scale), self.shift());
+        let mu = f64::from(self.law.mu);
+        let b = f64::from(self.law.scale);
+        let shift = self.shift();
         let delta = libm::exp((shift - mu) / b);
         let half = if self.service == Service::Conversation { 1.0 } else { 0.5 };
         (2.0 * shift / b, half * delta)
@@ -153,7 +156,9 @@ fn orders() -> impl Iterator<Item = f64> {
 /// For each d the paper gives `eps' = sqrt(2 ln(1/d) sum k eps^2) + sum k eps (e^eps - 1)` and
 /// `delta' = d + sum k delta`; the d that gives `epsilon` exactly is known in closed form.
 pub fn advanced(spent: &[RoundsSpent], epsilon: f64) -> f64 {
-    let (mut squares, mut drift, mut lost) = (0.0, 0.0, 0.0);
+    let mut squares = 0.0;
+    let mut drift = 0.0;
+    let mut lost = 0.0;
     for part in spent {
         let ((eps, delta), k) = (part.one_round(), real(part.rounds));
         squares += k * eps * eps;
@@ -192,7 +197,8 @@ pub fn rounds(
     account: impl Fn(&[RoundsSpent], f64) -> f64,
 ) -> u64 {
     let fits = |rounds: u64| account(&[RoundsSpent { rounds, ..one }], epsilon) <= delta_max;
-    let (mut low, mut high) = (0, 1);
+    let mut low = 0;
+    let mut high = 1;
     while fits(high) && high < 1 << 50 {
         (low, high) = (high, high * 2);
     }

@@ -34,7 +34,8 @@ macro_rules! portable {
             }
 
             fn open(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; 16]) -> bool {
-                let (text, tag) = (InOutBuf::from(text), Tag::from(*tag));
+                let text = InOutBuf::from(text);
+                let tag = Tag::from(*tag);
                 self.0.decrypt_inout_detached(&Nonce::from(*iv), aad, text, &tag).is_ok()
             }
         }

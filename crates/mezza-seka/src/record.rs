@@ -146,7 +146,8 @@ impl PeerRecord {
             if status > (ACCEPTED | COMPARED) {
                 return Err(DecodeError::Value);
             }
-            let (own, peer) = (LinkId::read(reader)?, LinkId::read(reader)?);
+            let own = LinkId::read(reader)?;
+            let peer = LinkId::read(reader)?;
             let current = LinkState::new(Secret::read(reader)?);
             let is_pending = flag(reader.u8()?)?;
             let pending = LinkState::new(Secret::read(reader)?);

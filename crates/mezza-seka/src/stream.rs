@@ -124,7 +124,8 @@ impl<F: FrameKey> Records<F> {
         let (text, tag) = body.split_at(body.len() - TAG_BYTES);
         let tag = tag.first_chunk().ok_or(FrameError::Forged)?;
         let mut text = Wiping::new(text.to_vec());
-        let (packet, iv) = (self.received, self.session.back.nonce(self.received));
+        let packet = self.received;
+        let iv = self.session.back.nonce(self.received);
         let key = key_of(&mut self.keys[1], packet, |subkey| self.session.back.subkey(subkey));
         if !key.open(&iv, header, &mut text, tag) {
             return Err(FrameError::Forged);

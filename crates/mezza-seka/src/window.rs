@@ -48,7 +48,8 @@ impl ReplayWindow {
 
     /// Clears the words between the greatest number so far and `number`.
     fn advance(&mut self, number: u32) {
-        let (from, to) = (self.next.div_ceil(WORD_BITS), number / WORD_BITS);
+        let from = self.next.div_ceil(WORD_BITS);
+        let to = number / WORD_BITS;
         let count = (to + 1).saturating_sub(from).min(WORDS as u32);
         for index in 0..count {
             self.words[(to - index) as usize % WORDS] = 0;
@@ -90,7 +91,8 @@ mod tests {
         fn seka_42_the_window_agrees_with_a_set_of_all_numbers(
             steps in proptest::collection::vec((any::<bool>(), 0_u32..20_000), 1..400),
         ) {
-            let (mut window, mut naive) = (ReplayWindow::default(), Naive::default());
+            let mut window = ReplayWindow::default();
+            let mut naive = Naive::default();
             let mut at = 0_u32;
             for (forward, by) in steps {
                 let number = if forward { at + by % 700 } else { at.saturating_sub(by % 9_000) };

@@ -250,7 +250,8 @@ mod tests {
     async fn msg_63_a_dial_that_waits_ends_with_what_it_was_for() {
         let connect = || {
             let hello = Frame::Hello { version: 1, config: [0; 32] };
-            let (at, address) = (Time::from_ms(0), "127.0.0.1:1".into());
+            let at = Time::from_ms(0);
+            let address = "127.0.0.1:1".into();
             MixnetOutput::Connect { at, hello, address, key: None }
         };
         for end in [MixnetOutput::Disconnect, MixnetOutput::Leave] {

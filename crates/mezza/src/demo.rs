@@ -203,7 +203,8 @@ async fn own(
     };
     let unattended = serve::has_passphrase_file(&args.serve);
     let idle_lock_s = if unattended { 0 } else { settings.idle_lock_s };
-    let (vault, witness) = (context.home.vault(), Some(context.home.state()));
+    let vault = context.home.vault();
+    let witness = Some(context.home.state());
     let clock = Clock::system();
     let observer = Some(observer);
     let options = NodeOptions { vault, witness, demo: false, idle_lock_s, clock, dialer, observer };
@@ -238,7 +239,9 @@ fn options_of(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -
     let tap = observer.clone().map(|observer| observer as Arc<dyn Tap>);
     let dialer = Dialer { at_home: BTreeMap::from([relay.at_home()]), tap, demo: true };
     // A demonstration hides nothing, so it leaves no witness outside of its home.
-    let (vault, witness, clock) = (home.vault(), None, Clock::system());
+    let vault = home.vault();
+    let witness = None;
+    let clock = Clock::system();
     NodeOptions { vault, witness, demo: true, idle_lock_s: 0, clock, dialer, observer }
 }
 
@@ -281,7 +284,8 @@ impl DemoRelay {
         let (stop, stopped) = watch::channel(false);
         let handle = Self::listen(config, roam, &stopped).await?;
         let address = handle.address();
-        let (key, host) = (*handle.key(), address.ip().to_string());
+        let key = *handle.key();
+        let host = address.ip().to_string();
         let entry =
             RelayEntry { key, address: MailboxAddress([0; 16]), port: address.port(), host };
         Ok(Self { entry, handle, stop })

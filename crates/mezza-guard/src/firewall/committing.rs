@@ -41,7 +41,9 @@ pub(crate) struct CommittingCoins<G: Group> {
 impl<G: Group> CommittingCoins<G> {
     pub(crate) fn draw(group: &G, coins: &mut dyn Coins<G>, rng: &mut dyn CryptoRng) -> Self {
         let mut draw = |role| Coin::draw(group, role, coins, rng);
-        let (alpha, u, v) = (draw(CoinRole::Power), draw(CoinRole::Shift), draw(CoinRole::Shift));
+        let alpha = draw(CoinRole::Power);
+        let u = draw(CoinRole::Shift);
+        let v = draw(CoinRole::Shift);
         Self { alpha, u, v }
     }
 

@@ -196,7 +196,8 @@ impl<G: Group, C: Coins<G>> Firewall<G> for ReMaulFirewall<G, C> {
         }
         let group = &self.group;
         let mut draw = || Coin::draw(group, CoinRole::Power, &mut self.coins, rng);
-        let (alpha, beta) = (draw(), draw());
+        let alpha = draw();
+        let beta = draw();
         // q is prime, so a coin that is not 0 has an inverse.
         let inverse = group.inverse(alpha.scalar()).ok_or(FirewallError::Order)?;
         let back = crate::coins::wiped(group.times(beta.scalar(), &inverse));

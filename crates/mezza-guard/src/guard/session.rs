@@ -128,7 +128,8 @@ impl Session {
 
     pub(super) fn pinned(client: GuardClientId, dest: u16) -> Self {
         let stage = Stage::blind(GkxGuard::dialling());
-        let (client, dest) = (Some(client), Some(dest));
+        let client = Some(client);
+        let dest = Some(dest);
         Self { client, dest, stage, ..Self::new(true, GuardMode::Blind) }
     }
 
@@ -346,7 +347,8 @@ impl Session {
     ) -> Result<(), CloseReason> {
         let Stage::Blind(blinded) = &mut self.stage else { return Err(CloseReason::Control) };
         let Blinded { wall, waiting } = &mut **blinded;
-        let (group, coins) = (&guard.group, &mut COINS.clone());
+        let group = &guard.group;
+        let coins = &mut COINS.clone();
         let changed = match side {
             GuardSide::Inside => wall.outgoing(group, frame, coins, rng),
             GuardSide::Wire => wall.incoming(group, frame, coins, rng),

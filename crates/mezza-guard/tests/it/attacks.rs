@@ -206,7 +206,8 @@ fn guard_37_a_tail_of_zeros_is_cut_off_and_a_damaged_length_is_damage() {
         torn.extend(vec![0; zeros]);
         assert_eq!(SlotLedger::load(&torn).map(|(_, at)| at), Ok(whole.len()), "{zeros}");
     }
-    let (mut at, mut starts) = (0, Vec::new());
+    let mut at = 0;
+    let mut starts = Vec::new();
     while at < whole.len() {
         starts.push(at);
         at += 1 + usize::from(whole[at]) + 4;

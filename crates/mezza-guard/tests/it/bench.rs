@@ -214,8 +214,10 @@ impl Bench {
 
     /// GKX of the client with an untouched peer, on a connection that is open in blind mode.
     pub fn gkx(&mut self, conn: GuardConnection) {
-        let (group, coins) = (mezza_guard::Ristretto::new(), &mut Uniform);
-        let (alice, bob) = (identity(1), identity(2));
+        let group = mezza_guard::Ristretto::new();
+        let coins = &mut Uniform;
+        let alice = identity(1);
+        let bob = identity(2);
         let ends = (&alice, bob.public());
         let begun = GkxInitiator::begin::<PortableBackend>(&group, ends, coins, self.dice.rng());
         let (initiator, g1) = begun.expect("G1");

@@ -45,7 +45,8 @@ fn guard_20_rho_is_fixed_by_the_slot() {
 #[test]
 fn guard_25_a_coin_that_was_not_committed_to_is_refused() {
     let secret = CoinSecret::random(SimRng::new(25, 0).rng());
-    let (rho, other) = (key().rho(&slot(0)), key().rho(&slot(1)));
+    let rho = key().rho(&slot(0));
+    let other = key().rho(&slot(1));
     let h = rho.commitment(&slot(0));
     assert!(secret.with_coin(&slot(0), &h, &rho).is_ok());
     for (slot, rho) in [(slot(0), &other), (slot(1), &rho)] {
@@ -58,7 +59,8 @@ fn guard_26_the_key_of_the_wire_is_that_of_client_and_guard() {
     let mut dice = SimRng::new(26, 0);
     for encoding in [CoinEncoding::Ristretto, CoinEncoding::X25519] {
         for index in 0..200 {
-            let (secret, rho) = (CoinSecret::random(dice.rng()), key().rho(&slot(index)));
+            let secret = CoinSecret::random(dice.rng());
+            let rho = key().rho(&slot(index));
             let expected = rho.public(encoding, &secret.point(encoding)).expect("a point");
             let pair = secret.with_coin(&slot(index), &rho.commitment(&slot(index)), &rho);
             assert_eq!(pair.expect("a key").public(encoding), expected);
@@ -103,7 +105,8 @@ fn guard_27_torsion_never_reaches_the_wire() {
 fn a_coin_key_agrees_with_every_clamped_peer() {
     let mut dice = SimRng::new(28, 0);
     for index in 0..2_000 {
-        let (secret, rho) = (CoinSecret::random(dice.rng()), key().rho(&slot(index)));
+        let secret = CoinSecret::random(dice.rng());
+        let rho = key().rho(&slot(index));
         let h = rho.commitment(&slot(index));
         let pair = secret.with_coin(&slot(index), &h, &rho).expect("a key");
         let peer = StaticKey::random::<PortableBackend>(dice.rng());

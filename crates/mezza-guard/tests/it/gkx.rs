@@ -59,7 +59,9 @@ fn exchange(
     change: &mut dyn FnMut(usize, &mut Vec<u8>),
     rng: &mut dyn CryptoRng,
 ) -> Result<[GkxKeys; 2], String> {
-    let (group, alice, bob) = (Ristretto::new(), identity(1), identity(2));
+    let group = Ristretto::new();
+    let alice = identity(1);
+    let bob = identity(2);
     let coins = &mut Uniform;
     let mut wire = |number, mut frame: Vec<u8>| {
         change(number, &mut frame);
@@ -143,9 +145,11 @@ fn guard_14_whatever_is_changed_on_the_wire_ends_in_one_refusal() {
 
 #[test]
 fn guard_11_the_responder_answers_before_it_knows_x_and_both_refuse_bad_values() {
-    let (group, mut dice) = (Ristretto::new(), SimRng::new(11, 0));
+    let group = Ristretto::new();
+    let mut dice = SimRng::new(11, 0);
     let rng = dice.rng();
-    let (alice, bob) = (identity(1), identity(2));
+    let alice = identity(1);
+    let bob = identity(2);
     // A key of low order has no secret with anybody.
     let low = PublicKey([0; 32]);
     let begun = GkxInitiator::begin::<B>(&group, (&alice, &low), &mut Uniform, rng);
@@ -175,9 +179,11 @@ fn guard_11_the_responder_answers_before_it_knows_x_and_both_refuse_bad_values()
 
 #[test]
 fn guard_13_candidates_are_tried_all_and_bounded() {
-    let (group, mut dice) = (Ristretto::new(), SimRng::new(13, 0));
+    let group = Ristretto::new();
+    let mut dice = SimRng::new(13, 0);
     let rng = dice.rng();
-    let (alice, bob) = (identity(1), identity(2));
+    let alice = identity(1);
+    let bob = identity(2);
     let run = |count: usize, place: usize, rng: &mut dyn CryptoRng| {
         let (initiator, g1) =
             GkxInitiator::begin::<B>(&group, (&alice, bob.public()), &mut Uniform, rng)
@@ -199,19 +205,22 @@ fn guard_13_candidates_are_tried_all_and_bounded() {
 /// whatever coins the guards have.
 #[test]
 fn guard_12_tags_and_keys_depend_on_the_shared_element_and_identities_alone() {
-    let (group, mut dice) = (Ristretto::new(), SimRng::new(12, 0));
+    let group = Ristretto::new();
+    let mut dice = SimRng::new(12, 0);
     let rng = dice.rng();
     let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
     let given = |labels: &[&str]| {
         GivenCoins::new(labels.iter().map(|l| scalar(&format!("test gkx {l}"))).collect::<Vec<_>>())
     };
-    let (alice, bob) = (identity(1), identity(2));
+    let alice = identity(1);
+    let bob = identity(2);
     let (initiator, g1) =
         GkxInitiator::begin::<B>(&group, (&alice, bob.public()), &mut given(&["x", "r", "s"]), rng)
             .expect("G1");
     assert_eq!(hex(&g1[2..34]), "8c22ea2824eaf239c9b6bfe8d0cda7221f466ff793d85de0a3b96cca80f16457");
     assert_eq!(hex(&g1[34..]), "f869b0751c3e0f8336caf7376ee6e544ecb924a0f9b660fa59abc6875bcefa5c");
-    let (mut own, mut their) = (GkxGuard::dialling(), GkxGuard::answering());
+    let mut own = GkxGuard::dialling();
+    let mut their = GkxGuard::answering();
     let g1 = own.outgoing(&group, &g1, &mut given(&["alpha", "u", "v"]), rng).expect("G1 out");
     assert_eq!(hex(&g1[2..34]), "88deeffcd10d70d8f7a4afd55c3705d8e30455257dae0570385353f3782a4a79");
     assert_eq!(hex(&g1[34..]), "1a40f32107aa4522fa2a2d29d1e96b32296fd424c932ab9ed41ed539e43b6810");
@@ -262,7 +271,8 @@ type Lie<'a> = &'a dyn Fn(usize, &mut Vec<u8>);
 /// client aborts, or agrees on what neither frames nor coins of the guard determine.
 #[test]
 fn promise_4_a_malicious_guard_is_a_network_attacker_and_nothing_more() {
-    let (group, mut dice) = (Ristretto::new(), SimRng::new(4, 0));
+    let group = Ristretto::new();
+    let mut dice = SimRng::new(4, 0);
     let swap = |frame: &mut Vec<u8>| frame[2..66].rotate_left(32);
     let other = group.encode(&group.h());
     let lies: [Lie<'_>; 5] = [

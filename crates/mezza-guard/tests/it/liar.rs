@@ -44,7 +44,8 @@ impl Liar {
     /// A client that has dialled and had its HELLO.
     fn new(seed: u64) -> Self {
         let client = GuardClient::new(pairing(1), CoinEncoding::Ristretto);
-        let (points, dice) = (Vec::new(), SimRng::new(seed, 0));
+        let points = Vec::new();
+        let dice = SimRng::new(seed, 0);
         let mut liar = Self { client, channel: None, dice, points, keys: 0, is_closed: false };
         liar.dial(CONN);
         liar
@@ -91,7 +92,8 @@ impl Liar {
 /// Each lie ends the connection without a key.
 #[test]
 fn promise_4_a_guard_that_breaks_the_rules_ends_its_connection_only() {
-    let (h, coin) = (rho(4).commitment(&slot()), *rho(4).encode());
+    let h = rho(4).commitment(&slot());
+    let coin = *rho(4).encode();
     let good = Control::Slot(value(h));
     let lies: [&[Control]; 8] = [
         // Another coin than the one that it committed to, another number, another purpose.

@@ -137,7 +137,8 @@ fn a_frame_that_breaks_a_rule_never_leaves() {
         assert!(bench.wire.is_empty(), "{at}");
         assert!(matches!(bench.closed, Some(CloseReason::Frame(_))), "{at}: {:?}", bench.closed);
         // It closes that connection only.
-        let (_, notices) = (bench.fresh(), bench.events.len());
+        let _ = bench.fresh();
+        let notices = bench.events.len();
         assert_eq!(notices, 1, "a connection without a handshake frame counts");
         bench.client_in(client::Input::Closed(conn));
         bench.handshake(41);
@@ -369,7 +370,8 @@ fn guard_37_a_restart_keeps_slots_points_and_counters() {
 #[test]
 fn a_key_goes_out_once_even_if_two_connections_have_it() {
     let mut bench = Bench::new(43);
-    let (one, two) = (bench.fresh(), GuardConnection(99));
+    let one = bench.fresh();
+    let two = GuardConnection(99);
     bench.dial(one, GuardMode::Coins);
     let public = bench.public();
     // A tampered client opens a second connection and says the same point there.

@@ -182,7 +182,8 @@ fn guard_41_each_row_is_what_an_attack_finds() {
 
 #[test]
 fn the_shaper_lets_one_frame_out_a_tick() {
-    let (mut shaper, mut dice) = (Shaper::new(TICK_MS), SimRng::new(1, 0));
+    let mut shaper = Shaper::new(TICK_MS);
+    let mut dice = SimRng::new(1, 0);
     let at = Time::from_ms;
     for n in 0..SHAPER_QUEUE_MAX {
         handle_checked(&mut shaper, vec![n as u8], at(1_003), dice.rng()).expect("room");

@@ -20,7 +20,8 @@ fn guard_33_nothing_leaves_but_what_the_client_has_said() {
     bench.dial(conn, GuardMode::Blind);
     bench.gkx(conn);
     // A client that is silent, a stranger who dials in, an owner at work, and a clock that goes on.
-    let (silent, inbound) = (bench.fresh(), bench.fresh());
+    let silent = bench.fresh();
+    let inbound = bench.fresh();
     let me = pairing(ME).client();
     let peer = [9; 32];
     let inputs = [

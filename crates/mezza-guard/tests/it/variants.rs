@@ -110,7 +110,8 @@ fn guard_3_coins_that_multiply_are_never_zero() {
 
 #[test]
 fn guard_5_messages_have_fixed_sizes() {
-    let (group, mut dice) = (Ristretto::new(), SimRng::new(5, 0));
+    let group = Ristretto::new();
+    let mut dice = SimRng::new(5, 0);
     let rng = dice.rng();
     let [g, h] = [group.g(), group.h()];
     let s = group.draw(rng);
@@ -186,7 +187,8 @@ fn guard_6_out_of_order_is_refused_and_changes_nothing() {
 
 #[test]
 fn guard_7_an_opening_that_does_not_fit_stays_inside() {
-    let (group, mut dice) = (Ristretto::new(), SimRng::new(7, 0));
+    let group = Ristretto::new();
+    let mut dice = SimRng::new(7, 0);
     let rng = dice.rng();
     let mut wall = CommittingFirewall::new(group.clone());
     let (committer, commitment) = Committer::begin(&group, &mut Uniform, rng);
@@ -260,7 +262,8 @@ fn promise_1_the_law_of_what_leaves_is_the_same_for_every_device() {
 /// P1 for ciphertexts: a fresh encryption of the same plaintext, whatever b the encryptor chose.
 #[test]
 fn promise_1_a_rerandomised_ciphertext_forgets_the_coin_of_the_encryptor() {
-    let (key, text) = (Toy.power_g(&7), Toy.power_g(&5));
+    let key = Toy.power_g(&7);
+    let text = Toy.power_g(&5);
     let rng = || SimRng::new(0, 0);
     let of_device = |b: u64, remauls: bool| {
         law(all_coins(if remauls { 2 } else { 1 }), |[one, two, three]| {

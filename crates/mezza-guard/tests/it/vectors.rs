@@ -121,7 +121,8 @@ fn comm(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
             coins_of(case, &["beta"]),
         )));
     }
-    let (mut own, mut their) = (Stack::new(own), Stack::new(their));
+    let mut own = Stack::new(own);
+    let mut their = Stack::new(their);
     let (committer, commitment) =
         Committer::begin(group, &mut coins_of(case, &["x", "r", "s"]), rng);
     for (key, field) in ["C1", "C2"].iter().zip(commitment.fields(group)) {
@@ -156,7 +157,8 @@ fn eg(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
         "key-maul" => owners.push(Box::new(KeyMaulFirewall::with_coins(own, coins))),
         wall => panic!("no wall {wall}"),
     }
-    let (mut encryptors, mut owners) = (Stack::new(encryptors), Stack::new(owners));
+    let mut encryptors = Stack::new(encryptors);
+    let mut owners = Stack::new(owners);
     let (owner, key) = KeyOwner::generate(group, &mut coins_of(case, &["a"]), rng);
     case.same("h", &key.fields(group)[0]);
     let key = carry(group, key, [&mut owners, &mut encryptors], rng);
@@ -171,7 +173,8 @@ fn eg(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
 }
 
 fn gkx(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
-    let (alice, bob) = (identity(1), identity(2));
+    let alice = identity(1);
+    let bob = identity(2);
     let mut coins = coins_of(case, &["coins"]);
     let mut own: Vec<GkxGuard> =
         (0..case.number("dialling")).map(|_| GkxGuard::dialling()).collect();
@@ -225,7 +228,8 @@ fn gkx(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
 
 /// Frames of the wire that end an exchange without guards, whichever of them is wrong.
 fn gkx_wrong(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
-    let (alice, bob) = (identity(1), identity(2));
+    let alice = identity(1);
+    let bob = identity(2);
     let run = |rng: &mut dyn CryptoRng| -> Option<()> {
         let ends = (&alice, bob.public());
         let (initiator, _) =
@@ -259,7 +263,8 @@ fn coin(case: &Case) {
         Ok(era) => key.in_era(&CoinEra(era)),
         Err(_) => key,
     };
-    let (slot, secret) = (slot(case), CoinSecret::decode(&case.array("x_c")).expect("a scalar"));
+    let slot = slot(case);
+    let secret = CoinSecret::decode(&case.array("x_c")).expect("a scalar");
     let encoding = if case.text("encoding") == "x25519" {
         CoinEncoding::X25519
     } else {
@@ -291,7 +296,8 @@ fn coin_wrong(case: &Case) {
 fn control(case: &Case) {
     let key = PairingKey::from_secret(Secret::init_with(|key| key.fill(7)));
     let kind = u8::try_from(case.number("frame_kind")).expect("a byte");
-    let (plain, frame) = (case.bytes("plain"), case.bytes("frame"));
+    let plain = case.bytes("plain");
+    let frame = case.bytes("frame");
     let is_clear = [0x70, 0x71].contains(&kind);
     let read = if is_clear {
         Control::read_clear(&frame)

@@ -298,7 +298,9 @@ impl Host for Party {
                     Guard::start(settings(*byte, GuardMode::Coins), coin_key, loaded, rng);
                 let effects = VecDeque::from([Effect::Write(Change::Ledger(era.encode()))]);
                 let numbers = BTreeMap::new();
-                let (inside, wire, byte) = (*inside, *wire, *byte);
+                let inside = *inside;
+                let wire = *wire;
+                let byte = *byte;
                 Self::Guard(Box::new(Keeper {
                     inside,
                     wire,

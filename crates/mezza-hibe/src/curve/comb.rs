@@ -123,7 +123,8 @@ impl Factor {
 fn digits(scalar: &[u8; 32]) -> [i8; WINDOWS] {
     let mut carry = 0;
     core::array::from_fn(|w| {
-        let (byte, shift) = (WINDOW_BITS * w / 8, WINDOW_BITS * w % 8);
+        let byte = WINDOW_BITS * w / 8;
+        let shift = WINDOW_BITS * w % 8;
         let next = if byte + 1 < 32 { scalar[byte + 1] } else { 0 };
         let both = u16::from_le_bytes([scalar[byte], next]);
         let digit = i16::try_from(both >> shift & 0x3f).unwrap_or(0) + carry;
@@ -241,10 +242,12 @@ mod tests {
 
     #[test]
     fn a_comb_multiplies_as_blst_does() {
-        let (g1, g2) = (G1Affine::generator().to_point(), G2Affine::generator().to_point());
+        let g1 = G1Affine::generator().to_point();
+        let g2 = G2Affine::generator().to_point();
         let combs = (Comb::new(g1.small_mul(1)), Comb::new(g2.small_mul(1)));
         for s in edges() {
-            let (one, two) = (combs.0.mul(&s).to_affine(), combs.1.mul(&s).to_affine());
+            let one = combs.0.mul(&s).to_affine();
+            let two = combs.1.mul(&s).to_affine();
             assert_eq!(one.compress(), g1.mul(&s).to_affine().compress());
             assert_eq!(two.compress(), g2.mul(&s).to_affine().compress());
         }

@@ -173,7 +173,8 @@ mod tests {
 
     #[test]
     fn a_power_is_the_pairing_of_the_multiple() {
-        let (p, q) = (G1Affine::generator(), G2Affine::generator());
+        let p = G1Affine::generator();
+        let q = G2Affine::generator();
         for fill in [1_u8, 0x3f, 0x5a] {
             let mut bytes = [fill; 32];
             bytes[31] &= 0x3f;

@@ -128,8 +128,10 @@ impl Scaled {
 /// (1 + x v + y v w) (1 + x' v + y' v w) = (1 + (1 + u) y y', x + x', x x') + (0, y + y', x y' + x' y) w.
 fn product(lines: &[Line; 2], points: &[Scaled; 2]) -> Gt {
     let [a, b] = [0, 1].map(|i| points[i].line(&lines[i]));
-    let (xx, yy) = (raw::fp2_mul(&a.x, &b.x), raw::fp2_mul(&a.y, &b.y));
-    let (x, y) = (raw::fp2_add(&a.x, &b.x), raw::fp2_add(&a.y, &b.y));
+    let xx = raw::fp2_mul(&a.x, &b.x);
+    let yy = raw::fp2_mul(&a.y, &b.y);
+    let x = raw::fp2_add(&a.x, &b.x);
+    let y = raw::fp2_add(&a.y, &b.y);
     let all = raw::fp2_mul(&raw::fp2_add(&a.x, &a.y), &raw::fp2_add(&b.x, &b.y));
     let mixed = raw::fp2_sub(&raw::fp2_sub(&all, &xx), &yy);
     let [re, im] = &yy.fp;

@@ -208,7 +208,8 @@ pub fn p2_generator() -> P2Affine {
 /// `hash_to_curve` of RFC 9380 for G1 with SHA-256, SSWU and a random oracle.
 pub fn hash_to_g1(message: &[u8], dst: &[u8]) -> P1 {
     let mut out = P1::default();
-    let (m, d) = (message, dst);
+    let m = message;
+    let d = dst;
     // SAFETY: each pointer goes with the length of its slice; the last one has none and length 0.
     unsafe {
         let none = core::ptr::null();

@@ -63,7 +63,8 @@ fn a_jump_of_more_than_a_day_needs_a_person() {
         let held = asked(&mut rule, 200 * HOUR, hour * Time::HOUR_MS);
         assert_eq!(held.1, Some(FloorHeld::Confirm));
     }
-    let (boot_ms, shown) = (3 * Time::HOUR_MS, START.plus(200 * HOUR + 1));
+    let boot_ms = 3 * Time::HOUR_MS;
+    let shown = START.plus(200 * HOUR + 1);
     rule.confirm(shown, boot_ms);
     assert_eq!(rule.floor(Some(shown), boot_ms), (START.plus(200 * HOUR), None));
 }

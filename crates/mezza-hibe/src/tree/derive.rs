@@ -71,7 +71,8 @@ impl KeyTree {
     pub fn erasure_cost(&self, floor: Epoch) -> Cost {
         let mut cost = Cost::default();
         let Ok(index) = self.covering(floor) else { return cost };
-        let (shape, entry) = (self.shape(), &self.stack[index]);
+        let shape = self.shape();
+        let entry = &self.stack[index];
         if entry.start == floor {
             return cost;
         }
@@ -106,7 +107,8 @@ impl KeyTree {
         // The epoch of the path so far.
         let mut start = entry.start;
         for level in entry.depth(shape)..path.depth() {
-            let (m, arity) = (path.components()[level], shape.arities()[level]);
+            let m = path.components()[level];
+            let arity = shape.arities()[level];
             let below = shape.subtree(level + 1);
             sums = node.descend(&sums, arity);
             for j in (m + 1..=arity).rev() {

@@ -62,9 +62,11 @@ impl KeyTree {
     ) -> Result<Progress, TreeError> {
         let mut spent = 0;
         while let Some(index) = self.next_expansion(upto) {
-            let (shape, start) = (self.shape(), self.stack[index].start);
+            let shape = self.shape();
+            let start = self.stack[index].start;
             let depth = self.stack[index].depth(shape);
-            let (cost, below) = (derivation_cost(shape, depth + 1), shape.subtree(depth + 1));
+            let cost = derivation_cost(shape, depth + 1);
+            let below = shape.subtree(depth + 1);
             let mut expansion = match self.expansion.take() {
                 Some(expansion) if expansion.start == start => expansion,
                 _ => Expansion::new(shape, &self.stack[index])?,
@@ -86,7 +88,8 @@ impl KeyTree {
     /// The epoch of the node that `prepare` would expand next, and what that costs.
     pub fn next_expansion_cost(&self, upto: Epoch) -> Option<(Epoch, Cost)> {
         let entry = &self.stack[self.next_expansion(upto)?];
-        let (shape, depth) = (self.shape(), entry.depth(self.shape()));
+        let shape = self.shape();
+        let depth = entry.depth(self.shape());
         let derivations = u32::from(shape.arities()[depth]);
         let multiplications = derivations * derivation_cost(shape, depth + 1);
         Some((entry.start, Cost { derivations, multiplications }))

@@ -73,13 +73,15 @@ impl KeyTree {
             storage.generation += 1;
             storage.changed = false;
         }
-        let (generation, confirmed) = (storage.generation, storage.confirmed);
+        let generation = storage.generation;
+        let confirmed = storage.confirmed;
         for entry in &mut self.stack {
             entry.generation.get_or_insert(generation);
         }
         let new = self.stack.iter().filter(|e| e.generation.is_some_and(|g| g > confirmed));
         let put = new.filter_map(|entry| Some((entry.name()?, self.sealed(entry)?))).collect();
-        let (keyring, drop) = (self.keyring(generation), self.storage.dropped.clone());
+        let keyring = self.keyring(generation);
+        let drop = self.storage.dropped.clone();
         Some(Delta { generation, put, keyring, drop })
     }
 
@@ -119,15 +121,19 @@ impl KeyTree {
     }
 
     fn sealed(&self, entry: &Entry) -> Option<Vec<u8>> {
-        let (shape, name) = (self.shape(), entry.name()?);
-        let (depth, points) = (entry.depth(shape) as u8, entry.points.as_slice());
+        let shape = self.shape();
+        let name = entry.name()?;
+        let depth = entry.depth(shape) as u8;
+        let points = entry.points.as_slice();
         let record = Record { shape, kind: entry.kind, depth, start: entry.start, points };
         Some(record.seal(self.card.hash(), &name, &entry.wrap))
     }
 
     fn keyring(&self, generation: u64) -> Wiping<Vec<u8>> {
         let card = &self.card;
-        let (shape, profile, origin) = (card.shape(), card.profile(), card.origin());
+        let shape = card.shape();
+        let profile = card.profile();
+        let origin = card.origin();
         let head = RingHead { shape, profile, origin, floor: self.floor, generation };
         let entries = self.stack.iter().map(|entry| (entry.start, entry.kind, &entry.wrap));
         encode_ring(&head, entries)
@@ -150,7 +156,8 @@ impl KeyTree {
         if ring.generation < last_generation {
             return Err(ImportError::Older);
         }
-        let (floor, generation) = (ring.floor, ring.generation);
+        let floor = ring.floor;
+        let generation = ring.generation;
         let mut stack = Vec::with_capacity(ring.entries.len());
         let mut next = floor;
         for entry in ring.entries {

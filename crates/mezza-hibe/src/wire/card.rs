@@ -178,7 +178,8 @@ impl CardBlock {
     /// A second copy.
     pub(crate) fn duplicate(&self) -> Self {
         let Self { shape, profile, origin, ref parameters, ref bytes, hash, .. } = *self;
-        let (base, parameters) = (self.base.duplicate(), parameters.clone());
+        let base = self.base.duplicate();
+        let parameters = parameters.clone();
         Self { shape, profile, origin, parameters, base, bytes: bytes.clone(), hash }
     }
 }

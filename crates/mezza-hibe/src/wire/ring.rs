@@ -153,8 +153,10 @@ impl Ring {
         let magic = r.array_ref::<4>()?;
         let shape = low_of_suite(r.u8()?).and_then(Shape::from_nibble).ok_or(DecodeError::Value)?;
         let profile = TreeProfile::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
-        let (origin, floor) = (Tick(r.u32()?), Epoch(r.u32()?));
-        let (generation, count) = (r.u64()?, usize::from(r.u16()?));
+        let origin = Tick(r.u32()?);
+        let floor = Epoch(r.u32()?);
+        let generation = r.u64()?;
+        let count = usize::from(r.u16()?);
         if magic != RING_MAGIC || floor.0 > shape.epochs() || count > ENTRIES_MAX {
             return Err(DecodeError::Value);
         }

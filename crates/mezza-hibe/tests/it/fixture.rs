@@ -90,7 +90,8 @@ impl Person {
 
     /// The keys of the epoch before, of this one and of the next.
     pub fn hold(&self, now: Tick) -> HeldKeys {
-        let (rng, current) = (&mut chance(77), self.epoch(now));
+        let rng = &mut chance(77);
+        let current = self.epoch(now);
         let mut held = HeldKeys::new();
         for epoch in [current.minus(1), current, current.plus(1)] {
             if let Ok(key) = self.tree.open_key(&self.system, epoch, rng) {

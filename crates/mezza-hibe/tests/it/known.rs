@@ -23,8 +23,11 @@ fn hibe_3_gt_bytes_and_h_a_are_those_of_the_document() {
 
 #[test]
 fn every_step_from_the_master_key_to_the_envelope() {
-    let (system, rng) = (System::new(), &mut Blocks::new());
-    let (origin, tick, epoch) = (Tick(59_000_000), Tick(60_000_007), Epoch(1_000_007));
+    let system = System::new();
+    let rng = &mut Blocks::new();
+    let origin = Tick(59_000_000);
+    let tick = Tick(60_000_007);
+    let epoch = Epoch(1_000_007);
 
     // Gen(5), USKGen(()).
     let master = MasterSecret::random(5, rng);

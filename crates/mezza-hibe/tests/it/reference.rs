@@ -37,7 +37,8 @@ fn decode(bytes: &[u8; 48]) -> G1Affine {
 
 /// The coefficients of w^0 to w^5 over Fp2.
 fn gt_bytes(gt: &PairingOutput<Bls12_381>) -> [u8; GT_BYTES] {
-    let (c0, c1) = (gt.0.c0, gt.0.c1);
+    let c0 = gt.0.c0;
+    let c1 = gt.0.c1;
     let coefficients = [c0.c0, c1.c0, c0.c1, c1.c1, c0.c2, c1.c2];
     let bytes: Vec<u8> =
         coefficients.iter().flat_map(|c| [c.c0, c.c1]).flat_map(|x| fp_bytes(&x)).collect();
@@ -106,8 +107,8 @@ fn decapsulate(key: &[G2Projective; 4], c: &[G1Affine; 4]) -> PairingOutput<Bls1
 #[test]
 fn k_is_the_same_by_arkworks_at_all_depths() {
     let system = System::new();
-    let (ours, theirs) =
-        (MasterSecret::random(5, &mut Blocks::new()), Reference::random(&mut Blocks::new()));
+    let ours = MasterSecret::random(5, &mut Blocks::new());
+    let theirs = Reference::random(&mut Blocks::new());
     let hashed = G1Projective::from(decode(&h_a().to_affine().compress()));
     let (z, z_prime) = theirs.public(hashed);
 

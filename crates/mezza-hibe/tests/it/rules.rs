@@ -132,7 +132,8 @@ fn root(system: &System, seed: u64) -> (MasterSecret, NodeKey) {
 
 #[test]
 fn hibe_12_derivations_draw_fresh_factors() {
-    let (system, rng) = (System::new(), &mut chance(3));
+    let system = System::new();
+    let rng = &mut chance(3);
     let (_, node) = root(&system, 4);
     let sums = node.descend(&node.sums(), 7);
     let keys = [(); 2].map(|()| match node.derive(&sums, rng) {
@@ -154,12 +155,14 @@ proptest! {
 
     #[test]
     fn hibe_13_any_split_of_a_path_opens_the_same(cuts in 0_u8..16, m in [1_u8..=16, 1_u8..=16, 1_u8..=32, 1_u8..=32, 1_u8..=64]) {
-        let (system, rng) = (System::new(), &mut chance(5));
+        let system = System::new();
+        let rng = &mut chance(5);
         let (master, root) = root(&system, 6);
         let parameters = master.parameters(&system);
         let path = Path::new(&m).expect("a path");
         // Steps end where a bit of `cuts` says so, and at the leaf.
-        let (mut node, mut sums) = (root, None);
+        let mut node = root;
+        let mut sums = None;
         let mut leaf = None;
         for (level, m) in m.iter().enumerate() {
             let from = sums.take().unwrap_or_else(|| node.sums());
@@ -421,7 +424,8 @@ fn hibe_52_an_envelope_is_named_by_all_of_its_bytes() {
 #[test]
 fn hibe_60_a_detect_key_recognises_its_subtree_and_opens_nothing() {
     let person = Person::new(21, NOW);
-    let (tree, system) = (&person.tree, &person.system);
+    let tree = &person.tree;
+    let system = &person.system;
     let rng = &mut chance(22);
     let epoch = person.epoch(NOW).plus(200);
     let covered = |depth| tree.detect_key(epoch, depth, rng).expect("a key");

@@ -17,7 +17,8 @@ const NOW: Tick = Tick(59_500_003);
 #[test]
 fn hibe_70_debug_is_the_name_alone() {
     let mut person = Person::new(1, NOW);
-    let (system, rng) = (System::new(), &mut chance(2));
+    let system = System::new();
+    let rng = &mut chance(2);
     let master = MasterSecret::random(5, rng);
     let node = master.user_key(&system, &Path::root(), rng);
     let sums = node.sums();
@@ -64,7 +65,8 @@ fn the_watched_heap_sees_what_is_not_wiped() {
 
 #[test]
 fn hibe_71_keys_and_payloads_are_wiped_from_the_heap() {
-    let (system, rng) = (System::new(), &mut chance(3));
+    let system = System::new();
+    let rng = &mut chance(3);
     let mut tree =
         KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, NOW, rng).expect("a tree");
     let epoch = tree.card().epoch_of(NOW).expect("an epoch");
@@ -93,7 +95,8 @@ fn hibe_71_keys_and_payloads_are_wiped_from_the_heap() {
 
 #[test]
 fn hibe_14_delegation_keys_are_wiped_as_user_keys_are() {
-    let (system, rng) = (System::new(), &mut chance(4));
+    let system = System::new();
+    let rng = &mut chance(4);
     let master = MasterSecret::random(5, rng);
     let node = master.user_key(&system, &Path::root(), rng);
     let planted = pieces(&node.encode());

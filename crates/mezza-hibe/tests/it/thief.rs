@@ -173,7 +173,8 @@ impl Master {
         a: &(Epoch, EntryKind, Vec<u8>),
         b: &(Epoch, EntryKind, Vec<u8>),
     ) -> Vec<u32> {
-        let (path_a, path_b) = (self.shape.path(a.0), self.shape.path(b.0));
+        let path_a = self.shape.path(a.0);
+        let path_b = self.shape.path(b.0);
         let (Some((m, parent_a)), Some((n, parent_b))) =
             (path_a.components().split_last(), path_b.components().split_last())
         else {
@@ -190,7 +191,8 @@ impl Master {
     }
 
     fn pair(&self, a: &[u8], b: &[u8], m: u8, user: bool) -> Vec<u32> {
-        let (a, b) = (&self.seen[a], &self.seen[b]);
+        let a = &self.seen[a];
+        let b = &self.seen[b];
         let combine = |a: &G2, b: &G2| a.small_mul(m + 1).add(&b.small_mul(m).neg());
         let u = combine(&a.u, &b.u);
         // With the t of the first one, as the attack would have it, and with t combined as well.

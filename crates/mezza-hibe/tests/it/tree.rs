@@ -178,7 +178,8 @@ fn hibe_31_an_older_generation_is_refused() {
 
 #[test]
 fn hibe_32_a_life_begins_at_midnight_and_holds_no_past() {
-    let (system, rng) = (System::new(), &mut chance(18));
+    let system = System::new();
+    let rng = &mut chance(18);
     let tree =
         KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, NOW, rng).expect("a tree");
     assert_eq!(tree.card().origin(), NOW.day());
@@ -189,7 +190,8 @@ fn hibe_32_a_life_begins_at_midnight_and_holds_no_past() {
 
 #[test]
 fn hibe_25_at_most_156_derivations_for_any_distance() {
-    let (system, rng) = (System::new(), &mut chance(19));
+    let system = System::new();
+    let rng = &mut chance(19);
     let tree = KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, NOW.day(), rng);
     let tree = tree.expect("a tree");
     let dearest = (0..Shape::Wide.epochs()).step_by(1_009).chain([5, 1_000_007, 17_047_824]);

@@ -59,7 +59,8 @@ fn stored(system: &System) -> (KeyTree, HeldKeys) {
 #[test]
 fn the_scheme_is_that_of_python() {
     let case = Case::named(FOLDER, "scheme");
-    let (system, rng) = (System::new(), &mut Blocks::new());
+    let system = System::new();
+    let rng = &mut Blocks::new();
     let card = CardBlock::decode(&case.bytes("card"), BlockPolicy::Product).expect("a card");
     same(&case, "pkh", &hex(&card.hash().0));
     let master = MasterSecret::random(5, rng);
@@ -117,14 +118,16 @@ fn hibe_29_records_and_keyrings() {
         match import_tree(&case) {
             Ok(tree) => same(&case, "expect", &tree.floor().0.to_string()),
             Err(error) => {
-                let (text, expected) = (format!("{error:?}"), case.text("expect"));
+                let text = format!("{error:?}");
+                let expected = case.text("expect");
                 let text = text.replace("Epoch(", "").replace("))", ")");
                 assert!(text.starts_with(expected), "{}: {text} for {expected}", case.name());
             }
         }
     }
     // Each record has a key of its own: no two of a tree's keyring are equal.
-    let (_, rng) = (System::new(), &mut chance(3));
+    let _ = System::new();
+    let rng = &mut chance(3);
     let start = Tick(59_500_000).day();
     let tree =
         KeyTree::create(&System::new(), Shape::Test, mezza_hibe::TreeProfile::Minute, start, rng);
@@ -167,7 +170,8 @@ fn python_opens_what_this_crate_seals() {
         let key = tree.card().at(tick).expect("a key");
         let key = EnvelopeKey::new(&system, &key, tick, &mut chance(n as u64)).expect("a key");
         let envelope = key.seal(payload, Bucket::SMALLEST, tick).expect("an envelope");
-        let (envelope, payload) = (hex(envelope.as_bytes()), hex(payload));
+        let envelope = hex(envelope.as_bytes());
+        let payload = hex(payload);
         let text =
             format!("kind: ours\ntick: {}\nenvelope: {envelope}\npayload: {payload}", tick.0);
         let found = std::fs::read_to_string(vector_folder(FOLDER).join(format!("ours-{n}.txt")))
@@ -218,7 +222,8 @@ fn multiples_of_the_generators_are_those_of_zkcrypto() {
     g1[0] = 0xc0;
     let mut g2 = vec![0; 96];
     g2[0] = 0xc0;
-    let (mut p, mut q) = (G1::infinity(), G2::infinity());
+    let mut p = G1::infinity();
+    let mut q = G2::infinity();
     for _ in 1..1_000 {
         p = p.add_affine(&G1Affine::generator());
         q = q.add_affine(&G2Affine::generator());

@@ -53,7 +53,8 @@ struct Receiver {
 
 impl Receiver {
     fn look(&mut self, look: &Look, now: Time, rng: &mut dyn CryptoRng) {
-        let (floor, boot_ms) = (self.tree.floor(), look.boot_ms);
+        let floor = self.tree.floor();
+        let boot_ms = look.boot_ms;
         let rule = self.rule.get_or_insert_with(|| FloorRule::new(PROFILE, floor, TRUST, boot_ms));
         self.started.get_or_insert((floor, boot_ms));
         self.boot_ms = boot_ms;
@@ -88,7 +89,8 @@ impl Host for Receiver {
         let Disk { keyring, records } = &medium.disk;
         let tree = KeyTree::import(&card, keyring, records, medium.generation);
         let tree = tree.expect("whatever a crash left loads");
-        let (effects, storing) = (VecDeque::new(), None);
+        let effects = VecDeque::new();
+        let storing = None;
         Self { tree, rule: None, started: None, boot_ms: 0, effects, storing }
     }
 
@@ -151,7 +153,8 @@ fn medium(seed: u64, start: Tick) -> (Medium, Master) {
 /// The floor stays within the bounds that boot time sets, whatever the clock says.
 fn within_bounds(receiver: &Receiver) {
     let Some((floor, since_ms)) = receiver.started else { return };
-    let (elapsed_ms, epoch_ms) = (receiver.boot_ms - since_ms, PROFILE.epoch_ms());
+    let elapsed_ms = receiver.boot_ms - since_ms;
+    let epoch_ms = PROFILE.epoch_ms();
     let now = receiver.tree.floor();
     let jump = (JUMP_MS_MAX / epoch_ms) as u32;
     let most = floor.plus((elapsed_ms * 3 / 2).div_ceil(epoch_ms) as u32 + 1 + jump);
@@ -168,13 +171,16 @@ fn hibe_23_slow_nothing_below_the_floor_opens_whatever_happens() {
         let (medium, mut master) = medium(seed, start);
         let card = CardBlock::decode(&medium.card, BlockPolicy::TestTree).expect("a card");
         let host = world.add(medium);
-        let (mut floor, mut stored) = (Epoch(0), 0);
+        let mut floor = Epoch(0);
+        let mut stored = 0;
         for _ in 0..40 {
             let dice = world.dice();
             let writes = dice.chance(200).then(|| dice.between(0, 12) as usize);
             let sleep = if dice.chance(100) { dice.between(1, 40) } else { 1 };
-            let (crash, lie) = (dice.chance(150), dice.chance(150));
-            let (effects, hours) = (dice.between(0, 12), dice.between(0, 40));
+            let crash = dice.chance(150);
+            let lie = dice.chance(150);
+            let effects = dice.between(0, 12);
+            let hours = dice.between(0, 40);
             let sign = if dice.chance(500) { 1 } else { -1 };
             if crash {
                 world.crash_after(host, effects);
@@ -224,7 +230,8 @@ fn by_pairings_the_same() {
                 envelopes.push((epoch, envelope_for(&system, &card, tick, b"x")));
             }
             let Some(receiver) = world.host(host) else { continue };
-            let (floor, rng) = (receiver.tree.floor(), &mut chance(seed));
+            let floor = receiver.tree.floor();
+            let rng = &mut chance(seed);
             for (epoch, envelope) in &envelopes {
                 let key = receiver.tree.open_key(&system, *epoch, rng);
                 let opens = key.is_ok_and(|key| {

@@ -24,7 +24,8 @@ pub fn noise_messages(law: Law, service: Service, buckets: u32) -> u64 {
 
 /// Bytes that a client sends and gets in one round of a service, TLS included.
 pub fn round_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
-    let (n, slots) = (config.mixes.len(), u64::from(policy.slots));
+    let n = config.mixes.len();
+    let slots = u64::from(policy.slots);
     let frame = |body: u64| HEAD_BYTES + RECORD_BYTES + body;
     let settings = frame((53 + 96 * n + 4) as u64);
     let submit = frame(slots * policy.service.onion_bytes(n) as u64);

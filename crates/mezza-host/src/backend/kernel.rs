@@ -143,14 +143,16 @@ mod tests {
         ) {
             let points = [hard(), points].concat();
             let zeros = vec![[0; 32]; points.len()];
-            let (mut ours, mut theirs) = (zeros.clone(), zeros);
+            let mut ours = zeros.clone();
+            let mut theirs = zeros;
             let scalar = Scalar::copy_from(&k);
             aws_lc().x25519_shared(&scalar, &points, &mut ours);
             portable().x25519_shared(&scalar, &points, &mut theirs);
             prop_assert_eq!(&ours, &theirs);
             let scalars = &scalars[..points.len().min(20)];
             let points = &points[..scalars.len()];
-            let (mut ours, mut theirs) = (vec![[0; 32]; points.len()], vec![[0; 32]; points.len()]);
+            let mut ours = vec![[0; 32]; points.len()];
+            let mut theirs = vec![[0; 32]; points.len()];
             aws_lc().x25519_pairwise(scalars, points, &mut ours);
             portable().x25519_pairwise(scalars, points, &mut theirs);
             prop_assert_eq!(ours, theirs);

@@ -256,7 +256,8 @@ impl Inner {
         source: ClientSource,
         since: Instant,
     ) -> ConnectionPermit {
-        let (number, hang_up) = (self.next, Arc::new(Notify::new()));
+        let number = self.next;
+        let hang_up = Arc::new(Notify::new());
         self.next += 1;
         self.all.insert(number, &source);
         self.handshakes.insert(number, &source);

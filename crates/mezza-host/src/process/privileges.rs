@@ -155,7 +155,8 @@ mod tests {
     #[test]
     fn what_is_not_allowed_is_closed_for_good() {
         let [open, closed] = [0, 1].map(|_| tempfile::tempdir().expect("a folder"));
-        let (inside, outside) = (open.path().join("file"), closed.path().join("file"));
+        let inside = open.path().join("file");
+        let outside = closed.path().join("file");
         fs::write(&outside, "there").expect("written");
         let folders = vec![open.path().to_path_buf()];
         let kept: &[Capability] = &[Capability::CAP_NET_RAW];

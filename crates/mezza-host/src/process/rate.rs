@@ -94,7 +94,8 @@ mod tests {
     #[test]
     fn many_units_wait_for_each_other_and_an_empty_bucket_owes_nothing() {
         let rate = RateLimit { burst: 10, period_ms: 100 };
-        let (mut bucket, now) = (TokenBucket::default(), Time::from_ms(1_000_000));
+        let mut bucket = TokenBucket::default();
+        let now = Time::from_ms(1_000_000);
         assert_eq!(bucket.wait_ms(rate, 10, now), 0);
         bucket.spend(rate, 8, now);
         assert_eq!((bucket.wait_ms(rate, 2, now), bucket.wait_ms(rate, 5, now)), (0, 300));
@@ -105,7 +106,8 @@ mod tests {
 
     #[test]
     fn without_period_there_is_no_limit() {
-        let (rate, mut bucket) = (RateLimit { burst: 1, period_ms: 0 }, TokenBucket::default());
+        let rate = RateLimit { burst: 1, period_ms: 0 };
+        let mut bucket = TokenBucket::default();
         assert!((0..1_000).all(|_| bucket.take(rate, Time::from_ms(7)).is_ok()));
     }
 }

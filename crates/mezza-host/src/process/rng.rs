@@ -48,7 +48,8 @@ mod tests {
     #[test]
     fn draws_differ_and_fill_everything() {
         let rng: &mut dyn CryptoRng = &mut OsRng;
-        let (mut a, mut b) = ([0; 64], [0; 64]);
+        let mut a = [0; 64];
+        let mut b = [0; 64];
         rng.fill_bytes(&mut a);
         rng.fill_bytes(&mut b);
         assert_ne!(a, b);

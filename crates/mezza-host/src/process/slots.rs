@@ -331,7 +331,8 @@ fn decode(slot: &[u8]) -> Option<Slot> {
     let (number, rest) = slot.split_first_chunk()?;
     let (length, rest) = rest.split_first_chunk()?;
     let (stored, rest) = rest.split_first_chunk::<CHECK_BYTES>()?;
-    let (number, length) = (u64::from_be_bytes(*number), u32::from_be_bytes(*length));
+    let number = u64::from_be_bytes(*number);
+    let length = u32::from_be_bytes(*length);
     let bytes = rest.get(..usize::try_from(length).ok()?)?;
     (number > 0 && check(number, bytes) == *stored)
         .then(|| Slot { number, bytes: Wiping::new(bytes.to_vec()) })

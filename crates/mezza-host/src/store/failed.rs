@@ -91,7 +91,8 @@ pub(super) fn fresh() -> (Folder, Vault) {
 }
 
 pub(super) fn put(key: u8, bucket: Retention, value: &[u8]) -> WriteBatch {
-    let (key, value) = (vec![key], Wiping::new(value.to_vec()));
+    let key = vec![key];
+    let value = Wiping::new(value.to_vec());
     WriteBatch(vec![RecordChange::Put { kind: RecordKind::Note, key, bucket, value }])
 }
 
@@ -239,7 +240,8 @@ fn alive(model: &Model, now: Time) -> Content {
 
 fn run(ops: &[Op]) -> Result<(), TestCaseError> {
     let (folder, mut vault) = fresh();
-    let (mut now, mut model) = (noon(), Model::new());
+    let mut now = noon();
+    let mut model = Model::new();
     for (n, Op { what, fault }) in ops.iter().enumerate() {
         let failing = fault.map(|(after, step, error)| {
             let step = WriteStep::ALL[step];
@@ -247,7 +249,8 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
         });
         match *what {
             What::Put { key, class, ahead } => {
-                let (bucket, value) = (bucket(class, ahead, now), vec![n as u8; 40]);
+                let bucket = bucket(class, ahead, now);
+                let value = vec![n as u8; 40];
                 if vault.commit(&[put(key, bucket, &value)]).is_ok() {
                     model.insert(key, (bucket, value));
                 }
@@ -289,7 +292,8 @@ proptest! {
 
 #[test]
 fn msg_65_slow_a_vault_is_made_whole_or_not_at_all() {
-    let (folder, first) = (Folder::empty(), [put(1, Retention::Permanent, b"an identity")]);
+    let folder = Folder::empty();
+    let first = [put(1, Retention::Permanent, b"an identity")];
     let make = || {
         Vault::create_with(&folder.path(), b"pass", Argon2Params::DEMO, &first, noon(), &mut OsRng)
     };

@@ -112,7 +112,8 @@ mod tests {
     #[test]
     fn a_log_that_lost_its_process_is_read_up_to_the_zeros() {
         let folder = tempfile::tempdir().unwrap();
-        let (live, copy) = (folder.path().join("live"), folder.path().join("copy"));
+        let live = folder.path().join("live");
+        let copy = folder.path().join("copy");
         let db = open(&live);
         preallocate_log(&live, 1 << 20).unwrap();
         for _ in 0..20 {

@@ -276,7 +276,8 @@ fn file_name(name: &RecordName) -> String {
 fn parsed(name: &str) -> Option<RecordName> {
     let mut parts = name.split('-');
     let mut next = || parts.next();
-    let (generation, start) = (next()?.parse().ok()?, Epoch(next()?.parse().ok()?));
+    let generation = next()?.parse().ok()?;
+    let start = Epoch(next()?.parse().ok()?);
     let kind = EntryKind::from_byte(next()?.parse().ok()?)?;
     let parsed = RecordName { generation, start, kind };
     (file_name(&parsed) == name).then_some(parsed)

@@ -145,7 +145,9 @@ impl Witness {
         self.write(next, false)?;
         self.commit = Commit::Claim(next);
         let value = Wiping::new(next.to_be_bytes().to_vec());
-        let (kind, key, bucket) = (KIND, KEY.to_vec(), Retention::Permanent);
+        let kind = KIND;
+        let key = KEY.to_vec();
+        let bucket = Retention::Permanent;
         Ok(WriteBatch(vec![RecordChange::Put { kind, key, bucket, value }]))
     }
 

@@ -16,7 +16,8 @@ pub fn words(count: usize) -> Vec<[u8; 32]> {
 
 /// A call seals `count` messages with `one`, which gives the tag.
 pub fn seal(count: usize, one: fn(&[u8; 32], &mut [u8]) -> Option<[u8; 16]>) -> Call {
-    let (keys, mut bytes) = (words(count), vec![7; count * STRIDE]);
+    let keys = words(count);
+    let mut bytes = vec![7; count * STRIDE];
     Box::new(move |_| {
         for (key, message) in keys.iter().zip(black_box(&mut bytes).chunks_exact_mut(STRIDE)) {
             let (text, tag) = message.split_at_mut(BODY);

@@ -81,7 +81,8 @@ pub fn cells(runs: u64, seed: u64) -> Result<Vec<AttackCell>> {
             for _ in 0..runs {
                 hits += u64::from(attempt(&stage, &mut rng)?);
             }
-            let (name, bytes) = ((*name).to_owned(), [1; 256]);
+            let name = (*name).to_owned();
+            let bytes = [1; 256];
             Ok(AttackCell { name, expected: *expected, runs, hits, chance: *chance, bytes })
         })
         .collect()
@@ -312,10 +313,13 @@ fn redraw(stage: &Stage, rng: &mut ChaCha20Rng, is_broken: bool) -> Result<bool>
 
 /// Runs a handshake whose tag is the secret under the attacker's key. Returns the part that passes.
 fn refused_handshake(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<([u8; 16], [u8; 16], bool)> {
-    let (group, secret) = (&stage.group, fill::<16>(rng));
+    let group = &stage.group;
+    let secret = fill::<16>(rng);
     let key = |byte| StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(byte)));
-    let (alice, bob) = (key(1), key(2));
-    let (coins, mut guard) = (&mut Uniform, GkxGuard::dialling());
+    let alice = key(1);
+    let bob = key(2);
+    let coins = &mut Uniform;
+    let mut guard = GkxGuard::dialling();
     let (initiator, g1) =
         GkxInitiator::begin::<PortableBackend>(group, (&alice, bob.public()), coins, rng)?;
     let g1 = guard.outgoing(group, &g1, coins, rng)?;

@@ -40,7 +40,8 @@ fn first(mut low: u64, mut high: u64, is: impl Fn(u64) -> bool) -> u64 {
 pub fn clopper_pearson(hits: u64, runs: u64) -> [f64; 2] {
     let quantile =
         |a: f64, b: f64, p: f64| Beta::new(a, b).map_or(f64::NAN, |law| law.inverse_cdf(p));
-    let (k, n) = (hits as f64, runs as f64);
+    let k = hits as f64;
+    let n = runs as f64;
     let low = if hits == 0 { 0.0 } else { quantile(k, n - k + 1.0, 0.025) };
     let high = if hits == runs { 1.0 } else { quantile(k + 1.0, n - k, 0.975) };
     [low, high]

@@ -221,7 +221,8 @@ fn primes(bench: &mut Bench) -> Result<Vec<Row>> {
     let sieve = search.sieve(&primes_below(SIEVE_MAX), 0);
     let survivors = sieve.survivors().count() as f64;
     let share = survivors / WINDOW as f64;
-    let (mut tests, mut ms) = (0.0, 0.0);
+    let mut tests = 0.0;
+    let mut ms = 0.0;
     for i in sieve.survivors().take(bench.profile.pick(2, 20, 60)) {
         let (_, ns) = crate::clock::cost_ns(|| search.is_safe_prime(i))?;
         (tests, ms) = (tests + 1.0, ms + ns / 1e6);

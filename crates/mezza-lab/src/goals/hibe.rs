@@ -127,7 +127,8 @@ impl Figures {
 
     fn row(&self, (limit, ours, theirs): Goal) -> Result<Row> {
         let ratio = self.of(theirs)?.ratio_to(self.of(ours)?);
-        let (a, b) = (self.ns(ours)? / 1e6, self.ns(theirs)? / 1e6);
+        let a = self.ns(ours)? / 1e6;
+        let b = self.ns(theirs)? / 1e6;
         let beside = format!(
             "{} {} {a:.3} ms by {} {b:.3} ms: {ratio}; {}",
             ours.0,
@@ -177,7 +178,8 @@ fn alone(figures: &Figures) -> Result<Vec<Row>> {
         ns("open")? / 1e6
     );
     let mean = figures.of(("fosam", "ratchet"))?.ratio_to(figures.of(("hibe", "ratchet"))?);
-    let (ours, theirs) = (f64::from(hibe::RATCHET_CALL), f64::from(fosam::RATCHET_CALL));
+    let ours = f64::from(hibe::RATCHET_CALL);
+    let theirs = f64::from(fosam::RATCHET_CALL);
     let mean = BESIDE[1].row(mean.value * ours / theirs).with(format!(
         "{:.3} ms by {:.3} ms, of {ours} epochs by {theirs}, with what is derived on the way",
         ns("ratchet")? / 1e6 / ours,
@@ -196,18 +198,22 @@ fn alone(figures: &Figures) -> Result<Vec<Row>> {
 /// H5: both go the same ways from a fresh key, in turns.
 fn ways(bench: &mut Bench) -> Result<Vec<Row>> {
     let rounds = bench.profile.pick(1, 3, 5);
-    let (mut least, mut details) = (f64::INFINITY, Vec::new());
+    let mut least = f64::INFINITY;
+    let mut details = Vec::new();
     for epochs in WAYS {
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let mut ours = Vec::new();
+        let mut theirs = Vec::new();
         for round in 0..rounds {
             let mut way = forward(round, epochs)?;
             let (done, ns) = cost_ns(&mut way)?;
             done?;
             ours.push(ns);
-            let (mut stack, mut rng) = (KeyStack::fresh(round), ChaCha20Rng::seed_from_u64(round));
+            let mut stack = KeyStack::fresh(round);
+            let mut rng = ChaCha20Rng::seed_from_u64(round);
             theirs.push(cost_ns(|| stack.forward(epochs.into(), &mut rng))?.1);
         }
-        let (ours, theirs) = (median(&ours), median(&theirs));
+        let ours = median(&ours);
+        let theirs = median(&theirs);
         least = least.min(theirs / ours);
         bench.note_count("ours:hibe", &format!("forward_{epochs}"), "ns", ours)?;
         bench.note_count("ours:fosam", &format!("forward_{epochs}"), "ns", theirs)?;

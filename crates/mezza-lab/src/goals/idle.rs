@@ -102,7 +102,8 @@ impl IdleCost {
     /// If it ends, or has no interface of this name.
     pub fn watch(pid: u32, card: &str, length: Duration) -> Result<Self> {
         let mut wakes = Wakes::of(pid)?;
-        let (before, cpu) = (counters(pid, card)?, cpu_time(pid)?);
+        let before = counters(pid, card)?;
+        let cpu = cpu_time(pid)?;
         let began = Instant::now();
         while began.elapsed() < length {
             std::thread::sleep(LOOK.min(length.saturating_sub(began.elapsed())));
@@ -134,7 +135,7 @@ impl IdleCost {
         }
     }
 
-    /// What was counted, for people.
+    /// Describes the counts for people.
     pub fn words(&self) -> String {
         let Self { seconds, bytes: [came, left], frames, wakes, cpu_s } = self;
         format!(

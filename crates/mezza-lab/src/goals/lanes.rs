@@ -149,10 +149,14 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut peers = vec![PeerProcess::ours()?];
     let count: u16 = bench.profile.pick(16, 256, 256);
     let calls = |op: &str| if op == "seal" { 40 } else { 1 };
-    let (mut cases, mut absent) = (Vec::new(), Vec::new());
+    let mut cases = Vec::new();
+    let mut absent = Vec::new();
     for (who, op) in OURS.into_iter().filter(|(who, _)| has_ifma || *who != "ifma") {
-        let (asked, shown) = (format!("lanes:{who}-{op}"), format!("ours:{who}"));
-        let (peer, size, calls) = (0, count.into(), calls(op));
+        let asked = format!("lanes:{who}-{op}");
+        let shown = format!("ours:{who}");
+        let peer = 0;
+        let size = count.into();
+        let calls = calls(op);
         cases.push(((who, op), BenchCase { who: shown, peer, op: asked, size, calls }));
     }
     // Peers are compared with the kernel on vectors only.
@@ -165,8 +169,11 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
             }
         }
         for (who, op, asked) in theirs {
-            let (peer, size, calls) = (peers.len() - 1, count.into(), calls(op));
-            let (shown, asked) = (format!("peer:{who}"), (*asked).into());
+            let peer = peers.len() - 1;
+            let size = count.into();
+            let calls = calls(op);
+            let shown = format!("peer:{who}");
+            let asked = (*asked).into();
             cases.push(((*who, *op), BenchCase { who: shown, peer, op: asked, size, calls }));
         }
     }

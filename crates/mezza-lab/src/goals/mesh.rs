@@ -107,7 +107,8 @@ fn bit_tests() -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..3 {
         let (found, ns) = cost_ns(|| {
-            let (mut at, mut found) = (1_u32, 0_u32);
+            let mut at = 1_u32;
+            let mut found = 0_u32;
             for _ in 0..TESTS {
                 at = at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let word = columns[(at >> 20) as usize];

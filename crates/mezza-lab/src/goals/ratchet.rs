@@ -83,7 +83,8 @@ impl Figures {
     /// A row on a ratio that has a limit.
     fn row(&self, limit: Limit, [ours, theirs]: [Side; 2], size: usize) -> Result<Row> {
         let ratio = self.ratio(ours, theirs, size)?;
-        let (a, b) = (self.of(ours, size)?, self.of(theirs, size)?);
+        let a = self.of(ours, size)?;
+        let b = self.of(theirs, size)?;
         let beside = format!(
             "{} {} by {} {}: {ratio}; {}",
             ours[0],

@@ -109,7 +109,8 @@ fn row((limit, one, two): &Goal, contest: &Comparison<Cost>, absent: Option<&str
     if let (false, Some(reason)) = (two.1, absent) {
         return Ok(limit.no_peer(reason));
     }
-    let (ours, theirs) = (contest.of(one)?, contest.of(two)?);
+    let ours = contest.of(one)?;
+    let theirs = contest.of(two)?;
     let ratio = ours.ratio_to(theirs);
     Ok(limit.row(ratio.value).with(format!(
         "{} {:.2} us, {} {:.2} us: {ratio}; {}",

@@ -303,7 +303,8 @@ mod tests {
 
     #[test]
     fn slow_the_comb_gives_the_powers_of_the_library() {
-        let (fast, plain) = (Modp::new(Profile::Safe, true), Modp::new(Profile::Safe, false));
+        let fast = Modp::new(Profile::Safe, true);
+        let plain = Modp::new(Profile::Safe, false);
         let mut rng = rng();
         let edges = [U3072::ZERO, U3072::ONE, fast.0.q.as_ref().wrapping_sub(&U3072::ONE)];
         let drawn = (0..3).map(|_| U3072::random_mod_vartime(&mut rng, &fast.0.q));

@@ -118,7 +118,8 @@ impl Montgomery {
     /// The product.
     pub fn multiply(&self, a: &Residue, b: &Residue) -> Residue {
         self.reduced(|at| {
-            let (a, b) = (&a.0[places(at)], &b.0[places(at)]);
+            let a = &a.0[places(at)];
+            let b = &b.0[places(at)];
             Column::default().dot(a.iter().zip(b.iter().rev()))
         })
     }
@@ -138,7 +139,8 @@ impl Montgomery {
     #[inline]
     fn reduced(&self, column: impl Fn(usize) -> Column) -> Residue {
         let p = &self.p;
-        let (mut multiples, mut upper) = ([0; LIMBS], [0; LIMBS]);
+        let mut multiples = [0; LIMBS];
+        let mut upper = [0; LIMBS];
         let mut carry = Column::default();
         for at in 0..LIMBS {
             let sum = carry.and(column(at));
@@ -193,7 +195,8 @@ fn number(residue: &Residue) -> U3072 {
 
 /// The window of an exponent that begins at a bit.
 fn digit(exponent: &Limbs, bit: usize) -> u64 {
-    let (at, shift) = (bit / 64, bit % 64);
+    let at = bit / 64;
+    let shift = bit % 64;
     let above = exponent.get(at + 1).copied().unwrap_or(0);
     let pair = u128::from(above) << 64 | u128::from(exponent.get(at).copied().unwrap_or(0));
     (pair >> shift) as u64 & ((1 << WINDOW) - 1)
@@ -230,7 +233,8 @@ mod tests {
 
     /// 0, 1, 2, p - 1, and what carries through every limb; then what is drawn.
     fn numbers(count: usize) -> Vec<U3072> {
-        let (p, mut rng) = (group_15(), ChaCha20Rng::seed_from_u64(3));
+        let p = group_15();
+        let mut rng = ChaCha20Rng::seed_from_u64(3);
         let most = p.as_ref().wrapping_sub(&U3072::ONE);
         let ones = U3072::MAX.shr_vartime(1);
         let edges = [U3072::ZERO, U3072::ONE, U3072::from_u64(2), most, ones];

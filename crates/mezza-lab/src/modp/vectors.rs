@@ -74,7 +74,8 @@ impl<'a> ModpCase<'a> {
         let (alice, a) = DhParty::begin(self.group, &mut self.coins(&["a"]), &mut self.rng);
         let (bob, b) = DhParty::begin(self.group, &mut self.coins(&["b"]), &mut self.rng);
         self.same(&["A"], &a);
-        let (a, b) = (self.there(a), self.back(b));
+        let a = self.there(a);
+        let b = self.back(b);
         self.same(&["A_wire"], &a);
         self.same(&["B_seen"], &b);
         let (Message::Key(a), Message::Key(b)) = (a, b) else { panic!("keys") };
@@ -101,7 +102,8 @@ impl<'a> ModpCase<'a> {
         let commitment = self.there(commitment);
         self.same(&["C1_seen", "C2_seen"], &commitment);
         let Message::Commitment(both) = commitment else { panic!("a commitment") };
-        let (both, coins) = (both.map(|c| *c.seen()), &mut self.coins(&["a"]));
+        let both = both.map(|c| *c.seen());
+        let coins = &mut self.coins(&["a"]);
         let (answerer, a) = Answerer::answer(self.group, both, coins, &mut self.rng);
         let a = self.back(a);
         self.same(&["A_seen"], &a);
@@ -116,7 +118,8 @@ impl<'a> ModpCase<'a> {
     }
 
     fn eg(&mut self) {
-        let (group, coins) = (self.group.clone(), self.coins(&["coins"]));
+        let group = self.group.clone();
+        let coins = self.coins(&["coins"]);
         let at = |wall| Stack::<Modp>::new([wall]);
         match self.fields.text("wall") {
             "rerand" => self.own = at(Box::new(RerandFirewall::with_coins(group, coins))),

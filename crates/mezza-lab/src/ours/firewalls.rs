@@ -119,9 +119,11 @@ fn fast<G: Group + 'static>(name: &str, group: G) -> Result<Call> {
 
 /// G1, G2 and G3 through the guard of the end that dials, decoded and encoded.
 fn gkx_guard() -> Call {
-    let (group, mut rng) = (ristretto(), rng());
+    let group = ristretto();
+    let mut rng = rng();
     let key = |byte| StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(byte)));
-    let (alice, bob) = (key(1), key(2));
+    let alice = key(1);
+    let bob = key(2);
     // A guard draws coins of its own, so frames of the ends can be made before only up to G1; what it
     // does to G2 and G3 costs the same whatever they say, as long as they fit.
     Box::new(move |_| {
@@ -152,8 +154,10 @@ fn coin_check() -> Call {
 
 /// The operations that the others are made of.
 fn units(unit: &str) -> Result<Call> {
-    let (group, mut rng) = (ristretto(), rng());
-    let (scalar, point) = (group.draw(&mut rng), group.power_h(&group.draw(&mut rng)));
+    let group = ristretto();
+    let mut rng = rng();
+    let scalar = group.draw(&mut rng);
+    let point = group.power_h(&group.draw(&mut rng));
     let bytes = group.encode(&point);
     Ok(match unit {
         "variable" => Box::new(move |_| {
@@ -173,7 +177,8 @@ fn units(unit: &str) -> Result<Call> {
             let key = |byte| {
                 StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(byte)))
             };
-            let (alice, bob) = (key(1), key(2));
+            let alice = key(1);
+            let bob = key(2);
             Box::new(move |_| {
                 let coins = &mut Uniform;
                 let peers = (&alice, bob.public());

@@ -109,16 +109,19 @@ struct User {
 /// Gen and `USKGen` of the root.
 fn keygen(rng: &mut ChaCha20Rng) -> (Public, NodeKey) {
     let mut pair = || [draw(rng), draw(rng)];
-    let (a, b) = (pair(), pair());
+    let a = pair();
+    let b = pair();
     let levels: Vec<Pair<Pair<Scalar>>> = (0..=DEPTH).map(|_| [pair(), pair()]).collect();
     let ([x_prime, y_prime], [s, big_s]) = (pair(), pair());
-    let (p1, p2) = (G1Projective::generator(), G2Projective::generator());
+    let p1 = G1Projective::generator();
+    let p2 = G2Projective::generator();
     let a1 = a.map(|a| G1Affine::from(p1 * a));
     // Z_i = (Y_i | x_i) A, in the group of A.
     let commit = |y: &Scalar, x: &Scalar| G1Affine::from(a1[0] * y + a1[1] * x);
     let z = levels.iter().map(|[x, y]| [0, 1].map(|j| commit(&y[j], &x[j])));
     let public = Public { a: a1, z: z.collect(), z_prime: commit(&y_prime, &x_prime) };
-    let (t, big_t) = (b.map(|b| s * b), b.map(|b| big_s * b));
+    let t = b.map(|b| s * b);
+    let big_t = b.map(|b| big_s * b);
     // Keys in G2 answer to commitments by a[0] and a[1].
     let point = |s: Scalar| G2Affine::from(p2 * s);
     let [x0, y0] = levels[0];
@@ -144,11 +147,15 @@ fn keygen(rng: &mut ChaCha20Rng) -> (Public, NodeKey) {
 impl NodeKey {
     /// `USKDel` to one child; every point is normalised alone.
     fn child(&self, bit: bool, rng: &mut ChaCha20Rng) -> Self {
-        let (m, s, big_s) = (component(bit), draw(rng), draw(rng));
+        let m = component(bit);
+        let s = draw(rng);
+        let big_s = draw(rng);
         let [d, big_d, e, big_e] = &self.levels[0];
         let plus = |a: &G2Affine, b: &G2Affine, k: &Scalar| G2Affine::from(a + b * k);
-        let (u, v) = (plus(&self.user.u, d, &m), plus(&self.user.v, e, &m));
-        let (big_u, big_v) = (plus(&self.big_u, big_d, &m), plus(&self.big_v, big_e, &m));
+        let u = plus(&self.user.u, d, &m);
+        let v = plus(&self.user.v, e, &m);
+        let big_u = plus(&self.big_u, big_d, &m);
+        let big_v = plus(&self.big_v, big_e, &m);
         let user = User {
             t: [0, 1].map(|j| plus(&self.user.t[j], &self.big_t[j], &s)),
             u: plus(&u, &big_u, &s),

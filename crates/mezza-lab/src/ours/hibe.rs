@@ -47,7 +47,8 @@ struct Receiver {
 
 impl Receiver {
     fn new(seed: u64) -> Result<Self> {
-        let (system, mut rng) = (System::new(), ChaCha20Rng::seed_from_u64(seed));
+        let system = System::new();
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let tree = KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, ORIGIN, &mut rng)?;
         Ok(Self { system, tree, rng })
     }

@@ -90,7 +90,8 @@ impl<S: LinkSuite> Pair<S> {
             }
         }
         let [one, two] = windows.map(Pairing::into_peer);
-        let (one, two) = (one.context("not paired")?.0, two.context("not paired")?.0);
+        let one = one.context("not paired")?.0;
+        let two = two.context("not paired")?.0;
         let mut pair =
             Self { peers: [one, two], rng, wire: Vec::new(), now: Time::from_ms(10_000) };
         (0..2).for_each(|at| pair.drain(at));
@@ -210,7 +211,8 @@ fn limit() -> Call {
     Box::new(move |_| {
         let one = EphemeralKey::random::<AwsLc>(&mut rng);
         let two = EphemeralKey::random::<AwsLc>(&mut rng);
-        let (first, second) = (*one.public(), *two.public());
+        let first = *one.public();
+        let second = *two.public();
         let _ = black_box((one.dh::<AwsLc>(&second), two.dh::<AwsLc>(&first)));
     })
 }
@@ -236,7 +238,8 @@ fn bootstrap<S: LinkSuite>() -> Result<Call> {
 fn junk<S: LinkSuite>() -> Result<Call> {
     let mut pair = Pair::<S>::new()?;
     pair.exchange(|frame| kind_of(frame) != Some(Ke3::KIND));
-    let (own, peer) = (pair.peers[0].record().own, pair.peers[1].record().own);
+    let own = pair.peers[0].record().own;
+    let peer = pair.peers[1].record().own;
     let mut frame = vec![0x21; Ke1::BYTES];
     frame[..8].copy_from_slice(&[1, Ke1::KIND, S::NUMBER, 0, 0, 0, 1, 9]);
     frame[8..14].copy_from_slice(own.as_bytes());

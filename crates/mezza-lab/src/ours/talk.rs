@@ -77,7 +77,8 @@ impl<S: RatchetSuite + 'static, B: Backend> MeasuredConversation<S, B> {
 /// Two devices of fresh identities. Each is made from its own key pair and the other's public key.
 pub fn device_pair<B: Backend, D>(device: impl Fn(IdentityKeyPair, IdentityKey) -> D) -> (D, D) {
     let [near, far] = [0; 2].map(|_| IdentityKeyPair::new(StaticKey::random::<B>(&mut OsRng)));
-    let (a, b) = (near.public(), far.public());
+    let a = near.public();
+    let b = far.public();
     (device(near, b), device(far, a))
 }
 

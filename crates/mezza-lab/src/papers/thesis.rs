@@ -84,7 +84,8 @@ mod tests {
         // IOT: ARM1176 at 1 GHz; Smartphone: Cortex-A53 at 1.4 GHz.
         for name in ["DH", "DH_FW"] {
             let column = column("5.3", name);
-            let (iot, phone) = (column.ms[4], column.ms[5]);
+            let iot = column.ms[4];
+            let phone = column.ms[5];
             assert!(iot < phone && near(column.right()[4], phone) && near(column.right()[5], iot));
         }
     }
@@ -105,7 +106,8 @@ mod tests {
     fn erratum_17_table_5_6_repeats_table_5_5() {
         let text = |values: &[f64]| format!("{values:?}");
         for (of_eg, of_dh) in [("EC_EG", "EC_DH"), ("EC_EG_Rerand", "EC_DH_FW")] {
-            let (eg, dh) = (column("5.6", of_eg), column("5.5", of_dh));
+            let eg = column("5.6", of_eg);
+            let dh = column("5.5", of_dh);
             assert_eq!(text(&eg.ms), text(&dh.ms));
             assert_ne!(text(eg.right()), text(&dh.ms));
         }
@@ -123,7 +125,8 @@ mod tests {
 
     #[test]
     fn erratum_19_twice_the_powers_take_twice_the_time() {
-        let (dh, fw) = (column("5.3", "DH"), column("5.3", "DH_FW"));
+        let dh = column("5.3", "DH");
+        let fw = column("5.3", "DH_FW");
         for system in 0..SYSTEMS.len() {
             assert!((overhead(&dh, &fw, system) - 100.0).abs() < 7.0);
         }

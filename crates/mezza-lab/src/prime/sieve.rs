@@ -33,7 +33,8 @@ impl Sieve {
     pub fn new(primes: &[u32], first: u64, count: u64, remainder: impl Fn(u32) -> u64) -> Self {
         let mut struck = vec![false; usize::try_from(count).unwrap_or_default()];
         for &r in primes {
-            let (modulus, q0) = (u64::from(r), remainder(r));
+            let modulus = u64::from(r);
+            let q0 = remainder(r);
             let twelfth = inverse(12 % modulus, modulus);
             for bad in [0, (modulus - 1) / 2] {
                 // q0 + 12 i = bad modulo r.
@@ -55,7 +56,9 @@ impl Sieve {
 
 /// The inverse modulo a prime, by Fermat.
 fn inverse(x: u64, prime: u64) -> u64 {
-    let (mut power, mut base, mut exponent) = (1, x, prime - 2);
+    let mut power = 1;
+    let mut base = x;
+    let mut exponent = prime - 2;
     while exponent > 0 {
         if exponent & 1 == 1 {
             power = power * base % prime;

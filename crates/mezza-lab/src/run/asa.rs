@@ -55,10 +55,12 @@ impl Try {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut secret = [0; 16];
         rng.fill_bytes(&mut secret);
-        let (key, planted) = (AttackKey::random(&mut rng), Planted::new(secret, lambda));
+        let key = AttackKey::random(&mut rng);
+        let planted = Planted::new(secret, lambda);
         let mut coins =
             RejectionSampling::new(key.clone(), planted.clone(), element.target, sequence);
-        let (mut hits, mut bytes) = (0, [0; 256]);
+        let mut hits = 0;
+        let mut bytes = [0; 256];
         for message in 0..runs as usize {
             let wall = variant::firewall(element.variant, firewall, group)?;
             let seen = handshake(group, element.variant, wall, &mut coins, &mut rng)?;
@@ -110,9 +112,11 @@ fn runs(bench: &Bench, expected: Expected) -> u64 {
 
 fn asa(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
-    let (group, tries) = (Ristretto::new(), tries(bench)?);
+    let group = Ristretto::new();
+    let tries = tries(bench)?;
     let numbered: Vec<(u64, Try)> = (0..).zip(tries).collect();
-    let (profiled, seed) = (&*bench, bench.seed);
+    let profiled = &*bench;
+    let seed = bench.seed;
     let jobs = |again: u64| {
         numbered.iter().map(move |(number, one)| {
             let times = if again == 0 { 1 } else { 4 };

@@ -56,7 +56,7 @@ pub fn declared(id: &str) -> Option<usize> {
     CLAIMS.iter().find(|(name, _)| *name == id).map(|(_, count)| *count)
 }
 
-/// What is wrong with the number of claims of a run, or `None`. A run without a peer has fewer.
+/// Returns the fault in the number of claims of a run, or `None`. A run without a peer has fewer.
 pub fn mismatch(experiment: &Experiment, report: &Report) -> Option<String> {
     let declared = declared(experiment.id)?;
     let made = report.shapes.len();

@@ -165,7 +165,8 @@ fn plus_order_3(bytes: &[u8; 48]) -> Result<[u8; 48]> {
     let mut order_3 = [0; 48];
     order_3[0] = 0x80;
     let point = |bytes| Option::<Zk>::from(Zk::from_compressed_unchecked(bytes));
-    let (a, b) = (point(bytes).context("a point")?, point(&order_3).context("(0, 2)")?);
+    let a = point(bytes).context("a point")?;
+    let b = point(&order_3).context("(0, 2)")?;
     Ok(Zk::from(bls12_381::G1Projective::from(a) + b).to_compressed())
 }
 

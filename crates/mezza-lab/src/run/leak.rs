@@ -122,7 +122,8 @@ impl Line {
     /// Returns the reports of both ends: the hash of all keys, and the draws of the initiator.
     fn finish(&mut self) -> Result<([String; 2], u64)> {
         let said = |process: &mut WireProcess| process.next()?.context("an end said nothing");
-        let (initiator, responder) = (said(&mut self.initiator)?, said(&mut self.responder)?);
+        let initiator = said(&mut self.initiator)?;
+        let responder = said(&mut self.responder)?;
         let key = |said: &Value| said["agreed"].as_str().unwrap_or("").to_owned();
         Ok(([key(&initiator), key(&responder)], initiator["draws"].as_u64().unwrap_or(0)))
     }
@@ -141,7 +142,8 @@ fn wire(bench: &mut Bench) -> Result<Report> {
         let chosen = Chosen { firewall, ..chosen.clone() };
         let mut line = Line::start(&chosen, 1, None, true)?;
         let ([ours, theirs], _) = line.finish()?;
-        let (variant, group) = (chosen.variant.name(), &chosen.group);
+        let variant = chosen.variant.name();
+        let group = &chosen.group;
         report.say(format!("{variant} over {group}, firewall {}", chosen.firewall));
         let shower = line.firewall.as_mut().unwrap_or(&mut line.observer);
         while let Some(said) = shower.next()? {
@@ -171,7 +173,8 @@ fn leak(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let chosen = Chosen::new(bench)?;
     let mut rng = ChaCha20Rng::seed_from_u64(chosen.seed);
-    let (mut key, mut secret) = ([0; 16], [0; 16]);
+    let mut key = [0; 16];
+    let mut secret = [0; 16];
     rng.fill_bytes(&mut key);
     rng.fill_bytes(&mut secret);
     let attack = Attack {

@@ -20,7 +20,8 @@ fn rng() -> ChaCha20Rng {
 /// dividing by it undoes the maul.
 #[test]
 fn erratum_1_the_gcd_of_unreduced_openings_is_the_coin() {
-    let (group, mut rng) = (Ristretto::new(), rng());
+    let group = Ristretto::new();
+    let mut rng = rng();
     let integer = |scalar: &<Ristretto as Group>::Scalar| U256::from_le_slice(scalar.as_bytes());
     let runs = 300;
     let found = (0..runs).filter(|_| {
@@ -40,7 +41,8 @@ fn erratum_1_the_gcd_of_unreduced_openings_is_the_coin() {
 /// Openings reduced modulo p, which is not the order of g, do not verify.
 #[test]
 fn erratum_1_slow_openings_reduced_modulo_p_do_not_verify() {
-    let (group, mut rng) = (Modp::new(Profile::Thesis, false), rng());
+    let group = Modp::new(Profile::Thesis, false);
+    let mut rng = rng();
     // r + u = p + 4 as integers; modulo p - 1 that is 5, modulo p it is 4.
     let five = group.decode_scalar(&{
         let mut bytes = [0; 384];
@@ -52,7 +54,8 @@ fn erratum_1_slow_openings_reduced_modulo_p_do_not_verify() {
         bytes[383] = 4;
         bytes
     });
-    let (right, wrong) = (five.unwrap(), four.unwrap());
+    let right = five.unwrap();
+    let wrong = four.unwrap();
     let s = group.draw(&mut rng);
     let [c1, c2] = commit::commit(&group, &group.g(), [&right, &s]);
     assert!(commit::open(&group, [&c1, &c2], [&right, &s]).is_ok());
@@ -84,7 +87,8 @@ fn erratum_2_slow_the_legendre_symbol_leaks_through_the_firewall() {
     let mut odd_coins = std::collections::BTreeMap::new();
     for n in 0..20_000_u32 {
         // The device chooses the symbol; the coin of the firewall is uniform.
-        let (a, w) = (n & 1, is_odd(&group.draw_nonzero(&mut rng)));
+        let a = n & 1;
+        let w = is_odd(&group.draw_nonzero(&mut rng));
         *counts.entry((a, a * w)).or_insert(0) += 1;
         *odd_coins.entry((a, a)).or_insert(0) += 1;
     }
@@ -143,7 +147,8 @@ fn capacity_modulo_8(coins: &[u32]) -> f64 {
 /// chooses its coset well gets 0.807 bit a message through, and 2 bits if coins are odd.
 #[test]
 fn erratum_3_the_coset_leaks_through_the_firewall() {
-    let (curve, mut rng) = (FullCurve::new(), rng());
+    let curve = FullCurve::new();
+    let mut rng = rng();
     let cosets: Vec<[u8; 32]> =
         (0..8).map(|k| FullCurve::coset(&curve.power(&curve.g(), &U256::from_u64(k)))).collect();
     let symbol = |point| {
@@ -170,11 +175,14 @@ fn erratum_3_the_coset_leaks_through_the_firewall() {
 /// mauls: it does not decrypt.
 #[test]
 fn erratum_6_the_listing_does_not_decrypt() {
-    let (group, mut rng) = (Ristretto::new(), rng());
+    let group = Ristretto::new();
+    let mut rng = rng();
     let draw = |rng: &mut ChaCha20Rng| group.draw_nonzero(rng);
     let [a, b, alpha, beta] = [(); 4].map(|()| draw(&mut rng));
-    let (h, text) = (group.power_g(&a), group.h());
-    let (c0, c1) = (group.power_g(&b), group.multiply(&group.power(&h, &b), &text));
+    let h = group.power_g(&a);
+    let text = group.h();
+    let c0 = group.power_g(&b);
+    let c1 = group.multiply(&group.power(&h, &b), &text);
     let back = group.times(&beta, &group.inverse(&alpha).unwrap());
     let c0 = group.power(&c0, &back);
     let read = group.multiply(&c1, &group.invert(&group.power(&c0, &a)));
@@ -185,8 +193,10 @@ fn erratum_6_the_listing_does_not_decrypt() {
 /// can choose them (A6). A fresh coin each time leaves nothing.
 #[test]
 fn erratum_7_a_coin_for_an_object_leaves_the_quotients_of_messages() {
-    let (group, mut rng) = (Ristretto::new(), rng());
-    let (secret, coin) = ([1, 200, 33, 7, 255], group.draw(&mut rng));
+    let group = Ristretto::new();
+    let mut rng = rng();
+    let secret = [1, 200, 33, 7, 255];
+    let coin = group.draw(&mut rng);
     let small = |n: u8| <Ristretto as Group>::Scalar::from(u64::from(n));
     // What an observer makes of two messages b and c behind the coins of a firewall.
     let read = |[b, c]: [&<Ristretto as Group>::Scalar; 2], coins: [&_; 2]| {
@@ -208,7 +218,8 @@ fn erratum_7_a_coin_for_an_object_leaves_the_quotients_of_messages() {
 /// beta / alpha is no exponent where alpha has no inverse: half of all coins modulo p - 1 have none.
 #[test]
 fn erratum_8_a_fraction_is_no_exponent() {
-    let (group, mut rng) = (Modp::new(Profile::Thesis, false), rng());
+    let group = Modp::new(Profile::Thesis, false);
+    let mut rng = rng();
     let without =
         (0..40).filter(|_| group.inverse(&group.draw_nonzero(&mut rng)).is_none()).count();
     assert!((8..32).contains(&without), "{without} of 40");
@@ -220,7 +231,8 @@ fn erratum_8_a_fraction_is_no_exponent() {
 #[test]
 fn erratum_9_binding_needs_an_unknown_logarithm() {
     // ristretto255 whose h is a power of g that somebody knows.
-    let (group, mut rng) = (Ristretto::new(), rng());
+    let group = Ristretto::new();
+    let mut rng = rng();
     let [t, r, s, x] = [(); 4].map(|()| group.draw_nonzero(&mut rng));
     let h = group.power_g(&t);
     let c1 = group.multiply(&group.power_g(&r), &group.power(&h, &s));
@@ -247,7 +259,8 @@ impl One for Ristretto {
 /// 1^w = 1: the identity passes a firewall of the thesis as a flag; ours refuses it.
 #[test]
 fn erratum_10_slow_the_identity_passes_any_power() {
-    let (group, mut rng) = (Ristretto::new(), rng());
+    let group = Ristretto::new();
+    let mut rng = rng();
     let one = group.multiply(&group.g(), &group.invert(&group.g()));
     let w = group.draw_nonzero(&mut rng);
     assert!(group.power(&one, &w) == one);
@@ -265,11 +278,13 @@ fn erratum_10_slow_the_identity_passes_any_power() {
 /// m in 1 to p: the Legendre symbol of m is that of c1 and of c0 together.
 #[test]
 fn erratum_11_slow_the_symbol_of_a_plaintext_shows() {
-    let (group, mut rng) = (Modp::new(Profile::Thesis, false), rng());
+    let group = Modp::new(Profile::Thesis, false);
+    let mut rng = rng();
     for text in [2, 5, 7, 11].map(U3072::from_u64) {
         let [a, b] = [(); 2].map(|()| group.draw_nonzero(&mut rng));
         let h = group.power_g(&a);
-        let (c0, c1) = (group.power_g(&b), group.multiply(&group.power(&h, &b), &text));
+        let c0 = group.power_g(&b);
+        let c1 = group.multiply(&group.power(&h, &b), &text);
         // h^b is a square unless a and b are odd, which h and c0 show.
         let mask = group.is_square(&h) || group.is_square(&c0);
         assert_eq!(group.is_square(&c1) == mask, group.is_square(&text));

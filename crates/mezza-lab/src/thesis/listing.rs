@@ -90,8 +90,10 @@ enum Wall {
 }
 
 fn dh<G: Group>(group: &G, key: DrawKey<G>, walls: u32, rng: &mut dyn CryptoRng) -> bool {
-    let (a, b) = (key(group, rng), key(group, rng));
-    let (mut ga, mut gb) = (group.power_g(&a), group.power_g(&b));
+    let a = key(group, rng);
+    let b = key(group, rng);
+    let mut ga = group.power_g(&a);
+    let mut gb = group.power_g(&b);
     for _ in 0..walls {
         let w = group.draw_nonzero(rng);
         (ga, gb) = (group.power(&ga, &w), group.power(&gb, &w));
@@ -128,8 +130,10 @@ fn comm<G: Group>(group: &G, wall: Wall, rng: &mut dyn CryptoRng) -> bool {
 
 fn eg<G: Group>(group: &G, [rerandomises, mauls]: [bool; 2], rng: &mut dyn CryptoRng) -> bool {
     let mut draw = || group.draw_nonzero(rng);
-    let (a, b) = (draw(), draw());
-    let (mut g, mut h) = (group.g(), group.power_g(&a));
+    let a = draw();
+    let b = draw();
+    let mut g = group.g();
+    let mut h = group.power_g(&a);
     // The text costs nothing: g times h is as good as any.
     let text = group.multiply(&g, &h);
     let mut back = None;
@@ -145,7 +149,8 @@ fn eg<G: Group>(group: &G, [rerandomises, mauls]: [bool; 2], rng: &mut dyn Crypt
         back = Some(group.times(&beta, &inverse));
     }
     let power_g = |x: &G::Scalar| if mauls { group.power(&g, x) } else { group.power_g(x) };
-    let (mut c0, mut c1) = (power_g(&b), group.multiply(&group.power(&h, &b), &text));
+    let mut c0 = power_g(&b);
+    let mut c1 = group.multiply(&group.power(&h, &b), &text);
     if rerandomises {
         let r = draw();
         (c0, c1) = (group.multiply(&c0, &power_g(&r)), group.multiply(&c1, &group.power(&h, &r)));

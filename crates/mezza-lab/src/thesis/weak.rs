@@ -33,12 +33,14 @@ impl<G: Group> Firewall<G> for BasicFirewall<G> {
                 let [u, v] = [draw(), draw()];
                 let hv = group.power_h(v.scalar());
                 let c1 = group.multiply(c1.seen(), &group.power_g(u.scalar()));
-                let (c1, c2) = (group.multiply(&c1, &hv), group.multiply(c2.seen(), &hv));
+                let c1 = group.multiply(&c1, &hv);
+                let c2 = group.multiply(c2.seen(), &hv);
                 self.coins = Some([u, v]);
                 Ok(Message::commitment(c1, c2))
             }
             (Message::Opening([r, s]), Some([u, v])) if self.is_answered => {
-                let (r, s) = (group.add(r.seen(), u.scalar()), group.add(s.seen(), v.scalar()));
+                let r = group.add(r.seen(), u.scalar());
+                let s = group.add(s.seen(), v.scalar());
                 self.coins = None;
                 Ok(Message::opening(r, s))
             }

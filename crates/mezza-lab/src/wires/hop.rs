@@ -32,7 +32,8 @@ pub fn firewall<G: Group + 'static>(group: &G, variant: Variant, job: &WireJob) 
             };
             to.send_message(group, &after)?;
             if job.shows {
-                let (seen, after) = (hex(&seen), hex(&after.encode(group)));
+                let seen = hex(&seen);
+                let after = hex(&after.encode(group));
                 let (inside, wire) = if *way == Way::Out { (seen, after) } else { (after, seen) };
                 let way = if *way == Way::Out { "-->" } else { "<--" };
                 tell(&json!({ "way": way, "inside": inside, "wire": wire }))?;

@@ -144,7 +144,8 @@ impl MeshClock {
     fn move_among(&mut self, near: &[i64]) {
         let here = |at: i64| near.iter().filter(|offset| (*offset - at).abs() <= MARGIN).count();
         let are_most = |count: usize| 10 * count >= 7 * near.len();
-        let (own, middle) = (self.offset, median(near));
+        let own = self.offset;
+        let middle = median(near);
         if are_most(here(own)) {
             self.count_hold();
             let most = (HELD / i64::from(self.holds.saturating_add(3))).max(DRIFT);

@@ -89,7 +89,8 @@ fn mesh_55_holds_move_a_clock_less_and_less() {
     let mut clock = heard(Grade::Poor, &[0.0; 4]);
     let mut first_hour = 0;
     for n in 1..=43_200_u64 {
-        let (offset, now) = (clock.offset() + seconds(1.9), n * SECOND);
+        let offset = clock.offset() + seconds(1.9);
+        let now = n * SECOND;
         clock.samples = (0..8).map(|name| ClockSample { name, offset, at: now }).collect();
         clock.vote(8, now, &mut rng(0));
         if n == 3_600 {
@@ -252,7 +253,8 @@ proptest! {
         let mut rng = rng(seed);
         let mut clock = MeshClock::new(ClockMode::Level, Grade::Poor, 0);
         for (turn, now) in turns.into_iter().zip(0..) {
-            let (rtc, now) = (clock.rtc + turn.step_s * 1_000_000, now * SECOND);
+            let rtc = clock.rtc + turn.step_s * 1_000_000;
+            let now = now * SECOND;
             let grade = [Grade::None, Grade::Poor, Grade::Fair, Grade::Good][turn.grade];
             match turn.bound {
                 Some(bound) => clock.read_bounded(rtc, bound),

@@ -135,7 +135,8 @@ impl Engine {
             return Vec::new();
         }
         neighbour.outdated_at = now;
-        let (seat, rows) = (self.seat, table.rows());
+        let seat = self.seat;
+        let rows = table.rows();
         let others: Vec<NeighbourId> =
             self.neighbours().map(|(id, _)| id).filter(|id| *id != from).collect();
         let mut slots = Vec::new();
@@ -152,7 +153,8 @@ impl Engine {
     /// Returns true if this missing cell was announced too long ago, and nobody is asked for it now. Whoever
     /// announced it is compared with soon, in case the cell still lives.
     pub fn give_up(&mut self, slot: Slot, now: u64, table: &impl CellTable) -> bool {
-        let (word, bit) = (slot / 64, 1 << (slot % 64));
+        let word = slot / 64;
+        let bit = 1 << (slot % 64);
         let is_old = table.announced(slot).is_some_and(|announced| announced.at + STALE < now);
         if !is_old || table.rows().hot(self.seat, word)[ASKED] & bit != 0 {
             return false;
@@ -175,7 +177,8 @@ impl Engine {
 
     /// How many cells are missing that `from` announced.
     fn open_of(&self, from: NeighbourId, table: &impl CellTable) -> u32 {
-        let (seat, rows) = (self.seat, table.rows());
+        let seat = self.seat;
+        let rows = table.rows();
         let open = |part: WordMask| (part.mask & rows.has(seat, part.word, from)).count_ones();
         self.missing.parts().map(open).sum()
     }

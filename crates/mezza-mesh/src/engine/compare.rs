@@ -96,7 +96,8 @@ impl Engine {
         }
         let gives = self.answers(id, &lacked, most, table);
         let link = &mut self.links[usize::from(id)];
-        let (mut given, mut tells) = (0, false);
+        let mut given = 0;
+        let mut tells = false;
         for (WordMask { word, mask }, give) in lacked.into_iter().zip(gives) {
             link.owed.insert(word, give);
             link.fresh.insert(word, mask & !give);

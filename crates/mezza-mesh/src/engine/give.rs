@@ -158,7 +158,8 @@ impl Engine {
         taken: &mut impl FnMut(Slot),
     ) {
         // The new cells by class, since each class travels on its own links.
-        let (mut live, mut sum) = ([0_u64; CLASSES], [0; CLASSES]);
+        let mut live = [0_u64; CLASSES];
+        let mut sum = [0; CLASSES];
         for bit in bits(wanted) {
             let facts = table.facts(64 * word + bit);
             let hot = table.rows_mut().hot_mut(self.seat, word);
@@ -200,7 +201,8 @@ impl Engine {
         now: u64,
         table: &mut T,
     ) -> Option<MeshFrame> {
-        let (mut set, mut room) = (Set::default(), self.settings.burst);
+        let mut set = Set::default();
+        let mut room = self.settings.burst;
         while room > 0
             && let Some((word, mask)) = self.newest(id, room, table)
         {

@@ -36,7 +36,12 @@ pub struct EngineSettings {
 impl EngineSettings {
     /// Without any wait or budget: what can be reached at all, and how soon.
     pub fn without_waits() -> Self {
-        let (have, ask, gather, hold, repeat, sync) = (0, 0, 0, 0, 0, 0);
+        let have = 0;
+        let ask = 0;
+        let gather = 0;
+        let hold = 0;
+        let repeat = 0;
+        let sync = 0;
         let budgets = false;
         Self { have, ask, gather, hold, repeat, sync, budgets, ..Self::default() }
     }

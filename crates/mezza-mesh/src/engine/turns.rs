@@ -26,7 +26,7 @@ impl Engine {
         self.silent_links |= 1 << link;
     }
 
-    /// Whether beacons say from now on that streams are taken.
+    /// Sets whether beacons announce that streams are accepted.
     pub fn set_takes_streams(&mut self, takes: bool) {
         self.settings.streams = takes;
     }
@@ -142,7 +142,8 @@ impl Engine {
 
     /// The slot will be used for another cell: nothing is known of it any more.
     pub fn release(&mut self, slot: Slot, table: &mut impl CellTable) {
-        let (word, bit) = (slot / 64, 1 << (slot % 64));
+        let word = slot / 64;
+        let bit = 1 << (slot % 64);
         if self.holds(slot, table) {
             self.leaves(table.facts(slot));
         }

@@ -56,7 +56,8 @@ const NAMES_MAX: usize = 64;
 
 impl OwnCells {
     fn add(&mut self, slot: Slot, ticket: Ticket) {
-        let (asked, carried) = (BTreeSet::new(), BTreeSet::new());
+        let asked = BTreeSet::new();
+        let carried = BTreeSet::new();
         self.cells.insert(slot, OwnCell { ticket, asked, given: false, carried });
     }
 
@@ -95,7 +96,8 @@ impl OwnCells {
         for slot in set.slots() {
             let Some(cell) = self.cells.get_mut(&slot) else { continue };
             if cell.given && cell.asked.contains(&name) && cell.carried.insert(name) {
-                let (ticket, names) = (cell.ticket, cell.carried.len() as u32);
+                let ticket = cell.ticket;
+                let names = cell.carried.len() as u32;
                 let handed = Output::Handed { ticket };
                 news.push(if names == 1 { handed } else { Output::Carried { ticket, names } });
             }
@@ -105,7 +107,8 @@ impl OwnCells {
 
     /// One of the tokens that own cells cost; there are `rate` a second, and `burst` at once.
     fn pay(&mut self, (rate, burst): (u32, u32), now: u64) -> bool {
-        let (rate, burst) = (u64::from(rate), u64::from(burst) * SECOND);
+        let rate = u64::from(rate);
+        let burst = u64::from(burst) * SECOND;
         let gained = now.saturating_sub(self.tokens_at).saturating_mul(rate);
         let tokens = if self.tokens_at == 0 { burst } else { (self.tokens + gained).min(burst) };
         if tokens < SECOND {

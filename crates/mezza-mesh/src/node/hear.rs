@@ -263,7 +263,9 @@ impl Node {
             return Err(Error::Compared);
         }
         let classes = self.links.get(&link).map_or(0, |link| link.kind.classes());
-        let (mut held, mut within, mut lacking) = (Set::default(), Set::default(), Set::default());
+        let mut held = Set::default();
+        let mut within = Set::default();
+        let mut lacking = Set::default();
         let mut matched = alloc::vec![false; values.len()];
         for (slot, cell) in self.ids.held() {
             let Some(id) = self.ids.id(slot).filter(|id| filter.covers(id)) else { continue };
@@ -281,7 +283,8 @@ impl Node {
         self.note_holder(name, &held);
         // A comparison asks for what is lacking.
         self.own.asked(name, &lacking);
-        let (within, more) = (Some(within), matched.contains(&false));
+        let within = Some(within);
+        let more = matched.contains(&false);
         let frame = MeshFrame::Sync(Box::new(SyncFrame { to, held, within, more }));
         self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| ());
         Ok(())

@@ -43,7 +43,8 @@ pub(super) struct Leaver {
 pub(super) fn of(link: &NodeLink, engine: &Engine) -> Vec<Seat> {
     let seats = link.names.iter().filter_map(|(name, (id, source))| {
         let neighbour = engine.neighbour(*id).filter(|neighbour| neighbour.name == *name)?;
-        let (heard_at, gave) = (neighbour.heard_at, neighbour.gave);
+        let heard_at = neighbour.heard_at;
+        let gave = neighbour.gave;
         Some(Seat { name: *name, source: *source, heard_at, gave })
     });
     seats.collect()

@@ -100,7 +100,9 @@ impl Node {
         };
         let ids: Vec<_> =
             held.slots().filter(here).filter_map(|slot| self.ids.id(slot)).copied().collect();
-        let (nonce, name, engine_link) = (rng.next_u64(), self.engine.name(), up.engine);
+        let nonce = rng.next_u64();
+        let name = self.engine.name();
+        let engine_link = up.engine;
         let is_frame = |part: &SyncPart| {
             SYNC_HEAD_BYTES + part.bits.len() <= most && usize::from(part.n) <= filter::N_MAX
         };

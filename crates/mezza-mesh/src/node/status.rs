@@ -77,7 +77,8 @@ pub struct NeighbourStatus {
 impl Node {
     /// The node as it is now.
     pub fn status(&self, now: Time) -> NodeStatus {
-        let (now, clock) = (micros(now), self.engine.clock());
+        let now = micros(now);
+        let clock = self.engine.clock();
         let ms = |us: i64| us / MS.cast_signed();
         NodeStatus {
             network: self.network.name().into(),

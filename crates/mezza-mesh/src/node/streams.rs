@@ -29,7 +29,7 @@ impl Node {
         }
     }
 
-    /// Whether streams can come, as beacons show it.
+    /// Sets whether beacons announce that streams are accepted.
     pub fn set_takes_streams(&mut self, takes: bool) {
         self.settings.engine.streams = takes;
         self.engine.set_takes_streams(takes);

@@ -168,7 +168,8 @@ impl Ids {
     pub fn put(&mut self, slot: Slot, id: CellId, cell: MeshCell, from: Origin) {
         let place = CellTable::announced(self, slot).map_or(u8::MAX, |announced| announced.place);
         self.occupy(slot);
-        let (facts, bytes) = (cell.facts(), cell.bytes().len());
+        let facts = cell.facts();
+        let bytes = cell.bytes().len();
         self.arrivals += 1;
         // The newest tick goes first; among equals, what came last.
         let rank = u64::from(facts.tick) << 32 | (self.arrivals & 0xffff_ffff);

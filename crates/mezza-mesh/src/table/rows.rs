@@ -32,7 +32,8 @@ pub struct Rows {
 impl Rows {
     pub(crate) fn new(words: usize, cold_columns: usize) -> Self {
         debug_assert!(words <= WORDS_MAX);
-        let (lines, cold) = (Vec::new(), Vec::new());
+        let lines = Vec::new();
+        let cold = Vec::new();
         Self { words, seats: 0, taken: 0, stride: 2, lines, cold_stride: cold_columns, cold }
     }
 
@@ -62,7 +63,8 @@ impl Rows {
         let mut cold = alloc::vec![0; self.words * seats * self.cold_stride];
         for word in 0..self.words {
             for seat in 0..self.taken {
-                let (from, to) = (word * self.seats + seat, word * seats + seat);
+                let from = word * self.seats + seat;
+                let to = word * seats + seat;
                 let old = &self.lines[from * self.stride..(from + 1) * self.stride];
                 lines[to * stride..to * stride + self.stride].copy_from_slice(old);
                 let old = &self.cold[from * self.cold_stride..(from + 1) * self.cold_stride];
@@ -157,7 +159,8 @@ impl Rows {
 
     /// Empties one slot in all columns.
     pub(crate) fn clear_slot(&mut self, seat: Seat, slot: u32) {
-        let (word, keep) = (slot / 64, !(1 << (slot % 64)));
+        let word = slot / 64;
+        let keep = !(1 << (slot % 64));
         let at = self.at(seat, word);
         for line in &mut self.lines[at..at + self.stride] {
             line.0.iter_mut().for_each(|bits| *bits &= keep);

@@ -43,7 +43,11 @@ impl<'a> SyncFilter<'a> {
 
     /// Reads the head; the differences are read by [`values`](Self::values).
     pub(super) fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let (nonce, slice, slices, p, n) = (r.u64()?, r.u8()?, r.u8()?, r.u8()?, r.u16()?);
+        let nonce = r.u64()?;
+        let slice = r.u8()?;
+        let slices = r.u8()?;
+        let p = r.u8()?;
+        let n = r.u16()?;
         let fits = slices.is_power_of_two()
             && slices <= SLICES_MAX
             && slice < slices
@@ -64,7 +68,8 @@ impl<'a> SyncFilter<'a> {
     /// If there are more values than bits, or a value beyond `n * 2^p`.
     pub fn values(&self) -> Result<Vec<u64>, DecodeError> {
         let range = u64::from(self.n) << self.p;
-        let (mut bits, mut last) = (Bits { bytes: self.bits, at: 0 }, 0);
+        let mut bits = Bits { bytes: self.bits, at: 0 };
+        let mut last = 0;
         let mut values = Vec::with_capacity(usize::from(self.n));
         for _ in 0..self.n {
             let upper = bits.unary()?;
@@ -113,7 +118,9 @@ pub fn encode(nonce: u64, p: u8, ids: &[CellId]) -> Vec<u8> {
     let range = (ids.len() as u64) << p;
     let mut values: Vec<u64> = ids.iter().map(|id| value(nonce, id, range)).collect();
     values.sort_unstable();
-    let (mut bytes, mut room, mut last) = (Vec::with_capacity(ids.len() * 9 / 8 + 1), 0_u8, 0);
+    let mut bytes = Vec::with_capacity(ids.len() * 9 / 8 + 1);
+    let mut room = 0_u8;
+    let mut last = 0;
     let mut push = |bit: bool| {
         if room == 0 {
             bytes.push(0);

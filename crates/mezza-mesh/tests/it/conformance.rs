@@ -31,7 +31,8 @@ impl Scene {
         let mut draw = || dice.between(0, devices as u64 - 1) as u32;
         let mut pairs = Vec::new();
         while pairs.len() < contacts as usize {
-            let (a, b) = (draw(), draw());
+            let a = draw();
+            let b = draw();
             let pair = (a.min(b), a.max(b));
             if a != b && !pairs.contains(&pair) {
                 pairs.push(pair);
@@ -112,7 +113,8 @@ fn mesh_50_without_waits_bytes_and_slots_deliver_the_same_at_the_same_time() {
     for_each_seed(20, |seed| {
         let scene = Scene::random(seed, 30, 34);
         let engine = EngineSettings::without_waits();
-        let (bytes, slots) = (scene.by_bytes(&engine, seed), scene.by_slots(&engine, seed));
+        let bytes = scene.by_bytes(&engine, seed);
+        let slots = scene.by_slots(&engine, seed);
         assert!(bytes.keys().eq(slots.keys()), "seed {seed}");
         assert!((40..12 * 29).contains(&bytes.len()), "neither nothing nor everything");
         // A hop is an announcement, a request and a cell, a millisecond each in a town.
@@ -128,7 +130,8 @@ fn mesh_50_with_waits_bytes_and_slots_deliver_the_same_as_fast() {
     for_each_seed(8, |seed| {
         let scene = Scene::random(seed, 30, 40);
         let engine = EngineSettings::default();
-        let (bytes, slots) = (scene.by_bytes(&engine, seed), scene.by_slots(&engine, seed));
+        let bytes = scene.by_bytes(&engine, seed);
+        let slots = scene.by_slots(&engine, seed);
         assert!(bytes.keys().eq(slots.keys()), "seed {seed}");
         means[0] += mean(&bytes);
         means[1] += mean(&slots);

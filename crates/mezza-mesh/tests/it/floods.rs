@@ -21,7 +21,7 @@ const FARTHER: usize = 4;
 /// A message of the writer may take so long to each of the others, ms.
 const SOON_MS: u64 = 5_000;
 
-/// What the writer wrote, and when.
+/// Messages of the writer, and their times.
 type Written = Vec<(Vec<u8>, u64)>;
 
 struct Flood {
@@ -50,7 +50,8 @@ impl Flood {
         self.made += 1;
         let tick = self.town.tick(n);
         let payload = cell(tick, Life::Minute, self.made).payload().to_vec();
-        let (ticket, life) = (self.made, Life::Minute);
+        let ticket = self.made;
+        let life = Life::Minute;
         self.town.give(n, Input::Originate { ticket, life, tick, payload: payload.clone() });
         payload
     }

@@ -53,7 +53,8 @@ impl Lone {
         let mut outside = network();
         outside.follow(START_MS * 1_000);
         let rng = SimRng::new(1, 1);
-        let (sent, said) = (Vec::new(), Vec::new());
+        let sent = Vec::new();
+        let said = Vec::new();
         let mut lone = Self { node, rng, now_ms: 0, grade, off_ms, sent, said, network: outside };
         lone.link_up(CAST, LinkKind::Cast);
         lone.read_clock();
@@ -63,7 +64,8 @@ impl Lone {
 
     pub fn link_up(&mut self, link: u32, kind: LinkKind) {
         let frame_bytes_max = if kind == LinkKind::Cast { 1_200 } else { 4_160 };
-        let (delay_us, room) = (1_000, 1_000_000);
+        let delay_us = 1_000;
+        let room = 1_000_000;
         self.give(Input::LinkUp { link, kind, frame_bytes_max, delay_us, room }).unwrap();
     }
 

@@ -190,7 +190,8 @@ fn mesh_62_ids_that_do_not_exist_hide_no_announcement() {
             lone.hear(1, &WireFrame::Have { name: 77, shorts }).unwrap();
         }
         let cell = cell(lone.status().cur, Life::Minute, round);
-        let (since, shorts) = (lone.now_ms, vec![short_of(&cell)]);
+        let since = lone.now_ms;
+        let shorts = vec![short_of(&cell)];
         lone.hear(2, &WireFrame::Have { name: 78, shorts }).unwrap();
         lone.run(200);
         let asked = lone.sent_since(since, 3).any(|sent| {
@@ -241,7 +242,8 @@ fn mesh_12_comparisons_do_not_send_a_cell_again_and_again() {
         lone.beacon(100 + name, 1_000 + name, 0).unwrap();
     }
     lone.run(1_000);
-    let (to, since) = (lone.name(), lone.now_ms);
+    let to = lone.name();
+    let since = lone.now_ms;
     for name in 0..16 {
         lone.hear(100 + name, &empty_sync(1_000 + name, to)).unwrap();
         lone.run(8);
@@ -257,7 +259,8 @@ fn mesh_16_a_newcomer_draws_little() {
     import(&mut lone, (0..2_000).map(|n| cell(tick, Life::Minute, n)));
     lone.beacon(1, 77, 0).unwrap();
     lone.run(1_500);
-    let (to, since) = (lone.name(), lone.now_ms);
+    let to = lone.name();
+    let since = lone.now_ms;
     for slice in 0..64 {
         let filter = SyncFilter { nonce: 1, slice, slices: 64, p: 7, n: 0, bits: &[] };
         lone.hear(1, &WireFrame::Sync { name: 77, to, filter }).unwrap();
@@ -301,7 +304,8 @@ fn mesh_65_a_meeting_goes_both_ways_at_once() {
     let mut town = Town::new(2, 6, &NodeSettings::default()).room().start();
     town.run(12_000);
     town.give(0, Input::LinkDown { link: CAST });
-    let (kind, frame_bytes_max) = (LinkKind::Cast, 1_200);
+    let kind = LinkKind::Cast;
+    let frame_bytes_max = 1_200;
     town.run(6_000);
     let payload = town.send(1, 7);
     town.run(1_000);

@@ -12,7 +12,9 @@ use crate::town::{START_MS, payload};
 fn drive(data: &[u8]) -> u32 {
     let settings = NodeSettings { store_bytes: 16 * 512, ..NodeSettings::default() };
     let mut node = Node::new(settings, MeshNetwork::new("open", None), Time::from_ms(1));
-    let (mut rng, mut now, mut taken) = (SimRng::new(1, 0), 1_000_u64, 0);
+    let mut rng = SimRng::new(1, 0);
+    let mut now = 1_000_u64;
+    let mut taken = 0;
     let mut operations = Operations::new(data);
     let mut seen: Vec<Vec<u8>> = Vec::new();
     for input in [up(0, LinkKind::Cast), rtc(0, Grade::Good)] {

@@ -90,7 +90,8 @@ fn simulated(
             if *up { crowd.meet(*a, *b) } else { crowd.part(*a, *b) }
         }
         for (at, (_, maker)) in messages.iter().enumerate().filter(|(_, (t, _))| *t == second) {
-            let (now, to) = (crowd.now(), (maker + 1) % devices);
+            let now = crowd.now();
+            let to = (maker + 1) % devices;
             let slot = crowd.swarm_mut().crew.send(*maker, to, now);
             made.insert(crowd.swarm().crew.table().number(slot), at);
             crowd.look(*maker);
@@ -107,8 +108,8 @@ fn simulated(
 }
 
 fn compare(trace: &ContactTrace, messages: &[Message], devices: u32, seed: u64) -> usize {
-    let (exact, crowd) =
-        (reachable(trace, messages, devices), simulated(trace, messages, devices, seed));
+    let exact = reachable(trace, messages, devices);
+    let crowd = simulated(trace, messages, devices, seed);
     let missing: Vec<_> = exact.keys().filter(|key| !crowd.contains_key(key)).collect();
     let extra: Vec<_> = crowd.keys().filter(|key| !exact.contains_key(key)).collect();
     assert!(missing.is_empty() && extra.is_empty(), "missing {missing:?}, extra {extra:?}");
@@ -135,7 +136,8 @@ fn mesh_52_random_traces_deliver_what_can_be_delivered_and_no_more() {
         let mut dice = SimRng::new(seed, 0);
         let mut changes = Vec::new();
         for _ in 0..40 {
-            let (a, b) = (dice.between(0, 8) as u32, dice.between(9, 14) as u32);
+            let a = dice.between(0, 8) as u32;
+            let b = dice.between(9, 14) as u32;
             let from = dice.between(0, 500);
             changes.push((from, (a, b), true));
             changes.push((from + dice.between(1, 60), (a, b), false));

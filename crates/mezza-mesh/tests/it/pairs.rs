@@ -158,7 +158,8 @@ fn mesh_14_equal_short_ids_have_slots_of_their_own() {
     use mezza_mesh::table::ids::{Ids, Origin};
     let cell = |content| MeshCell::new(Life::Minute, 7, &payload(0, 7, content)).unwrap();
     let mut ids = Ids::new(1 << 20);
-    let (one, other) = ([7; 16], [7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let one = [7; 16];
+    let other = [7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0];
     let first = ids.place(&one).unwrap();
     ids.put(first, one, cell(1), Origin::Own);
     let second = ids.place(&other).unwrap();
@@ -174,7 +175,8 @@ fn mesh_42_a_refused_frame_changes_nothing() {
     town.run(15_000);
     let name =
         town.residents[0].sent.iter().rev().find(|(_, f)| f[0] == 1).unwrap().1[5..11].to_vec();
-    let (good, tick) = (town.residents[0].sent.clone(), town.tick(0));
+    let good = town.residents[0].sent.clone();
+    let tick = town.tick(0);
     let mut bad: Vec<Vec<u8>> =
         vec![vec![], vec![9; 40], vec![2; 20], [&[4][..], &name, &[1; 512]].concat()];
     bad.extend(good.iter().rev().take(5).map(|(_, frame)| frame[..frame.len() - 1].to_vec()));
@@ -211,7 +213,8 @@ fn a_bundle_brings_cells_to_an_island_and_is_judged_cell_by_cell() {
 fn naming(town: &Town, n: usize, kind: u8, payload: &[u8]) -> Vec<u64> {
     let tick = town.tick(0);
     let cell = mezza_mesh::MeshCell::new(Life::Minute, tick, payload).unwrap();
-    let (id, whole) = (cell.id(), cell.bytes().to_vec());
+    let id = cell.id();
+    let whole = cell.bytes().to_vec();
     let names = |frame: &[u8]| match frame[0] {
         4 => frame[7..] == whole[..],
         _ => frame.windows(8).any(|window| window == &id[..8]),

@@ -65,7 +65,8 @@ fn embertalk_a_ring_of_three_forgets() {
 fn embertalk_two_links_do_not_mix() {
     let settings = NodeSettings::default();
     let mut node = Node::new(settings, MeshNetwork::new("open", None), Time::from_ms(0));
-    let (mut rng, now) = (SimRng::new(3, 0), Time::from_ms(5));
+    let mut rng = SimRng::new(3, 0);
+    let now = Time::from_ms(5);
     for link in [0, 1] {
         let kind = LinkKind::Cast;
         let up = Input::LinkUp { link, kind, frame_bytes_max: 1_200, delay_us: 0, room: 1 };
@@ -273,7 +274,8 @@ fn mesh_40_a_flood_takes_a_quarter_and_no_more() {
         payload[8..12].copy_from_slice(&n.to_be_bytes());
         MeshCell::new(Life::Minute, 7, &payload).unwrap()
     };
-    let (flooder, other) = (Origin::Neighbour(1), Origin::Neighbour(2));
+    let flooder = Origin::Neighbour(1);
+    let other = Origin::Neighbour(2);
     let mut taken = 0;
     for n in 0..1_000 {
         let cell = cell(n);
@@ -374,7 +376,8 @@ fn meshtastic_a_closed_network_falls_back_to_nothing() {
 fn colluding_clocks_take_the_vote_of_the_paper_and_not_ours() {
     use mezza_mesh::{ClockMode, MeshFrame};
     let captured = |mode: ClockMode| {
-        let (side, lie) = (10, 60 * SECOND);
+        let side = 10;
+        let lie = 60 * SECOND;
         let settings =
             CrewSettings { mode, every: mezza_mesh::limits::NEVER, ..CrewSettings::default() };
         let mut crowd = crate::crowd::uneven(side, 14, settings);
@@ -389,7 +392,8 @@ fn colluding_clocks_take_the_vote_of_the_paper_and_not_ours() {
             engines.filter(|(e, _)| e.clock().offset().abs_diff(lie.cast_signed()) <= SECOND);
         near.count()
     };
-    let (ours, paper) = (captured(ClockMode::Level), captured(ClockMode::Paper));
+    let ours = captured(ClockMode::Level);
+    let paper = captured(ClockMode::Paper);
     assert!(ours <= 18, "{ours} of 90");
     assert!(paper >= 45, "{paper} of 90");
 }
@@ -409,7 +413,8 @@ fn mesh_21_no_frame_tells_a_grade() {
         town.run(60_000);
         town.residents.into_iter().map(|resident| resident.sent).collect::<Vec<_>>()
     };
-    let (good, poor) = (frames(Grade::Good), frames(Grade::Poor));
+    let good = frames(Grade::Good);
+    let poor = frames(Grade::Poor);
     assert!(good.iter().all(|sent| sent.len() > 15));
     assert!(good == poor, "a frame differs");
 }

@@ -18,7 +18,8 @@ fn mesh_54_a_cell_that_dies_while_it_is_owed() {
     lone.run(dies_ms - 2_000 - lone.now_ms);
     lone.beacon(1, 77, 0).unwrap();
     lone.run(1_998);
-    let (to, shorts) = (lone.name(), vec![short_of(&cell)]);
+    let to = lone.name();
+    let shorts = vec![short_of(&cell)];
     lone.hear(1, &WireFrame::Want { name: 77, to, again: true, shorts }).unwrap();
     assert_eq!(lone.status().live, 1);
     lone.run(70_000);
@@ -32,7 +33,8 @@ fn mesh_54_a_cell_that_makes_room_while_it_is_owed() {
     let mut lone = Lone::with(&settings, Grade::Good, 0);
     lone.beacon(1, 77, 0).unwrap();
     lone.run(1_000);
-    let (to, tick) = (lone.name(), lone.status().cur);
+    let to = lone.name();
+    let tick = lone.status().cur;
     let own = |n: u64| {
         let payload = cell(tick, Life::Minute, n).payload().to_vec();
         Input::Originate { ticket: n, life: Life::Minute, tick, payload }

@@ -16,7 +16,8 @@ fn with_streams() -> NodeSettings {
 fn originate(town: &mut Town, n: usize, class: u8, content: u8) -> Vec<u8> {
     let tick = town.tick(n);
     let payload = payload(class, tick, content);
-    let (ticket, life) = (u64::from(content), Life::Minute);
+    let ticket = u64::from(content);
+    let life = Life::Minute;
     town.give(n, Input::Originate { ticket, life, tick, payload: payload.clone() });
     payload
 }
@@ -92,7 +93,8 @@ fn who_asks_for_much_waits_for_who_asks_for_little() {
         payload
     };
     for n in 0..800 {
-        let (ticket, life) = (n.into(), Life::Minute);
+        let ticket = n.into();
+        let life = Life::Minute;
         town.give(0, Input::Originate { ticket, life, tick, payload: cell(n) });
     }
     let beacon = town.residents[0].sent.iter().rev().find(|(_, f)| f[0] == 1).unwrap().1.clone();

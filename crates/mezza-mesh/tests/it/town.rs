@@ -197,7 +197,8 @@ impl Town {
     /// A stream between two nodes.
     fn connect(&mut self, a: usize, b: usize) {
         for (n, link) in [(a, stream_to(b)), (b, stream_to(a))] {
-            let (kind, frame_bytes_max) = (LinkKind::Stream, 4_160);
+            let kind = LinkKind::Stream;
+            let frame_bytes_max = 4_160;
             let up =
                 Input::LinkUp { link, kind, frame_bytes_max, delay_us: 1_000, room: 1_000_000 };
             let _ = self.offer(n, up);
@@ -243,7 +244,8 @@ impl Town {
 
     /// Node `n` sends a payload whose content is `content`.
     pub fn send(&mut self, n: usize, content: u8) -> Vec<u8> {
-        let (tick, payload) = (self.tick(n), payload(0, self.tick(n), content));
+        let tick = self.tick(n);
+        let payload = payload(0, self.tick(n), content);
         let life = Life::Minute;
         let ticket = u64::from(content);
         self.give(n, Input::Originate { ticket, life, tick, payload: payload.clone() });

@@ -52,7 +52,8 @@ impl CardHead {
             (VERSION, _) => return Err(DecodeError::Value.into()),
             (version, _) => return Err(CardError::Version(version)),
         }
-        let (serial, issued_days) = (r.u32()?, r.u32()?);
+        let serial = r.u32()?;
+        let issued_days = r.u32()?;
         let ik = IdentityKey::decode(r.array_ref()?).map_err(|_| CardError::Key)?;
         let suites = SuiteList::read(r)?;
         let name = core::str::from_utf8(r.var8()?).map_err(|_| CardError::Name)?.into();

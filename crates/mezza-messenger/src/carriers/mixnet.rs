@@ -270,7 +270,8 @@ impl<B: Backend> Mixnet<B> {
         };
         // Rounds out of reach: the item is ignored.
         if self.tell(client::Input::Add(root), at).is_ok() {
-            let (session, dialling) = (of.session.id, Some(entry.dialling));
+            let session = of.session.id;
+            let dialling = Some(entry.dialling);
             self.change(of.id, at.step, |peer| {
                 (peer.root_for, peer.dialling) = (session, dialling);
             });

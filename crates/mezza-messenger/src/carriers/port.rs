@@ -86,7 +86,9 @@ pub trait Port: Snapshot {
         let one = self.one_mut(id).ok_or(absent)?;
         one.take(to, pin_own.0, at);
         let route = one.route(to, pin_own, at.now)?;
-        let (paddings, outer, waits) = (one.paddings(), one.outer(to), one.waits_for_place());
+        let paddings = one.paddings();
+        let outer = one.outer(to);
+        let waits = one.waits_for_place();
         let place = match self.all().find_map(|(_, one)| one.hello_place(to.id)) {
             Some(HelloPlace::NotYet) if !waits => HelloPlace::Tag,
             place => place.unwrap_or(HelloPlace::Tag),

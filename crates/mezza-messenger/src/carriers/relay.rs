@@ -346,8 +346,8 @@ impl<B: Backend> Relay<B> {
     ) -> Result<(), DeviceError> {
         let mailbox =
             self.mailboxes.get(&id).ok_or(DeviceError::Caller(CallerError::NoSuchMailbox))?;
-        let (address, level) =
-            (mailbox.relay.address, self.connections.level(mailbox.relay.connection()));
+        let address = mailbox.relay.address;
+        let level = self.connections.level(mailbox.relay.connection());
         let open = |key: &StaticKey| envelope::open::<B>(&address, key, envelope);
         let (from, parcel) = match mailbox.contact {
             Some(contact) => (ArrivalOrigin::Contact(contact), open(&mailbox.seal)),

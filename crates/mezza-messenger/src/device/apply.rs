@@ -27,7 +27,9 @@ pub(super) fn note<P: Port>(
     at: &mut At<'_>,
 ) {
     parts.contacts.answered(id, at.step);
-    let (mut body, mut again, mut learnt) = (None, false, false);
+    let mut body = None;
+    let mut again = false;
+    let mut learnt = false;
     let kept = compare(parts, id, &note.items);
     for item in &note.items {
         match item {

@@ -91,7 +91,8 @@ fn handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     parts.contacts.asked(parcel.contact, at.step);
     at.step.touch(parcel.contact);
     if let Some(note) = parcel.note {
-        let (what, carrier) = (FactKind::Handed, parcel.route.carrier);
+        let what = FactKind::Handed;
+        let carrier = parcel.route.carrier;
         // The least that hid it between the two moments that are known.
         let level = hand::level_of(parts, &parcel, at.now).min(parcel.left_at);
         let fact = Fact { what, carrier, level, at: at.now };
@@ -103,7 +104,8 @@ fn handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
 fn carried<P: Port>(parts: &mut Parts<P>, id: ParcelId, others: u16, at: &mut At<'_>) {
     let Some(parcel) = parts.outbox.parcel(id) else { return };
     let Some(note) = parcel.note else { return };
-    let (what, carrier) = (FactKind::Carried(others), parcel.route.carrier);
+    let what = FactKind::Carried(others);
+    let carrier = parcel.route.carrier;
     let level = hand::level_of(parts, parcel, at.now).min(parcel.left_at);
     parts.threads.fact(note, Fact { what, carrier, level, at: at.now }, None, at.step);
 }

@@ -123,7 +123,8 @@ pub(super) fn moved<P: Port>(parts: &mut Parts<P>, id: ContactId, by_hand: bool,
 /// Nothing of this note leaves any more, and its number is declared void.
 pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
     let Some(note) = parts.threads.get(id).filter(|note| !note.voided) else { return };
-    let (contact, seq) = (note.contact, note.seq);
+    let contact = note.contact;
+    let seq = note.seq;
     let dropped = parts.outbox.void(contact, (id, seq), at.step);
     parts.carriers.retract(&dropped, at);
     if seq > 0 {

@@ -72,7 +72,8 @@ fn reset<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
 /// A note whose timer ran out goes; an own note that no carrier can deliver any more is void.
 fn end_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
     let Some(note) = parts.threads.get(id) else { return };
-    let (contact, gone) = (note.contact, note.ends().is_some_and(|end| end <= at.now));
+    let contact = note.contact;
+    let gone = note.ends().is_some_and(|end| end <= at.now);
     if !note.incoming && !note.is_delivered() {
         contact::give_up(parts, id, at);
         at.step.show(Event::State(contact, id));

@@ -43,7 +43,8 @@ fn begin_from<P: Port>(
     one_time: Option<OneTimePrekey>,
     at: &mut At<'_>,
 ) -> Result<mezza_ratchet::Exporter, BundleError> {
-    let (spk, not_after) = (*bundle.spk(), bundle.not_after());
+    let spk = *bundle.spk();
+    let not_after = bundle.not_after();
     let begun = parts.sessions.begin(id, bundle, one_time, at)?;
     parts.carriers.began(id, spk, not_after, at);
     parts.outbox.owe(id, Owe::Hello, at.step);
@@ -77,7 +78,8 @@ pub(super) fn hold<P: Port>(
 pub(super) fn told<P: Port>(parts: &mut Parts<P>, id: ContactId, bytes: &[u8], at: &mut At<'_>) {
     upgrade_suite(parts, id, at);
     let Some(contact) = parts.contacts.get(id).filter(|contact| contact.is_ours()) else { return };
-    let (suites, held) = (SuiteList::ours(), parts.sessions.held(id));
+    let suites = SuiteList::ours();
+    let held = parts.sessions.held(id);
     let check = |bytes| Sessions::<P::Backend>::check(&contact.card, bytes, &suites, at.now);
     if held.is_some_and(|held| held.bytes == bytes) {
         return;
@@ -109,7 +111,8 @@ pub(super) fn begin_from_told<P: Port>(
     if parts.sessions.facts(id).is_usable() || is_bundle_fetched(parts, id, pin) {
         return;
     }
-    let (card, ours) = (&contact.card, SuiteList::ours());
+    let card = &contact.card;
+    let ours = SuiteList::ours();
     let checked = Sessions::<P::Backend>::check(card, &held.bytes, &ours, at.now);
     if checked.and_then(|checked| begin_from(parts, id, checked, None, at)).is_err() {
         // It has ended, or the card is another one: the note waits for keys.
@@ -217,7 +220,8 @@ fn send_invitation<P: Port>(
     route: Route,
     at: &mut At<'_>,
 ) -> bool {
-    let (era, items) = (contact::own_era(parts, id), terms.items.clone());
+    let era = contact::own_era(parts, id);
+    let items = terms.items.clone();
     let note = Note { era, seq: 0, sent: at.now, timer_s: 0, items };
     let body: Wiping<_> = note.encode();
     let padding = [Padding::To(terms.bytes)];

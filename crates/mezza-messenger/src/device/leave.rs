@@ -36,7 +36,8 @@ fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 /// Seals what may leave for one contact; when there is more to be done for it.
 fn look_at<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Option<Time> {
     let contact = parts.contacts.get(id).filter(|contact| contact.is_ours())?;
-    let (pin, best) = (contact.policy.level_min, contact.policy.carriers.first().copied());
+    let pin = contact.policy.level_min;
+    let best = contact.policy.carriers.first().copied();
     let mut later = None;
     if let (Some(best), Some(to)) = (best, parts.facts(id))
         && parts.carriers.wants_bundle(best, &to, at.now)
@@ -109,13 +110,15 @@ fn way<P: Port>(
     at: &mut At<'_>,
 ) -> Result<Reach, (WaitReason, Option<Time>)> {
     let contact = parts.contacts.get(id).ok_or((WaitReason::Keys, None))?;
-    let (mut first, mut later) = (None, None);
+    let mut first = None;
+    let mut later = None;
     let mut candidates = parts.outbox.untried(note, contact.policy.candidates());
     // A contact that lost its chains receives nothing by that carrier: it comes last (MSG-129).
     candidates.sort_by_key(|by| parts.carriers.is_doubtful(*by, id));
     for carrier in candidates {
         let Some((to, carriers)) = parts.facts_for_carriers(id) else { break };
-        let (is_open, trouble) = (to.is_open, to.trouble);
+        let is_open = to.is_open;
+        let trouble = to.trouble;
         let why = match carriers.route(carrier, &to, (pin, note.is_some()), at) {
             Ok(_) if !is_open && parts.outbox.unanswered(id).count() >= UNANSWERED_MAX => {
                 WaitReason::Answer

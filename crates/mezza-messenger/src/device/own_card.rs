@@ -43,7 +43,8 @@ pub(super) fn refused(error: CardError) -> DeviceError {
 /// The own card with what the carriers say now: the same name and relays as before.
 pub(super) fn reissue<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let card = parts.profile.card();
-    let (name, relays) = (String::from(card.name()), card.relays().to_vec());
+    let name = String::from(card.name());
+    let relays = card.relays().to_vec();
     if let Ok((card, plan)) = publish(parts, &name, &relays, at.now, at.rng) {
         adopt(parts, card, plan, at);
     }

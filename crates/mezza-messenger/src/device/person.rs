@@ -231,7 +231,8 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
         let mut strays = own.filter(|route| !allowed.contains(&route.carrier));
         strays.any(|route| route.invitation || !invitation)
     };
-    let (any, invitation) = (strays(false), strays(true));
+    let any = strays(false);
+    let invitation = strays(true);
     // The session of an invitation goes with it, and so do the chains that come from it.
     if invitation {
         parts.carriers.forget(id, Forget::Chains, at);

@@ -41,7 +41,8 @@ pub(super) fn note<P: Port>(
     let Ok(message) = parts.sessions.seal(id, &wire.encode(), how, at) else { return };
     let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
     if let Some(note) = note {
-        let (number, carrier) = ((wire.era, wire.seq), reach.route.carrier);
+        let number = (wire.era, wire.seq);
+        let carrier = reach.route.carrier;
         parts.threads.sealed(note, number, carrier, at.step);
     }
     let route = reach.route;

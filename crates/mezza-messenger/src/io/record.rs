@@ -274,7 +274,8 @@ mod tests {
     #[test]
     fn a_row_has_the_key_and_the_retention_of_its_kind() {
         use RecordKind::{Contact, Mailbox, Note, Profile, Setting};
-        let (keep, live) = (Retention::Permanent, Retention::Rolling);
+        let keep = Retention::Permanent;
+        let live = Retention::Rolling;
         assert!(
             Profile.takes(&[], keep) && !Profile.takes(&[1], keep) && !Profile.takes(&[], live)
         );

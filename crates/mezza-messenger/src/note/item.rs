@@ -256,7 +256,9 @@ fn bounded(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
 }
 
 fn void(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
-    let (era, from, to) = (Era::read(r)?, r.u32()?, r.u32()?);
+    let era = Era::read(r)?;
+    let from = r.u32()?;
+    let to = r.u32()?;
     if from == 0 || from > to {
         return Err(DecodeError::Value);
     }

@@ -35,7 +35,9 @@ impl MixnetStart {
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (network, conversation, call) = (NetworkId(r.array()?), r.u64()?, r.u64()?);
+        let network = NetworkId(r.array()?);
+        let conversation = r.u64()?;
+        let call = r.u64()?;
         let root = if r.is_empty() { None } else { Some(Wiping::new(r.array()?)) };
         Ok(Self { network, conversation, call, root })
     }

@@ -56,8 +56,12 @@ snapshot!(struct Parcel {
 impl Parcel {
     /// A parcel that is ready to leave.
     pub fn new(contact: ContactId, note: Option<NoteId>, route: Route, bytes: Vec<u8>) -> Self {
-        let (out, confirmed, after) = (false, false, Time::default());
-        let (level, left_at, times) = (0, 4, 0);
+        let out = false;
+        let confirmed = false;
+        let after = Time::default();
+        let level = 0;
+        let left_at = 4;
+        let times = 0;
         let says = Burden::default();
         Self { contact, note, route, level, says, bytes, out, left_at, confirmed, after, times }
     }
@@ -105,7 +109,8 @@ impl Parcel {
 
 fn read_route(r: &mut Reader<'_>) -> Result<(Route, u8), DecodeError> {
     let carrier = CarrierId::from_number(r.u8()?).ok_or(DecodeError::Value)?;
-    let (level, invitation) = (r.u8()?, flag(r)?);
+    let level = r.u8()?;
+    let invitation = flag(r)?;
     let until = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
     let address = r.var8()?.to_vec();
     let sound = level <= 4 && address.len() <= ADDRESS_BYTES_MAX;
@@ -124,7 +129,8 @@ fn read_older_route(r: &mut Reader<'_>) -> Result<(Route, u8), DecodeError> {
     let (carrier, until, invitation, address) = match number & !(LEVEL_MAX << LEVEL_AT) {
         1 => {
             RelayEntry::read(r)?;
-            let (seal, until) = (PublicKey::read(r)?, Time::from_ms(r.u64()?));
+            let seal = PublicKey::read(r)?;
+            let until = Time::from_ms(r.u64()?);
             let address = if flag(r)? { seal.0.to_vec() } else { Vec::new() };
             (CarrierId::RELAY, Some(until), false, address)
         }

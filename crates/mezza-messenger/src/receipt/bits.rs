@@ -51,14 +51,16 @@ impl Bits {
 
     /// Bit i becomes bit i - n; the lowest n fall out.
     pub fn shifted_down(&self, n: u32) -> Self {
-        let (words, bits) = (n as usize / 64, n % 64);
+        let words = n as usize / 64;
+        let bits = n % 64;
         let pair = |i| u128::from(self.word(i + 1)) << 64 | u128::from(self.word(i));
         Self(core::array::from_fn(|i| (pair(i + words) >> bits) as u64))
     }
 
     /// Bit i becomes bit i + n; the highest n fall out.
     pub fn shifted_up(&self, n: u32) -> Self {
-        let (words, bits) = (n as usize / 64, n % 64);
+        let words = n as usize / 64;
+        let bits = n % 64;
         let word = |i: Option<usize>| u128::from(i.map_or(0, |i| self.word(i)));
         let pair = |i: usize| word(i.checked_sub(words)) << 64 | word(i.checked_sub(words + 1));
         Self(core::array::from_fn(|i| ((pair(i) << bits) >> 64) as u64))
@@ -98,7 +100,8 @@ mod tests {
         #[test]
         fn shifts_move_each_bit(words: [u64; WORDS], n in 0..=REACH) {
             let bits = Bits(words);
-            let (up, down) = (bits.shifted_up(n), bits.shifted_down(n));
+            let up = bits.shifted_up(n);
+            let down = bits.shifted_down(n);
             for i in 0..REACH {
                 prop_assert_eq!(up.has(i), i >= n && bits.has(i - n));
                 prop_assert_eq!(down.has(i), bits.has(i + n));

@@ -143,7 +143,9 @@ impl Window {
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let era = Era::read(r)?;
         let floor = r.u32()?;
-        let (arrived, voided, passed) = (Bits::read(r)?, Bits::read(r)?, Bits::read(r)?);
+        let arrived = Bits::read(r)?;
+        let voided = Bits::read(r)?;
+        let passed = Bits::read(r)?;
         let settled = arrived.union(&voided);
         let end = settled.highest().map_or(0, |i| u64::from(i) + 1) + u64::from(floor);
         let begin = passed.highest().map_or(0, |i| i + 1);

@@ -97,8 +97,10 @@ proptest! {
         pieces in vec_of(1usize..700, 1..40),
     ) {
         let stream: Vec<u8> = frames.iter().flat_map(|f| f.encode().unwrap()).collect();
-        let (mut splitter, mut found) = (RelayDeframer::default(), Vec::new());
-        let (mut rest, mut sizes) = (&stream[..], pieces.iter().cycle());
+        let mut splitter = RelayDeframer::default();
+        let mut found = Vec::new();
+        let mut rest = &stream[..];
+        let mut sizes = pieces.iter().cycle();
         while !rest.is_empty() {
             let (mut piece, tail) = rest.split_at((*sizes.next().unwrap()).min(rest.len()));
             rest = tail;

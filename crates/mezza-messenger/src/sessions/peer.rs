@@ -65,7 +65,8 @@ impl Renewal {
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             let version = r.u8()?;
-            let (renew, last_reset) = (flag(r)?, Time::from_ms(r.u64()?));
+            let renew = flag(r)?;
+            let last_reset = Time::from_ms(r.u64()?);
             match version {
                 NOTHING_TOLD => Ok(Self { renew, last_reset, told: 0 }),
                 VERSION => Ok(Self { renew, last_reset, told: r.u32()? }),

@@ -97,7 +97,8 @@ impl<B: Backend> Sessions<B> {
             else {
                 continue;
             };
-            let (identity, prekeys) = (&self.identity, &mut self.prekeys);
+            let identity = &self.identity;
+            let prekeys = &mut self.prekeys;
             let message = Incoming { bytes: &kept.bytes, outer: &kept.outer };
             let opened = peer.open(message, identity, prekeys, at.now);
             let by = kept.by.unwrap_or(By { level: LEVEL_MAX, ..by });
@@ -169,7 +170,8 @@ impl<B: Backend> Sessions<B> {
         let fits = message.outer.len() <= OUTER_BYTES_MAX;
         if fits && own < UNDECRYPTED_EACH_MAX && self.undecrypted.len() < UNDECRYPTED_MAX {
             self.last_undecrypted += 1;
-            let (bytes, outer) = (message.bytes.to_vec(), message.outer.to_vec());
+            let bytes = message.bytes.to_vec();
+            let outer = message.outer.to_vec();
             let key = self.last_undecrypted;
             let kept = Undecrypted { contact: id, at: at.now, by: Some(by), bytes, outer };
             at.step.put(RecordKind::Held, key64(key), kept.write());
@@ -212,7 +214,8 @@ mod tests {
     fn msg_102_what_a_message_is_bound_to_is_kept_with_it() {
         let by = Some(By { carrier: CarrierId::of(3), level: 3 });
         for outer in [&b""[..], b"a", &[7; OUTER_BYTES_MAX]] {
-            let (contact, at) = (ContactId(1), Time::from_ms(9));
+            let contact = ContactId(1);
+            let at = Time::from_ms(9);
             let kept =
                 Undecrypted { contact, at, by, bytes: b"message".into(), outer: outer.into() };
             let row = kept.write();

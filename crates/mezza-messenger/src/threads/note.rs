@@ -131,8 +131,10 @@ impl StoredNote {
             let contact = ContactId(r.u32()?);
             let incoming = flag(r)?;
             let client = r.array()?;
-            let (era, seq) = (Era::read(r)?, r.u32()?);
-            let (sent, at) = (Time::from_ms(r.u64()?), Time::from_ms(r.u64()?));
+            let era = Era::read(r)?;
+            let seq = r.u32()?;
+            let sent = Time::from_ms(r.u64()?);
+            let at = Time::from_ms(r.u64()?);
             let timer_s = r.u32()?;
             let due = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
             let pin = r.u8()?;
@@ -141,7 +143,9 @@ impl StoredNote {
                 number => Some(CarrierId::from_number(number).ok_or(DecodeError::Value)?),
             };
             let level = if levels { evidence::level(r)? } else { 0 };
-            let (seen, again, voided) = (flag(r)?, flag(r)?, flag(r)?);
+            let seen = flag(r)?;
+            let again = flag(r)?;
+            let voided = flag(r)?;
             let body = match (r.u8()?, text(r.var16()?)?) {
                 (0, text) => NoteContent::Text(text),
                 (1, text) if text.is_empty() => NoteContent::Newer,

@@ -100,7 +100,8 @@ impl Quota {
 
     /// Reads what follows the version.
     pub fn read_body(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (day, kept) = (r.u32()?, Amount { notes: r.u32()?, bytes: r.u32()? });
+        let day = r.u32()?;
+        let kept = Amount { notes: r.u32()?, bytes: r.u32()? };
         Ok(Self { day, kept, refused: r.u32()? })
     }
 }
@@ -131,7 +132,8 @@ mod tests {
         for unseen in [(UNSEEN_NOTES_MAX, 0), (0, UNSEEN_BYTES_MAX)] {
             let full = Amount { notes: unseen.0, bytes: unseen.1 };
             assert!(!Quota::default().take(1, full, NOW));
-            let (mut room, mut quota) = (full, Quota::default());
+            let mut room = full;
+            let mut quota = Quota::default();
             room.subtract(1);
             assert!(quota.take(1, room, NOW) && quota.refused() == 0);
         }

@@ -11,7 +11,9 @@ const ERA: Era = Era([3; 4]);
 
 /// A thread with so many notes of one writer, and what is owed for all of them.
 fn thread(notes: u32) -> (Threads, Vec<(Era, u32, NoteDigest)>) {
-    let (mut threads, mut owed, mut step) = (Threads::default(), Vec::new(), Step::default());
+    let mut threads = Threads::default();
+    let mut owed = Vec::new();
+    let mut step = Step::default();
     threads.open(WRITER);
     for seq in 1..=notes {
         let note = Received {

@@ -179,7 +179,8 @@ fn msg_42_a_contact_is_set_aside_with_all_that_hangs_on_it() {
 #[test]
 fn msg_42_the_identity_alone_is_needed() {
     let stage = talked();
-    let (mut disk, now) = (stage.parties[0].disk.clone(), stage.now);
+    let mut disk = stage.parties[0].disk.clone();
+    let now = stage.now;
     let mut rng = stage.rng;
     let profile = (RecordKind::Profile, Vec::new());
     for value in [vec![], vec![0xee; 40]] {
@@ -295,7 +296,8 @@ fn net_rows(disk: &Disk) -> Vec<(RecordKind, Vec<u8>)> {
 #[test]
 fn msg_47_a_row_of_the_network_that_does_not_load_is_shown_and_the_network_goes_on() {
     let mut town = Town::new(&["ann", "ben"]);
-    let (ben, ann) = (town.add(0, 1, cells(1)), town.add(1, 0, cells(1)));
+    let ben = town.add(0, 1, cells(1));
+    let ann = town.add(1, 0, cells(1));
     town.say(0, ben, "first");
     town.say(1, ann, "and back");
     town.pass(20 * ROUND_MS);

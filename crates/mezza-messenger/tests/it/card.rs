@@ -235,7 +235,8 @@ fn parts_of_another_card_are_not_taken() {
 
 #[test]
 fn two_signatures_over_one_head_are_the_same_head() {
-    let (one, two) = (foundation(&mut rng()), foundation(&mut ChaCha20Rng::from_seed([8; 32])));
+    let one = foundation(&mut rng());
+    let two = foundation(&mut ChaCha20Rng::from_seed([8; 32]));
     assert!(one.same_head(&two));
     assert_ne!(one.id(), two.id());
     assert!(one.encode().len() <= CARD_BYTES_MAX);

@@ -30,8 +30,8 @@ fn sealed(bytes: usize) -> Vec<u8> {
 #[test]
 fn right_envelopes_are_the_ones_of_the_files() {
     for case in walk("envelopes", 25).iter().filter(|case| case.text("expect") != "refused") {
-        let (address, own) =
-            (MailboxAddress(case.array("address")), pair(case.array("own")).keep());
+        let address = MailboxAddress(case.array("address"));
+        let own = pair(case.array("own")).keep();
         let parcel = parcel(case.parsed("parcel_bytes"));
         if case.text("expect") == "roomy" {
             let opened = open::<PortableBackend>(&address, &own, &case.bytes("envelope"));

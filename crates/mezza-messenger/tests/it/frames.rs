@@ -48,7 +48,8 @@ fn client(frame: &ClientFrame) -> String {
             format!("CLOSE req={req} token={}", hex(token.expose()))
         }
         ClientFrame::Put { req, address, ttl_h, envelope } => {
-            let (address, envelope) = (hex(&address.0), hex(envelope));
+            let address = hex(&address.0);
+            let envelope = hex(envelope);
             format!("PUT req={req} address={address} ttl_h={ttl_h} envelope={envelope}")
         }
         ClientFrame::Watch { req, number, token } => {
@@ -59,7 +60,9 @@ fn client(frame: &ClientFrame) -> String {
             format!("TAKEN box={number} mails={}", mails.join(","))
         }
         ClientFrame::BundleSet { req, token, fresh, bundle, keys } => {
-            let (token, fresh, bundle) = (hex(token.expose()), u8::from(*fresh), hex(bundle));
+            let token = hex(token.expose());
+            let fresh = u8::from(*fresh);
+            let bundle = hex(bundle);
             let keys: Vec<_> = keys.iter().map(key).collect();
             let keys = keys.join(",");
             format!("BUNDLE_SET req={req} token={token} fresh={fresh} bundle={bundle} keys={keys}")

@@ -49,7 +49,8 @@ pub fn published(keys: &mut Prekeys, stage: &mut Stage) -> (Vec<u8>, Vec<OneTime
                 let mut fresh = |n: usize| {
                     (0..n).map(|_| StaticKey::random::<PortableBackend>(&mut stage.rng)).collect()
                 };
-                let (spk, opk) = (fresh(spk), fresh(opk));
+                let spk = fresh(spk);
+                let opk = fresh(opk);
                 let fresh = prekeys::Input::Fresh { spk, opk };
                 keys.handle(fresh, stage.now, &mut stage.rng).expect("what was asked for");
             }
@@ -71,7 +72,8 @@ impl Peer {
         let card = stage.card(0);
         let address = card.relays()[0].address;
         let shelf = stage.relay.store.bundles.get_mut(&address).expect("published");
-        let (bundle, one_time) = (shelf.0.clone(), shelf.1.pop());
+        let bundle = shelf.0.clone();
+        let one_time = shelf.1.pop();
         let bundle = Bundle::decode(&bundle).expect("a bundle");
         let checked = bundle.check(card.ik(), card.suites(), stage.now).expect("sound");
         let to = (address, *checked.spk());
@@ -116,7 +118,8 @@ impl Peer {
     }
 
     pub fn card(&self, stage: &mut Stage, name: &str, relays: Vec<RelayEntry>) -> Card {
-        let (serial, issued_days) = (self.serial, START.days());
+        let serial = self.serial;
+        let issued_days = START.days();
         let draft = CardDraft { serial, issued_days, suites: SuiteList::ours(), name, relays };
         Card::issue(&self.identity, draft, &mut stage.rng).expect("a sound card")
     }
@@ -173,7 +176,8 @@ impl Peer {
         for bytes in mails.expect("the peer's mailbox").into_values() {
             let parcel = envelope::open::<PortableBackend>(&MAILBOX, &self.seal, &bytes);
             let parcel = parcel.expect("an envelope for the peer");
-            let (identity, prekeys) = (&self.identity, &mut self.prekeys);
+            let identity = &self.identity;
+            let prekeys = &mut self.prekeys;
             let opened = self.talk.open(&parcel[1..], &[], identity, prekeys, stage.now);
             let note = Note::decode(&opened.expect("it opens").body).expect("a note");
             for item in &note.items {

@@ -85,7 +85,8 @@ impl Port for Five {
         match input {
             FiveInput::Four(input) => self.four.input(input, seals, at),
             FiveInput::Toy(contact, parcel, outer) => {
-                let (from, parcel) = (ArrivalOrigin::Contact(contact), Wiping::new(parcel));
+                let from = ArrivalOrigin::Contact(contact);
+                let parcel = Wiping::new(parcel);
                 let arrival = Arrival { carrier: TOY, level: 2, from, parcel, outer, ack: None };
                 self.toy.news.push_back(News::Arrived(arrival));
                 Ok(())
@@ -126,7 +127,10 @@ impl Pair {
             let carriers = Five::new(knobs);
             DeviceOver::create(carriers, name, &[relay()], START, &mut rng).expect("clean")
         });
-        let (told, toys, shown, puts) = (VecDeque::new(), VecDeque::new(), vec![], vec![]);
+        let told = VecDeque::new();
+        let toys = VecDeque::new();
+        let shown = vec![];
+        let puts = vec![];
         let relay = Model::new(Store::default());
         let mut pair = Self { devices, relay, told, toys, carried: 0, knobs, shown, puts, rng };
         pair.settle();
@@ -228,7 +232,9 @@ impl Pair {
     }
 
     fn say(&mut self, who: usize, client: u8, text: &str) {
-        let (contact, client, text) = (self.contact(who), [client; 16], text.into());
+        let contact = self.contact(who);
+        let client = [client; 16];
+        let text = text.into();
         self.command(who, Command::Send { contact, client, text });
     }
 }

@@ -234,7 +234,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn the_window_does_as_its_twin(steps in proptest::collection::vec(step(), 0..60)) {
-        let (mut window, mut twin) = (Window::new(ERA), Twin::default());
+        let mut window = Window::new(ERA);
+        let mut twin = Twin::default();
         for step in steps {
             match step {
                 Step::Insert(seq) => prop_assert_eq!(window.insert(seq), twin.insert(seq)),

@@ -70,10 +70,8 @@ fn two_people_talk() {
 #[test]
 fn msg_6_serial_never_goes_back() {
     let mut stage = Stage::new(&["alice"]);
-    let (old, new) = (
-        foreign_card(&mut stage, 9, 70_000, "carol"),
-        foreign_card(&mut stage, 9, 70_001, "carol"),
-    );
+    let old = foreign_card(&mut stage, 9, 70_000, "carol");
+    let new = foreign_card(&mut stage, 9, 70_001, "carol");
     add(&mut stage, new.clone()).expect("the first card is taken");
     assert_eq!(add(&mut stage, old), Err(DeviceError::Person(PersonError::CardOlder)));
     let other = foreign_card(&mut stage, 9, 70_001, "carla");
@@ -85,10 +83,8 @@ fn msg_6_serial_never_goes_back() {
 #[test]
 fn msg_7_an_unknown_key_with_a_known_name_is_another_person() {
     let mut stage = Stage::new(&["alice"]);
-    let (first, second) = (
-        foreign_card(&mut stage, 9, 70_000, "carol"),
-        foreign_card(&mut stage, 10, 70_000, "carol"),
-    );
+    let first = foreign_card(&mut stage, 9, 70_000, "carol");
+    let second = foreign_card(&mut stage, 10, 70_000, "carol");
     add(&mut stage, first).expect("taken");
     assert!(!stage.parties[0].device.contacts()[0].namesake);
     add(&mut stage, second).expect("taken");
@@ -131,7 +127,8 @@ fn msg_8_a_bundle_of_somebody_else_is_refused() {
     let mut stage = Stage::new(&["alice", "bob", "mallory"]);
     // The relay serves Mallory's bundle under Bob's address.
     let address = |stage: &Stage, who: usize| stage.card(who).relays()[0].address;
-    let (bob, mallory) = (address(&stage, 1), address(&stage, 2));
+    let bob = address(&stage, 1);
+    let mallory = address(&stage, 2);
     let stolen = stage.relay.store.bundles[&mallory].clone();
     stage.relay.store.bundles.insert(bob, stolen);
     let contact = stage.add(0, 1);

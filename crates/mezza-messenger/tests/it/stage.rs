@@ -188,7 +188,8 @@ impl Stage {
     pub fn new_party(&mut self, name: &str) -> usize {
         let device = newborn(name, self.now, &mut self.rng);
         let disk = Disk::new();
-        let (shown, left) = (Vec::new(), Vec::new());
+        let shown = Vec::new();
+        let left = Vec::new();
         self.parties.push(Party { device, disk, shown, online: true, left });
         self.settle();
         self.parties.len() - 1

@@ -22,7 +22,8 @@ fn friends() -> (Town, ContactId, ContactId) {
         policy.rounds = 2_400;
     }
     let mut town = Town::with(config, &["ann", "ben"]);
-    let (ben, ann) = (town.add(ANN, BEN, cells(1)), town.add(BEN, ANN, cells(1)));
+    let ben = town.add(ANN, BEN, cells(1));
+    let ann = town.add(BEN, ANN, cells(1));
     for (who, contact) in [(ANN, ben), (BEN, ann)] {
         let note = town.say(who, contact, "hello");
         let state = |town: &Town| town.members[who].device.note(note, town.now());
@@ -57,7 +58,8 @@ fn talks(town: &mut Town, ann: ContactId, times: u64) {
 #[test]
 fn msg_54_slow_a_contact_that_keeps_talking_has_its_part_of_the_rounds() {
     let (mut town, ben, ann) = friends();
-    let (before, notes) = (spent(&town), heard(&town, ben));
+    let before = spent(&town);
+    let notes = heard(&town, ben);
     talks(&mut town, ann, 4);
     assert_eq!((heard(&town, ben), trouble(&town, ben)), (notes + 4, None));
     talks(&mut town, ann, 4);
@@ -68,7 +70,8 @@ fn msg_54_slow_a_contact_that_keeps_talking_has_its_part_of_the_rounds() {
     // what he says and for his calls. The last of those rounds comes back a little later.
     town.crash(ANN);
     town.pass((TEN_MINUTES + 3) * ROUND_MS);
-    let (quiet, kept) = (spent(&town), heard(&town, ben));
+    let quiet = spent(&town);
+    let kept = heard(&town, ben);
     talks(&mut town, ann, 3);
     assert_eq!((spent(&town), heard(&town, ben)), (quiet, kept));
     assert_eq!(trouble(&town, ben), Some(DeliveryProblem::Talk));
@@ -99,7 +102,8 @@ fn last_row(town: &Town) -> u64 {
 #[test]
 fn msg_53_whoever_brings_root_upon_root_costs_a_few_snapshots() {
     let mut town = Town::new(&["ann"]);
-    let (victim, now) = (town.card(ANN), town.now());
+    let victim = town.card(ANN);
+    let now = town.now();
     let mut peer = Peer::new(11, &victim, &mut town.relay);
     peer.begin(&victim, &mut town.relay, now);
     let network = victim.mixnet().expect("ann's network").network;

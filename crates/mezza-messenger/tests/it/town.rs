@@ -79,8 +79,10 @@ impl Town {
     pub fn with(config: Config, names: &[&str]) -> Self {
         let mut city = City::with(config);
         city.net.now = START;
-        let (relay, rng) = (Model::new(Store::default()), ChaCha20Rng::seed_from_u64(7));
-        let (members, queue) = (Vec::new(), VecDeque::new());
+        let relay = Model::new(Store::default());
+        let rng = ChaCha20Rng::seed_from_u64(7);
+        let members = Vec::new();
+        let queue = VecDeque::new();
         let mut town = Self { city, relay, members, rng, queue, connections: 0, clients: 0 };
         for name in names {
             town.arrive(name);
@@ -126,7 +128,8 @@ impl Town {
             .map(|(key, row)| (u64::from_be_bytes(key), row))
             .collect();
         let dialling = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(1)));
-        let (pin, floor) = (self.city.net.config.hash(), NoiseFloor::None);
+        let pin = self.city.net.config.hash();
+        let floor = NoiseFloor::None;
         let setup = ClientOptions { pin, dialling, floor, kernel: portable() };
         let mut dice = ChaCha20Rng::seed_from_u64(1);
         let client = Client::<PortableBackend>::restore(setup, rows, self.now(), &mut dice);
@@ -301,7 +304,8 @@ impl Town {
 
     /// Connects a member whose dial is due.
     fn dial(&mut self, who: usize) {
-        let (now, member) = (self.now(), &mut self.members[who]);
+        let now = self.now();
+        let member = &mut self.members[who];
         let Some((_, hello, trusted)) = member.dial.take_if(|(at, ..)| *at <= now) else { return };
         let input = if member.net {
             self.connections += 1;

@@ -122,7 +122,8 @@ fn settle(world: &mut World<Party>, judge: &mut Judge) {
                 .flat_map(|contact| device.thread(contact.id, None, 10_000, world.now_at(place)));
             notes.filter(|note| note.body == NoteContent::Text(text.clone())).collect::<Vec<_>>()
         };
-        let (written, read) = (count(*writer), count(*reader));
+        let written = count(*writer);
+        let read = count(*reader);
         assert_eq!(written.len(), 1, "{text} stands {} times at its writer", written.len());
         // Who is away for a month may miss what no carrier could keep; then it says so.
         if written[0].state == NoteState::Expired {

@@ -567,7 +567,8 @@ impl Partners {
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut contacts = Self { all: BTreeMap::new(), next_line: r.u32()? };
         for _ in 0..r.u16()? {
-            let (id, contact) = (r.u32()?, Partner::read(r)?);
+            let id = r.u32()?;
+            let contact = Partner::read(r)?;
             let ascends = contacts.all.last_key_value().is_none_or(|(last, _)| *last < id);
             let mut lines = contact.lines();
             if !ascends || lines.any(|line| line.id >= contacts.next_line) {

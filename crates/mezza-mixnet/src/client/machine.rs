@@ -162,7 +162,8 @@ pub struct StreamMark {
 impl StreamMark {
     fn of(contact: PartnerId, line: &PartnerRoot) -> Self {
         let (ack, sack) = line.receiver.acknowledged();
-        let (next, acked_by_partner) = (line.sender.next(), line.sender.unacknowledged());
+        let next = line.sender.next();
+        let acked_by_partner = line.sender.unacknowledged();
         Self { contact, line: line.id, next, acked_by_partner, ack, sack }
     }
 }

@@ -114,8 +114,12 @@ impl RoundRecord {
         if bytes.len() != RECORD_BYTES || r.u8()? != RECORD {
             return Err(DecodeError::Value);
         }
-        let (id, at, kind) = (RoundId::read(r)?, Time::from_ms(r.u64()?), PrivacyCost::read(r)?);
-        let (interval_ms, base, charged) = (r.u32()?, r.u64()?, flag(r)?);
+        let id = RoundId::read(r)?;
+        let at = Time::from_ms(r.u64()?);
+        let kind = PrivacyCost::read(r)?;
+        let interval_ms = r.u32()?;
+        let base = r.u64()?;
+        let charged = flag(r)?;
         let sealed = list(r, SLOTS_MAX.into(), |r| {
             let [line, start, ack, theirs] = [r.u32()?, r.u32()?, r.u32()?, r.u32()?];
             let piece = if flag(r)? { Some((r.u32()?, r.u32()?, piece(r)?)) } else { None };

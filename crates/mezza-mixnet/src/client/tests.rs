@@ -95,9 +95,12 @@ fn mix_34_a_client_takes_no_far_round() {
 
 #[test]
 fn mix_74_times_are_uniform_and_leave_room_to_seal() {
-    let (policy, open, mut rng) = (service(Service::Conversation), NOW, dice(1));
+    let policy = service(Service::Conversation);
+    let open = NOW;
+    let mut rng = dice(1);
     let announced = open.minus_ms(5_000);
-    let (mut sends, mut fetches) = ([0_u32; 10], [0_u32; 10]);
+    let mut sends = [0_u32; 10];
+    let mut fetches = [0_u32; 10];
     for _ in 0..10_000 {
         let timing = Timing::draw(&policy, open, announced, &mut rng);
         let after = timing.send.since_ms(open);
@@ -124,7 +127,8 @@ fn pairs_meet_as_often_as_their_contacts_let_them() {
                 .chain((1..n).map(|i| contact(from + i)))
                 .collect::<Vec<_>>()
         };
-        let (mut alice, mut bob) = (side(100, a), side(200, b));
+        let mut alice = side(100, a);
+        let mut bob = side(200, b);
         let rounds = 20_000;
         let serves = |side: &mut Vec<ConversationKeywheel>, round: u64| {
             for chain in side.iter_mut() {
@@ -136,7 +140,8 @@ fn pairs_meet_as_often_as_their_contacts_let_them() {
             .filter(|round| serves(&mut alice, *round) & serves(&mut bob, *round))
             .count();
         let met = f64::from(u32::try_from(met).expect("a small count"));
-        let (p, n) = (1.0 / f64::from(a + b - 1), 20_000.0);
+        let p = 1.0 / f64::from(a + b - 1);
+        let n = 20_000.0;
         assert!((met - p * n).abs() <= 3.0 * libm::sqrt(p * (1.0 - p) * n), "{a}, {b}: {met}");
     }
 }
@@ -177,7 +182,8 @@ fn mix_22_idle_slots_have_the_lengths_of_busy_ones() {
     assert_eq!(idle().bytes().len(), Service::Conversation.innermost_bytes());
     assert_ne!(idle().bytes(), Access::idle::<PortableBackend>(5, &mut rng).bytes());
     assert_eq!(idle().answer::<PortableBackend>(&idle().bytes()[16..]), DropResult::Absent);
-    let (call, invitation) = (no_call(&mut rng), no_invitation::<PortableBackend>(&mut rng));
+    let call = no_call(&mut rng);
+    let invitation = no_invitation::<PortableBackend>(&mut rng);
     assert_eq!(call.len(), Service::Call.innermost_bytes());
     assert_eq!(invitation.len(), Service::Invitation.innermost_bytes());
     assert_eq!((&call[..4], &invitation[..4]), (&[0; 4][..], &[0; 4][..]));
@@ -206,7 +212,8 @@ fn what_a_client_wraps_the_mixes_open_and_their_replies_it_reads() {
     assert!(wrap::<PortableBackend>(portable(), &layers, pairs(1), &inner, &mut rng).is_none());
     let sent =
         wrap::<PortableBackend>(portable(), &layers, pairs(2), &inner, &mut rng).expect("two");
-    let (mut batch, mut backs) = (sent.onions, Vec::new());
+    let mut batch = sent.onions;
+    let mut backs = Vec::new();
     for (i, layer) in layers.iter().enumerate() {
         let secret = mezza_lanes::Scalar::copy_from(&[1 + i as u8; 32]);
         let size = Service::Conversation.onion_bytes(3 - i);

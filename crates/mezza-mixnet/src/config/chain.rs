@@ -222,7 +222,8 @@ impl Chain {
 
 /// Checks that enough of the guardians that `by` names signed.
 fn signed(config: &SignedConfig, set: SignatureSet, by: &Config) -> Result<(), ChainError> {
-    let (valid, needed) = (config.count(set, &by.guardians), usize::from(by.threshold));
+    let valid = config.count(set, &by.guardians);
+    let needed = usize::from(by.threshold);
     if valid < needed { Err(ChainError::Unsigned { valid, needed }) } else { Ok(()) }
 }
 

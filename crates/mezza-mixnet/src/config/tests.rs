@@ -287,7 +287,8 @@ fn stored(pin: [u8; 32], configs: &[&Config]) -> Vec<u8> {
 #[test]
 fn mix_3_a_stored_chain_is_read_only_if_its_configs_follow_one_another() {
     let mut chain = chain();
-    let (genesis, pin) = (chain.head().clone(), chain.genesis_hash());
+    let genesis = chain.head().clone();
+    let pin = chain.genesis_hash();
     let next = successor(&genesis);
     chain.accept(&signed(&next, SignatureSet::Predecessor, &[0, 1]), EARLY).expect("a successor");
     let mut w = Writer::new();

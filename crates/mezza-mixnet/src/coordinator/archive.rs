@@ -53,7 +53,8 @@ impl Archive {
             Frame::Config { left: *left, config: config.encode() }.encode().unwrap_or_default()
         };
         let piece = |(configs, left): (&[SignedConfig], &[u16])| {
-            let (mut bytes, mut starts) = (Vec::new(), Vec::new());
+            let mut bytes = Vec::new();
+            let mut starts = Vec::new();
             for frame in configs.iter().zip(left).map(frame) {
                 starts.push(bytes.len());
                 bytes.extend(frame);

@@ -162,8 +162,10 @@ impl Coordinator {
         now: Time,
     ) -> Result<(), MissedReason> {
         let round = self.rounds.get_mut(&id).ok_or(MissedReason::Late)?;
-        let (bytes, full) = (round.submit_bytes(), round.users_max as usize);
-        let (close, open) = (round.close, round.open);
+        let bytes = round.submit_bytes();
+        let full = round.users_max as usize;
+        let close = round.close;
+        let open = round.open;
         let RoundState::Announced(_, batch) = &mut round.stage else {
             return Err(MissedReason::Late);
         };

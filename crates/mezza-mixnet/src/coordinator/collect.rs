@@ -151,7 +151,8 @@ impl Coordinator {
         let taken = match body {
             FrameBody::Object(Some(about)) if about.0.id == id => {
                 let config = self.chain.of_round(id).filter(|its| its.hash() == round.config);
-                let (last, users) = (round.mixes.last(), batch.owners.len() as u32);
+                let last = round.mixes.last();
+                let users = batch.owners.len() as u32;
                 let of = config.zip(last);
                 of.and_then(|(config, last)| shelf.describe((config, users), last, about))
             }
@@ -229,11 +230,13 @@ impl Coordinator {
 
 /// REPLIES of the first mix: the next ones.
 fn replies(round: &mut Round, items: &Items) -> Result<(), AbortReason> {
-    let (size, slots) = (reply_bytes(round.mixes.len()), u32::from(round.policy.slots));
+    let size = reply_bytes(round.mixes.len());
+    let slots = u32::from(round.policy.slots);
     let RoundState::Mixing(batch, replies) = &mut round.stage else {
         return Err(AbortReason::Malformed);
     };
-    let (received, due) = ((replies.len() / size) as u32, batch.owners.len() as u32 * slots);
+    let received = (replies.len() / size) as u32;
+    let due = batch.owners.len() as u32 * slots;
     if !round.id.service.has_replies() || !items.is_next(received, due, size) {
         return Err(AbortReason::Malformed);
     }
@@ -246,7 +249,8 @@ fn replies_end(round: &Round, count: u32) -> Result<(), AbortReason> {
     let RoundState::Mixing(batch, replies) = &round.stage else {
         return Err(AbortReason::Malformed);
     };
-    let (slots, size) = (usize::from(round.policy.slots), reply_bytes(round.mixes.len()));
+    let slots = usize::from(round.policy.slots);
+    let size = reply_bytes(round.mixes.len());
     let due = if round.id.service.has_replies() { batch.owners.len() * slots } else { 0 };
     let whole = count as usize == due && replies.len() == due * size;
     if whole { Ok(()) } else { Err(AbortReason::Count) }

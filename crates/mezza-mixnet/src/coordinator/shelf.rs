@@ -58,7 +58,8 @@ impl BucketDownload {
     pub fn put(&mut self, bucket: u32, offset: u32, bytes: &[u8]) -> Option<()> {
         let (manifest, _) = self.manifest.as_ref()?;
         let at = (bucket as usize).checked_sub(1).filter(|at| *at == self.answering)?;
-        let (object, entry) = (self.objects.get_mut(at)?, manifest.entries.get(at)?);
+        let object = self.objects.get_mut(at)?;
+        let entry = manifest.entries.get(at)?;
         let end = object.len() + bytes.len();
         if offset as usize != object.len() || end > entry.len as usize || bytes.is_empty() {
             return None;

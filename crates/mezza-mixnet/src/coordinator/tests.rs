@@ -110,7 +110,8 @@ fn anything(dice: &mut SimRng) -> Input {
 proptest! {
     #[test]
     fn whatever_comes_a_refusal_changes_nothing(seed: u64, steps in 1..80_usize) {
-        let (mut entry, mut now) = (busy(), ASKED);
+        let mut entry = busy();
+        let mut now = ASKED;
         let dice = &mut SimRng::new(seed, 1);
         for _ in 0..steps {
             let input = anything(dice);

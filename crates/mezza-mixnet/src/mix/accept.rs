@@ -140,7 +140,8 @@ impl<B: Backend> Mix<B> {
         now: Time,
     ) -> Result<(), MixError> {
         let (config, policy, _) = self.place(id)?;
-        let (round, own) = (self.rounds.get(&id), config.hash());
+        let round = self.rounds.get(&id);
+        let own = config.hash();
         let Some(Round { stage: RoundState::Keyed(_), key, position, config: began, .. }) = round
         else {
             return Err(MixError::UnknownRound);

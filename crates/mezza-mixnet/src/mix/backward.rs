@@ -95,7 +95,8 @@ impl<B: Backend> Mix<B> {
     /// random bytes where an onion was bad (MIX-7), and the round is wiped.
     fn finish_if_ready(&mut self, id: RoundId, rng: &mut dyn CryptoRng) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
-        let (size, position) = (round.reply_bytes() + TAG_BYTES, round.position);
+        let size = round.reply_bytes() + TAG_BYTES;
+        let position = round.position;
         let config = round.config;
         let Some(mixed) = round.open().and_then(|open| open.mixed.as_mut()) else { return };
         if !mixed.is_ready() {
@@ -139,7 +140,8 @@ fn place(batch: &mut [Wiping<Items>], at: usize, size: usize) -> &mut [u8] {
 
 /// `REPLIES`: the next ones; those of noise end here.
 fn replies(round: &mut Round, items: &Items) -> Result<Option<Job>, AbortReason> {
-    let (id, size) = (round.id, round.reply_bytes());
+    let id = round.id;
+    let size = round.reply_bytes();
     // Replies that arrive before our batch was forwarded are forged; the round ends as malformed.
     let open = round.open().filter(|open| open.leaving.is_none());
     let mixed = open.and_then(|open| open.mixed.as_mut()).ok_or(AbortReason::Malformed)?;
@@ -154,8 +156,8 @@ fn replies(round: &mut Round, items: &Items) -> Result<Option<Job>, AbortReason>
 fn seal_job(id: RoundId, mixed: &mut MixedBatch, replies: &[u8], size: usize) -> Option<SealJob> {
     let kept = mixed.kept.len() as u32;
     let each = replies.chunks_exact(size);
-    let (mut targets, mut bodies) =
-        (Vec::with_capacity(each.len()), Wiping::new(Vec::with_capacity(replies.len())));
+    let mut targets = Vec::with_capacity(each.len());
+    let mut bodies = Wiping::new(Vec::with_capacity(replies.len()));
     for reply in each {
         let source = mixed.order.sources()[mixed.received as usize];
         mixed.received += 1;

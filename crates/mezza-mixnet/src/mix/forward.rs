@@ -89,9 +89,11 @@ impl<B: Backend> Mix<B> {
     /// Once the whole batch and all noise are there, and not before (MIX-10).
     pub(super) fn mix_if_ready(&mut self, id: RoundId, rng: &mut dyn CryptoRng) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
-        let (has_noise, last, talks) =
-            (round.has_noise(), round.is_last(), id.service.has_replies());
-        let (size, buckets) = (round.onion_bytes() - LAYER_BYTES, round.policy.buckets);
+        let has_noise = round.has_noise();
+        let last = round.is_last();
+        let talks = id.service.has_replies();
+        let size = round.onion_bytes() - LAYER_BYTES;
+        let buckets = round.policy.buckets;
         let Some(open) = round.open() else { return };
         if open.incoming.as_ref().is_none_or(|incoming| !incoming.is_ready()) {
             return;
@@ -119,7 +121,8 @@ impl<B: Backend> Mix<B> {
         let id = job.id;
         let round = self.round(id)?;
         let begins = noise::offsets(round);
-        let (size, reply) = (round.onion_bytes() - LAYER_BYTES, round.reply_bytes());
+        let size = round.onion_bytes() - LAYER_BYTES;
+        let reply = round.reply_bytes();
         let open = round.open().ok_or(MixError::Unasked)?;
         let Shuffled { kept, order } = shuffled;
         let frames = job.batch.frames(JobId { id, index: 0 }, &kept, &order);
@@ -134,7 +137,8 @@ impl<B: Backend> Mix<B> {
         }
         let count = mixed.forwarded();
         open.mixed = Some(mixed);
-        let (all, ready) = (frames.len() as u32, BTreeMap::new());
+        let all = frames.len() as u32;
+        let ready = BTreeMap::new();
         open.leaving = Some(OutgoingBatch { next: 0, frames: all, count, ready });
         self.outputs.push_back(send::next(id, FrameBody::BatchStart { count, size: size as u16 }));
         self.outputs.extend(frames.into_iter().map(Job::Gather).map(Output::Job));
@@ -176,7 +180,8 @@ impl<B: Backend> Mix<B> {
 
 /// `BATCH_START`: the count is checked before anything is kept for it (MIX-11, MIX-12).
 fn start(round: &mut Round, announced: u32, size: usize) -> Result<Vec<Job>, AbortReason> {
-    let (fits, most) = (size == round.onion_bytes(), round.batch_max);
+    let fits = size == round.onion_bytes();
+    let most = round.batch_max;
     let open = round.open().ok_or(AbortReason::Malformed)?;
     if !fits || open.incoming.is_some() || open.secret.is_none() {
         return Err(AbortReason::Malformed);
@@ -191,7 +196,9 @@ fn start(round: &mut Round, announced: u32, size: usize) -> Result<Vec<Job>, Abo
 
 /// `ONIONS`: the next ones of the batch, as jobs of at most `job_items` of them.
 fn onions(round: &mut Round, items: Items, job_items: usize) -> Result<Vec<Job>, AbortReason> {
-    let (id, size, position) = (round.id, round.onion_bytes(), round.position);
+    let id = round.id;
+    let size = round.onion_bytes();
+    let position = round.position;
     let open = round.open().ok_or(AbortReason::Malformed)?;
     let layer: Layer = open.layers[usize::from(position)];
     let (Some(incoming), Some(secret)) = (&mut open.incoming, &open.secret) else {

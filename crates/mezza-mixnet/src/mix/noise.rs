@@ -76,7 +76,8 @@ fn plan(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<NoiseKind> {
     let mut plan = Vec::new();
     match policy.service {
         Service::Conversation => {
-            let (drawn, traps) = (law.draw_conversation(rng), policy.traps);
+            let drawn = law.draw_conversation(rng);
+            let traps = policy.traps;
             let singles = drawn.singles + u32::from(traps.singles);
             let pairs = drawn.pairs + u32::from(traps.pairs);
             pieces(&mut plan, singles, JOB_MESSAGES, NoiseKind::Singles);

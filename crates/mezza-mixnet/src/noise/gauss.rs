@@ -18,7 +18,8 @@ pub fn draw(sigma: u32, rng: &mut dyn CryptoRng) -> i64 {
     }
     // Algorithm 3 with t = sigma + 1; the numerator stays below 2^128 for |y| < 2^43, beyond which
     // the proposal falls with a probability below e^-(2^22).
-    let (square, t) = (u128::from(sigma).pow(2), u128::from(sigma) + 1);
+    let square = u128::from(sigma).pow(2);
+    let t = u128::from(sigma) + 1;
     loop {
         let proposed = laplace(t, rng);
         let far = u128::from(proposed.unsigned_abs()) * t;

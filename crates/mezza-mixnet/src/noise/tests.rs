@@ -33,13 +33,16 @@ impl rand_core::TryCryptoRng for Stuck {}
 /// Cells that expect fewer than 20 are put together.
 fn chi_square(observed: &[u32], probability: &[f64]) -> f64 {
     let total = f64::from(observed.iter().sum::<u32>());
-    let (mut sum, mut cells, mut rest) = (0.0, 0.0, (0.0, 0.0));
+    let mut sum = 0.0;
+    let mut cells = 0.0;
+    let mut rest = (0.0, 0.0);
     let mut add = |seen: f64, expected: f64| {
         sum += (seen - expected).powi(2) / expected;
         cells += 1.0;
     };
     for (seen, p) in observed.iter().zip(probability) {
-        let (seen, expected) = (f64::from(*seen), p * total);
+        let seen = f64::from(*seen);
+        let expected = p * total;
         if expected < 20.0 {
             rest = (rest.0 + seen, rest.1 + expected);
         } else {
@@ -56,7 +59,8 @@ fn chi_square(observed: &[u32], probability: &[f64]) -> f64 {
 #[test]
 fn mix_19_slow_the_gaussian_has_its_exact_law() {
     for (seed, sigma) in [(1, 1_u32), (2, 3), (3, 20)] {
-        let (mut rng, reach) = (dice(seed), i64::from(sigma) * 8);
+        let mut rng = dice(seed);
+        let reach = i64::from(sigma) * 8;
         let weight = |x: i64| libm::exp(-((x * x) as f64) / (2.0 * f64::from(sigma).powi(2)));
         let all: f64 = (-reach..=reach).map(weight).sum();
         let probability = (-reach..=reach).map(|x| weight(x) / all).collect::<Vec<_>>();
@@ -91,7 +95,8 @@ fn mix_19_paper_never_takes_the_logarithm_of_zero() {
 
 #[test]
 fn the_laplace_counts_have_their_law() {
-    let (mu, b) = (20.0, 5.0);
+    let mu = 20.0;
+    let b = 5.0;
     // The cumulative law of Lap(mu, b); counts are rounded up.
     let below = |x: f64| {
         if x < mu { libm::exp((x - mu) / b) / 2.0 } else { 1.0 - libm::exp((mu - x) / b) / 2.0 }
@@ -101,7 +106,8 @@ fn the_laplace_counts_have_their_law() {
         .map(|n| if n == 0 { below(0.0) } else { below(f64::from(n)) - below(f64::from(n) - 1.0) })
         .collect::<Vec<_>>();
     let law = Law { mode: Mode::Paper, mu: 20, scale: 5 };
-    let (mut rng, mut seen) = (dice(5), alloc::vec![0_u32; cells as usize]);
+    let mut rng = dice(5);
+    let mut seen = alloc::vec![0_u32; cells as usize];
     for _ in 0..DRAWS {
         seen[law.draw_bucket(&mut rng).min(cells - 1) as usize] += 1;
     }
@@ -111,9 +117,12 @@ fn the_laplace_counts_have_their_law() {
 
 #[test]
 fn mix_16_slow_counts_are_fresh_independent_and_of_half_size_for_pairs() {
-    let (mut rng, law) = (dice(6), Law { mode: Mode::Gauss, mu: 100, scale: 20 });
+    let mut rng = dice(6);
+    let law = Law { mode: Mode::Gauss, mu: 100, scale: 20 };
     let draws = 100_000;
-    let (mut sums, mut squares, mut product) = ([0.0; 2], [0.0; 2], 0.0);
+    let mut sums = [0.0; 2];
+    let mut squares = [0.0; 2];
+    let mut product = 0.0;
     for _ in 0..draws {
         let counts = law.draw_conversation(&mut rng);
         let both = [f64::from(counts.singles) - 100.0, f64::from(counts.pairs) - 50.0];
@@ -132,7 +141,8 @@ fn mix_16_slow_counts_are_fresh_independent_and_of_half_size_for_pairs() {
 
 #[test]
 fn mix_16_slow_negative_counts_become_zero_as_often_as_the_calculator_charges() {
-    let (mut rng, law) = (dice(7), Law { mode: Mode::Gauss, mu: 20, scale: 20 });
+    let mut rng = dice(7);
+    let law = Law { mode: Mode::Gauss, mu: 20, scale: 20 };
     let draws = 200_000;
     let zeros = (0..draws).filter(|_| law.draw_bucket(&mut rng) == 0).count() as f64;
     // P[N_Z(0, 400) <= -20] by the exact law; the calculator charges Phi(-1) for the clamped part.

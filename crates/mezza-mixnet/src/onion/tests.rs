@@ -41,7 +41,8 @@ proptest! {
         let combs = Tables::new(portable(), &layers).expect("good keys");
         let multiply = if tables { Multiply::Tables(&combs) } else { Multiply::Ladders };
         let wrapped = wrap(portable(), multiply, &layers, (&inner, size), &mut rng);
-        let (mut batch, mut backs) = (wrapped.onions, Vec::new());
+        let mut batch = wrapped.onions;
+        let mut backs = Vec::new();
         for (i, secret) in secrets.iter().enumerate() {
             let bytes = service.onion_bytes(n - i);
             prop_assert_eq!(batch.len(), count * bytes);
@@ -124,7 +125,8 @@ fn mix_8_no_changed_or_moved_onion_opens() {
 fn one_layer_around_many_is_the_whole_onion() {
     let ((secrets, layers), mut rng) = (chain(3, Service::Conversation), dice(3));
     let rest = wrap(portable(), Multiply::Ladders, &layers[1..], (&[5; 272], 272), &mut rng);
-    let (mut x, mut z) = ([[0; 32]], [[0; 32]]);
+    let mut x = [[0; 32]];
+    let mut z = [[0; 32]];
     portable().x25519_pairwise(&[[0x20; 32]], &[BASE], &mut x);
     portable().x25519_pairwise(&[[0x20; 32]], &[layers[0].key.0], &mut z);
     let (onion, back) = wrap_one(portable(), &layers[0], (&PublicKey(x[0]), &z[0]), &rest.onions);

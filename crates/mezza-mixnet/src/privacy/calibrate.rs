@@ -68,7 +68,8 @@ pub fn noise_for(target: &PrivacyTarget, accounting: Accounting) -> Option<Law> 
     let first = least(SCALE_MAX / step, |n| fits(u32::MAX, n * step))?;
     // The mean falls steeply behind the first scale that works, then rises in proportion: one
     // valley, narrowed to a few scales by thirds.
-    let (mut low, mut high) = (first, (4 * first).min(SCALE_MAX / step));
+    let mut low = first;
+    let mut high = (4 * first).min(SCALE_MAX / step);
     let cost = |n: u32| least_mu(n * step).unwrap_or(u32::MAX);
     while high - low > 8 {
         let third = (high - low) / 3;
@@ -83,7 +84,8 @@ fn least(max: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
     if !fits(max) {
         return None;
     }
-    let (mut low, mut high) = (0, max);
+    let mut low = 0;
+    let mut high = max;
     while high - low > 1 {
         let middle = u32::midpoint(low, high);
         if fits(middle) { high = middle } else { low = middle }

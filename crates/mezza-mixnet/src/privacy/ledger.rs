@@ -241,8 +241,10 @@ impl Ledger {
             if r.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let (network, branch) = (NetworkId(r.array()?), r.u64()?);
-            let (period, elapsed_ms) = (r.u32()?, r.u64()?);
+            let network = NetworkId(r.array()?);
+            let branch = r.u64()?;
+            let period = r.u32()?;
+            let elapsed_ms = r.u64()?;
             let last = match (r.u8()?, r.u64()?, r.u64()?) {
                 (0, 0, 0) => None,
                 (1, base, round) => Some((base, round)),
@@ -254,7 +256,8 @@ impl Ledger {
             let clock = Clock { period, elapsed_ms, last };
             let mut ledger = Self { network, branch, clock, rounds: BTreeMap::new() };
             for _ in 0..r.u32()? {
-                let (key, rounds) = ((r.u64()?, PrivacyCost::read(r)?, r.u32()?), r.u64()?);
+                let key = (r.u64()?, PrivacyCost::read(r)?, r.u32()?);
+                let rounds = r.u64()?;
                 if ledger.rounds.last_key_value().is_some_and(|(last, _)| *last >= key) {
                     return Err(DecodeError::Value);
                 }

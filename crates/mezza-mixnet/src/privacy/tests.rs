@@ -270,7 +270,8 @@ fn mix_24_what_two_branches_spent_adds() {
     restored.branch_off(8);
     (0..3).for_each(|_| phone.charge(kind));
     (0..2).for_each(|_| restored.charge(kind));
-    let (mut here, mut there) = (phone.clone(), restored.clone());
+    let mut here = phone.clone();
+    let mut there = restored.clone();
     here.merge(&restored);
     there.merge(&phone);
     for ledger in [&here, &there] {

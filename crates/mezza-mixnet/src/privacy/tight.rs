@@ -99,9 +99,11 @@ pub fn tight(spent: &RoundsSpent, epsilon: f64) -> Option<Bracket> {
 
 /// The counts that a user of a round moves.
 fn counts(spent: &RoundsSpent) -> Option<[Count; 2]> {
-    let (mu, scale) = (spent.law.mu, spent.law.scale);
+    let mu = spent.law.mu;
+    let scale = spent.law.scale;
     let slots = u32::from(spent.slots);
-    let (mean, wide) = (f64::from(mu), f64::from(scale));
+    let mean = f64::from(mu);
+    let wide = f64::from(scale);
     if spent.service != Service::Conversation {
         return Some([Count { mean, scale: wide, shift: 1, weight: 1 }; 2]);
     }
@@ -129,7 +131,8 @@ fn unclamped(spent: &RoundsSpent, counts: &[Count; 2], epsilon: f64) -> Option<B
 /// was clamped. Lower number: the outcomes that speak for P are those that were lost by the first
 /// count, those where the second one was clamped, and of the rest those without clamping.
 fn clamped(spent: &RoundsSpent, counts: &[Count; 2], free: Bracket, epsilon: f64) -> Bracket {
-    let (mode, k) = (spent.law.mode, real(spent.rounds));
+    let mode = spent.law.mode;
+    let k = real(spent.rounds);
     let [first, second] = counts;
     let lost: f64 = counts.iter().map(|c| c.at_most(mode, c.shift - 1).high).sum();
     let changed: f64 = counts.iter().map(|c| c.at_most(mode, c.shift).high).sum();

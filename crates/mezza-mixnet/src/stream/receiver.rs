@@ -236,7 +236,8 @@ impl Receiver {
     /// # Errors
     /// [`DecodeError`] unless `write` makes these bytes.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (start, ack) = (r.u32()?, r.u32()?);
+        let start = r.u32()?;
+        let ack = r.u32()?;
         let broken = match r.u8()? {
             0 => false,
             1 => true,
@@ -244,7 +245,8 @@ impl Receiver {
         };
         let mut receiver = Self { start, open: start, ack, broken, ..Self::default() };
         for _ in 0..r.u8()? {
-            let (seq, piece) = (r.u32()?, Piece::new(r.var8()?).ok_or(DecodeError::Value)?);
+            let seq = r.u32()?;
+            let piece = Piece::new(r.var8()?).ok_or(DecodeError::Value)?;
             let ascends = receiver.held.last_key_value().is_none_or(|(last, _)| *last < seq);
             if !ascends || seq < start || broken {
                 return Err(DecodeError::Value);

@@ -61,7 +61,8 @@ impl Side {
 }
 
 fn meet(alice: &mut Side, bob: &mut Side, (at_alice, at_bob): (CellOutcome, CellOutcome)) {
-    let (to_bob, to_alice) = (alice.seal(), bob.seal());
+    let to_bob = alice.seal();
+    let to_alice = bob.seal();
     alice.settle(&to_bob, &to_alice, at_alice);
     bob.settle(&to_alice, &to_bob, at_bob);
 }
@@ -72,7 +73,8 @@ proptest! {
         lengths in proptest::collection::vec(length(), 1..12),
         rounds in proptest::collection::vec(round(), 0..120),
     ) {
-        let (mut alice, mut bob) = (Side::default(), Side::default());
+        let mut alice = Side::default();
+        let mut bob = Side::default();
         let message = |(i, len): (usize, &usize)| vec![i as u8 + 1; *len];
         let messages = lengths.iter().enumerate().map(message).collect::<Vec<_>>();
         for (ticket, message) in messages.iter().enumerate() {
@@ -130,7 +132,8 @@ fn pieces_in_flight_wait_failed_ones_go_first_then_lost_ones_then_new_ones() {
 
 #[test]
 fn the_window_is_what_acknowledgements_can_name() {
-    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    let mut sender = Sender::default();
+    let mut receiver = Receiver::default();
     send(&mut sender, 8_000);
     let mut pieces = Vec::new();
     while let Some(piece) = sender.take() {
@@ -155,7 +158,8 @@ fn the_window_is_what_acknowledgements_can_name() {
 
 #[test]
 fn mix_33_acknowledgements_name_only_what_is_durable() {
-    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    let mut sender = Sender::default();
+    let mut receiver = Receiver::default();
     send(&mut sender, 300);
     send(&mut sender, 500);
     let pieces = core::iter::from_fn(|| sender.take()).collect::<Vec<_>>();
@@ -227,7 +231,8 @@ fn started_anew(sender: &Sender) -> Sender {
 /// Two messages that were in meetings, and nobody gives again: the partner has the second one
 /// alone, which waits there for the first.
 fn second_alone(messages: &[Vec<u8>; 2]) -> Sender {
-    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    let mut sender = Sender::default();
+    let mut receiver = Receiver::default();
     for (ticket, message) in (0..).zip(messages) {
         sender.push(ticket, message).expect("room");
     }
@@ -259,7 +264,8 @@ fn nothing_that_was_handed_is_lost_with_an_older_root() {
         if after {
             young = started_anew(&young);
         }
-        let (mut receiver, mut got) = (Receiver::default(), Vec::new());
+        let mut receiver = Receiver::default();
+        let mut got = Vec::new();
         while let Some((seq, piece)) = young.take() {
             got.extend(receiver.receive(seq, &piece).expect("an honest partner"));
         }
@@ -317,7 +323,8 @@ fn a_stream_that_no_sender_makes_breaks_for_good() {
 
 #[test]
 fn a_stream_that_breaks_behind_a_gap_goes_on_breaking() {
-    let (ahead, empty) = (Piece::new(b"ahead").unwrap(), Piece::new(&[0, 0]).unwrap());
+    let ahead = Piece::new(b"ahead").unwrap();
+    let empty = Piece::new(&[0, 0]).unwrap();
     let mut receiver = Receiver::default();
     assert_eq!(receiver.receive(1, &ahead).unwrap().len(), 0);
     assert_eq!(receiver.receive(0, &empty).unwrap_err(), StreamBroken);
@@ -328,8 +335,10 @@ fn a_stream_that_breaks_behind_a_gap_goes_on_breaking() {
 
 #[test]
 fn a_message_that_is_given_again_goes_on_where_it_was() {
-    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
-    let (long, short) = (vec![1; 600], vec![2; 10]);
+    let mut sender = Sender::default();
+    let mut receiver = Receiver::default();
+    let long = vec![1; 600];
+    let short = vec![2; 10];
     let mut sealed = Vec::new();
     sender.push(1, &long).expect("room");
     for _ in 0..2 {
@@ -360,7 +369,8 @@ fn a_message_that_is_given_again_goes_on_where_it_was() {
 
 #[test]
 fn a_message_that_nobody_gives_again_does_not_stop_the_next_one() {
-    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    let mut sender = Sender::default();
+    let mut receiver = Receiver::default();
     let first = Piece::new(&[&[1, 244][..], &[1; 223]].concat()).expect("short");
     sender.sealed(0, 0, &first).expect("the beginning of 500 bytes");
     assert_eq!(sender.take().map(|(seq, _)| seq), Some(0));
@@ -377,7 +387,8 @@ fn a_message_that_nobody_gives_again_does_not_stop_the_next_one() {
 
 #[test]
 fn both_sides_are_written_and_read() {
-    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    let mut sender = Sender::default();
+    let mut receiver = Receiver::default();
     for length in [700, 20, 300] {
         send(&mut sender, length);
     }
@@ -424,7 +435,8 @@ fn a_piece_beyond_what_sack_can_name_is_not_taken() {
 /// Returns the whole messages of a partner who meets the sender in each round from now on.
 fn all_come(sender: &mut Side, receiver: &mut Side) -> Vec<Vec<u8>> {
     for _ in 0..120 {
-        let (a, b) = (sender.seal(), receiver.seal());
+        let a = sender.seal();
+        let b = receiver.seal();
         sender.settle(&a, &b, CellOutcome::Met);
         receiver.settle(&b, &a, CellOutcome::Met);
     }
@@ -433,7 +445,8 @@ fn all_come(sender: &mut Side, receiver: &mut Side) -> Vec<Vec<u8>> {
 
 #[test]
 fn mix_66_what_is_taken_back_goes_nowhere_or_as_zeros() {
-    let (mut ann, mut ben) = (Side::default(), Side::default());
+    let mut ann = Side::default();
+    let mut ben = Side::default();
     let [begun, waits, last] = [[7; 500], [8; 500], [9; 500]];
     for (ticket, message) in [begun, waits, last].iter().enumerate() {
         ann.sender.push(ticket as u64, message).unwrap();
@@ -453,9 +466,11 @@ fn mix_66_what_is_taken_back_goes_nowhere_or_as_zeros() {
 
 #[test]
 fn mix_66_what_the_partner_has_is_not_taken_back() {
-    let (mut ann, mut ben) = (Side::default(), Side::default());
+    let mut ann = Side::default();
+    let mut ben = Side::default();
     ann.sender.push(1, &[7; 100]).unwrap();
-    let (cell, other) = (ann.seal(), ben.seal());
+    let cell = ann.seal();
+    let other = ben.seal();
     ann.sender.settle(cell.seq, CellOutcome::Met);
     ben.settle(&other, &cell, CellOutcome::Met);
     assert!(!ann.sender.retract(&[7; 100]));
@@ -464,7 +479,8 @@ fn mix_66_what_the_partner_has_is_not_taken_back() {
 
 #[test]
 fn mix_66_a_message_that_lost_its_ticket_is_taken_back_too() {
-    let (mut ann, mut ben) = (Side::default(), Side::default());
+    let mut ann = Side::default();
+    let mut ben = Side::default();
     ann.sender.push(1, &[7; 500]).unwrap();
     let cell = ann.seal();
     ann.sender.settle(cell.seq, CellOutcome::Missed);
@@ -475,7 +491,8 @@ fn mix_66_a_message_that_lost_its_ticket_is_taken_back_too() {
 
 #[test]
 fn mix_75_what_is_acknowledged_while_nobody_waits_goes_once() {
-    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    let mut sender = Sender::default();
+    let mut receiver = Receiver::default();
     let messages = [vec![1; 300], vec![2; 300]];
     for (ticket, message) in (0..).zip(&messages) {
         sender.push(ticket, message).expect("room");

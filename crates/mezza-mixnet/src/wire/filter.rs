@@ -65,7 +65,8 @@ impl Filter {
         }
         let mut bits = BitReader { bytes, at: 0 };
         let mut places = Vec::with_capacity(count as usize);
-        let (mut last, end) = (0_u64, u64::from(count) << LOW_BITS);
+        let mut last = 0_u64;
+        let end = u64::from(count) << LOW_BITS;
         for _ in 0..count {
             last += bits.difference(end - last)?;
             // `end` itself is outside: a place is below count x 2^24.

@@ -42,7 +42,9 @@ impl Settings {
         let config = reader.array()?;
         let id = RoundId::read(reader)?;
         let collect_ms = reader.u32()?;
-        let (slots, buckets, policy) = (reader.u8()?, reader.u32()?, reader.u16()?);
+        let slots = reader.u8()?;
+        let buckets = reader.u32()?;
+        let policy = reader.u16()?;
         let count = usize::from(reader.u8()?);
         let buckets_fit = buckets.is_power_of_two() && buckets <= BUCKETS_MAX;
         let fits = (1..=SLOTS_MAX).contains(&slots) && (1..=MIXES_MAX).contains(&count);

@@ -77,7 +77,8 @@ impl<B: Backend> City<B> {
 
     pub fn handle(&mut self, input: Input) {
         let mut rng = ChaCha20Rng::seed_from_u64(0);
-        let (entry, now) = (&mut self.entry, self.net.now);
+        let entry = &mut self.entry;
+        let now = self.net.now;
         let outcome = if self.net.checks {
             handle_checked(entry, input, now, &mut rng)
         } else {
@@ -112,7 +113,8 @@ impl<B: Backend> City<B> {
                     }
                     Output::Bytes(client, bytes) => {
                         let told = self.told.entry(client).or_default();
-                        let (mut splitter, mut rest) = (LinkDeframer::default(), &bytes[..]);
+                        let mut splitter = LinkDeframer::default();
+                        let mut rest = &bytes[..];
                         while let Some(frame) = splitter.next(&mut rest).expect("frames") {
                             told.push(Frame::decode(&frame).expect("our own frame"));
                         }

@@ -187,7 +187,8 @@ impl<B: Backend> Net<B> {
     }
 
     fn give(&mut self, at: usize, input: Input) {
-        let (mix, now) = (&mut self.mixes[at], self.now);
+        let mix = &mut self.mixes[at];
+        let now = self.now;
         let outcome = if self.checks {
             handle_checked(mix, input, now, &mut self.rng)
         } else {
@@ -346,7 +347,8 @@ pub fn onions(
     inner: &[u8],
     rng: &mut dyn CryptoRng,
 ) -> (Vec<u8>, Vec<SecretVec>) {
-    let (id, size) = (settings.id, settings.id.service.innermost_bytes());
+    let id = settings.id;
+    let size = settings.id.service.innermost_bytes();
     let keys = settings.keys.iter().zip(0..);
     let layers: Vec<Layer> =
         keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();

@@ -63,7 +63,8 @@ pub struct Alone {
 
 impl Alone {
     pub fn new(seed: u64, slots: u8) -> Self {
-        let (config, now) = (talks(slots), OPEN.minus_ms(10_000));
+        let config = talks(slots);
+        let now = OPEN.minus_ms(10_000);
         let root = || Secret::init_with(|s| s.fill(3));
         let mut alone = Self {
             client: Client::new(Self::setup(&config), now),
@@ -86,7 +87,9 @@ impl Alone {
         genesis.sign(SignatureSet::Own, 0, &signer(1));
         alone.frame(Frame::Config { left: 0, config: genesis.encode() });
         alone.give(Input::Down);
-        let (contact, role, start) = (0, Role::Initiator, (100, 0));
+        let contact = 0;
+        let role = Role::Initiator;
+        let start = (100, 0);
         alone.give(Input::Add(NewRoot { contact, root: root(), role, start, bucket: 1 }));
         alone.give(Input::Activate(0));
         alone.until(OPEN);

@@ -171,7 +171,8 @@ fn mix_24_real_rounds_are_charged_whatever_becomes_of_them() {
         rounds(&mut town, 1);
         town.city.input(coordinator::Input::MixLost(1));
     }
-    let (spent, paid) = (town.people[0].spent(), town.people[0].paid.len() as u64);
+    let spent = town.people[0].spent();
+    let paid = town.people[0].paid.len() as u64;
     assert!(paid >= 4 && (paid..=paid + 1).contains(&spent), "{paid} left, {spent} charged");
     town.crash(0);
     rounds(&mut town, 6);
@@ -306,7 +307,8 @@ fn a_new_root_takes_over_at_its_first_meeting() {
     rounds(&mut town, 4);
     let round = |town: &Town| 100 + town.now().since_ms(OPEN) / 2_000;
     for (at, role) in [(0, Role::Initiator), (1, Role::Responder)] {
-        let (root, start) = (Secret::init_with(|s| s.fill(9)), (round(&town), 100));
+        let root = Secret::init_with(|s| s.fill(9));
+        let start = (round(&town), 100);
         let contact = 1 - at as u32;
         town.give(at, Input::Add(NewRoot { contact, root, role, start, bucket: 1 }));
     }
@@ -361,7 +363,8 @@ fn rows_that_no_client_wrote_are_refused() {
     town.introduce(0, 1, 1);
     town.write(0, 1, vec![1; 500]);
     rounds(&mut town, 4);
-    let (now, person) = (town.now(), &town.people[0]);
+    let now = town.now();
+    let person = &town.people[0];
     let pin = town.city.net.config.hash();
     let restore = |rows: &[(u64, Vec<u8>)], pin| {
         let rng = &mut ChaCha20Rng::seed_from_u64(1);

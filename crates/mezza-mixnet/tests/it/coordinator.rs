@@ -490,7 +490,8 @@ fn mix_30_a_refused_input_changes_nothing_at_the_coordinator() {
         Input::Gone(9),
     ];
     for input in cases {
-        let (before, shown) = (format!("{:?}", city.entry), format!("{input:?}"));
+        let before = format!("{:?}", city.entry);
+        let shown = format!("{input:?}");
         city.input(input);
         assert!(city.refused.pop().is_some(), "{shown}");
         assert_eq!(format!("{:?}", city.entry), before, "{shown}");

@@ -67,7 +67,8 @@ impl Desk {
         let now = OPEN.minus_ms(6_000);
         let client = Client::new(setup(config.hash(), floor), now);
         let rng = ChaCha20Rng::seed_from_u64(5);
-        let (rows, news) = (BTreeMap::new(), Vec::new());
+        let rows = BTreeMap::new();
+        let news = Vec::new();
         Self { client, config, now, rng, rows, news, floor }
     }
 
@@ -227,7 +228,8 @@ impl Desk {
 
 #[test]
 fn mix_2_configs_are_taken_one_by_one_from_the_pin_on() {
-    let (first, mut desk) = (config(3), Desk::new(config(3), NoiseFloor::None));
+    let first = config(3);
+    let mut desk = Desk::new(config(3), NoiseFloor::None);
     let second = successor(&first, |_| {});
     let third = successor(second.config(), |_| {});
     desk.connect(false);
@@ -276,8 +278,8 @@ fn mix_76_round_numbers_only_grow() {
 #[test]
 fn mix_3_what_was_seen_is_known_after_a_start() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
-    let (ours, theirs) =
-        (successor(&config(3), |_| {}), successor(&config(3), |c| c.users_max = 7));
+    let ours = successor(&config(3), |_| {});
+    let theirs = successor(&config(3), |c| c.users_max = 7);
     desk.until(desk.now.plus_ms(61_000));
     desk.input(Input::Down).expect("it was up");
     desk.connect(true);

@@ -15,7 +15,8 @@ const IDLES: (f64, f64) = (-1.0, 0.0);
 
 /// The log-likelihood ratio of talking against idling, summed over k rounds of noise.
 fn ratio(law: Law, k: u32, truth: (f64, f64), rng: &mut ChaCha20Rng) -> f64 {
-    let (b, mean) = (f64::from(law.scale), f64::from(law.mu));
+    let b = f64::from(law.scale);
+    let mean = f64::from(law.mu);
     let score = |x: f64, scale: f64| match law.mode {
         Mode::Gauss => -x * x / (2.0 * scale * scale),
         Mode::Paper => -x.abs() / scale,

@@ -124,7 +124,8 @@ fn rows_whose_rounds_descend_as_versions_before_wrote_them_are_read() {
     let mut alone = Alone::new(2, 1);
     alone.write(1, vec![7; 600]);
     for _ in 0..4 {
-        let (ack, seq) = (alone.heard.as_ref().map_or(0, |cell| cell.seq), 0);
+        let ack = alone.heard.as_ref().map_or(0, |cell| cell.seq);
+        let seq = 0;
         alone.run_round(&Cell { leaving: false, seq, ack, sack: 0, piece: None });
     }
     // The rounds of two records change places, as if the later one had been sealed first.
@@ -183,7 +184,8 @@ fn mix_51_settings_and_no_clock_tell_which_rounds_a_row_that_is_not_read_can_be_
         alone.run_round(&Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None });
         let next = alone.rows.keys().next_back().expect("a record") + 1;
         alone.rows.insert(next, vec![9; 2_048]);
-        let (ahead, behind) = (alone.now.plus_ms(120_000), alone.now);
+        let ahead = alone.now.plus_ms(120_000);
+        let behind = alone.now;
         alone.now = behind.plus_ms(ahead_ms).minus_ms(back_ms);
         alone.restart();
         // The next snapshot has no room for the row.
@@ -193,7 +195,8 @@ fn mix_51_settings_and_no_clock_tell_which_rounds_a_row_that_is_not_read_can_be_
         alone.restart();
         alone.until(ahead.plus_ms(2_000));
         alone.join();
-        let (mut told, mut sealed) = (Vec::new(), Vec::new());
+        let mut told = Vec::new();
+        let mut sealed = Vec::new();
         for _ in 0..40 {
             let (round, open) = alone.next_round();
             alone.until(open.minus_ms(200));

@@ -249,7 +249,8 @@ fn mix_42_slow_a_round_that_was_missed_is_not_made_up_for_at_any_price() {
     town.give(0, Input::Leave(1));
     town.introduce(0, 2, 2);
     town.call(0, 2);
-    let (to, body) = (crate::town::dialling_key(2), Wiping::new([7; BODY_BYTES]));
+    let to = crate::town::dialling_key(2);
+    let body = Wiping::new([7; BODY_BYTES]);
     town.give(0, Input::Invite(Invite { ticket: 9, to, body: body.clone() }));
     let used = |town: &Town<Toy>| {
         let ledger = town.people[0].client.as_ref().and_then(|client| client.ledger());

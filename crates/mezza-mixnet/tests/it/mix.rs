@@ -189,7 +189,8 @@ fn mix_4_noise_below_the_own_floor_is_not_signed() {
         (talk.mu, talk.scale, talk.mode) = (law.0, law.1, mode);
         floor.allows(&config)
     };
-    let (standard, relaxed) = (NoiseFloor::STANDARD, NoiseFloor::RELAXED);
+    let standard = NoiseFloor::STANDARD;
+    let relaxed = NoiseFloor::RELAXED;
     assert!(allowed((51_962, 7_784), Mode::Gauss, standard));
     assert!(!allowed((51_952, 7_784), Mode::Gauss, standard));
     assert!(!allowed((51_962, 0), Mode::Gauss, standard));
@@ -226,7 +227,8 @@ fn keys(net: &mut Net, id: RoundId) -> Vec<[u8; 32]> {
 fn mix_4_a_round_is_signed_under_the_config_that_it_began_under() {
     let mut net = Net::new(config(1), 6);
     let keys = keys(&mut net, TALK);
-    let (seq, prev) = (net.config.seq + 1, net.config.hash());
+    let seq = net.config.seq + 1;
+    let prev = net.config.hash();
     let valid_from = OPEN.minus_ms(5_500);
     let mut next = Config { seq, prev, valid_from, ..net.config.clone() };
     for service in &mut next.services {

@@ -323,7 +323,8 @@ impl World {
             }
             3 | 4 => {
                 self.town.fall_asleep(at);
-                let (ms, told) = (self.while_ms(12 * Time::HOUR_MS), self.below(2) == 0);
+                let ms = self.while_ms(12 * Time::HOUR_MS);
+                let told = self.below(2) == 0;
                 self.later(ms, Due::Wake { at, told });
                 "sleeps"
             }
@@ -353,9 +354,12 @@ impl World {
             return "clocks left alone";
         }
         let sizes = [5_000, 20_000, 180_000, 2 * Time::HOUR_MS, 26 * Time::HOUR_MS];
-        let (size, ahead) = (self.below(5) as usize, self.below(2) == 0);
-        let (ms, after) = (sizes[size], self.while_ms(3 * Time::HOUR_MS));
-        let (now, then) = (Due::Ahead { at, ms }, Due::Behind { at, ms });
+        let size = self.below(5) as usize;
+        let ahead = self.below(2) == 0;
+        let ms = sizes[size];
+        let after = self.while_ms(3 * Time::HOUR_MS);
+        let now = Due::Ahead { at, ms };
+        let then = Due::Behind { at, ms };
         let (first, second) = if ahead { (now, then) } else { (then, now) };
         self.happens(&first);
         self.later(after, second);
@@ -404,7 +408,8 @@ impl World {
 
     /// Level 4 holds while rounds come back, the last three with a crowd, under enough noise.
     fn look_at_level(&mut self, at: usize) {
-        let (now, person) = (self.town.now(), &self.town.people[at]);
+        let now = self.town.now();
+        let person = &self.town.people[at];
         if person.is_asleep {
             return;
         }
@@ -435,7 +440,8 @@ impl World {
             }
             for service in Service::ALL {
                 let of = |all: &BTreeMap<Service, u64>| all.get(&service).copied().unwrap_or(0);
-                let (ledger, second) = (of(&spent), of(&count.rounds));
+                let ledger = of(&spent);
+                let second = of(&count.rounds);
                 if ledger != second {
                     self.faults.push(format!("{at} spent {second} {service:?}, says {ledger}"));
                 }
@@ -471,7 +477,8 @@ impl World {
                 self.happens(&due);
             }
             if self.below(48) == 0 {
-                let (from, to) = (self.person(), self.person());
+                let from = self.person();
+                let to = self.person();
                 if from != to && !self.town.people[from].is_asleep {
                     self.write(from, to);
                 }

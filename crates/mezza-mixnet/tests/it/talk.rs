@@ -168,7 +168,9 @@ fn people_talk_through_three_mixes_while_rounds_fail() {
             people[b].contacts.push(Contact::new(root, Role::Responder));
         }
         let text = |n: u8, len: usize| vec![n; len];
-        let (to_bob, to_carol, to_alice) = (text(1, 900), text(2, 30), text(3, 500));
+        let to_bob = text(1, 900);
+        let to_carol = text(2, 30);
+        let to_alice = text(3, 500);
         people[0].contacts[0].sender.push(1, &to_bob).expect("room");
         people[0].contacts[1].sender.push(2, &to_carol).expect("room");
         people[1].contacts[0].sender.push(3, &to_alice).expect("room");
@@ -197,7 +199,8 @@ fn bucket_round(city: &mut City, id: RoundId, inner: &[Vec<u8>]) -> Vec<u8> {
     (0..inner.len()).for_each(|client| city.hello(client as u64));
     city.until(OPEN.plus_ms(500));
     let announced = city.announced(id).expect("settings");
-    let (chain, now) = (chain(&city.net.config), city.net.now);
+    let chain = chain(&city.net.config);
+    let now = city.net.now;
     let checked =
         CheckedSettings::check(&announced, &chain, None, now, portable()).expect("good settings");
     let mut rng = ChaCha20Rng::seed_from_u64(9);
@@ -244,10 +247,8 @@ fn a_call_is_found_by_its_contact_among_noise_and_idle_clients() {
 fn an_invitation_is_opened_by_the_one_it_is_for() {
     let id = RoundId { service: Service::Invitation, round: 100 };
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let (bob, carol) = (
-        StaticKey::random::<PortableBackend>(&mut rng),
-        StaticKey::random::<PortableBackend>(&mut rng),
-    );
+    let bob = StaticKey::random::<PortableBackend>(&mut rng);
+    let carol = StaticKey::random::<PortableBackend>(&mut rng);
     let said = Invitation { bucket: 1, body: Wiping::new([7; BODY_BYTES]) };
     let own = EphemeralKey::random::<PortableBackend>(&mut rng);
     let sealed = said.seal::<PortableBackend>(own, bob.public(), id.round).expect("a good key");

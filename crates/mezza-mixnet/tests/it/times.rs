@@ -117,7 +117,8 @@ fn talking_and_idling_look_alike(sync_ms: u64) {
         ("GET_CONFIG", &|at| town.people[at].times.asks.clone()),
     ];
     for (what, of) in kinds {
-        let (busy, idle) = (pooled(of, [0, 1]), pooled(of, [2, 3]));
+        let busy = pooled(of, [0, 1]);
+        let idle = pooled(of, [2, 3]);
         assert!(busy.len() >= 60 && idle.len() >= 60, "{what}: {} and {}", busy.len(), idle.len());
         let p = same_law(busy, idle);
         assert!(p > 0.01, "{what} with {sync_ms} ms a sync: p = {p:e}");

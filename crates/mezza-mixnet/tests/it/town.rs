@@ -72,8 +72,14 @@ impl<B: Backend> Town<B> {
     /// People around these mixes.
     pub fn around(net: Net<B>, people: u64, seed: u64) -> Self {
         let people = (0..people).map(|number| Person::new(number, seed)).collect();
-        let (connections, heard, city) = (0, BTreeMap::new(), City::around(net));
-        let (crashes, cuts, liar, looks, overdue) = (0, 0, None, false, BTreeSet::new());
+        let connections = 0;
+        let heard = BTreeMap::new();
+        let city = City::around(net);
+        let crashes = 0;
+        let cuts = 0;
+        let liar = None;
+        let looks = false;
+        let overdue = BTreeSet::new();
         let sealed = None;
         let mut town =
             Self { city, people, connections, heard, overdue, crashes, cuts, liar, sealed, looks };
@@ -111,7 +117,8 @@ impl<B: Backend> Town<B> {
     }
 
     fn wake(&mut self, at: usize) {
-        let (now, person) = (self.clock(at), &mut self.people[at]);
+        let now = self.clock(at);
+        let person = &mut self.people[at];
         if let Some(client) = &mut person.client {
             client.wake(now, &mut person.rng);
             self.drain(at);
@@ -122,7 +129,8 @@ impl<B: Backend> Town<B> {
     pub fn introduce(&mut self, a: usize, b: usize, root: u8) {
         for (own, other, role) in [(a, b, Role::Initiator), (b, a, Role::Responder)] {
             let root = Secret::init_with(|s| s.fill(root));
-            let (contact, start) = (other as u32, (100, 100));
+            let contact = other as u32;
+            let start = (100, 100);
             let new = NewRoot { contact, root, role, start, bucket: 1 };
             self.give(own, Input::Add(new));
         }
@@ -141,9 +149,11 @@ impl<B: Backend> Town<B> {
     fn send(&mut self, from: usize, mail: usize) {
         let person = &mut self.people[from];
         person.tickets += 1;
-        let (ticket, mail) = (person.tickets, &mut person.mails[mail]);
+        let ticket = person.tickets;
+        let mail = &mut person.mails[mail];
         mail.ticket = Some(ticket);
-        let (contact, bytes) = (mail.contact, Wiping::new(mail.bytes.clone()));
+        let contact = mail.contact;
+        let bytes = Wiping::new(mail.bytes.clone());
         self.give(from, Input::Send { ticket, contact, bytes });
     }
 
@@ -166,7 +176,8 @@ impl<B: Backend> Town<B> {
             let now = self.now();
             return self.people[at].disk.inputs.push_back((now, input));
         }
-        let (now, person) = (self.clock(at), &mut self.people[at]);
+        let now = self.clock(at);
+        let person = &mut self.people[at];
         if let Some(client) = &mut person.client {
             // Some come late: a job of a round that is over, a row of a connection that is gone.
             let _ = if self.city.net.checks {
@@ -296,7 +307,8 @@ impl<B: Backend> Town<B> {
 
     /// Connects if the time of a dial has come.
     fn dial(&mut self, at: usize) {
-        let (now, person) = (self.now(), &mut self.people[at]);
+        let now = self.now();
+        let person = &mut self.people[at];
         let Some((_, hello, search)) = person.dial.take_if(|(due, ..)| *due <= now) else {
             return;
         };
@@ -320,7 +332,8 @@ impl<B: Backend> Town<B> {
     }
 
     fn leave(&mut self, at: usize, frame: Frame) {
-        let (now, person) = (self.now(), &mut self.people[at]);
+        let now = self.now();
+        let person = &mut self.people[at];
         let Some(connection) = person.connection else { return };
         if let Frame::Round(id, FrameBody::Submit(_)) = &frame {
             person.submits(*id);
@@ -465,7 +478,8 @@ impl<B: Backend> Town<B> {
                 self.dial(at);
                 self.flush(at);
                 self.go_on(at);
-                let (clock, person) = (self.clock(at), &self.people[at]);
+                let clock = self.clock(at);
+                let person = &self.people[at];
                 match &person.client {
                     Some(client)
                         if !person.disk.is_busy()

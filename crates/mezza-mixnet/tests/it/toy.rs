@@ -158,7 +158,8 @@ impl AeadKey<32> for ToyKey {
 #[test]
 fn a_toy_keeps_what_protocols_rest_on() {
     let pair = |n: u8| StaticKey::from_scalar::<Toy>(Secret::init_with(|s| s.fill(n)));
-    let (alice, bob) = (pair(1), pair(2));
+    let alice = pair(1);
+    let bob = pair(2);
     assert_eq!(alice.dh::<Toy>(bob.public()), bob.dh::<Toy>(alice.public()));
     assert_ne!(alice.dh::<Toy>(bob.public()), alice.dh::<Toy>(pair(3).public()));
     let mut frame = *b"one................";

@@ -214,14 +214,17 @@ impl Guess {
 
     /// Which of the two is likelier, by these numbers of singles and pairs.
     fn says_talks(&self, (singles, pairs): (i32, i32)) -> bool {
-        let (slots, sigma) = (f64::from(self.slots), f64::from(self.law.1));
-        let (singles, pairs) = (f64::from(singles), f64::from(pairs));
-        let (singles, pairs) = (singles - self.expected, pairs - self.expected / 2.0);
+        let slots = f64::from(self.slots);
+        let sigma = f64::from(self.law.1);
+        let singles = f64::from(singles);
+        let pairs = f64::from(pairs);
+        let singles = singles - self.expected;
+        let pairs = pairs - self.expected / 2.0;
         // Of the other six two idle, and two pairs talk, in each slot.
         let under = |own: (f64, f64)| {
             let own = (own.0 + 2.0, own.1 + 2.0);
-            let (x, y) =
-                ((singles - slots * own.0) / sigma, (pairs - slots * own.1) / (sigma / 2.0));
+            let x = (singles - slots * own.0) / sigma;
+            let y = (pairs - slots * own.1) / (sigma / 2.0);
             -(x * x + y * y) / 2.0
         };
         under((0.0, 1.0)) > under((2.0, 0.0))
@@ -291,7 +294,8 @@ fn slow_counts_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
 #[test]
 fn slow_five_slots_want_five_times_the_noise() {
     const FEW: u32 = 2_000;
-    let (honest, slots) = (0, 5);
+    let honest = 0;
+    let slots = 5;
     let enough = Guess { honest, rounds: FEW, law: (100, 20), slots, expected: mean(100) };
     let found = enough.advantage(None);
     assert!((found - bound()).abs() < error(FEW), "{found} of {}", bound());

@@ -50,8 +50,10 @@ fn every_vector_comes_out() {
 }
 
 fn contact_chain(case: &Case) {
-    let (root, steps) = (secret(case, "root"), case.number("steps"));
-    let (start, call_start) = (case.number("start"), case.number("call_start"));
+    let root = secret(case, "root");
+    let steps = case.number("steps");
+    let start = case.number("start");
+    let call_start = case.number("call_start");
     let mut chain = ConversationKeywheel::begin(&root, Role::Initiator, start);
     case.same("first_drop", &chain.meeting().drop);
     assert_eq!(chain.meeting().priority, case.number("first_turn"));
@@ -121,7 +123,8 @@ fn settings(case: &Case) {
         return case.expect("malformed");
     };
     assert_eq!(settings.encode(), case.bytes("settings"));
-    let (mixes, signatures) = (case.bytes("mixes"), case.bytes("signatures"));
+    let mixes = case.bytes("mixes");
+    let signatures = case.bytes("signatures");
     let signatures = signatures.as_chunks().0.to_vec();
     let announced = SignedSettings { settings, signatures, closes_in_ms: 0 };
     let all = announced.signed_by_all(mixes.as_chunks().0.iter());

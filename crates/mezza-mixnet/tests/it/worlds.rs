@@ -105,7 +105,9 @@ fn mix_23_slow_bytes_come_once_and_in_order_whatever_dies() {
 
 #[test]
 fn mix_15_slow_mixes_die_at_any_output_and_every_message_still_comes_once() {
-    let (mut seeds, mut deaths, mut kept) = (0, 0, 0);
+    let mut seeds = 0;
+    let mut deaths = 0;
+    let mut kept = 0;
     mezza_sim::for_each_seed(100, |seed| {
         let mut net = Net::<Toy>::on(talks(), seed, &TOY);
         net.luck = 40 + (seed % 7) as u32 * 40;

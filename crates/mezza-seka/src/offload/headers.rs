@@ -178,7 +178,8 @@ impl Layers {
         }
         let at = self.transport + self.checksum_offset();
         if let Some(sum) = word(headers, at) {
-            let (before, after) = (before_bytes - self.transport, frame_bytes - self.transport);
+            let before = before_bytes - self.transport;
+            let after = frame_bytes - self.transport;
             put_word(
                 headers,
                 at,

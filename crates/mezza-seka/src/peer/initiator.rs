@@ -240,7 +240,8 @@ impl<S: LinkSuite> Peer<S> {
         }
         confirming.repeats += 1;
         confirming.pause_ms = (confirming.pause_ms * 2).min(KE3_REPEAT_MAX_MS);
-        let (ke3, pause) = (confirming.ke3.clone(), confirming.pause_ms);
+        let ke3 = confirming.ke3.clone();
+        let pause = confirming.pause_ms;
         self.send(FrameTarget::Known, ke3);
         self.timers.set(PeerTimer::Ke3, Some(now.plus_ms(pause)));
     }

@@ -213,7 +213,8 @@ impl<S: LinkSuite> Peer<S> {
     fn accept_as_responder(&mut self, ke3: &[u8], now: Time) {
         let Some(answered) = &mut self.answered else { return };
         let Some(session) = answered.session.take() else { return };
-        let (attempt, since) = (session.attempt(), answered.since);
+        let attempt = session.attempt();
+        let since = answered.since;
         answered.accepted = Some((ke3.to_vec(), attempt));
         answered.last = now;
         promote(&mut self.record);

@@ -66,14 +66,16 @@ impl<B: LinkBackend + Send> LinkSuite for PaperSuite<B> {
     }
 
     fn bootstrap(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState {
-        let (pair, salt) = (view.pair.bytes(), view.session_id);
+        let pair = view.pair.bytes();
+        let salt = view.session_id;
         LinkState::new(Secret::init_with(|out| {
             kdf(shared, &[salt], &[&[0], &pair], &mut out[..KEY_BYTES]);
         }))
     }
 
     fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> ExchangeKeys {
-        let (pair, salt) = (view.pair.bytes(), view.session_id);
+        let pair = view.pair.bytes();
+        let salt = view.session_id;
         let mut out = Wiping::new([0; 2 * KEY_BYTES]);
         kdf(shared, &[salt], &[&state.expose()[..KEY_BYTES], &pair], out.as_mut_slice());
         let half = |at: usize| {

@@ -112,7 +112,8 @@ pub fn secrets(
     ke1: &[u8],
     ke2: &[u8],
 ) -> ([u8; 32], [u8; 32]) {
-    let (m1, m2) = (&ke1[40..72], &ke2[40..72]);
+    let m1 = &ke1[40..72];
+    let m2 = &ke2[40..72];
     let own = EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(scalar));
     let their = if own.public().as_bytes()[..] == *m1 { m2 } else { m1 };
     let their = PublicKey(*their.first_chunk().expect("a point"));

@@ -9,7 +9,8 @@ use aes_gcm::{Aes128Gcm, Nonce};
 const REDUCTION: u128 = 0xe1 << 120;
 
 fn times(a: u128, b: u128) -> u128 {
-    let (mut product, mut shifted) = (0, a);
+    let mut product = 0;
+    let mut shifted = a;
     for bit in (0..128).rev() {
         if b >> bit & 1 == 1 {
             product ^= shifted;
@@ -25,7 +26,8 @@ const ONE: u128 = 1 << 127;
 
 fn inverse(a: u128) -> u128 {
     // a^(2^128 - 2).
-    let (mut result, mut square) = (ONE, a);
+    let mut result = ONE;
+    let mut square = a;
     for _ in 1..128 {
         square = times(square, square);
         result = times(result, square);
@@ -147,10 +149,13 @@ fn roots(poly: &Poly) -> Vec<u128> {
 fn a_nonce_that_repeats_gives_the_hash_key_and_every_tag() {
     let state = [0x5a; 16];
     let text = |run: u8| [&b"seka1-t1"[..], &[run; 72]].concat();
-    let (one, two) = (text(1), text(2));
-    let (tag_one, tag_two) = (tag(&state, &one), tag(&state, &two));
+    let one = text(1);
+    let two = text(2);
+    let tag_one = tag(&state, &one);
+    let tag_two = tag(&state, &two);
     // The difference of the tags is that of two hashes: a polynomial in the hash key, known but for it.
-    let (first, second) = (blocks(&one), blocks(&two));
+    let first = blocks(&one);
+    let second = blocks(&two);
     let mut difference: Poly = first.iter().zip(&second).map(|(a, b)| a ^ b).rev().collect();
     difference.insert(0, tag_one ^ tag_two);
     let candidates = roots(&trim(difference));

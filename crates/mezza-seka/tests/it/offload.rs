@@ -272,7 +272,8 @@ fn over(case: &Case, room: usize) -> Vec<(VirtioHeader, Vec<u8>)> {
     }
     assert_eq!(texts.len(), shape.frames());
     assert!(texts.iter().all(|text| text.len() <= room + 1));
-    let (mut assembler, mut whole) = (Assembler::default(), Vec::new());
+    let mut assembler = Assembler::default();
+    let mut whole = Vec::new();
     for (packet, text) in (7..).zip(texts) {
         if Assembler::is_fragment(&text) {
             whole.extend(assembler.push(packet, &text).map(|text| (packet, text)));
@@ -325,7 +326,8 @@ fn seka_46_unknown_flags_drop_the_frame() {
 #[test]
 fn fragments_are_put_together_and_a_gap_drops_them() {
     let frame: Vec<u8> = (0..1_514_u16).map(|at| at as u8).collect();
-    let (virtio, room) = (VirtioHeader::default(), 500);
+    let virtio = VirtioHeader::default();
+    let room = 500;
     let SegmentShape::Fragments { count, bytes, flags } =
         SegmentShape::of(&virtio, &mut frame.clone(), room)
     else {

@@ -50,7 +50,9 @@ impl<S: LinkSuite> Device<S> {
         change(&mut settings);
         let now = Time::from_ms(1_000);
         let pairing = Pairing::begin(settings, store_key(), (now, 1_000), dice.rng());
-        let (sent, writes, tapes) = (Vec::new(), Vec::new(), Vec::new());
+        let sent = Vec::new();
+        let writes = Vec::new();
+        let tapes = Vec::new();
         let targets = Vec::new();
         Self {
             pairing,
@@ -170,7 +172,10 @@ pub struct Side<S: LinkSuite> {
 
 impl<S: LinkSuite> Side<S> {
     pub fn new(peer: Peer<S>, seed: u64) -> Self {
-        let (sent, sessions, events, writes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let sent = Vec::new();
+        let sessions = Vec::new();
+        let events = Vec::new();
+        let writes = Vec::new();
         let dice = SimRng::new(seed, 9);
         let mut side = Self {
             peer,

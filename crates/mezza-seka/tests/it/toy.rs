@@ -14,7 +14,8 @@ pub struct Toy;
 
 fn power(base: u64, mut exponent: u64) -> u64 {
     let times = |a: u64, b: u64| (u128::from(a) * u128::from(b) % u128::from(PRIME)) as u64;
-    let (mut result, mut square) = (1, base % PRIME);
+    let mut result = 1;
+    let mut square = base % PRIME;
     while exponent > 0 {
         if exponent & 1 == 1 {
             result = times(result, square);

@@ -105,7 +105,8 @@ fn holds<S: LinkSuite>(case: &Case) -> LinkSession {
     for (name, kind) in [("b1", 0x10), ("b2", 0x11), ("ke1", 0x15), ("ke2", 0x16), ("ke3", 0x17)] {
         assert_eq!(run.frame(kind), case[name], "{name} of suite {}", S::NAME);
     }
-    let (mut windows, mut sessions) = (run.windows.into_iter(), run.sessions);
+    let mut windows = run.windows.into_iter();
+    let mut sessions = run.sessions;
     let (peer, _) = windows.next().and_then(Pairing::into_peer).expect("paired");
     let state = &case["st1"];
     assert_eq!(peer.stolen_states().0[..state.len()], state[..]);

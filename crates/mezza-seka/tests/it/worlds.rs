@@ -111,7 +111,8 @@ impl<S: LinkSuite> Host for Device<S> {
     fn boot((other, disk): &Disk, now: Time, rng: &mut dyn CryptoRng) -> Self {
         let settings = PeerSettings::default();
         let peer = Peer::restore(disk.newest(), store_key(), settings, now).expect("restored");
-        let (outputs, writing) = (VecDeque::new(), VecDeque::new());
+        let outputs = VecDeque::new();
+        let writing = VecDeque::new();
         let mut device = Self { peer, other: *other, outputs, writing, sessions: Vec::new() };
         device.give(PeerInput::Carrier(true), now, rng);
         device
@@ -190,7 +191,8 @@ fn heals<S: LinkSuite>(
         let (current, pending) = host.peer.stolen_states();
         Ok::<_, String>((*current, pending.is_some(), host.peer.record().rekeys))
     };
-    let (first, second) = (states(one)?, states(two)?);
+    let first = states(one)?;
+    let second = states(two)?;
     if Some(second.2) <= before {
         return Err(format!("no exchange was accepted: {before:?}, {}", second.2));
     }

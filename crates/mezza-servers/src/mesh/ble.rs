@@ -132,7 +132,8 @@ mod tests {
         let (events, _kept) = mpsc::channel(8);
         let opened = Ble::open(place, LinkSender::new(events));
         let (ble, probed) = tokio::join!(opened, listener.accept());
-        let (ble, _) = (ble.unwrap(), probed.unwrap());
+        let ble = ble.unwrap();
+        let _ = probed.unwrap();
         ble.rename(BleIdentity { name: 7, net: [0; 4], silence_ms: 0 });
         for _ in 0..3 {
             let (mut controller, _) = listener.accept().await.unwrap();

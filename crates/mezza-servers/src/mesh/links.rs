@@ -172,7 +172,8 @@ impl Links {
     }
 
     fn cast_on(&mut self, interface: CastInterface, now: Time) -> Option<Input> {
-        let (link, words) = (self.sender.number(), interface.words());
+        let link = self.sender.number();
+        let words = interface.words();
         match CastLink::open(interface.clone(), self.choice.port, link, &self.sender) {
             Ok(frames) => {
                 self.cast.insert(link, interface, now);
@@ -191,7 +192,9 @@ impl Links {
         peer: Option<FramePeer>,
         frames: Box<dyn FrameLink>,
     ) -> Input {
-        let (kind, delay_us, room) = (frames.kind(), frames.delay_us(), frames.room());
+        let kind = frames.kind();
+        let delay_us = frames.delay_us();
+        let room = frames.room();
         let casts = kind == LinkKind::Cast;
         let frame_bytes_max = if casts { CAST_BYTES_MAX } else { STREAM_BYTES_MAX };
         self.up.insert(link, UpLink { frames, peer, waiting: 0 });

@@ -74,7 +74,8 @@ impl Listeners {
             answer.line(&clock);
         }
         answer.all(cells);
-        let (answer, cells) = (answer.clone(), VecDeque::new());
+        let answer = answer.clone();
+        let cells = VecDeque::new();
         self.0.push(Listener { answer, clock: None, cells, lost: 0 });
     }
 
@@ -115,7 +116,9 @@ mod tests {
             listeners.tell_clock(&json!({ "event": "clock", "cur": n }));
             listeners.flush();
         }
-        let (mut numbers, mut lost, mut clock) = (Vec::new(), 0, 0);
+        let mut numbers = Vec::new();
+        let mut lost = 0;
+        let mut clock = 0;
         // What is sent already is read first; then the listener is flushed again and again.
         for _ in 0..20_000 {
             listeners.flush();

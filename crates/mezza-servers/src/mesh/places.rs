@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn mesh_70_the_first_interfaces_get_the_places() {
-        let (mut places, found) = (CastPlaces::default(), interfaces(CASTS_MAX + 2));
+        let mut places = CastPlaces::default();
+        let found = interfaces(CASTS_MAX + 2);
         assert_eq!(choose(&mut places, &found, T0).len(), CASTS_MAX);
         assert!(places.interfaces().eq(&found[..CASTS_MAX]));
         assert!(choose(&mut places, &found, T0.plus_ms(QUIET_MS)).is_empty(), "no minute passed");
@@ -138,7 +139,8 @@ mod tests {
     /// A link with neighbours stays. Quiet ones take turns, so that each interface gets its minute.
     #[test]
     fn mesh_70_quiet_interfaces_give_their_places_in_turn() {
-        let (mut places, found) = (CastPlaces::default(), interfaces(CASTS_MAX + 3));
+        let mut places = CastPlaces::default();
+        let found = interfaces(CASTS_MAX + 3);
         choose(&mut places, &found, T0);
         let mut had: Vec<String> = Vec::new();
         for minute in 1..40 {

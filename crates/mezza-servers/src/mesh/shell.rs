@@ -221,7 +221,8 @@ impl MeshShell {
     }
 
     fn hear_link(&mut self, event: MeshLinkEvent) {
-        let (now, from) = (self.clock.boot(), event.ip());
+        let now = self.clock.boot();
+        let from = event.ip();
         let Some(input) = self.links.hear(event, now) else { return };
         let frame = match &input {
             Input::Frame { link, source, .. } => Some((*link, *source)),
@@ -303,7 +304,8 @@ impl MeshShell {
             return Err(Fault::new(Exit::Busy, text, "wait a minute"));
         }
         let life = Life::from_number(life).ok_or_else(|| Fault::bug("a life above 2"))?;
-        let (payload, ticket) = (control::bytes(envelope)?, self.next_ticket);
+        let payload = control::bytes(envelope)?;
+        let ticket = self.next_ticket;
         self.give(Input::Originate { ticket, life, tick, payload }).map_err(not_taken)?;
         self.next_ticket += 1;
         let around = self.node.around(self.clock.boot());

@@ -136,7 +136,8 @@ async fn carry(stream: TcpStream, peer: SocketAddr, sender: LinkSender) {
     let _ = stream.set_nodelay(true);
     let words = format!("stream to {}", peer.ip());
     let (frames, outgoing) = StreamLink::new(LinkKind::Stream, DELAY_US, words);
-    let (link, from) = (sender.number(), FramePeer::Ip(peer));
+    let link = sender.number();
+    let from = FramePeer::Ip(peer);
     if !sender.tell(MeshLinkEvent::Up { link, peer: from, frames: Box::new(frames) }).await {
         return;
     }

@@ -265,7 +265,8 @@ impl CastLink {
         link: LinkNumber,
         sender: &LinkSender,
     ) -> io::Result<Self> {
-        let (mut sockets, mut refused) = (Vec::new(), None);
+        let mut sockets = Vec::new();
+        let mut refused = None;
         for family in interface.families() {
             match interface.open(family, port) {
                 Ok(socket) => sockets.push(socket),
@@ -278,7 +279,8 @@ impl CastLink {
         }
         let heard_v4 = HeardV4 { opened: Instant::now(), at_ms: Arc::new(AtomicU64::new(0)) };
         let listen = |socket: &CastSocket| {
-            let (socket, interface) = (socket.clone(), interface.clone());
+            let socket = socket.clone();
+            let interface = interface.clone();
             let ears = CastEars { socket, interface, port, heard_v4: heard_v4.clone() };
             tokio::spawn(ears.listen(link, sender.clone()))
         };
@@ -310,7 +312,8 @@ impl CastEars {
                     if from.is_ipv4() && !self.interface.is_own(from) {
                         self.heard_v4.note();
                     }
-                    let (from, bytes) = (FramePeer::Ip(from), buffer[..size].to_vec());
+                    let from = FramePeer::Ip(from);
+                    let bytes = buffer[..size].to_vec();
                     if !sender.tell(MeshLinkEvent::Frame { link, from, bytes }).await {
                         return;
                     }

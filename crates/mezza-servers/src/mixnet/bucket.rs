@@ -368,7 +368,8 @@ mod tests {
     fn mix_79_a_store_goes_on_after_a_disk_that_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (mut store, key) = store(folder.path());
-        let (round, shelf) = (current(&store), folder.path().join("buckets"));
+        let round = current(&store);
+        let shelf = folder.path().join("buckets");
         // A file in the place of the folder is as good as a full disk, for root, too.
         std::fs::remove_dir_all(&shelf).unwrap();
         std::fs::write(&shelf, b"").unwrap();

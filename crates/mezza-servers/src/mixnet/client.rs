@@ -64,7 +64,8 @@ async fn configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
     let ask = Frame::FetchConfig { from: [0; 32] }.encode().map_err(|_| DialError::Refused)?;
     stream.write_all(&ask).await?;
     stream.flush().await?;
-    let (mut splitter, mut buffer) = (LinkDeframer::default(), vec![0; READ_BYTES]);
+    let mut splitter = LinkDeframer::default();
+    let mut buffer = vec![0; READ_BYTES];
     let mut configs = Vec::new();
     loop {
         let count = stream.read(&mut buffer).await?;

@@ -123,7 +123,8 @@ impl DemoFiles {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
             Ok::<_, Fault>(Server { key: key(name)?.public(), address })
         };
-        let (coordinator, bucket) = (server("entry")?, server("bucket")?);
+        let coordinator = server("entry")?;
+        let bucket = server("bucket")?;
         let mixes = (0..MIXES).map(|at| {
             Ok(MixServer { server: server(&format!("mix{at}"))?, operator: "demo".into() })
         });

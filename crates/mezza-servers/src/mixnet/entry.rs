@@ -135,7 +135,8 @@ fn lines(
     let dial = |line: ServerLink, name: String, server: &Server, protocol| {
         let target = DialTarget { name, server: server.clone(), protocol };
         let event = move |link, news| Event::Line(line, link, news);
-        let (identity, metrics) = (Arc::clone(identity), Arc::clone(metrics));
+        let identity = Arc::clone(identity);
+        let metrics = Arc::clone(metrics);
         tokio::spawn(link::keep(target, identity, events.clone(), metrics, event));
     };
     for (mix, at) in config.mixes.iter().zip(0_u8..) {
@@ -283,7 +284,8 @@ impl EntryShell {
 
     /// Carries out what the machine wants; the links and clients that were lost with it come back.
     fn carry_out(&mut self) -> (BTreeSet<ServerLink>, BTreeSet<ConnectionId>) {
-        let (mut lost, mut gone) = (BTreeSet::new(), BTreeSet::new());
+        let mut lost = BTreeSet::new();
+        let mut gone = BTreeSet::new();
         while let Some(output) = self.machine.poll() {
             match output {
                 Output::ToMix(at, frame) => {

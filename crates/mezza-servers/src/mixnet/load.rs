@@ -63,12 +63,14 @@ enum Event {
 /// 69 if no round is returned for a minute.
 pub async fn run(load: Load, rounds: u32, mut tell: impl FnMut(&LoadReport)) -> Result<(), Fault> {
     let entry = EntryClient::of(&load.chain).map_err(|e| Fault::bug(e.to_string()))?;
-    let (load, entry) = (Arc::new(load), Arc::new(entry));
+    let load = Arc::new(load);
+    let entry = Arc::new(entry);
     let (events, mut queue) = mpsc::channel(EVENTS_MAX);
     // Users disconnect once this is dropped.
     let (_here, gone) = watch::channel(());
     for number in 0..load.users {
-        let (load, entry) = (Arc::clone(&load), Arc::clone(&entry));
+        let load = Arc::clone(&load);
+        let entry = Arc::clone(&entry);
         tokio::spawn(user::stay(number, load, entry, events.clone(), gone.clone()));
     }
     let mut crowd = Crowd {
@@ -83,7 +85,8 @@ pub async fn run(load: Load, rounds: u32, mut tell: impl FnMut(&LoadReport)) -> 
         due: BTreeMap::new(),
         events,
     };
-    let (mut left, mut since) = (rounds, Instant::now());
+    let mut left = rounds;
+    let mut since = Instant::now();
     while left > 0 {
         let next = crowd.next_due().unwrap_or(now().plus_ms(1_000));
         let wake = Instant::now() + Duration::from_millis(next.since_ms(now()));
@@ -192,7 +195,8 @@ impl Crowd {
         let round = LoadRound::new(id, checked.open(), policy.1.clone());
         let work = round.plan(users, checked, &mut self.pairs);
         self.rounds.insert(id, round);
-        let (events, kernel) = (self.events.clone(), self.kernel);
+        let events = self.events.clone();
+        let kernel = self.kernel;
         tokio::task::spawn_blocking(move || {
             if let Some(prepared) = work.run(kernel) {
                 let _ = events.blocking_send(Event::Prepared(Box::new(prepared)));

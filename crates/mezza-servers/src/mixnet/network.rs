@@ -169,7 +169,8 @@ pub fn sign(
     before: Option<&SignedConfig>,
     key: &super::key::ServerKey,
 ) -> usize {
-    let (signer, public) = (key.signer(), key.public());
+    let signer = key.signer();
+    let public = key.public();
     let own = config.config().guardians.iter().position(|guardian| *guardian == public);
     let old = before.and_then(|before| {
         before.config().guardians.iter().position(|guardian| *guardian == public)

@@ -250,7 +250,8 @@ pub(crate) async fn run<S: Shell>(
 /// Says in the log that a round ended before its time, and for whom if that is known; one that a server
 /// took along when it was stopped is no trouble.
 pub(crate) fn ended_early(id: RoundId, reason: AbortReason, cause: Option<&str>) {
-    let (service, round) = (id.service.number(), id.round);
+    let service = id.service.number();
+    let round = id.round;
     if reason == AbortReason::Shutdown {
         tracing::info!(service, round, ?reason, cause, "a round ended early");
     } else {

@@ -305,7 +305,8 @@ fn time(written: &Datetime) -> Result<Time, Fault> {
         return Err(wrong());
     };
     // Years begin in March, so that the leap day is the last.
-    let (year, month) = (u64::from(date.year), u64::from(date.month));
+    let year = u64::from(date.year);
+    let month = u64::from(date.month);
     let (year, month) = if month > 2 { (year, month - 3) } else { (year.max(1) - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400;
     let days = days + (153 * month + 2) / 5 + u64::from(date.day) - 1;

@@ -292,7 +292,8 @@ impl Connection {
             WriterEvent::Unasked(frame) => self.say(&frame),
             WriterEvent::Mail { number, watch, id, envelope } => {
                 self.outlet.mail_sent(envelope.len());
-                let (work, now) = (work_of(envelope.len()), self.age());
+                let work = work_of(envelope.len());
+                let now = self.age();
                 self.work.spend(self.shared.limits.work, work, now);
                 // A watch that this connection has replaced meanwhile gets nothing any more.
                 if self.watches.get(&number).is_none_or(|watched| watched.watch != watch) {

@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn raised_limits_leave_a_load_test_alone() {
-        let (raised, usual) = (Limits::raised(), Limits::default());
+        let raised = Limits::raised();
+        let usual = Limits::default();
         for rate in [raised.puts, raised.bundle_gets, raised.work] {
             assert_eq!(rate, RateLimit { burst: u32::MAX, period_ms: 0 });
         }

@@ -86,7 +86,8 @@ async fn run(
         give(&jobs, open).await?;
     }
     settle(&mut events, usize::from(BOXES)).await?;
-    let (start, mut open) = (Instant::now(), 0);
+    let start = Instant::now();
+    let mut open = 0;
     for nr in 0..n {
         if open == WINDOW {
             settle(&mut events, 1).await?;

@@ -185,7 +185,8 @@ impl Relay {
     }
 
     fn welcome(&self, connections: &mut JoinSet<()>, socket: TcpStream, permit: ConnectionPermit) {
-        let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        let shared = self.shared.clone();
+        let stop = self.stop.clone();
         connections.spawn(async move {
             let account = shared.usage.account(permit.source());
             connection::serve(shared, socket, (account, &permit), stop).await;
@@ -195,7 +196,8 @@ impl Relay {
     /// Somebody from where too many came already is told so.
     fn refuse(&self, connections: &mut JoinSet<()>, socket: TcpStream, peer: IpAddr) {
         let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
-        let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        let shared = self.shared.clone();
+        let stop = self.stop.clone();
         connections.spawn(async move {
             let _permit = permit;
             let account = shared.usage.account(ClientSource::of(peer));

@@ -82,7 +82,8 @@ impl Accounts {
         addresses_per_site: u32,
     ) -> Option<()> {
         let knows = |places: &Places, place| places.len() < self.most || places.contains_key(place);
-        let (address, site) = (source.address(), source.site());
+        let address = source.address();
+        let site = source.site();
         let site = if knows(&self.by_site, &site) { site } else { SHARED };
         let of_site = count(&used(&self.by_site, site), addresses_per_site)?;
         if knows(&self.by_address, &address) {
@@ -176,8 +177,10 @@ mod tests {
 
     #[test]
     fn a_day_ends_for_all_connections_of_an_address_at_once() {
-        let (usage, limits) = (Usage::default(), limits());
-        let (one, two) = (account(&usage, "192.0.2.7"), account(&usage, "::ffff:192.0.2.7"));
+        let usage = Usage::default();
+        let limits = limits();
+        let one = account(&usage, "192.0.2.7");
+        let two = account(&usage, "::ffff:192.0.2.7");
         let evening = Time::from_ms(Time::DAY_MS - 5_000);
         assert_eq!(one.open(&limits, evening), Ok(()));
         assert_eq!(two.open(&limits, evening), Ok(()));
@@ -190,7 +193,9 @@ mod tests {
 
     #[test]
     fn msg_74_a_site_uses_as_much_as_so_many_addresses() {
-        let (usage, limits, now) = (Usage::default(), limits(), Time::from_ms(0));
+        let usage = Usage::default();
+        let limits = limits();
+        let now = Time::from_ms(0);
         for address in ["2001:db8:7::1", "2001:db8:7:1::1"] {
             let account = account(&usage, address);
             assert_eq!([(); 2].map(|()| account.open(&limits, now)), [Ok(()), Ok(())]);
@@ -210,7 +215,9 @@ mod tests {
 
     #[test]
     fn msg_74_addresses_for_which_there_is_no_account_count_with_their_site() {
-        let (usage, limits, now) = (Usage::with(2), limits(), Time::from_ms(0));
+        let usage = Usage::with(2);
+        let limits = limits();
+        let now = Time::from_ms(0);
         for address in ["2001:db8:7::1", "192.0.2.1"] {
             assert_eq!(account(&usage, address).open(&limits, now), Ok(()));
         }

@@ -80,7 +80,8 @@ impl Carrier {
             CarrierKind::Udp => CarrierSocket::Udp(UdpCarrier::open(on, port)?),
             CarrierKind::Ether => CarrierSocket::Ether(EtherCarrier::open(on)?),
         };
-        let (closed, joins) = (AtomicBool::new(false), AtomicBool::new(true));
+        let closed = AtomicBool::new(false);
+        let joins = AtomicBool::new(true);
         Ok(Self { socket, on: on.to_owned(), closed, joins })
     }
 
@@ -212,7 +213,8 @@ impl Carrier {
 fn send_messages<'a, S: SockaddrLike + Copy + 'a, const N: usize>(
     socket: RawFd,
     mut messages: &'a [[IoSlice<'a>; N]],
-    (to, control): (Option<S>, &'a [ControlMessage<'a>]),
+    to: Option<S>,
+    control: &'a [ControlMessage<'a>],
 ) -> io::Result<()> {
     if let [message] = messages {
         return Ok(sendmsg(socket, message, control, MsgFlags::empty(), to.as_ref()).map(drop)?);
@@ -233,7 +235,8 @@ fn send_messages<'a, S: SockaddrLike + Copy + 'a, const N: usize>(
 fn read_messages<S: SockaddrLike + Copy>(
     socket: RawFd,
     headers: &mut MultiHeaders<S>,
-    (buffer, slot_bytes): (&mut [u8], usize),
+    buffer: &mut [u8],
+    slot_bytes: usize,
     each: impl FnMut((usize, RecvMsg<'_, '_, S>)),
 ) -> io::Result<()> {
     let mut slots: Vec<_> =

@@ -206,7 +206,8 @@ impl<F: FrameKey> Receiver<F> {
 impl<F> Opening<F> {
     /// A frame opened: the machine hears of the first one, and of a new address.
     fn heard(&mut self, from: Endpoint, events: &mpsc::Sender<TunnelEvent>) {
-        let (link, attempt) = (self.link.number, self.session.attempt());
+        let link = self.link.number;
+        let attempt = self.session.attempt();
         if !self.told {
             self.told = events.try_send(TunnelEvent::Fresh { link, attempt }).is_ok();
         }

@@ -92,7 +92,8 @@ impl StateFolder {
 
     /// A key and a name that end with this value.
     pub(crate) fn in_memory(rng: &mut dyn CryptoRng) -> Self {
-        let (key, id) = (StoreKey::new(Secret::random(rng)), LinkId::random(rng));
+        let key = StoreKey::new(Secret::random(rng));
+        let id = LinkId::random(rng);
         Self { root: None, key, id, _lock: None }
     }
 
@@ -483,7 +484,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("link");
         let state = StateFolder::open(&path, &mut OsRng).expect("open");
-        let (id, key) = (state.id(), fs::read(path.join("store.key")).expect("a key"));
+        let id = state.id();
+        let key = fs::read(path.join("store.key")).expect("a key");
         let refused = StateFolder::open(&path, &mut OsRng).expect_err("locked");
         assert_eq!(refused.code, Exit::Busy);
         drop(state);

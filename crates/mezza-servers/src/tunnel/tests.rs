@@ -160,8 +160,10 @@ fn pass_row(carriers: [&Carrier; 2], to: &Endpoint, count: usize) -> (usize, usi
     };
     let row: Vec<u8> = (0..count).flat_map(numbered).collect();
     carriers[0].send_row(to, &row, ROW_FRAME_BYTES).expect("the row leaves");
-    let (mut buffer, mut batch) = (vec![0; carriers[1].read_bytes()], Batch::default());
-    let (mut arrived, mut reads) = (0, 0);
+    let mut buffer = vec![0; carriers[1].read_bytes()];
+    let mut batch = Batch::default();
+    let mut arrived = 0;
+    let mut reads = 0;
     while arrived < count && carriers[1].read(&mut buffer, &mut batch).is_ok() {
         for frame in &batch.frames {
             assert_eq!(buffer[frame.range.clone()], numbered(arrived), "frame {arrived}");
@@ -229,7 +231,8 @@ fn seka_44_data_threads_wipe_the_keys_of_a_session_that_ended() {
         let ended: [Weak<LinkSession>; 2] = [&one, &two].map(Arc::downgrade);
         link.welcome(OpenEntry { link: Arc::clone(&link), session: two });
         let (events, _heard) = mpsc::channel(64);
-        let (carrier, table) = (Arc::clone(&road.carrier), Arc::clone(&road.table));
+        let carrier = Arc::clone(&road.carrier);
+        let table = Arc::clone(&road.table);
         let of_receiver = events.clone();
         std::thread::spawn(move || receive::run::<CountedKey>(carrier, table, of_receiver));
         let of_sender = Arc::clone(&link);

@@ -142,7 +142,8 @@ impl<F: FrameKey> Transmitter<F> {
     /// The path takes less than was thought: asks the route for its size. Returns true if frames will be
     /// smaller from now on.
     fn narrow(&self) -> bool {
-        let (road, to) = (self.link.road.load_full(), self.link.endpoint.load_full());
+        let road = self.link.road.load_full();
+        let to = self.link.endpoint.load_full();
         let Some(road) = road else { return false };
         let room = road.carrier.frame_bytes(to.as_deref()) - DATA_OVERHEAD_BYTES;
         if room >= self.link.room() {

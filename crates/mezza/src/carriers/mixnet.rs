@@ -64,8 +64,12 @@ pub(crate) struct MixnetAdapter<E> {
 impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
     /// No connection yet.
     pub(super) fn new(clock: Clock, reporter: Reporter<E>) -> Self {
-        let (pace, keeper) = (Arc::new(Pace::new()), JoinSet::new());
-        let (line, trouble, cover, withheld) = (None, None, None, None);
+        let pace = Arc::new(Pace::new());
+        let keeper = JoinSet::new();
+        let line = None;
+        let trouble = None;
+        let cover = None;
+        let withheld = None;
         Self { reporter, clock, pace, line, keeper, trouble, cover, withheld }
     }
 
@@ -147,7 +151,8 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
         let line = Arc::new(Line::new());
         self.line = Some(Arc::clone(&line));
         let wait = Duration::from_millis(dial.at.since_ms(self.clock.date()));
-        let (reporter, pace) = (self.reporter.clone(), Arc::clone(&self.pace));
+        let reporter = self.reporter.clone();
+        let pace = Arc::clone(&self.pace);
         self.keeper.spawn(async move {
             sleep(wait).await;
             keep(dial, &line, reporter, pace).await;

@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn msg_77_frames_come_at_once_and_then_at_a_pace() {
-        let (pace, now) = (Pace::new(), Time::from_ms(0));
+        let pace = Pace::new();
+        let now = Time::from_ms(0);
         assert!((0..FRAMES.burst).all(|_| pace.frame_wait_ms(now) == 0));
         assert_eq!(pace.frame_wait_ms(now), 4);
         assert_eq!(pace.frame_wait_ms(Time::from_ms(4)), 0);
@@ -87,7 +88,8 @@ mod tests {
 
     #[test]
     fn msg_77_a_relay_has_keys_made_eight_times_and_then_every_ten_minutes() {
-        let (pace, now) = (Pace::new(), Time::from_ms(0));
+        let pace = Pace::new();
+        let now = Time::from_ms(0);
         assert!((0..8).all(|_| pace.stock_at(now)));
         assert!(!pace.stock_at(now) && !pace.stock_at(Time::from_ms(10 * Time::MINUTE_MS - 1)));
         assert!(pace.stock_at(Time::from_ms(10 * Time::MINUTE_MS)));
@@ -95,7 +97,8 @@ mod tests {
 
     #[tokio::test]
     async fn msg_77_a_line_that_is_too_fast_waits_on_the_clock() {
-        let (pace, began) = (Pace::new(), Instant::now());
+        let pace = Pace::new();
+        let began = Instant::now();
         for _ in 0..FRAMES.burst + 25 {
             pace.frame().await;
         }

@@ -103,9 +103,12 @@ impl<E: From<ConnectionReport> + Send + 'static> RelayAdapter<E> {
             return;
         }
         let reporter = self.reporter.next();
-        let (serial, mut keeper) = (reporter.serial, JoinSet::new());
+        let serial = reporter.serial;
+        let mut keeper = JoinSet::new();
         keeper.spawn(keeper::keep(relay, self.means.clone(), reporter));
-        let (orders, trouble, unconfirmed) = (None, None, BTreeSet::new());
+        let orders = None;
+        let trouble = None;
+        let unconfirmed = BTreeSet::new();
         let connection = PooledRelay { serial, _keeper: keeper, orders, trouble, unconfirmed };
         self.connections.insert(id, connection);
     }
@@ -141,7 +144,8 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for RelayAdapter<E> {
         match news {
             ConnectionEvent::Up { orders, .. } => {
                 (known.orders, known.trouble) = (Some(orders), None);
-                let (level, demo) = (CAPS.level, self.means.0.demo);
+                let level = CAPS.level;
+                let demo = self.means.0.demo;
                 Some(RelayInput::Up { connection, level, demo }.into())
             }
             ConnectionEvent::Down => {
@@ -173,8 +177,8 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for RelayAdapter<E> {
             let mut left = left.filter_map(|connection| connection.relay.as_ref());
             left.any(|relay| relay.connection() == id)
         };
-        let in_use = self.connections.iter().filter(|(id, _)| !is_left(**id));
-        let trouble = in_use.filter_map(|(_, known)| known.trouble.as_deref()).next();
+        let mut in_use = self.connections.iter().filter(|(id, _)| !is_left(**id));
+        let trouble = in_use.find_map(|(_, known)| known.trouble.as_deref());
         let line = words::relay::line(trouble, &facts.connections);
         let mailbox = words::relay::mailbox_line(&facts.connections, self.have_confirmed());
         let left = |one: &ConnectionView| words::relay::left_line(one, facts.date);
@@ -208,14 +212,16 @@ mod tests {
     }
 
     fn relay(port: u16) -> RelayEntry {
-        let (key, address) = (RelayKey([7; 32]), MailboxAddress([0; 16]));
+        let key = RelayKey([7; 32]);
+        let address = MailboxAddress([0; 16]);
         RelayEntry { key, address, port, host: "127.0.0.1".into() }
     }
 
     #[tokio::test]
     async fn msg_50_a_line_goes_by_key_host_and_port() {
         let mut adapter = adapter();
-        let (evil, good) = (relay(1), relay(2));
+        let evil = relay(1);
+        let good = relay(2);
         for relay in [&evil, &good, &good] {
             adapter.order(RelayOutput::Connect { relay: relay.clone() });
         }
@@ -238,10 +244,12 @@ mod tests {
         adapter.order(RelayOutput::Connect { relay });
         let serial = adapter.connections[&connection].serial;
         let open = |ticket| {
-            let (token, kind) = (Secret::init_with(|_| {}), MailboxKind::Intro);
+            let token = Secret::init_with(|_| {});
+            let kind = MailboxKind::Intro;
             RelayOutput::Open { ticket, connection, token, kind }
         };
-        let (one, two) = (RequestId(1), RequestId(2));
+        let one = RequestId(1);
+        let two = RequestId(2);
         assert!(adapter.have_confirmed());
         adapter.order(open(one));
         adapter.order(open(two));

@@ -138,7 +138,8 @@ async fn talk(
     let mut client = [0; 16];
     OsRng.fill_bytes(&mut client);
     let sent = node.ask(move |shell| shell.send(id, client, TEXT.into())).await?;
-    let (mut delivered, mut answer) = (false, None);
+    let mut delivered = false;
+    let mut answer = None;
     while !delivered || answer.is_none() {
         let Some(event) = next(live).await else { return Err(Refused::stopping()) };
         let Some(note) = event.note.filter(|note| note.contact == sent.contact) else { continue };

@@ -28,8 +28,8 @@ impl<'a> Screen<'a> {
 
     /// The relay listens.
     pub(super) fn relay(&self, relay: &DemoRelay, context: &CliContext) {
-        let (address, key) =
-            (relay.handle.address(), mezza_host::api::words::key_digits(&relay.entry.key));
+        let address = relay.handle.address();
+        let key = mezza_host::api::words::key_digits(&relay.entry.key);
         let folder = context.home.relay();
         let text = format!("relay    {address}   key {key}    {} (durable)", folder.display());
         self.put(&relay.value(), &text);

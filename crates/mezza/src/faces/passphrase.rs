@@ -165,7 +165,8 @@ mod tests {
         assert_eq!(DRAW_LIMIT, 64_800);
         let near = |a: &str, b: &str| {
             let same = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
-            let (a, b) = (&a[same..], &b[same..]);
+            let a = &a[same..];
+            let b = &b[same..];
             a.get(1..) == b.get(1..) || a.get(1..) == Some(b) || b.get(1..) == Some(a)
         };
         let pairs =

@@ -84,7 +84,8 @@ impl ServedNode {
         private::replace(&home.run().join("url"), format!("{url}\n").as_bytes())?;
         let (stop, _) = watch::channel(false);
         let node = running.node.clone();
-        let (home, stopping) = (home.clone(), stop.clone());
+        let home = home.clone();
+        let stopping = stop.clone();
         let web = Web { node: node.clone(), auth, observer, home: home.clone(), stop: stopping };
         let serving = tokio::spawn(sockets.serve(web));
         Ok(Self { node, port, url, home, running, serving, stop, _lock: lock })

@@ -72,7 +72,8 @@ struct Seen {
 impl Observer {
     /// An observer of these files besides the connections that tell it. It is on.
     pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
-        let (ring, disk) = (Ring { next: 1, events: VecDeque::new() }, disk::Disk::new(files));
+        let ring = Ring { next: 1, events: VecDeque::new() };
+        let disk = disk::Disk::new(files);
         Self { on: AtomicBool::new(true), ring: Mutex::new(ring), disk: Mutex::new(disk) }
     }
 
@@ -151,7 +152,8 @@ impl Ring {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
         }
-        let (n, at_ms) = (self.next, now().ms());
+        let n = self.next;
+        let at_ms = now().ms();
         self.next += 1;
         self.events.push_back(Seen { n, at_ms, who, direction, length, head, fields });
     }

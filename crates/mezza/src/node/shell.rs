@@ -396,7 +396,8 @@ impl Shell for NodeShell {
         let Some(open) = &self.open else {
             return self.adapters.deadline().map(|end| end.max(nap));
         };
-        let (now, boot) = (self.date(), self.options.clock.boot());
+        let now = self.date();
+        let boot = self.options.clock.boot();
         let by_boot = |end: Time| now.plus_ms(end.since_ms(boot));
         let ends = [
             open.device.deadline(),

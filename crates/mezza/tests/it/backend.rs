@@ -80,7 +80,8 @@ proptest! {
     ) {
         let portable = <PortableBackend as Backend>::Chacha::new(&key);
         let aws = <AwsLc as Backend>::Chacha::new(&key);
-        let (mut a, mut b) = (text.clone(), text.clone());
+        let mut a = text.clone();
+        let mut b = text.clone();
         let tag = portable.seal(&iv, &aad, &mut a);
         prop_assert_eq!(tag, aws.seal(&iv, &aad, &mut b));
         prop_assert_eq!(&a, &b);
@@ -142,10 +143,11 @@ fn wycheproof_chacha20_poly1305() {
 
 /// A conversation whose keys are drawn from one seed: every message of it.
 fn conversation<B: Backend>(suite: SuiteId) -> Vec<Vec<u8>> {
-    let (rng, now) = (&mut ChaCha20Rng::seed_from_u64(57), Time::from_ms(1_800_000_000_000));
+    let rng = &mut ChaCha20Rng::seed_from_u64(57);
+    let now = Time::from_ms(1_800_000_000_000);
     let draw = |rng: &mut ChaCha20Rng| EphemeralKey::random::<B>(rng);
-    let (alice, bob) =
-        (IdentityKeyPair::new(draw(rng).keep()), IdentityKeyPair::new(draw(rng).keep()));
+    let alice = IdentityKeyPair::new(draw(rng).keep());
+    let bob = IdentityKeyPair::new(draw(rng).keep());
     let mut prekeys = Prekeys::new(bob.duplicate()).offering(&[suite]);
     prekeys.wake(now, rng);
     let fresh = Input::Fresh { spk: vec![draw(rng).keep()], opk: vec![draw(rng).keep()] };
@@ -168,7 +170,8 @@ fn conversation<B: Backend>(suite: SuiteId) -> Vec<Vec<u8>> {
         Conversation::new(bob.public(), alice.public()),
     ];
     let _ = talks[0].add_session(begun.unwrap().0, now);
-    let (mut nobody, mut messages) = (Prekeys::new(alice.duplicate()), Vec::new());
+    let mut nobody = Prekeys::new(alice.duplicate());
+    let mut messages = Vec::new();
     for turn in 0..6_usize {
         let key = Some(draw(rng));
         let sealed = talks[turn % 2].seal(&[7; 40], &[], Padding::Blocks, key, now);

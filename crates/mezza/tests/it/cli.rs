@@ -87,7 +87,8 @@ fn twins(home: &Path) {
 
 /// The card of somebody new, without relays.
 pub fn card_of(name: &str) -> String {
-    let (now, mut rng) = (mezza::testing::clock::now(), mezza::testing::process::rng::OsRng);
+    let now = mezza::testing::clock::now();
+    let mut rng = mezza::testing::process::rng::OsRng;
     let carriers = CarrierSet::<mezza::testing::backend::AwsLc>::default();
     let device = Device::create(carriers, name, &[], now, &mut rng).unwrap();
     let card = device.card(mezza_messenger::card::CardForm::Full).unwrap();

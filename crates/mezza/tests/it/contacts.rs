@@ -49,7 +49,8 @@ fn stderr(home: &Path, args: &[&str], code: i32) -> String {
 fn cli_10_slow_log_marks_as_read_what_it_shows_and_pages_back() {
     let folder = tempfile::tempdir().unwrap();
     let (ann, others) = friends(folder.path());
-    let (ann, ben) = (&ann.home, &others[0].home);
+    let ann = &ann.home;
+    let ben = &others[0].home;
     for text in ["one", "two", "three"] {
         ok(ben, &["send", "ann", text, "--wait", "delivered"]);
     }
@@ -147,7 +148,8 @@ fn cli_10_a_card_is_drawn_into_a_file_and_a_text_may_begin_with_a_dash() {
 fn cli_12_slow_what_could_not_be_printed_is_not_marked_as_read() {
     let folder = tempfile::tempdir().unwrap();
     let (ann, others) = friends(folder.path());
-    let (ann, ben) = (&ann.home, &others[0].home);
+    let ann = &ann.home;
+    let ben = &others[0].home;
     ok(ben, &["send", "ann", "one", "--wait", "delivered"]);
     assert_eq!(unread(ann, "ben"), 1);
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();

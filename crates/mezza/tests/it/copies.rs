@@ -73,7 +73,8 @@ impl Twins {
 
     /// Everybody writes for a while; which of the original, the copy and Ben were told.
     fn write(&self, nodes: [&Program; 2], time: Duration) -> [BTreeSet<String>; 3] {
-        let (began, mut told) = (Instant::now(), <[BTreeSet<String>; 3]>::default());
+        let began = Instant::now();
+        let mut told = <[BTreeSet<String>; 3]>::default();
         for n in 0.. {
             if began.elapsed() > time {
                 break;
@@ -99,7 +100,8 @@ impl Twins {
 #[test]
 fn msg_95_slow_two_copies_of_a_home_show_nothing_false() {
     let world = World::start();
-    let (ann, ben) = (world.init("Ann"), world.init("Ben"));
+    let ann = world.init("Ann");
+    let ben = world.init("Ben");
     let mut original = world.node(&ann);
     let _ben_node = world.node(&ben);
     ok(&ann, &["add", ok(&ben, &["card"]).trim()]);

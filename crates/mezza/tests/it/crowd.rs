@@ -93,7 +93,8 @@ fn assert_open(what: &str, address: &str, tls: &Arc<ClientConfig>, word: impl Fn
     let crowd = crowd(address);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let visits = (0..TRIES).map(|at| {
-        let (began, word) = (Instant::now(), word(at));
+        let began = Instant::now();
+        let word = word(at);
         let visited = async { timeout(WAIT, persist(address, tls, &word)).await };
         let heard = runtime.block_on(visited).is_ok();
         println!("{what}: {} silent, heard {heard} in {:?}", crowd.len(), began.elapsed());

@@ -114,7 +114,8 @@ struct Bob {
 
 impl Bob {
     fn new(folder: &Path) -> Self {
-        let (relay_home, home) = (folder.join("relay"), folder.join("bob"));
+        let relay_home = folder.join("relay");
+        let home = folder.join("bob");
         let port = free_port();
         ok(&relay_home, &["relay", "init", "--listen", &format!("127.0.0.1:{port}")]);
         let relay = Program::relay(&relay_home, port, &[]);

@@ -157,7 +157,8 @@ impl Load {
     fn start(people: &[Person]) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let writer = |person: &Person| {
-            let (person, stop) = (person.clone(), Arc::clone(&stop));
+            let person = person.clone();
+            let stop = Arc::clone(&stop);
             thread::spawn(move || {
                 let mut next = 1;
                 while !stop.load(Ordering::Relaxed) {
@@ -170,7 +171,8 @@ impl Load {
         };
         let writers = people.iter().map(writer).collect();
         let watcher = |person: &Person| {
-            let (person, stop) = (person.clone(), Arc::clone(&stop));
+            let person = person.clone();
+            let stop = Arc::clone(&stop);
             thread::spawn(move || person.watch(&stop))
         };
         let watchers = people.iter().map(watcher).collect();

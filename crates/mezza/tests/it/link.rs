@@ -24,7 +24,8 @@ const KILLS: u32 = 12;
 fn slow_two_machines_pair_come_up_and_carry_everything_both_ways() {
     let Some(net) = Net::joined("all") else { return };
     pair_both(&net, &[], &[]);
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     for from in 0..2 {
         assert!(net.udp_echo(from, 200, 1_300), "UDP from {from}");
@@ -50,7 +51,8 @@ fn slow_two_machines_pair_come_up_and_carry_everything_both_ways() {
 fn slow_bare_ethernet_carries_a_link_as_well() {
     let Some(net) = Net::joined("ether") else { return };
     pair_both(&net, &["--carrier", "ether"], &[]);
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     assert!(net.tcp_echo(0, 1 << 20) && net.udp_echo(1, 50, 1_300));
     assert_eq!(a.show()["carrier"], "ether");
@@ -60,7 +62,8 @@ fn slow_bare_ethernet_carries_a_link_as_well() {
 fn slow_six_digits_pair_two_people_who_say_yes_and_nobody_else() {
     let Some(net) = Net::joined("digits") else { return };
     pair_both(&net, &["--sas"], b"y\n");
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     assert_eq!(a.show()["pairing"], "digits");
     drop((a, b));
@@ -86,7 +89,8 @@ fn slow_a_man_in_the_middle_of_a_pairing_is_found_when_he_leaves() {
         assert_eq!(net::end(theirs).0, 0);
     }
     net.join();
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     let found = net::until(Duration::from_secs(90), || {
         let troubles = [a.show(), b.show()].map(|shown| shown["trouble"].clone());
         troubles.iter().any(|trouble| trouble == "not recognised")
@@ -156,7 +160,8 @@ fn seka_75_slow_a_pairing_in_memory_ends_with_its_daemon() {
 fn seka_74_slow_a_daemon_keeps_two_capabilities_and_no_way_to_new_ones() {
     let Some(net) = Net::joined("rights") else { return };
     pair_both(&net, &[], &[]);
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     // Bits 12 and 13: NET_ADMIN and NET_RAW (capabilities(7)).
     for set in ["CapEff:", "CapPrm:", "CapBnd:"] {

@@ -33,7 +33,8 @@ fn is_kept(program: &Program) {
 #[test]
 fn msg_62_no_process_gives_its_memory_away() {
     let folder = tempfile::tempdir().unwrap();
-    let (node, relay) = (folder.path().join("node"), folder.path().join("relay"));
+    let node = folder.path().join("node");
+    let relay = folder.path().join("relay");
     is_kept(&Program::node(&node, &[], &[]));
     is_kept(&Program::relay(&relay, free_port(), &[]));
     // A command that waits for a passphrase: of a pipe that nobody writes to.

@@ -71,7 +71,8 @@ fn slow_two_islands_ninety_seconds_apart_merge() {
         let name = |n| format!("{letter}{n}");
         (1..=4).map(|n| MeshNode::new(&mut net, folder.path(), &name(n), clock)).collect::<Vec<_>>()
     };
-    let (mut a, mut b) = (island("a", ("good", 0)), island("b", ("poor", 90_000)));
+    let mut a = island("a", ("good", 0));
+    let mut b = island("b", ("poor", 90_000));
     let spaces =
         |nodes: &[MeshNode]| nodes.iter().map(|n| n.space().to_owned()).collect::<Vec<_>>();
     let [left, right] = [(&a, "sa"), (&b, "sb")].map(|(nodes, name)| {
@@ -208,7 +209,8 @@ fn slow_keys_are_erased_on_time() {
     let folder = tempfile::tempdir().unwrap();
     let nodes = chain(&mut net, folder.path(), 2);
     let (tree, card) = nodes[1].keygen();
-    let (copy, pass) = (folder.path().join("envelope"), nodes[1].home.join("pass"));
+    let copy = folder.path().join("envelope");
+    let pass = nodes[1].home.join("pass");
     let [tree, card, copy, pass] =
         [&tree, &card, &copy, &pass].map(|path| path.to_str().unwrap().to_owned());
     let at = format!("tick:{}", nodes[0].status().unwrap()["cur"].as_u64().unwrap());

@@ -99,9 +99,11 @@ fn node_2_stop_over_the_interface() {
 fn node_3_slow_up_is_repeatable_and_a_taken_port_gives_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("world");
-    let (web, relay) = (taken(), taken());
+    let web = taken();
+    let relay = taken();
     let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
-    let (web_port, relay_port) = (port(&web), port(&relay));
+    let web_port = port(&web);
+    let relay_port = port(&relay);
     let listen = format!("127.0.0.1:{relay_port}");
     let env = [("MEZZA_RELAY_LISTEN", listen.as_str())];
     let mut keys = Vec::new();
@@ -232,7 +234,8 @@ fn an_identity_of_its_own_is_no_demonstration() {
 #[test]
 fn slow_a_relay_with_another_key_is_told_to_the_person() {
     let (folder, _, pass) = lonely();
-    let (port, home) = (free_port(), folder.path().join("home2"));
+    let port = free_port();
+    let home = folder.path().join("home2");
     let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
     let listen = format!("127.0.0.1:{port}");
     ok(&old, &["relay", "init", "--listen", &listen]);

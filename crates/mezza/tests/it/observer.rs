@@ -60,7 +60,8 @@ fn note(n: u8) -> WriteBatch {
 
 #[test]
 fn msg_61_whoever_looks_the_vault_stays_locked_and_whole() {
-    let (folder, now) = (tempfile::tempdir().unwrap(), Time::from_ms(20_000 * Time::DAY_MS));
+    let folder = tempfile::tempdir().unwrap();
+    let now = Time::from_ms(20_000 * Time::DAY_MS);
     let home = home(&folder.path().join("home"));
     let observer = Observer::new(files(&home));
     let mut vault =
@@ -86,7 +87,8 @@ fn msg_61_whoever_looks_the_vault_stays_locked_and_whole() {
 async fn msg_61_whoever_looks_the_relays_mail_stays() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(&folder.path().join("home"));
-    let (observer, path) = (Observer::new(files(&home)), home.relay().join("mail.db"));
+    let observer = Observer::new(files(&home));
+    let path = home.relay().join("mail.db");
     let mut store = SqliteStore::open(&path, Durability::Full).unwrap();
     store.begin().await.unwrap();
     let box_id =

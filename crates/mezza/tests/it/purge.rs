@@ -19,7 +19,8 @@ fn text(bytes: &[u8]) -> String {
 fn node_7_purge_removes_both_folders_that_doctor_names_after_asking() {
     let user = tempfile::tempdir().unwrap();
     let user = user.path();
-    let (home, state) = (user.join(".local/share/mezza"), user.join(".local/state/mezza"));
+    let home = user.join(".local/share/mezza");
+    let state = user.join(".local/state/mezza");
     let pass = passphrase(user, "long enough for all");
     let pass = pass.to_str().unwrap();
     ends(user, &["init", "--name", "Nora", "--passphrase-file", pass], 0);

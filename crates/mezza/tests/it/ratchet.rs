@@ -22,7 +22,8 @@ impl Peer {
         let mut command = command(home, &args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let input = child.stdin.take().unwrap();
+        let output = child.stdout.take().unwrap();
         Self { child, input, output: BufReader::new(output) }
     }
 
@@ -62,7 +63,8 @@ impl Peer {
 fn two_peers_talk_in_every_suite() {
     let home = tempfile::tempdir().unwrap();
     for suite in ["b2c20", "b2c20-pq", "signal-v3", "signal-v4"] {
-        let (mut one, mut two) = (Peer::start(home.path(), suite), Peer::start(home.path(), suite));
+        let mut one = Peer::start(home.path(), suite);
+        let mut two = Peer::start(home.path(), suite);
         let bundle = two.ask("bundle");
         assert_eq!(one.ask(&format!("process {bundle}")), "");
         for (body, kind) in [("", "3"), ("00ff", "2"), ("01", "2")] {
@@ -93,7 +95,8 @@ fn without_one_time(bundle: &str, suite: &str) -> String {
 fn a_refused_message_is_named_and_changes_nothing() {
     let home = tempfile::tempdir().unwrap();
     for suite in ["b2c20", "b2c20-pq", "signal-v3", "signal-v4"] {
-        let (mut one, mut two) = (Peer::start(home.path(), suite), Peer::start(home.path(), suite));
+        let mut one = Peer::start(home.path(), suite);
+        let mut two = Peer::start(home.path(), suite);
         let bundle = two.ask("bundle");
         assert_eq!(one.refuses(b"enc 00"), "no-session");
         assert_eq!(one.refuses(b"dec 2 33"), "no-session");
@@ -128,8 +131,8 @@ fn other(digit: &str) -> &str {
 #[test]
 fn what_is_wrong_with_a_bundle_is_named() {
     let home = tempfile::tempdir().unwrap();
-    let (mut one, mut two) =
-        (Peer::start(home.path(), "signal-v4"), Peer::start(home.path(), "signal-v4"));
+    let mut one = Peer::start(home.path(), "signal-v4");
+    let mut two = Peer::start(home.path(), "signal-v4");
     let bundle = two.ask("bundle");
     let fields: Vec<&str> = bundle.split(' ').collect();
     let with = |at: usize, field: &str| {
@@ -188,15 +191,14 @@ fn a_device_offers_one_key_after_the_other_and_rotates_when_it_is_told() {
 #[test]
 fn a_seed_and_a_clock_make_a_run_that_repeats() {
     let home = tempfile::tempdir().unwrap();
-    let (seed, other) = ("07".repeat(32), "08".repeat(32));
+    let seed = "07".repeat(32);
+    let other = "08".repeat(32);
     let now = 1_800_000_000_000_u64;
     let clock = now.to_string();
     let run = |seed: &str| {
         let given = ["--seed", seed, "--now", &clock];
-        let (mut one, mut two) = (
-            Peer::with(home.path(), "b2c20-pq", &given),
-            Peer::with(home.path(), "b2c20-pq", &["--seed", &other, "--now", &clock]),
-        );
+        let mut one = Peer::with(home.path(), "b2c20-pq", &given);
+        let mut two = Peer::with(home.path(), "b2c20-pq", &["--seed", &other, "--now", &clock]);
         let bundle = two.ask("bundle");
         one.ask(&format!("process {bundle}"));
         let first = one.ask("enc 00");

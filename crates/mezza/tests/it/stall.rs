@@ -113,14 +113,17 @@ fn msg_46_slow_a_node_that_stalls_in_a_mixnet_opens_again_with_all_it_acknowledg
     let behind = format!("127.0.0.1:{}", free_port());
     let town = Town::with(world.folder(), |_| behind.clone());
     let liar = Liar::start(&town.files, &behind);
-    let (ann, ben) = (world.init("Ann"), world.init("Ben"));
+    let ann = world.init("Ann");
+    let ben = world.init("Ben");
     let mut node = world.node_with(&ann, &clock.environment());
     let ben_node = world.node(&ben);
     meet(&town, &ann, &ben);
-    let (mut to_ben, mut to_ann) = (came(&ben, "Ann"), came(&ann, "Ben"));
+    let mut to_ben = came(&ben, "Ann");
+    let mut to_ann = came(&ann, "Ben");
     for (number, off_s) in (1..=stalls).zip(CLOCKS_S.into_iter().cycle()) {
         clock.put(off_s);
-        let (out, back) = (format!("{number:02} to Ben"), format!("{number:02} to Ann"));
+        let out = format!("{number:02} to Ben");
+        let back = format!("{number:02} to Ann");
         ok(&ann, &["send", "Ben", &out]);
         assert!(is_dated(&ann, "Ben", off_s), "the clock stands {off_s} s off");
         ok(&ben, &["send", "Ann", &back]);

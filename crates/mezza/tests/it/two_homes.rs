@@ -77,7 +77,8 @@ impl World {
 
     /// Makes an identity at this relay.
     pub fn init(&self, name: &str) -> PathBuf {
-        let (home, uri) = (self.home(name), self.uri());
+        let home = self.home(name);
+        let uri = self.uri();
         ok(&home, &["init", "--name", name, "--relay", &uri, "--passphrase-file", &self.pass]);
         home
     }
@@ -130,7 +131,8 @@ fn slow_two_people_meet_talk_part_and_find_what_waited_on_postgresql() {
 }
 
 fn meet_talk_part(world: &World) {
-    let (ann, ben) = (world.init("Ann"), world.init("Ben"));
+    let ann = world.init("Ann");
+    let ben = world.init("Ben");
     let _ann_node = world.node(&ann);
     let mut ben_node = world.node(&ben);
 
@@ -180,7 +182,8 @@ fn meet_talk_part(world: &World) {
 #[test]
 fn slow_a_home_without_a_relay_gets_one_and_another_name() {
     let world = World::start();
-    let (ann, ben) = (world.init("Ann"), world.home("ben"));
+    let ann = world.init("Ann");
+    let ben = world.home("ben");
     ok(&ben, &["init", "--name", "Ben", "--passphrase-file", &world.pass]);
     let _ann_node = world.node(&ann);
     let ben_node = Program::node(&ben, &["--passphrase-file", &world.pass], &[]);
@@ -198,7 +201,9 @@ fn msg_133_slow_a_replaced_relay_that_is_off_is_no_failure() {
     let mut world = World::start();
     let homes = ["Ann", "Ben"].map(|name| world.init(name));
     let nodes = homes.each_ref().map(|home| world.node(home));
-    nodes.iter().for_each(|node| until("the mailbox", || node.is_reachable()));
+    for node in &nodes {
+        until("the mailbox", || node.is_reachable());
+    }
     let [ann, ben] = &homes;
     let talk = |text: &str| {
         ok(ann, &["send", "Ben", text, "--wait", "delivered"]);
@@ -258,7 +263,9 @@ fn slow_prekeys_are_shown_rotated_and_filled_up() {
 #[test]
 fn slow_a_stranger_asks_and_is_let_in_or_not() {
     let world = World::start();
-    let (ann, ben, eve) = (world.init("Ann"), world.init("Ben"), world.init("Eve"));
+    let ann = world.init("Ann");
+    let ben = world.init("Ben");
+    let eve = world.init("Eve");
     let _nodes = [world.node(&ann), world.node(&ben), world.node(&eve)];
     let card = ok(&ben, &["card"]);
     for home in [&ann, &eve] {
@@ -296,7 +303,8 @@ fn slow_notes_survive_a_relay_that_dies_and_a_node_that_is_killed_on_postgresql(
 }
 
 fn relay_and_node_die(mut world: World) {
-    let (ann, ben) = (world.init("Ann"), world.init("Ben"));
+    let ann = world.init("Ann");
+    let ben = world.init("Ben");
     let mut ann_node = world.node(&ann);
     let _ben_node = world.node(&ben);
     let card = ok(&ben, &["card"]);

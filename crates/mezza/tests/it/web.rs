@@ -46,7 +46,8 @@ impl Served {
         // Another ticket, over the owner's socket: some tests use the first one.
         let other: serde_json::Value =
             ApiClient::of(&client).unwrap().post("/v1/ticket", &()).unwrap();
-        let (stop, thread) = (Some(stop), Some(thread));
+        let stop = Some(stop);
+        let thread = Some(thread);
         let mut served = Self { api, ticket, bearer: String::new(), folder, stop, thread };
         let answer = served.session(&ticket_of(other["url"].as_str().unwrap())).body;
         let session: serde_json::Value = serde_json::from_str(&answer).unwrap();
@@ -118,7 +119,9 @@ fn serve(
     runtime.block_on(async {
         let lock = served::lock(home).unwrap();
         let vault = home.vault();
-        let (witness, dialer, observer) = (None, Dialer::default(), None);
+        let witness = None;
+        let dialer = Dialer::default();
+        let observer = None;
         let clock = Clock::system();
         let options =
             NodeOptions { vault, witness, demo: true, idle_lock_s, clock, dialer, observer };
@@ -151,7 +154,8 @@ fn all_paths() -> Vec<(String, String)> {
 #[test]
 fn web_1_strangers_stay_outside() {
     let served = Served::start();
-    let (host, known) = (served.host(), served.known());
+    let host = served.host();
+    let known = served.known();
     let port = served.api.address.port();
     for (method, path) in all_paths() {
         let ask = |headers: &[(&str, &str)]| served.ask(&method, &path, headers, "").status;
@@ -187,7 +191,8 @@ fn web_1_strangers_stay_outside() {
 #[test]
 fn web_1_one_host_is_named_and_an_address_of_another_one_is_foreign() {
     let served = Served::start();
-    let (host, known) = (served.host(), served.known());
+    let host = served.host();
+    let known = served.known();
     let ask = |target: &str, hosts: &[&str]| {
         let hosts = hosts.iter().map(|host| ("Host", *host));
         let headers: Vec<_> = hosts.chain([("Authorization", known.as_str())]).collect();
@@ -208,7 +213,8 @@ const IDLE_S: u64 = 6;
 #[test]
 fn msg_83_slow_only_what_a_person_causes_keeps_the_vault_open() {
     let served = Served::start_with(IDLE_S);
-    let (host, known) = (served.host(), served.known());
+    let host = served.host();
+    let known = served.known();
     let json = ("Content-Type", "application/json");
     let person = ("Mezza-Person", "1");
     let own = [("Host", host.as_str()), ("Authorization", known.as_str()), json];
@@ -299,7 +305,8 @@ fn web_17_a_node_proves_that_a_tab_came_in_here() {
     let session: serde_json::Value =
         serde_json::from_str(&served.session(&served.ticket).body).unwrap();
     let key = session["proof_key"].as_str().unwrap();
-    let (host, challenge) = (served.host(), "7".repeat(64));
+    let host = served.host();
+    let challenge = "7".repeat(64);
     let headers = [("Host", host.as_str()), ("Content-Type", "application/json")];
     let ask = |challenge: &str| {
         served.ask("POST", "/v1/proof", &headers, &format!("{{\"challenge\":\"{challenge}\"}}"))
@@ -348,7 +355,8 @@ fn node_20_the_command_line_sends_nothing_to_whoever_took_the_port() {
 #[test]
 fn web_10_settings_are_kept_in_the_file_and_hold_at_once() {
     let served = Served::start();
-    let (host, known) = (served.host(), served.known());
+    let host = served.host();
+    let known = served.known();
     let own = [
         ("Host", host.as_str()),
         ("Authorization", known.as_str()),
@@ -378,7 +386,8 @@ fn web_10_settings_are_kept_in_the_file_and_hold_at_once() {
 #[test]
 fn web_10_the_relay_of_this_home_is_offered() {
     let served = Served::start();
-    let (host, known) = (served.host(), served.known());
+    let host = served.host();
+    let known = served.known();
     let own = [("Host", host.as_str()), ("Authorization", known.as_str())];
     let offer = || {
         let answer = served.ask("GET", "/v1/relay", &own, "").body;
@@ -404,7 +413,8 @@ fn web_10_the_relay_of_this_home_is_offered() {
 #[test]
 fn web_8_the_description_in_the_repository_is_what_is_served() {
     let served = Served::start();
-    let (host, known) = (served.host(), served.known());
+    let host = served.host();
+    let known = served.known();
     let headers = [("Host", host.as_str()), ("Authorization", known.as_str())];
     let answer = served.ask("GET", "/openapi.json", &headers, "");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi.json");
@@ -416,7 +426,8 @@ fn web_8_the_description_in_the_repository_is_what_is_served() {
 #[test]
 fn every_answer_carries_the_headers_of_the_door() {
     let served = Served::start();
-    let (host, known) = (served.host(), served.known());
+    let host = served.host();
+    let known = served.known();
     let asked = [
         served.ask("GET", "/", &[("Host", &host)], ""),
         served.ask("GET", "/", &[("Host", "evil")], ""),
@@ -439,7 +450,8 @@ fn every_answer_carries_the_headers_of_the_door() {
 #[test]
 fn errors_are_problems_with_a_next_step() {
     let served = Served::start();
-    let (host, known) = (served.host(), served.known());
+    let host = served.host();
+    let known = served.known();
     let headers = [
         ("Host", host.as_str()),
         ("Authorization", known.as_str()),
@@ -482,7 +494,8 @@ fn a_picture_larger_than_other_bodies_is_read() {
     let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
-    let (host, known) = (served.host(), served.known());
+    let host = served.host();
+    let known = served.known();
     let mut stream = TcpStream::connect(served.api.address).unwrap();
     let head = format!(
         "POST /v1/qr?width={}&height={} HTTP/1.1\r\nHost: {host}\r\nAuthorization: {known}\r\n\

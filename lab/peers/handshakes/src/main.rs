@@ -45,7 +45,8 @@ fn wireguard(calls: usize) -> Call {
     let mut pairs: Vec<_> = (0..calls).map(|_| (device(1, 2, 1), device(2, 1, 2))).collect();
     Box::new(move |n| {
         let (one, two) = &mut pairs[n];
-        let (mut first, mut second) = ([0; 2_048], [0; 2_048]);
+        let mut first = [0; 2_048];
+        let mut second = [0; 2_048];
         let TunnResult::WriteToNetwork(initiation) = one.format_handshake_initiation(&mut first, false)
         else {
             panic!("no initiation")
@@ -81,7 +82,8 @@ fn tls(algorithm: &'static SignatureAlgorithm) -> Result<Call, Box<dyn std::erro
     let asked = ClientConfig::builder()
         .with_root_certificates(roots(server)?)
         .with_client_auth_cert(vec![client], client_key)?;
-    let (served, asked) = (Arc::new(served), Arc::new(asked));
+    let served = Arc::new(served);
+    let asked = Arc::new(asked);
     let name = ServerName::try_from("peer.example")?;
     Ok(Box::new(move |_| {
         let mut client = ClientConnection::new(Arc::clone(&asked), name.clone()).expect("a client");

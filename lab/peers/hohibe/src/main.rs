@@ -40,7 +40,8 @@ fn keys(kem: &HybridKem<HashMapper>, rng: &mut StdRng) -> (PublicKey, MasterKey,
 
 impl World {
     fn new() -> Self {
-        let (kem, mut rng) = (HybridKem::new(LEVELS), StdRng::seed_from_u64(7));
+        let kem = HybridKem::new(LEVELS);
+        let mut rng = StdRng::seed_from_u64(7);
         let (public, master, _) = keys(&kem, &mut rng);
         let key = kem.generate_key(&mut rng, &public, &master, &PATH).expect("a key");
         Self { kem, public, key, rng }
@@ -76,7 +77,8 @@ fn prepare(op: &str, size: usize, _: usize) -> Result<Call, String> {
 /// Ciphertexts (C1, C2) = (s g, s H(id)) for one of two public keys: e(g, C2) = e(C1, H(id)) holds with
 /// the receiver's H alone, which everybody computes from the public key.
 fn who_is_it(count: u32) -> u32 {
-    let (bbg, mut rng) = (BonehBoyenGoh::new(LEVELS), StdRng::seed_from_u64(9));
+    let bbg = BonehBoyenGoh::new(LEVELS);
+    let mut rng = StdRng::seed_from_u64(9);
     let keys = [(); 2].map(|()| bbg.setup(&mut rng).expect("a set-up").0);
     let id: Vec<Scalar> = (1..=5_u32).map(Scalar::from).collect();
     let hits = (0..count).filter(|_| {

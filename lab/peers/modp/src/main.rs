@@ -31,7 +31,8 @@ fn prepare(op: &str, bits: usize) -> Result<Call, Box<dyn std::error::Error>> {
     exponent.set_const_time();
     let mut base = BigNum::new()?;
     base.rand(3_071, MsbOption::ONE, false)?;
-    let (mut context, mut power) = (BigNumContext::new()?, BigNum::new()?);
+    let mut context = BigNumContext::new()?;
+    let mut power = BigNum::new()?;
     Ok(Box::new(move |_| {
         for _ in 0..count {
             power.mod_exp(&base, &exponent, &p, &mut context).expect("a power");

@@ -24,7 +24,8 @@ struct Devices {
 
 impl Devices {
     fn new() -> Self {
-        let (near, mut far) = (Account::new(), Account::new());
+        let near = Account::new();
+        let mut far = Account::new();
         far.generate_one_time_keys(1);
         let one_time = *far.one_time_keys().values().next().expect("one was made");
         Self { near, far, one_time }

@@ -38,7 +38,8 @@ impl Device {
     /// Fresh prekeys, as others would fetch them.
     fn publish(&mut self) -> PreKeyBundle {
         let mut rng = rand::rng();
-        let (spk, opk) = (KeyPair::generate(&mut rng), KeyPair::generate(&mut rng));
+        let spk = KeyPair::generate(&mut rng);
+        let opk = KeyPair::generate(&mut rng);
         let identity = self.store.identity.clone();
         let signed = identity.private_key().calculate_signature(&spk.public_key.serialize(), &mut rng);
         let signature = signed.expect("a signature");
@@ -59,7 +60,8 @@ impl Device {
 
     fn process(&mut self, bundle: &PreKeyBundle) {
         let Store { sessions, identities, .. } = &mut self.store;
-        let (mut rng, pq) = (rand::rng(), UsePQRatchet::No);
+        let mut rng = rand::rng();
+        let pq = UsePQRatchet::No;
         block_on(process_prekey_bundle(&self.peer, sessions, identities, bundle, &mut rng, pq))
             .expect("a session");
     }
@@ -94,7 +96,8 @@ impl Device {
 
 /// A device and what the other one published.
 fn pair() -> (Device, Device, PreKeyBundle) {
-    let (near, mut far) = (Device::new(), Device::new());
+    let near = Device::new();
+    let mut far = Device::new();
     let bundle = far.publish();
     (near, far, bundle)
 }

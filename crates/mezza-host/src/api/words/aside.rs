@@ -84,7 +84,8 @@ mod tests {
         let line =
             aside_line(&SetAside { part: Part::Network, name, records: 2, notes: 0, bytes: 300 });
         assert!(line.text.starts_with("the mixnet mix.example:7000 could not be read"));
-        let (part, name) = (Part::NetworkRows, Some("mix.example:7000".into()));
+        let part = Part::NetworkRows;
+        let name = Some("mix.example:7000".into());
         let line = aside_line(&SetAside { part, name, records: 1, notes: 0, bytes: 2_048 });
         assert_eq!(line.name, "mixnet rows");
         assert_eq!(

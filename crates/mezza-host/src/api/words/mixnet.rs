@@ -221,14 +221,16 @@ mod tests {
     use mezza_messenger::view::ConnectionView;
 
     fn facts_of_nothing() -> CarrierFacts {
-        let (connections, date) = (Vec::new(), Time::default());
+        let connections = Vec::new();
+        let date = Time::default();
         CarrierFacts { connections, date, alone: 0, doubted: false, network: None }
     }
 
     /// The line of a network that was joined: whether all is well, and its text.
     fn line(trouble: Option<&str>, doubted: bool, up: bool, alone: usize) -> (bool, String) {
         let caps = mezza_messenger::carriers::relay::CAPS;
-        let (carrier, places) = (CarrierId::MIXNET, Places::default());
+        let carrier = CarrierId::MIXNET;
+        let places = Places::default();
         let entry =
             ConnectionView { carrier, relay: None, own: true, up, places, left: None, caps };
         let facts = CarrierFacts { connections: vec![entry], alone, doubted, ..facts_of_nothing() };
@@ -256,7 +258,8 @@ mod tests {
     #[test]
     fn msg_123_a_network_without_rounds_is_no_good_health() {
         let caps = mezza_messenger::carriers::relay::CAPS;
-        let (carrier, places) = (CarrierId::MIXNET, Places::default());
+        let carrier = CarrierId::MIXNET;
+        let places = Places::default();
         let known = |network| {
             let up = ConnectionView {
                 carrier,

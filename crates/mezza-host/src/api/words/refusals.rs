@@ -91,7 +91,8 @@ fn of_person(error: PersonError) -> Refused {
 
 /// A parcel above what the carriers of a conversation take.
 fn too_big(bytes: usize, max: usize) -> Refused {
-    let (bytes, max) = (grouped(bytes), grouped(max));
+    let bytes = grouped(bytes);
+    let max = grouped(max);
     let text = format!("this needs {bytes} bytes, the largest carrier takes {max}");
     let next = "split it, or allow another carrier with `mezza set NAME --carriers`";
     Refused::new("too_big", Fault::new(Exit::Malformed, text, next))

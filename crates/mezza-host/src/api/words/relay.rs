@@ -44,12 +44,14 @@ pub fn line(trouble: Option<&str>, connections: &[ConnectionView]) -> HealthLine
 /// The line of a relay that was replaced and is not reachable (MSG-133). It is no failure of this home:
 /// new cards name another relay, and what is left there ends by itself.
 pub fn left_line(connection: &ConnectionView, date: Time) -> Option<HealthLine> {
-    let (relay, left) = (connection.relay.as_ref()?, connection.left?);
+    let relay = connection.relay.as_ref()?;
+    let left = connection.left?;
     if connection.up {
         return None;
     }
     let days = counted(left.until.since_ms(date).div_ceil(Time::DAY_MS), "day", "days");
-    let (host, port) = (&relay.host, relay.port);
+    let host = &relay.host;
+    let port = relay.port;
     let rest = if left.read > 0 {
         let mailboxes = counted(left.read.into(), "mailbox", "mailboxes");
         format!(
@@ -183,7 +185,9 @@ mod tests {
     fn relay(own: bool, up: bool, places: [u32; 3]) -> ConnectionView {
         let [all, here, elsewhere] = places;
         let places = Places { all, here, elsewhere };
-        let (carrier, relay, left) = (CarrierId::RELAY, None, None);
+        let carrier = CarrierId::RELAY;
+        let relay = None;
+        let left = None;
         ConnectionView { carrier, relay, own, up, places, left, caps: CAPS }
     }
 
@@ -198,7 +202,8 @@ mod tests {
         };
         let old = |read, closing, up| {
             let left = LeftRelay { read, closing, until: date.plus_ms(29 * Time::DAY_MS + 1) };
-            let (left, relay) = (Some(left), Some(entry.clone()));
+            let left = Some(left);
+            let relay = Some(entry.clone());
             ConnectionView { left, relay, ..super::tests::relay(false, up, [0; 3]) }
         };
         let line = left_line(&old(2, 1, false), date).unwrap();

@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn what_was_written_names_both_suites() {
-        let (session, message) = (SuiteId(0x0101), SuiteId(0x0104));
+        let session = SuiteId(0x0101);
+        let message = SuiteId(0x0104);
         let unknown = DeliveryProblem::Suite(OpenError::SuiteUnsupported(message));
         assert!(trouble_words(unknown, "Bob").contains("0x0104"));
         let other = trouble_words(

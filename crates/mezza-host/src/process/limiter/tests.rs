@@ -159,7 +159,8 @@ fn due(limiter: &Arc<ConnectionLimiter>, address: &str, now: Instant) -> Option<
 #[tokio::test]
 async fn msg_70_a_48_of_silent_64s_does_not_make_others_wait() {
     const PLACES: u32 = 64;
-    let (limiter, start) = (limiter(1_000, PLACES as usize, 16, 100), Instant::now());
+    let limiter = limiter(1_000, PLACES as usize, 16, 100);
+    let start = Instant::now();
     let at = |ms: u32| start + Duration::from_millis(ms.into());
     let silent = |nr: u32| format!("2001:db8:7:{nr:x}::1");
     let mut held: Vec<_> =
@@ -178,14 +179,16 @@ async fn msg_70_a_48_of_silent_64s_does_not_make_others_wait() {
 
 #[tokio::test]
 async fn msg_70_where_a_site_may_have_any_number_its_newcomers_wait() {
-    let (limiter, now) = (limiter(100, 1, u32::MAX, u32::MAX), Instant::now());
+    let limiter = limiter(100, 1, u32::MAX, u32::MAX);
+    let now = Instant::now();
     let _silent = enter_at(&limiter, "127.0.0.1", now).unwrap();
     assert_eq!(due(&limiter, "127.0.0.1", now), Some(now + GRACE));
 }
 
 #[tokio::test]
 async fn msg_71_four_addresses_do_not_keep_the_others_of_their_site_out() {
-    let (limiter, now) = (limiter(100, 100, 4, 16), Instant::now());
+    let limiter = limiter(100, 100, 4, 16);
+    let now = Instant::now();
     let held: Vec<_> = (0..16)
         .map(|nr| enter_at(&limiter, &format!("192.0.2.{}", nr / 4), now).unwrap())
         .collect();
@@ -205,7 +208,8 @@ async fn msg_71_four_addresses_do_not_keep_the_others_of_their_site_out() {
 
 #[tokio::test]
 async fn msg_71_nobody_goes_for_a_newcomer_who_does_not_come_in() {
-    let (limiter, now) = (limiter(3, 1, 100, 100), Instant::now());
+    let limiter = limiter(3, 1, 100, 100);
+    let now = Instant::now();
     let settled: Vec<_> = (0..2)
         .map(|_| enter_at(&limiter, "192.0.2.1", now).unwrap())
         .inspect(ConnectionPermit::settle)
@@ -222,7 +226,8 @@ async fn msg_71_nobody_goes_for_a_newcomer_who_does_not_come_in() {
 
 #[tokio::test]
 async fn msg_70_a_handshake_that_makes_room_for_a_connection_leaves_its_own_place_too() {
-    let (limiter, now) = (limiter(2, 2, 100, 100), Instant::now());
+    let limiter = limiter(2, 2, 100, 100);
+    let now = Instant::now();
     let silent: Vec<_> = (0..2).map(|_| enter_at(&limiter, "192.0.2.1", now).unwrap()).collect();
     // Only the newest of the greediest is closed, at once, whatever time it had.
     let _other = enter_at(&limiter, "203.0.113.1", now).unwrap();

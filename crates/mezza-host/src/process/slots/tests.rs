@@ -17,8 +17,9 @@ fn hibe_73_the_old_content_is_in_no_block_of_the_file() {
     let path = folder.path().join("keyring");
     let file = SlotFile::create(&path, MAX, b"the first secret").unwrap();
     let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&path.metadata().unwrap());
-    let (before, length) = (inode(&path), path.metadata().unwrap().len());
-    assert!(SlotFile::fits(length, MAX) && length % 8_192 == 0);
+    let before = inode(&path);
+    let length = path.metadata().unwrap().len();
+    assert!(SlotFile::fits(length, MAX) && length.is_multiple_of(8_192));
     file.write(b"a longer second secret").unwrap();
     file.write(b"third").unwrap();
     assert_eq!(file.read().unwrap().as_slice(), b"third");

@@ -18,7 +18,8 @@ struct Life {
 
 impl Life {
     fn new(batches: &[WriteBatch]) -> Self {
-        let (folder, master) = (TempDir::new().unwrap(), MasterKey::draw(&mut OsRng));
+        let folder = TempDir::new().unwrap();
+        let master = MasterKey::draw(&mut OsRng);
         let today = RetentionCode::rolling(noon().days());
         let mut ring = Keyring::new(folder.path().join(KEYRING), &master);
         ring.add(&[RetentionCode::PERMANENT, today], &mut OsRng).unwrap();
@@ -49,7 +50,8 @@ impl Life {
 
 /// Live state, what never ends, what ends today, and what ends later.
 fn one_of_each() -> [WriteBatch; 4] {
-    let (hour, day) = (noon().hours(), noon().days());
+    let hour = noon().hours();
+    let day = noon().days();
     [
         put(1, Retention::Rolling, b"live"),
         put(2, Retention::Permanent, b"for ever"),
@@ -61,7 +63,8 @@ fn one_of_each() -> [WriteBatch; 4] {
 #[test]
 fn a_change_of_day_takes_five_steps_and_then_none() {
     let mut life = Life::new(&one_of_each());
-    let (today, tomorrow) = (noon().days() + 1, noon().plus_ms(Time::DAY_MS));
+    let today = noon().days() + 1;
+    let tomorrow = noon().plus_ms(Time::DAY_MS);
     assert!(!life.vault.step(noon()).unwrap(), "nothing is due yet");
     // A key for the new day.
     assert!(life.vault.step(tomorrow).unwrap());

@@ -14,7 +14,8 @@ const NEW: &[u8] = b"the new passphrase";
 /// A folder with a head, and a key that comes of its master key.
 fn made() -> (TempDir, PathBuf, Secret<32>) {
     let folder = TempDir::new().unwrap();
-    let (path, master) = (folder.path().join("head"), MasterKey::draw(&mut OsRng));
+    let path = folder.path().join("head");
+    let master = MasterKey::draw(&mut OsRng);
     let head = VaultHeader::seal(&master, OLD, Argon2Params::DEMO, &mut OsRng).unwrap();
     private::replace(&path, &head.encode()).unwrap();
     (folder, path, master.derive("a test"))
@@ -122,7 +123,8 @@ fn vault_11_slow_a_passphrase_opens_however_it_is_typed() {
 fn vault_11_a_vault_of_an_older_version_opens_with_what_was_typed_then() {
     let master = MasterKey::draw(&mut OsRng);
     for made in FORMS {
-        let (pass, cost) = (made.as_bytes(), Argon2Params::DEMO);
+        let pass = made.as_bytes();
+        let cost = Argon2Params::DEMO;
         let head = VaultHeader::seal_as_typed(&master, pass, cost, &mut OsRng).unwrap();
         assert!(is_opened_by(&head, made), "{made:?}");
     }

@@ -12,7 +12,8 @@ use crate::process::rng::OsRng;
 
 /// A keyring that was never written, its master key and its folder.
 fn fresh() -> (TempDir, MasterKey, Keyring) {
-    let (folder, master) = (TempDir::new().unwrap(), MasterKey::draw(&mut OsRng));
+    let folder = TempDir::new().unwrap();
+    let master = MasterKey::draw(&mut OsRng);
     let ring = Keyring::new(folder.path().join("keyring"), &master);
     (folder, master, ring)
 }

@@ -92,7 +92,8 @@ fn hibe_76_slow_thirty_failed_steps_in_a_row_leave_a_tree_that_loads() {
                 let _ = folder.store(&mut OsRng);
                 drop((failing, folder));
                 folder = place.open().unwrap();
-                let (names, held) = (folder.folder.names().unwrap().len(), folder.tree().size().0);
+                let names = folder.folder.names().unwrap().len();
+                let held = folder.tree().size().0;
                 assert_eq!(names, held, "{step:?} {after}: waste of step {n} is still there");
             }
             advance(&mut folder);
@@ -122,7 +123,8 @@ fn hibe_73_the_keyring_of_before_is_overwritten() {
     let place = Place::new();
     let mut folder = place.create().unwrap();
     let ring = place.dir().join(RING);
-    let (before, inode) = (fs::read(&ring).unwrap(), ring.metadata().unwrap().ino());
+    let before = fs::read(&ring).unwrap();
+    let inode = ring.metadata().unwrap().ino();
     advance(&mut folder);
     folder.store(&mut OsRng).unwrap();
     let after = fs::read(&ring).unwrap();

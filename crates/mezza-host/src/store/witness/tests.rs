@@ -33,7 +33,8 @@ impl Life {
 
     /// A round, as the client's machine stores it.
     fn round(&mut self) -> Result<(), Fault> {
-        let (kind, value) = (RecordKind::NetworkRow, Wiping::new(vec![7]));
+        let kind = RecordKind::NetworkRow;
+        let value = Wiping::new(vec![7]);
         let bucket = Retention::Rolling;
         self.commit(WriteBatch(vec![RecordChange::Put { kind, key: vec![1], bucket, value }]))
     }
@@ -92,7 +93,8 @@ fn msg_91_new_prekeys_move_the_witness_on() {
     life.round().unwrap();
     life.reopen(None);
     let older = life.folder.copy();
-    let (kind, value) = (RecordKind::Prekey, Wiping::new(vec![7]));
+    let kind = RecordKind::Prekey;
+    let value = Wiping::new(vec![7]);
     let bucket = Retention::Rolling;
     life.commit(WriteBatch(vec![RecordChange::Put { kind, key: vec![1], bucket, value }])).unwrap();
     assert!(life.is_doubted_with(older));
@@ -122,7 +124,9 @@ fn a_block_is_so_many_commits_of_rows() {
     let mut life = Life::new();
     let row = || {
         let value = Wiping::new(vec![7]);
-        let (kind, key, bucket) = (RecordKind::NetworkRow, vec![1], Retention::Rolling);
+        let kind = RecordKind::NetworkRow;
+        let key = vec![1];
+        let bucket = Retention::Rolling;
         [WriteBatch(vec![RecordChange::Put { kind, key, bucket, value }])]
     };
     for commit in 0..=2 * BLOCK {

@@ -54,7 +54,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
 
 /// Waits until a node says that it has its neighbour.
 fn wait_for_neighbour(folder: &Path, node: &mut Program) -> Result<()> {
-    let (home, files) = (folder.join(CARD), folder.join("status"));
+    let home = folder.join(CARD);
+    let files = folder.join("status");
     let args = ["mesh", "status", "--json"];
     let ask = |_: &Program| -> Option<Value> {
         let mut asked = Program::start(&home, &files, &args, &[]).ok()?;

@@ -31,12 +31,14 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     );
     // On a busy machine the least latency of these rounds decides.
     let rounds = bench.profile.pick(1, 11, 11);
-    let (mu, some) = (noise[0], users[1]);
+    let mu = noise[0];
+    let some = users[1];
     let by_users = GridSeries::measure(bench, &GridPoint::grid(&[mu], &users), rounds)?;
     let by_noise = GridSeries::measure(bench, &GridPoint::grid(&noise, &[some]), rounds)?;
     let [by_user, by_mu, _] = LIMITS;
     let row = |limit: Limit, goal: &str, series: &GridSeries, fit: Fitting| {
-        let (wall, cpu) = (fit(&series.latency()), fit(&series.cpu()));
+        let wall = fit(&series.latency());
+        let cpu = fit(&series.cpu());
         let words = format!(
             "{:.2} ms + {:.1} us each; CPU time {:.1} us each, R^2 {:.4}; {}",
             wall.coefficients[0] / 1e6,

@@ -190,7 +190,9 @@ fn with_vectors(
     floor: Result<&Floor, &String>,
     part: u32,
 ) -> Vec<Row> {
-    let (none, crowd, noise) = (&all[0], &all[2], &all[3]);
+    let none = &all[0];
+    let crowd = &all[2];
+    let noise = &all[3];
     let limit = ladders_per_s(ifma().unwrap_or_else(aws_lc)) / 3.0;
     let share = none.per_s() / limit;
     let whole_s = noise.cost(0) * f64::from(part) / 1e9;
@@ -257,7 +259,8 @@ fn quiet(contestant: &Contestant) -> String {
 
 /// Ladders of one scalar that all cores together can compute in a second.
 fn ladders_per_s(kernel: Fast) -> f64 {
-    let (scalar, points) = (Scalar::copy_from(&[7; 32]), vec![[9; 32]; LADDERS]);
+    let scalar = Scalar::copy_from(&[7; 32]);
+    let points = vec![[9; 32]; LADDERS];
     let mut out = points.clone();
     let mut batch = || {
         cost_ns(|| kernel.x25519_shared(&scalar, &points, &mut out)).map_or(f64::NAN, |((), ns)| ns)
@@ -271,7 +274,8 @@ fn note(bench: &mut Bench, all: &[Contestant], floor: Option<&Floor>) -> Result<
     let mut lines: Vec<(String, String, usize, [f64; 2], bool)> = Vec::new();
     for Contestant { who, users, rounds, .. } in all {
         for (number, BenchRound { value: [wall, cpu, ..], busy }) in rounds.iter().enumerate() {
-            let (who, op) = (format!("ours:{who}"), format!("round_{users}"));
+            let who = format!("ours:{who}");
+            let op = format!("round_{users}");
             lines.push((who, op, number + 1, [*wall, *cpu], *busy));
         }
     }

@@ -60,7 +60,7 @@ const fn hurried(service: Service) -> Times {
 
 /// Invitation rounds of a day.
 const INVITATIONS_A_DAY: f64 = 24.0;
-/// What the start of servers and node may take before the first wait, s.
+/// The most seconds that the start of servers and node takes before the first wait.
 const START_S: u64 = 30;
 /// How long a round of invitations takes from its open to the last fetched byte, s: ask, lead, collect, mixes.
 const INVITATION_S: u64 = 130;
@@ -149,7 +149,7 @@ fn join(node: &Process, link: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the node says of its mixnet.
+/// Returns the node's view of its mixnet.
 fn mixnet_of(node: &Process) -> Result<Value> {
     Ok(node.client()?.watching().get("/v1/mixnet")?)
 }
@@ -159,7 +159,7 @@ fn round_of(node: &Process) -> Result<u64> {
     mixnet_of(node)?["round"].as_u64().context("no round came back")
 }
 
-/// What one round of invitations adds.
+/// Returns the cost of one round of invitations.
 struct InvitationCost {
     bytes: f64,
     wakes: f64,

@@ -37,7 +37,9 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         })
     };
     first(0)?;
-    let (mut worst, mut words, mut most) = (0.0_f64, Vec::new(), 0.0_f64);
+    let mut worst = 0.0_f64;
+    let mut words = Vec::new();
+    let mut most = 0.0_f64;
     for victim in victims {
         let mut rounds = Vec::new();
         for round in 1..=times {

@@ -76,7 +76,8 @@ fn begin(work: impl FnOnce() -> Result<()> + Send + 'static) {
 fn relay(mut ends: [TcpStream; 2]) -> Result<()> {
     let (hand_over, queue) = mpsc::channel::<(usize, Parcel)>();
     for (n, end) in ends.iter().enumerate() {
-        let (mut end, hand_over) = (end.try_clone()?, hand_over.clone());
+        let mut end = end.try_clone()?;
+        let hand_over = hand_over.clone();
         begin(move || {
             let mut parcel = [0; PARCEL_BYTES];
             while end.read_exact(&mut parcel).is_ok() && hand_over.send((1 - n, parcel)).is_ok() {}

@@ -69,7 +69,9 @@ fn measure<B: Backend>(
                 (limit, "four_operations", value.four),
             ];
             for (who, op, spread) in lines {
-                let (clock, unit, busy) = ("thread_cpu", "ns", *busy);
+                let clock = "thread_cpu";
+                let unit = "ns";
+                let busy = *busy;
                 bench.raw.push(&RawFigure { who, op, clock, unit, round, spread, busy })?;
             }
         }
@@ -86,7 +88,10 @@ fn one_round<B: Backend>(
     rng: &mut ChaCha20Rng,
 ) -> Result<Costs> {
     let look_ns = clock_cost_ns()?;
-    let (mut sent, mut read, mut receipt, mut four) = (vec![], vec![], vec![], vec![]);
+    let mut sent = vec![];
+    let mut read = vec![];
+    let mut receipt = vec![];
+    let mut four = vec![];
     // Notes and operations alternate in short turns, so that load disturbs both alike.
     let turns = notes.div_ceil(10);
     for _ in 0..turns {

@@ -69,7 +69,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let relay = RelayProcess::start(&folder, &[])?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build()?;
-    let (mut worst, mut told) = (0.0_f64, Vec::new());
+    let mut worst = 0.0_f64;
+    let mut told = Vec::new();
     for (what, greed) in ALL {
         let puts = runtime.block_on(beside(&relay.entry, greed, (burst_puts, puts)))?;
         let p99 = |samples: &[f64]| quantile(&sort(samples.to_vec()), 0.99);
@@ -100,7 +101,9 @@ async fn beside(
     let mut greedy = JoinSet::new();
     let mut answers = Vec::new();
     for number in 0..GREEDY {
-        let (evil, stop, count) = (come(relay).await?, Arc::clone(&stop), Arc::default());
+        let evil = come(relay).await?;
+        let stop = Arc::clone(&stop);
+        let count = Arc::default();
         answers.push(Arc::clone(&count));
         greedy.spawn(async move { ask_on(evil, greed, number, (&stop, &count)).await });
     }
@@ -135,7 +138,8 @@ async fn put_all(connection: &mut Connection, puts: usize) -> Result<Vec<f64>> {
             let kind = MailboxKind::Conversation;
             ask(connection, &ClientFrame::Open { req: 1, token: secret(token), kind }).await?;
         }
-        let (address, envelope) = (MailboxAddress::of(&secret(token)), vec![at as u8; 1_024]);
+        let address = MailboxAddress::of(&secret(token));
+        let envelope = vec![at as u8; 1_024];
         let began = Instant::now();
         let put = ClientFrame::Put { req: 2, address, ttl_h: 24, envelope };
         match ask(connection, &put).await? {
@@ -176,7 +180,8 @@ async fn ask_on(
             ask(&mut evil, &bundle(from, KEYS, false)).await?;
         }
     }
-    let (mut open, mut next) = (0, 1);
+    let mut open = 0;
+    let mut next = 1;
     while !stop.load(Ordering::Relaxed) {
         if open < OPEN {
             let frame = match greed {

@@ -73,11 +73,15 @@ impl<B: Backend> DevicePair<B> {
             port: 7101,
             host: "relay.example".into(),
         };
-        let (carriers, relays) = (CarrierSet::<B>::default, std::slice::from_ref(&relay));
+        let carriers = CarrierSet::<B>::default;
+        let relays = std::slice::from_ref(&relay);
         let create = |name| Device::create(carriers(), name, relays, now, &mut OsRng);
         let devices = [create("writer")?, create("reader")?];
-        let (boxes, inputs, batches) = (Boxes::default(), VecDeque::new(), Vec::new());
-        let (reader, writer) = (ContactId(0), ContactId(0));
+        let boxes = Boxes::default();
+        let inputs = VecDeque::new();
+        let batches = Vec::new();
+        let reader = ContactId(0);
+        let writer = ContactId(0);
         let mut pair = Self { devices, reader, writer, now, boxes, inputs, batches, notes: 0 };
         for who in 0..2 {
             let outputs = pair.outputs(who);
@@ -122,7 +126,8 @@ impl<B: Backend> DevicePair<B> {
         let state = self.state(note)?;
         ensure!(matches!(state, NoteState::Delivered | NoteState::Read), "a note stays {state:?}");
         if self.notes.is_multiple_of(DAY_NOTES) {
-            let (contact, note) = (self.writer, NoteId(u64::MAX));
+            let contact = self.writer;
+            let note = NoteId(u64::MAX);
             self.command(1, Command::Seen { contact, note })?;
             self.pass(Time::DAY_MS)?;
         }
@@ -169,7 +174,8 @@ impl<B: Backend> DevicePair<B> {
                 input,
                 Input::Command(_) | Input::Carrier(CarrierInput::Relay(RelayInput::Done { .. }))
             );
-            let (device, now) = (&mut self.devices[who], self.now);
+            let device = &mut self.devices[who];
+            let now = self.now;
             let work = || {
                 let refused = device.handle(input, now, &mut OsRng).err();
                 let outputs: Vec<Output> = std::iter::from_fn(|| device.poll()).collect();

@@ -83,7 +83,8 @@ fn talk(
     notes: usize,
 ) -> Result<Times> {
     let gap = PACE / u32::try_from(ids.len())?;
-    let (mut times, mut next) = (Times::default(), Instant::now());
+    let mut times = Times::default();
+    let mut next = Instant::now();
     let mut rest = || {
         next = (next + gap).max(Instant::now());
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
@@ -149,7 +150,8 @@ fn memory<'a>(
     std::thread::sleep(REST);
     let mib: Vec<f64> =
         nodes.map(|node| Ok(node.resident_bytes()? / f64::from(1 << 20))).collect::<Result<_>>()?;
-    let (n, relay) = (mib.len(), relay.process.resident_bytes()? / f64::from(1 << 20));
+    let n = mib.len();
+    let relay = relay.process.resident_bytes()? / f64::from(1 << 20);
     let figure = RawFigure::of("ours", "idle_node", "count", "MiB", mib);
     bench.note(&figure)?;
     Ok(M8.row(figure.spread.median).with(format!(

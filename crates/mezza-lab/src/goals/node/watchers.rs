@@ -61,7 +61,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
 }
 
 async fn come(relay: &RelayEntry, numbers: std::ops::Range<u32>) -> Result<Vec<Connection>> {
-    let (mut coming, mut here) = (JoinSet::new(), Vec::new());
+    let mut coming = JoinSet::new();
+    let mut here = Vec::new();
     let mut next = numbers.start;
     while here.len() < numbers.len() {
         while next < numbers.end && coming.len() < AT_ONCE {

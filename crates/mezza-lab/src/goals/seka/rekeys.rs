@@ -49,7 +49,8 @@ pub fn run(bench: &mut Bench, net: &Namespaces, gbit: f64) -> Result<Row> {
     asked?;
     std::thread::sleep(Duration::from_millis(300));
     let after = Passed::of(net, "lkr")?;
-    let (done, sent) = (after.exchanges - before.exchanges, after.sent - before.sent);
+    let done = after.exchanges - before.exchanges;
+    let sent = after.sent - before.sent;
     let lost = after.lost() - before.lost();
     bench.note_count("mezza", "lost in rekeys", "frames", lost)?;
     let all = said["end"]["sum"]["lost_packets"].as_f64().context("iperf3 counts no losses")?;
@@ -78,7 +79,8 @@ struct Passed {
 
 impl Passed {
     fn of(net: &Namespaces, name: &str) -> Result<Self> {
-        let (a, b) = (net.shown(0, name)?, net.shown(1, name)?);
+        let a = net.shown(0, name)?;
+        let b = net.shown(1, name)?;
         let number = |value: &Value| value.as_f64().context("a link without counts");
         // Before a frame was sealed at A, and after it was opened at B.
         let drops = [&a["dropped"]["late"], &a["dropped"]["queue"], &a["dropped"]["fragment"]];

@@ -214,7 +214,8 @@ fn flood(bench: &mut Bench, net: &Namespaces) -> Result<Row> {
     frame[14..20].copy_from_slice(&name("own")?);
     frame[36..40].copy_from_slice(&0x7fff_ffff_u32.to_be_bytes());
     let hex = data_encoding::HEXLOWER.encode(&frame);
-    let (mut quiet, mut flooded) = (Vec::new(), Vec::new());
+    let mut quiet = Vec::new();
+    let mut flooded = Vec::new();
     for _ in 0..bench.profile.pick(1, 4, 8) {
         quiet.push(tcp(net, "10.7.0.2", &["-t", "2"])?);
         // 2,000 a second, in bursts of 20, by a program of a few lines.
@@ -231,7 +232,8 @@ fn flood(bench: &mut Bench, net: &Namespaces) -> Result<Row> {
         let _ = flooding.wait();
     }
     let refused = net.shown(side, "lk0")?["refused"].as_f64().unwrap_or_default();
-    let (quiet, flooded) = (median(&quiet), median(&flooded));
+    let quiet = median(&quiet);
+    let flooded = median(&flooded);
     Ok(FLOOD.row(100.0 * (1.0 - flooded / quiet)).with(format!(
         "{quiet:.2} Gbit/s without, {flooded:.2} with; {refused} of them were refused by their tags"
     )))
@@ -345,7 +347,8 @@ fn openvpn(net: &mut Namespaces) -> Result<String> {
     let folder = net.folder().to_path_buf();
     let at = |name: &str| folder.join(name).to_str().unwrap_or_default().to_owned();
     for side in ["oa", "ob"] {
-        let (key, certificate) = (at(&format!("{side}.key")), at(&format!("{side}.crt")));
+        let key = at(&format!("{side}.key"));
+        let certificate = at(&format!("{side}.crt"));
         ok(Command::new("openssl").args([
             "req",
             "-x509",

@@ -85,7 +85,7 @@ pub struct Liars {
     pub hosted: HostedCrew,
     /// The role of each device.
     pub roles: Vec<Option<Liar>>,
-    /// Who asked each device last.
+    /// The device that last sent a request to each device.
     asked: Vec<Name>,
 }
 
@@ -108,7 +108,7 @@ impl Liars {
         Self { hosted, roles, asked: vec![0; count] }
     }
 
-    /// What a liar does now.
+    /// Returns the present behaviour of a liar.
     fn attack(device: DeviceId, liar: Liar, now: u64) -> Liar {
         if !matches!(liar, Liar::Every(_)) {
             return liar;

@@ -137,7 +137,8 @@ impl Inner {
         let frames = batch(id, &onions.bytes, self.network.mixes.len())?;
         let threads = ThreadReading::now()?;
         let own = self.own.of(Phase::Link);
-        let (cpu, begun) = (process_cpu()?, Instant::now());
+        let cpu = process_cpu()?;
+        let begun = Instant::now();
         for frame in frames {
             self.data.send(frame).await.context("the link with the first mix is gone")?;
         }
@@ -158,7 +159,8 @@ impl Inner {
         let own = self.own.of(Phase::Link).saturating_sub(own);
         let spent = minus(&self.spent(), &ready);
         onions.check(self.kernel, &replies)?;
-        let (ahead, making) = (minus(&ready, &before), onions.making);
+        let ahead = minus(&ready, &before);
+        let making = onions.making;
         Ok(RoundTiming { wall, cpu, spent, ahead, own, threads, making })
     }
 
@@ -169,7 +171,9 @@ impl Inner {
         let clock = policy.round_at(now()).context("before the first round")?;
         self.last = clock.max(self.last + 1);
         let id = RoundId { service: Service::Conversation, round: self.last };
-        let (collect_ms, slots, buckets) = (policy.collect_ms, policy.slots, policy.buckets);
+        let collect_ms = policy.collect_ms;
+        let slots = policy.slots;
+        let buckets = policy.buckets;
         let keys = self.ask(id, FrameBody::NewRound, |body| match body {
             FrameBody::RoundKey(key) => Some(key),
             _ => None,
@@ -254,7 +258,8 @@ async fn connect(
 ) -> Result<FrameSender> {
     let stream = dial(&server.address, protocol, Pin::new(server.key), Some(identity)).await?;
     let (outbox, parcels) = mpsc::channel(link::SERVER_FRAMES_MAX);
-    let (events, own) = (events.clone(), Arc::clone(own));
+    let events = events.clone();
+    let own = Arc::clone(own);
     tokio::spawn(async move {
         let carried = carry(stream, FrameSizeClass::Long, parcels, &events, |frame| (from, frame));
         own.task(Phase::Link, carried).await
@@ -265,7 +270,8 @@ async fn connect(
 /// The frames of a batch as bytes.
 fn batch(id: RoundId, onions: &[u8], mixes: usize) -> Result<Vec<link::FrameBytes>> {
     let size = Service::Conversation.onion_bytes(mixes);
-    let (count, wide) = (u32::try_from(onions.len() / size)?, u16::try_from(size)?);
+    let count = u32::try_from(onions.len() / size)?;
+    let wide = u16::try_from(size)?;
     let items = Items::of_batch(onions, size).map(FrameBody::Onions);
     let start = FrameBody::BatchStart { count, size: wide };
     let bodies = std::iter::once(start).chain(items).chain([FrameBody::BatchEnd { count }]);

@@ -83,7 +83,8 @@ impl LocalMixnet {
     /// # Errors
     /// If a link does not come up.
     pub async fn linked(&self) -> Result<()> {
-        let (end, last) = (Instant::now() + PATIENCE, self.mixes.len() - 1);
+        let end = Instant::now() + PATIENCE;
+        let last = self.mixes.len() - 1;
         let due = |at: usize| if at == last { 2 } else { 3 };
         let is_up =
             |(at, mix): (usize, &server::ServerHandle)| mix.metrics.of(Metric::Links) >= due(at);
@@ -159,7 +160,8 @@ pub fn config(
         let address = SocketAddr::from((place.host, port)).to_string();
         Server { key: key.public(), address }
     };
-    let (coordinator, bucket) = (server(keys.entry), server(keys.bucket));
+    let coordinator = server(keys.entry);
+    let bucket = server(keys.bucket);
     let entry = |key| MixServer { server: server(key), operator: "lab".into() };
     let mut signed = SignedConfig::new(Config {
         network: NetworkId(id),

@@ -60,7 +60,8 @@ impl Onions {
             threads.into_iter().map(|thread| thread.join().ok()).collect()
         });
         let wrapped = wrapped.context("wrapping panicked")?;
-        let (mut bytes, mut back) = (Vec::new(), Vec::new());
+        let mut bytes = Vec::new();
+        let mut back = Vec::new();
         let size = Service::Conversation.onion_bytes(layers.len());
         for Wrapped { onions, reply_keys: keys } in wrapped {
             back.push((onions.len() / size, keys));

@@ -128,7 +128,8 @@ impl ProcessMixnet {
     /// If they do not start.
     pub fn load(&self, users: u32, rounds: u32) -> Result<Program> {
         let uri = self.link();
-        let (users, rounds) = (users.to_string(), rounds.to_string());
+        let users = users.to_string();
+        let rounds = rounds.to_string();
         let words = ["mixnet", "load", "--network", &uri, "--users", &users, "--rounds", &rounds];
         let more = ["--conversing", "0.5", "--verify", "--json", "--kernel", kernel().name()];
         let files = self.folder.join(format!("load-{users}"));
@@ -143,7 +144,8 @@ impl ProcessMixnet {
             ServerRole::Entry => &self.config.coordinator,
         };
         let text = |name: &str| self.folder.join(name).to_string_lossy().into_owned();
-        let (config, key) = (text("net.cfg"), text(&format!("{role}.key")));
+        let config = text("net.cfg");
+        let key = text(&format!("{role}.key"));
         let buckets = text("buckets");
         let mut args = vec!["mixnet", role.command(), "--config", &config, "--key", &key];
         args.extend(["--listen", &server.address, "--metrics", "0"]);

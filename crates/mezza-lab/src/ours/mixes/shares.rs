@@ -141,8 +141,11 @@ mod tests {
         spent[Phase::Unwrap as usize] = ms(60);
         spent[Phase::Link as usize] = ms(10);
         let cores = u64::try_from(machine::cores()).unwrap();
-        let (wall, cpu) = (ms(100), ms(90 + unaccounted_ms * cores));
-        let (own, making, ahead) = (ms(10), ms(0), vec![PhaseCpu::default()]);
+        let wall = ms(100);
+        let cpu = ms(90 + unaccounted_ms * cores);
+        let own = ms(10);
+        let making = ms(0);
+        let ahead = vec![PhaseCpu::default()];
         let threads = Threads { pool: ms(64), runtime: ms(23), coordinator: ms(3) };
         RoundTiming { wall, cpu, spent: vec![spent], ahead, own, threads, making }
     }

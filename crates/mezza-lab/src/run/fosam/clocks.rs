@@ -80,7 +80,8 @@ pub fn density(bench: &mut Bench) -> Result<Report> {
             moves: Moves::Sit(density),
             ..Scene::paper(count, seed)
         })?;
-    let (sparse, dense) = (columns[0][0], columns[0][2]);
+    let sparse = columns[0][0];
+    let dense = columns[0][2];
     report.shapes.push(Claim::is(
         "the paper's vote is faster where more hear each other",
         format!("{sparse:.0} s with 8, {dense:.0} s with 36 neighbours"),
@@ -144,7 +145,8 @@ pub fn converging(bench: &mut Bench) -> Result<Report> {
 pub fn festival(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((10, 5), (90, 5), (300, 5));
     let (mut report, curves) = over_time(bench, "fosam-f5", (Moves::Celebrate, minutes, step))?;
-    let (first, last) = (curves[1][0][1], curves[1].last().map_or(0.0, |[_, share]| *share));
+    let first = curves[1][0][1];
+    let last = curves[1].last().map_or(0.0, |[_, share]| *share);
     report.shapes.push(Claim::is(
         "the share that agrees grows (ours, 30 % good)",
         format!("{first:.2} to {last:.2}"),

@@ -20,7 +20,7 @@ const OFF_S: u64 = 10;
 const ARRIVE: f64 = 95.0;
 /// Captured honest clocks, of a hundred, that may be at the end of an hour.
 const CAPTURED: f64 = 4.01;
-/// What resident memory may grow by from the end of the first hour to the last one, MiB.
+/// The most MiB by which resident memory may grow from the end of the first hour to the last one.
 const MORE_MIB: f64 = 16.0;
 
 /// Resident memory of this process, MiB.
@@ -52,7 +52,10 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         ..Scene::ours(users, 1)
     };
     let mut stage = scene.begin();
-    let (mut least, mut most_captured, mut first_mib, mut mib) = (100.0_f64, 0.0_f64, None, 0.0);
+    let mut least = 100.0_f64;
+    let mut most_captured = 0.0_f64;
+    let mut first_mib = None;
+    let mut mib = 0.0;
     for hour in 1..=hours {
         stage.count();
         let flooded = stage.run_day(HOUR_S);

@@ -163,8 +163,10 @@ fn printed(line: &Line, rows: &[MicroRow], ms: &impl Fn(Side) -> f64) -> String 
 fn shapes(report: &mut Report, figures: &Comparison<Side>) -> Result<()> {
     let ns = |side: Side| figures.of(&side).map(|series| cost_ns(side, series));
     let profile = |op| ns(("fosam", op));
-    let (keygen, ratchet) = (profile("keygen")?, profile("ratchet")?);
-    let (encrypt, decrypt) = (profile("encrypt-0")?, profile("decrypt")?);
+    let keygen = profile("keygen")?;
+    let ratchet = profile("ratchet")?;
+    let encrypt = profile("encrypt-0")?;
+    let decrypt = profile("decrypt")?;
     report.shapes.push(Claim::above("profile: keygen / mean ratchet", keygen / ratchet, 1.0));
     report.shapes.push(Claim::above(
         "profile: mean ratchet / encryption at epoch 0",

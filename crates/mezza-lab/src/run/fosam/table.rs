@@ -31,7 +31,8 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     report.say(format!("  {:<8} {:>10} {:>12}", "", "addressed", "successful"));
     let mut all = Vec::new();
     for to in 0..4_u32 {
-        let (addressed, arrived) = (ADDRESSED[to as usize], arrived(to, bench.seed));
+        let addressed = ADDRESSED[to as usize];
+        let arrived = arrived(to, bench.seed);
         let share = 100.0 * f64::from(arrived) / f64::from(addressed);
         bench.note_count("ours", &format!("device_{}", to + 1), "percent", share)?;
         report.say(format!("  Dev. {:<3} {addressed:>10} {arrived:>6} {share:>4.0} %", to + 1));

@@ -22,7 +22,8 @@ use crate::run::signal::common_block;
 
 /// A5: bits of a ciphertext are flipped.
 pub fn flip(bench: &mut Bench) -> Result<Report> {
-    let (system, mut report) = (System::new(), Report::default());
+    let system = System::new();
+    let mut report = Report::default();
     let altered = fosam::altered(b"pay Bob 100", 8, b'1' ^ b'9')?;
     let accepted = altered == b"pay Bob 900";
     let mut bob = Person::new(&system, 4)?;
@@ -30,7 +31,8 @@ pub fn flip(bench: &mut Bench) -> Result<Report> {
     let held = bob.held(epoch, &system)?;
     let envelope = seal(&system, bob.tree.card(), NOW, b"pay Bob 100", &mut bob.rng)?;
     let step = bench.profile.pick(97, 7, 3);
-    let (mut tried, mut opened) = (0, 0);
+    let mut tried = 0;
+    let mut opened = 0;
     for bit in (16..8 * envelope.len()).step_by(step) {
         let mut changed = envelope.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
@@ -114,7 +116,8 @@ fn two_texts(keys: &[[u8; 32]; 2]) -> Option<(Vec<u8>, [u8; 16])> {
 
 /// A7: a header of four infinite points gives K = 1 for everybody.
 pub fn infinity(_: &mut Bench) -> Result<Report> {
-    let (system, mut report) = (System::new(), Report::default());
+    let system = System::new();
+    let mut report = Report::default();
     // A decoder without the check: each receiver pairs infinite points with a key of his own, and the
     // weak variant hashes K alone.
     let weak_key = |k: &bls12_381::Gt| -> [u8; 32] {
@@ -160,7 +163,8 @@ pub fn infinity(_: &mut Bench) -> Result<Report> {
 
 /// A8: c0\[0\] plus a point of order 3 has the same K.
 pub fn second_form(_: &mut Bench) -> Result<Report> {
-    let (system, mut report) = (System::new(), Report::default());
+    let system = System::new();
+    let mut report = Report::default();
     let mut rng = ChaCha20Rng::seed_from_u64(5);
     let master = MasterSecret::random(5, &mut rng);
     let (c, k) = encapsulated(&system, &master, &Path::root(), &Fr::small(7));
@@ -186,10 +190,12 @@ pub fn second_form(_: &mut Bench) -> Result<Report> {
 
 /// A11: Bob passes a friend's signed message on to Carol. The inner layer is a signature here.
 pub fn forward(_: &mut Bench) -> Result<Report> {
-    let (system, mut report) = (System::new(), Report::default());
+    let system = System::new();
+    let mut report = Report::default();
     let mut rng = ChaCha20Rng::seed_from_u64(7);
     let alice = IdentityKeyPair::new(StaticKey::random::<PortableBackend>(&mut rng));
-    let (bob, mut carol) = (Person::new(&system, 8)?, Person::new(&system, 9)?);
+    let bob = Person::new(&system, 8)?;
+    let mut carol = Person::new(&system, 9)?;
     let text = b"I leave tonight";
     // Alice signs for Bob, with and without the binding of her envelope.
     let to_bob = EnvelopeKey::new(&system, &bob.card().at(NOW)?, NOW, &mut rng)?;
@@ -207,7 +213,8 @@ pub fn forward(_: &mut Bench) -> Result<Report> {
     let verify = |parts: &[&[u8]], signature: &[u8; 64]| {
         xeddsa::verify::<Blake2b512>(&alice.public(), parts, signature)
     };
-    let (weak, ours) = (verify(&[text], &signed), verify(&[text, &opened.binding.0], &bound));
+    let weak = verify(&[text], &signed);
+    let ours = verify(&[text, &opened.binding.0], &bound);
     let told = |yes: bool| {
         format!("Carol takes it for a message to her: {}", if yes { "yes" } else { "no" })
     };

@@ -90,7 +90,8 @@ const GUESSES: [Guess; 3] = [
 
 /// A1.
 pub fn who_is_it(bench: &mut Bench) -> Result<Report> {
-    let (system, mut report) = (System::new(), Report::default());
+    let system = System::new();
+    let mut report = Report::default();
     let count: u32 = bench.profile.pick(50, 1_000, 1_000);
     let mut rng = ChaCha20Rng::seed_from_u64(bench.seed);
     let named = bbg_named(count, &mut rng);
@@ -137,9 +138,11 @@ pub fn who_is_it(bench: &mut Bench) -> Result<Report> {
 
 /// A9: a label of time that counts from the card's origin.
 pub fn label(_: &mut Bench) -> Result<Report> {
-    let (system, mut report) = (System::new(), Report::default());
+    let system = System::new();
+    let mut report = Report::default();
     let mut rng = ChaCha20Rng::seed_from_u64(12);
-    let (mut weak, mut ours) = (Vec::new(), Vec::new());
+    let mut weak = Vec::new();
+    let mut ours = Vec::new();
     for days in 0..20_u32 {
         let start = Tick(NOW.0 - 2_880 * days);
         let tree = mezza_hibe::KeyTree::create(
@@ -158,7 +161,8 @@ pub fn label(_: &mut Bench) -> Result<Report> {
         labels.dedup();
         labels.len()
     };
-    let (weak, ours) = (classes(weak), classes(ours));
+    let weak = classes(weak);
+    let ours = classes(ours);
     both(
         &mut report,
         ("byte 1 is the receiver's epoch", format!("20 receivers in {weak} classes"), weak > 1),
@@ -169,15 +173,18 @@ pub fn label(_: &mut Bench) -> Result<Report> {
 
 /// A12: a gateway's key is meant to recognise; what it must not do is the second column.
 pub fn lent(bench: &mut Bench) -> Result<Report> {
-    let (system, mut report) = (System::new(), Report::default());
+    let system = System::new();
+    let mut report = Report::default();
     let mut rng = ChaCha20Rng::seed_from_u64(13);
-    let (mut bob, carol) = (Person::new(&system, 14)?, Person::new(&system, 15)?);
+    let mut bob = Person::new(&system, 14)?;
+    let carol = Person::new(&system, 15)?;
     let epoch = bob.epoch()?.plus(200);
     let key = bob.tree.detect_key(epoch, 4, &mut rng)?;
     let (from, to) = key.ticks();
     let count: u32 = bench.profile.pick(40, 1_000, 10_000);
     let ticks = |i: u32| Tick(from.0 + i % (to.0 - from.0));
-    let (mut own, mut foreign) = (0, 0);
+    let mut own = 0;
+    let mut foreign = 0;
     for i in 0..count.div_ceil(10) {
         let envelope = seal(&system, bob.card(), ticks(i), b"x", &mut rng)?;
         own += u32::from(

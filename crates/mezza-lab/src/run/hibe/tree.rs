@@ -32,7 +32,8 @@ struct Family {
 
 impl Family {
     fn new() -> Result<Self> {
-        let (system, mut rng) = (System::new(), ChaCha20Rng::seed_from_u64(1));
+        let system = System::new();
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
         let master = MasterSecret::random(5, &mut rng);
         let parent = master.user_key(&system, &Path::root(), &mut rng);
         let mut child = |m| match parent.derive(&parent.descend(&parent.sums(), m), &mut rng) {
@@ -57,10 +58,8 @@ fn extrapolated(a: &G2, b: &G2) -> G2 {
 /// The points `at`, `at` + 1 of a child as they are, and the two behind them extrapolated to the parent.
 fn parent_of(children: [&[G2]; 2], at: usize, c: &[u8; 192]) -> Result<Vec<u8>> {
     let [first, second] = children;
-    let (u, v) = (
-        extrapolated(&first[at + 2], &second[at + 2]),
-        extrapolated(&first[at + 3], &second[at + 3]),
-    );
+    let u = extrapolated(&first[at + 2], &second[at + 2]);
+    let v = extrapolated(&first[at + 3], &second[at + 3]);
     product([&first[at], &first[at + 1], &u, &v], c)
 }
 
@@ -84,7 +83,8 @@ pub fn shared_t(_: &mut Bench) -> Result<Report> {
 
 /// The parent's user key (`at` 0) or detect key (`at` 4) from two children.
 fn reconstruct(at: usize, weak: &str, ours: &str) -> Result<Report> {
-    let (family, mut report) = (Family::new()?, Report::default());
+    let family = Family::new()?;
+    let mut report = Report::default();
     let (c, k) = family.target();
     let wanted = if at == 0 { k } else { Gt::one().to_bytes().to_vec() };
     let parent = points(&family.parent.encode())?;
@@ -101,7 +101,8 @@ fn reconstruct(at: usize, weak: &str, ours: &str) -> Result<Report> {
 
 /// A4: the whole key is cloned before it is moved past a pause.
 pub fn sleeper(_: &mut Bench) -> Result<Report> {
-    let (system, mut report) = (System::new(), Report::default());
+    let system = System::new();
+    let mut report = Report::default();
     let mut bob = Person::new(&system, 2)?;
     let start = bob.epoch()?;
     let copy = bob.tree.export();
@@ -123,7 +124,8 @@ pub fn sleeper(_: &mut Bench) -> Result<Report> {
         }
         Ok(count)
     };
-    let (weak, ours) = (read(&clone)?, read(&bob.tree)?);
+    let weak = read(&clone)?;
+    let ours = read(&bob.tree)?;
     both(
         &mut report,
         ("the key before is cloned whole", format!("{weak} of {PAUSE} epochs read"), weak == PAUSE),
@@ -136,7 +138,8 @@ pub fn sleeper(_: &mut Bench) -> Result<Report> {
 pub fn clocks(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let profile = TreeProfile::Minute;
-    let (start, day) = (Epoch(1_000), 24 * HOUR_MS);
+    let start = Epoch(1_000);
+    let day = 24 * HOUR_MS;
     let epochs = |ms: u64| u32::try_from(ms / profile.epoch_ms());
     let rule = || FloorRule::new(profile, start, ClockTrust::GOOD, 0);
 

@@ -40,7 +40,8 @@ impl<'a> Reading<'a> {
     /// If it says something else.
     pub fn take(&mut self, said: &Value) -> Result<()> {
         let number = |key: &str| said[key].as_u64().with_context(|| format!("no {key}"));
-        let (handshake, index) = (number("handshake")?, usize::try_from(number("index")?)?);
+        let handshake = number("handshake")?;
+        let index = usize::try_from(number("index")?)?;
         let block = u32::try_from(number("block")?)?;
         let place = self.blocks.get_mut(index).context("no such block")?;
         self.read += 1;

@@ -75,7 +75,8 @@ struct FrameCost {
 impl FrameCost {
     /// Measures both, and names them in the report.
     fn measure(report: &mut Report, bytes: f64) -> Result<Self> {
-        let (seal, tag) = (frame_cost_us(bytes as usize)?, tag_cost_us(bytes as usize)?);
+        let seal = frame_cost_us(bytes as usize)?;
+        let tag = tag_cost_us(bytes as usize)?;
         report.say(LABEL);
         report.say(format!(
             "a frame of {bytes} bytes is sealed and opened in {seal:.2} us here, its tag alone made and checked in {tag:.2} us"

@@ -129,7 +129,8 @@ pub fn figure_6(_: &mut Bench) -> Result<Report> {
     let suites: [(&str, Number); 2] =
         [("paper", number::<<Paper as Suite>::SignatureHash>), ("b2c20", safety::number)];
     for (suite, number) in suites {
-        let (hers, his) = (number(&alice, &bob), number(&bob, &alice));
+        let hers = number(&alice, &bob);
+        let his = number(&bob, &alice);
         let tampered = number(&alice, &mallory);
         report.say(format!("{suite}: she sees {hers}"));
         report.say(format!("{suite}: he sees  {his}"));

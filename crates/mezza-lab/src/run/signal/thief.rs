@@ -56,7 +56,8 @@ pub fn add(report: &mut Report) -> Result<()> {
     let new = alice.seal(b"a new key")?;
     bob.open(&new).context("a new key")?;
 
-    let (from, to) = (*bob.talk().remote(), *bob.talk().local());
+    let from = *bob.talk().remote();
+    let to = *bob.talk().local();
     let months = |days: u64| NOW.plus_ms(days * Time::DAY_MS);
     report.say("thief: four notes are late, their chain ended; the whole state is stolen after ..");
     for (days, ours_reads) in [(1, LATE), (SKIPPED_D + 1, 0)] {

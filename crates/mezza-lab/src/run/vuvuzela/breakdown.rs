@@ -26,7 +26,8 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     let shares = shares(bench, users, mu, rounds)?;
     report.say(format!("ours, {users} users, mu {mu}, {rounds} rounds: shares of all cores' time"));
     shares.lines().into_iter().for_each(|line| report.say(format!("  {line}")));
-    let (cryptography, links) = (shares.cryptography(), shares.links());
+    let cryptography = shares.cryptography();
+    let links = shares.links();
     let [own, network] = [shares.cryptography_in_round(), shares.links_and_waiting()];
     let printed = ["cryptography", "network"].map(|op| paper.one("vuvuzela-breakdown", op));
     report.say(format!(

@@ -48,8 +48,8 @@ fn advantage(law: Law, k: u32, trials: u32, seed: u64) -> (f64, f64) {
         let ratio: f64 = (0..k).map(|_| round(law, &counts, truth, &mut rng)).sum();
         (ratio > 0.0) == talks
     });
-    let (hits, trials) =
-        (f64::from(u32::try_from(hits.count()).unwrap_or(trials)), f64::from(trials));
+    let hits = f64::from(u32::try_from(hits.count()).unwrap_or(trials));
+    let trials = f64::from(trials);
     let p = hits / trials;
     (2.0 * p - 1.0, 2.0 * (p * (1.0 - p) / trials).sqrt())
 }
@@ -83,7 +83,8 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     report.say(format!("  {:>7} {:>8} {:>10.3} {found:>16.3}", 1, "none", 1.0));
     let holds = found.to_bits() == 1.0_f64.to_bits();
     report.shapes.push(Claim::is("without noise one round tells all", format!("{found}"), holds));
-    let (profile, seed) = (bench.profile, bench.seed);
+    let profile = bench.profile;
+    let seed = bench.seed;
     let jobs = ROUNDS.iter().flat_map(|round| MODES.iter().map(|(mode, _)| (*round, *mode)));
     let found = parallel::map(jobs.collect(), |((k, trials), mode)| {
         let trials = profile.pick(20_000 / k + 20, trials, 4 * trials);

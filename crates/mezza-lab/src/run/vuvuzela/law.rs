@@ -23,7 +23,8 @@ impl CountLaw {
 
     /// Pairs: half of both. The Gaussian is one of integers, so that its halves are, too.
     pub fn pairs(law: Law) -> Self {
-        let (mu, scale) = (f64::from(law.mu) / 2.0, f64::from(law.scale) / 2.0);
+        let mu = f64::from(law.mu) / 2.0;
+        let scale = f64::from(law.scale) / 2.0;
         match law.mode {
             Mode::Paper => Self { mode: law.mode, mean: mu, scale },
             Mode::Gauss => Self { mode: law.mode, mean: mu.floor(), scale: scale.floor() },
@@ -56,7 +57,8 @@ impl CountLaw {
             }
             // Lap(mean, b) lies in (count - 1, count].
             Mode::Paper => {
-                let (low, high) = ((off - 1.0) / scale, off / scale);
+                let low = (off - 1.0) / scale;
+                let high = off / scale;
                 if high <= 0.0 {
                     low.ln_1p_of_step(high)
                 } else if low >= 0.0 {
@@ -99,7 +101,8 @@ mod tests {
                 };
                 assert!((sum(1, 900) - 1.0).abs() < 1e-9, "{count:?}: {}", sum(1, 900));
                 // Half of a Laplace law lies at its mean and below; of the Gaussian, half beside it.
-                let (below, at) = (sum(1, 400), sum(400, 401));
+                let below = sum(1, 400);
+                let at = sum(400, 401);
                 let half = if mode == Mode::Gauss { below + at / 2.0 } else { below + at };
                 assert!((half - 0.5).abs() < 1e-9, "{count:?}: {half}");
             }

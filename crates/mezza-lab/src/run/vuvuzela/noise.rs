@@ -115,7 +115,9 @@ struct Test {
 impl Test {
     /// Counts are integers, so a narrow law has fewer cells than a wide one.
     fn new(count: CountLaw) -> Self {
-        let (mut bounds, mut shares, mut share) = (Vec::new(), Vec::new(), 0.0);
+        let mut bounds = Vec::new();
+        let mut shares = Vec::new();
+        let mut share = 0.0;
         let mut left = 1.0;
         for (count, p) in (0_u32..).zip(count.probabilities()) {
             if share >= 1.0 / CELLS && left >= 1.0 / CELLS {

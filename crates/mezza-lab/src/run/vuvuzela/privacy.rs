@@ -61,7 +61,8 @@ impl Account {
 /// The least epsilon of the paper's composition, to 10^-6: its delta falls as epsilon rises.
 fn advanced_epsilon(spent: RoundsSpent) -> Option<f64> {
     let fits = |epsilon: f64| advanced(&[spent], epsilon) <= DELTA;
-    let (mut low, mut high) = (0.0, 64.0);
+    let mut low = 0.0;
+    let mut high = 64.0;
     if !fits(high) {
         return None;
     }

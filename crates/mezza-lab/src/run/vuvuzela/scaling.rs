@@ -41,7 +41,8 @@ fn few(bench: &mut Bench, report: &mut Report, paper: &papers::Vuvuzela) -> Resu
     let rounds = bench.profile.pick(1, 30, 30);
     let series = GridSeries::measure(bench, &GridPoint::grid(&levels, &users), rounds)?;
     table(report, &series, &levels, &users);
-    let (cpu, latency) = (series.cpu(), series.latency());
+    let cpu = series.cpu();
+    let latency = series.latency();
     let mut plot = Plot::new("latency of a round against users", ["users", "ms"]);
     for mu in levels {
         let of_level = latency.iter().filter(|(point, _)| point.mu == mu);
@@ -87,7 +88,8 @@ fn many(bench: &mut Bench, report: &mut Report) -> Result<()> {
 fn table(report: &mut Report, series: &GridSeries, levels: &[u32], users: &[u32]) {
     let heads = levels.iter().map(|mu| format!("{:>22}", format!("mu {mu}: wall, CPU ms")));
     report.say(format!("  {:>7}{}", "users", heads.collect::<String>()));
-    let (wall, cpu) = (series.latency(), series.cpu());
+    let wall = series.latency();
+    let cpu = series.cpu();
     for users in users {
         let cell = |mu: &u32| {
             let at = GridPoint { mu: *mu, users: *users };

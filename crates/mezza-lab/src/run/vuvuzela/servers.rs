@@ -42,13 +42,15 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let mut points = Vec::new();
     for mixes in 1..=MIXES {
         let law = Law { mode: Mode::Paper, mu, scale: 0 };
-        let (kernel, seed) = (kernel(), bench.seed);
+        let kernel = kernel();
+        let seed = bench.seed;
         let setup = MixSetup { mixes: mixes as usize, users_max: users, law, kernel, seed };
         let timings = LabCoordinator::measure(bench.folder.path(), setup, users, rounds)?;
         let middle = |of: fn(&RoundTiming) -> Duration| {
             median(&timings.iter().map(|timing| ns(of(timing))).collect::<Vec<_>>())
         };
-        let (cpu, wall) = (middle(|timing| timing.cpu), middle(|timing| timing.wall));
+        let cpu = middle(|timing| timing.cpu);
+        let wall = middle(|timing| timing.wall);
         bench.note_count("ours", &format!("cpu_mixes_{mixes}"), "ns", cpu)?;
         let ladders = ladders(mixes, users, 2 * mu);
         report.say(format!(

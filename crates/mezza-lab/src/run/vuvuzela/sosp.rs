@@ -72,7 +72,9 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         let costs = users.map(|users| point(bench, users, mu / USERS));
         let costs = costs.into_iter().collect::<Result<Vec<_>>>()?;
         for cost in &costs {
-            let (users, wall, each) = (cost.users, cost.wall_ns / 1e6, cost.each_us());
+            let users = cost.users;
+            let wall = cost.wall_ns / 1e6;
+            let each = cost.each_us();
             report.say(format!("  {users:>7} {wall:>9.1} {:>12.0} {each:>14.1}", cost.per_s()));
         }
         plot.curve(who, costs.iter().map(|c| [f64::from(c.users), c.wall_ns / 1e6]));

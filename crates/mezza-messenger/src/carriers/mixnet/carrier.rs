@@ -48,7 +48,8 @@ impl<B: Backend> Carrier for Mixnet<B> {
     /// Returns the part of our card that names our network.
     fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
         let net = self.network.as_ref()?;
-        let (network, dialling) = (net.config(now)?.network, *net.member.dialling.public());
+        let network = net.config(now)?.network;
+        let dialling = *net.member.dialling.public();
         Some((MIXNET_PART, MixnetPart { network, dialling }.encode()))
     }
 

@@ -91,7 +91,8 @@ impl Inviter {
                 return Err(DecodeError::Value);
             }
             let ik = IdentityKey::decode(&r.array()?).map_err(|_| DecodeError::Value)?;
-            let (bucket, at) = (r.u32()?, Time::from_ms(r.u64()?));
+            let bucket = r.u32()?;
+            let at = Time::from_ms(r.u64()?);
             let asked = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
             let start = match r.u8()? {
                 0 => None,
@@ -145,7 +146,8 @@ mod tests {
             let start = start.map(|(root, talks, calls)| {
                 PendingStart { root: Secret::copy_from(&root), rounds: (talks, calls) }
             });
-            let (ik, at) = (key(n), Time::from_ms(at));
+            let ik = key(n);
+            let at = Time::from_ms(at);
             let asked = Some(Time::from_ms(asked)).filter(|asked| *asked != Time::default());
             let level = (place % 5) as u8;
             let inviter = Inviter { ik, bucket, start, at, asked, level, times: 3 };
@@ -175,7 +177,8 @@ mod tests {
         fn an_inviter_is_due_at_most_12_hours_after_it_was_called(
             (at, since, times) in (0..1_u64 << 45, 0..1_u64 << 32, any::<u8>()),
         ) {
-            let (ik, at) = (key(2), Time::from_ms(at));
+            let ik = key(2);
+            let at = Time::from_ms(at);
             let asked = at.plus_ms(since);
             let mut inviter = Inviter { ik, bucket: 1, start: None, at, asked: None, level: 4, times };
             prop_assert!(inviter.is_over(inviter.deadline()));

@@ -101,7 +101,8 @@ impl LeftNetworks {
     /// A network is left.
     pub fn keep(&mut self, link: NetworkAddress, remembered: Wiping<Vec<u8>>, step: &mut Step) {
         let left = LeftNetwork { address: link.address, remembered };
-        let (kind, key) = (RecordKind::LeftNetwork, link.pin.to_vec());
+        let kind = RecordKind::LeftNetwork;
+        let key = link.pin.to_vec();
         step.put(kind, key, left.write());
         self.all.insert(link.pin, Some(left));
     }
@@ -132,7 +133,8 @@ mod tests {
 
     #[test]
     fn msg_97_no_network_is_forgotten_for_another_one() {
-        let (mut left, mut step) = (LeftNetworks::default(), Step::default());
+        let mut left = LeftNetworks::default();
+        let mut step = Step::default();
         for n in 0..LEFT_MAX as u8 {
             assert!(left.of(&[n; 32]).is_ok_and(|left| left.is_none()));
             left.keep(link(n), Wiping::new(vec![n; 9]), &mut step);

@@ -100,7 +100,8 @@ impl<B: Backend> Mixnet<B> {
             return false;
         };
         let gone = net.is_elsewhere(to.card, at.now);
-        let (now, dialling) = (at.now, to.card.mixnet().map(|entry| entry.dialling));
+        let now = at.now;
+        let dialling = to.card.mixnet().map(|entry| entry.dialling);
         let before = self.peers.get(&to.id).and_then(|peer| peer.dialling);
         let another = before.zip(dialling).is_some_and(|(before, now)| before != now);
         if gone || another {

@@ -208,7 +208,8 @@ impl<B: Backend> JoinedNetwork<B> {
 
     /// Returns the view of the network for the user.
     pub fn view(&self, now: Time) -> NetworkView {
-        let (config, policy) = (self.config(now), self.policy(now));
+        let config = self.config(now);
+        let policy = self.policy(now);
         let ledger = self.client.ledger();
         let promise = config.map(NetworkPromise::of);
         NetworkView {

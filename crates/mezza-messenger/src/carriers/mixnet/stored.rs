@@ -25,8 +25,10 @@ impl<B: Backend> Mixnet<B> {
         stored: &mut StoredRows<'_>,
         at: &mut At<'_>,
     ) -> Vec<Unloaded> {
-        let (kind, lost) = (RecordKind::NetworkRow, stored.lost(RecordKind::NetworkRow));
-        let (networks, rows) = (stored.take(RecordKind::Network), stored.take(kind));
+        let kind = RecordKind::NetworkRow;
+        let lost = stored.lost(RecordKind::NetworkRow);
+        let networks = stored.take(RecordKind::Network);
+        let rows = stored.take(kind);
         let names = networks.iter().map(|row| (RecordKind::Network, row));
         let names = names.chain(rows.iter().map(|row| (kind, row)));
         let mut left: Vec<_> = names
@@ -55,11 +57,13 @@ impl<B: Backend> Mixnet<B> {
     /// under a key that is thrown away.
     fn load_left(&mut self, stored: &mut StoredRows<'_>, at: &mut At<'_>) -> Vec<Unloaded> {
         let kind = RecordKind::LeftNetwork;
-        let (rows, lost) = (stored.take(kind), stored.lost(kind));
+        let rows = stored.take(kind);
+        let lost = stored.lost(kind);
         if rows.is_empty() && !lost {
             return Vec::new();
         }
-        let (kernel, now) = (self.kernel, at.now);
+        let kernel = self.kernel;
+        let now = at.now;
         let dialling = StaticKey::random::<B>(at.rng);
         let loads = |pin: &[u8; 32], left: &LeftNetwork| {
             let link = NetworkAddress { pin: *pin, address: left.address.clone() };

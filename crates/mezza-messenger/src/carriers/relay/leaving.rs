@@ -42,7 +42,8 @@ impl<B: Backend> Relay<B> {
 
     /// The way into the contact's mailbox.
     pub(super) fn way(&self, to: &ContactFacts<'_>, pin: u8, now: Time) -> Result<Route, Missing> {
-        let (relay, wait) = (self.usable(to, pin)?, Missing::Wait);
+        let relay = self.usable(to, pin)?;
+        let wait = Missing::Wait;
         if !self.connections.is_up(relay.connection()) {
             return Err(wait(WaitReason::NoCarrier));
         }
@@ -84,7 +85,8 @@ impl<B: Backend> Relay<B> {
             return Handover::Waits;
         };
         self.connect(&relay, Some(id), at);
-        let (connection, address) = (relay.connection(), relay.address);
+        let connection = relay.connection();
+        let address = relay.address;
         let stands = |connection: &connections::Connection| {
             connection.has_room() && connection.caps().level >= parcel.pin
         };
@@ -128,7 +130,8 @@ impl<B: Backend> Relay<B> {
     pub(super) fn compute_ahead(&mut self, rng: &mut dyn CryptoRng) {
         for id in core::mem::take(&mut self.wanted) {
             let Some(theirs) = self.theirs(id) else { continue };
-            let (address, seal) = (theirs.relay.address, theirs.seal);
+            let address = theirs.relay.address;
+            let seal = theirs.seal;
             let fresh = EphemeralKey::random::<B>(rng);
             if let Ok(context) = SenderContext::new::<B>(&address, &seal, fresh) {
                 self.contexts.insert(id, context);

@@ -150,9 +150,11 @@ impl OwnMailbox {
             let token = Secret::read(r)?;
             let scalar = Secret::read(r)?;
             let seal = StaticKey::from_stored(scalar, PublicKey::read(r)?);
-            let (made, opened) = (Time::from_ms(r.u64()?), flag(r)?);
+            let made = Time::from_ms(r.u64()?);
+            let opened = flag(r)?;
             let retired = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
-            let (watch, reopened) = (WatchState::Nobody, None);
+            let watch = WatchState::Nobody;
+            let reopened = None;
             Ok(Self {
                 contact,
                 relay,

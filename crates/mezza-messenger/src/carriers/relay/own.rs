@@ -101,12 +101,14 @@ impl<B: Backend> Relay<B> {
         places
     }
 
-    /// What is left at a relay that was replaced; `None` at one that the card names, at one with a mailbox
+    /// Returns the mailboxes left at a relay that was replaced; `None` at one that the card names, at one with a mailbox
     /// in use, and at one by which a contact is reached.
     pub(super) fn left_at(&self, connection: RelayConnectionId) -> Option<LeftRelay> {
         let there = |own: &&OwnMailbox| own.relay.connection() == connection;
-        let (mut read, mut closing) = (0, 0);
-        let (mut read_until, mut closing_until) = (None, None);
+        let mut read = 0;
+        let mut closing = 0;
+        let mut read_until = None;
+        let mut closing_until = None;
         for mailbox in self.mailboxes.values().filter(there) {
             mailbox.retired?;
             read += 1;
@@ -140,7 +142,8 @@ impl<B: Backend> Relay<B> {
             && let Some(mailbox) = self.mailboxes.get_mut(&id)
             && mailbox.opened
         {
-            let (intro, again) = (mailbox.is_intro(), mailbox.is_reopened(at.now));
+            let intro = mailbox.is_intro();
+            let again = mailbox.is_reopened(at.now);
             self.store_mailbox(id, at.step);
             if intro {
                 self.unpublished();
@@ -239,8 +242,10 @@ impl<B: Backend> Relay<B> {
             own.is_intro() && own.opened && self.connections.is_up(own.relay.connection())
         });
         let Some(intro) = intro.filter(|_| !self.requests.holds(Request::Publish)) else { return };
-        let (connection, token) = (intro.relay.connection(), intro.token.duplicate());
-        let (bundle, one_time) = (publication.bundle.clone(), publication.one_time.clone());
+        let connection = intro.relay.connection();
+        let token = intro.token.duplicate();
+        let bundle = publication.bundle.clone();
+        let one_time = publication.one_time.clone();
         let replace = core::mem::take(&mut publication.replace);
         if replace {
             // The stock that is there goes.

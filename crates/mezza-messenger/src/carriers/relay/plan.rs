@@ -98,7 +98,8 @@ impl<B: Backend> Relay<B> {
         for id in moved.collect::<Vec<_>>() {
             let Some(own) = self.mailboxes.get_mut(&id) else { continue };
             let to = RelayEntry { address: own.relay.address, ..relay.clone() };
-            let (contact, before) = (own.contact, core::mem::replace(&mut own.relay, to));
+            let contact = own.contact;
+            let before = core::mem::replace(&mut own.relay, to);
             self.store_mailbox(id, at.step);
             self.connect(relay, None, at);
             self.leave(&before);

@@ -13,7 +13,8 @@ use crate::view::Part;
 impl<B: Backend> Relay<B> {
     /// Stores the number of the next mailbox.
     pub(super) fn store_next(&self, step: &mut Step) {
-        let (key, value) = (Vec::new(), Self::write_next(self.next_mailbox));
+        let key = Vec::new();
+        let value = Self::write_next(self.next_mailbox);
         step.put(RecordKind::RelayPeer, key, value);
     }
 

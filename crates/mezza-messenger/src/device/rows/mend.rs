@@ -35,7 +35,8 @@ fn index<P: Port>(parts: &mut Parts<P>) {
             !note.incoming && note.seq > 0 && note.era == contact::own_era(parts, note.contact);
         let read = note.facts.iter().any(|fact| fact.what == FactKind::Read);
         if own && !read {
-            let (of, delivered) = ((id, note.voided), note.is_delivered());
+            let of = (id, note.voided);
+            let delivered = note.is_delivered();
             parts.outbox.load_unreceipted(note.contact, note.seq, of, delivered);
         }
     }

@@ -52,15 +52,17 @@ fn read(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<StoredRecord>, DecodeEr
     }
     let contact = Contact::read_body(r)?;
     let relay = RelayPeer::read_body(r)?;
-    let (next_seq, last_reset) = (r.u32()?, Time::from_ms(r.u64()?));
+    let next_seq = r.u32()?;
+    let last_reset = Time::from_ms(r.u64()?);
     let (renew, has_called) = match r.u8()? {
         bits @ 0..=3 => (bits & 1 == 1, bits >> 1 == 1),
         _ => return Err(DecodeError::Value),
     };
     let root_for = if flag(r)? { Some(r.array()?) } else { None };
     let owed = Owed::read(r, false)?;
-    let (mut quota, mut again, mut talk) =
-        (Quota::default(), AgainWish::default(), Talk::default());
+    let mut quota = Quota::default();
+    let mut again = AgainWish::default();
+    let mut talk = Talk::default();
     if version > SHARELESS {
         quota = Quota::read_body(r)?;
         again = AgainWish::read(r)?;

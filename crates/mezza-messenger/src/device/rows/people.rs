@@ -73,7 +73,8 @@ fn load_person<P: Port>(
         return Err(DecodeError::Value);
     }
     parts.carriers.reads(rows)?;
-    let (known, inviter) = (rows.value(RecordKind::Contact), rows.value(RecordKind::Inviter));
+    let known = rows.value(RecordKind::Contact);
+    let inviter = rows.value(RecordKind::Inviter);
     match (known, inviter) {
         (Some(row), None) => {
             let mut known = Known::<P>::read(row, rows, local, heard)?;

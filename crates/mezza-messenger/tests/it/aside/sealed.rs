@@ -151,7 +151,8 @@ fn msg_66_a_network_with_a_lost_row_is_set_aside() {
 #[test]
 fn msg_66_what_a_newer_program_wrote_is_none_of_this_version() {
     let stage = talked();
-    let (disk, mut rng) = (&stage.parties[0].disk, stage.rng);
+    let disk = &stage.parties[0].disk;
+    let mut rng = stage.rng;
     let unread = [Unread { kind: None, bytes: 300 }; 2];
     let device = load_beside(disk, &unread, stage.now, &mut rng).expect("the rest");
     let [aside] = device.set_aside().try_into().expect("one part");

@@ -227,7 +227,8 @@ fn both_invited() -> (Town, ContactId, ContactId) {
     let mut town = Town::new(&["ann", "ben"]);
     let ben = town.add(ANN, BEN, cells(1));
     let ann = town.add(BEN, ANN, cells(1));
-    let (hello, hi) = (town.say(ANN, ben, "hello"), town.say(BEN, ann, "hi"));
+    let hello = town.say(ANN, ben, "hello");
+    let hi = town.say(BEN, ann, "hi");
     town.delivered(ANN, hello);
     town.delivered(BEN, hi);
     (town, ann, ben)

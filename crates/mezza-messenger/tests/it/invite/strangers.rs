@@ -44,7 +44,8 @@ impl Stranger {
     fn invitation(&mut self, town: &mut Town, whom: usize, items: Vec<Item>) -> [u8; 208] {
         let card = town.card(whom);
         let shelf = town.relay.store.bundles.get_mut(&card.relays()[0].address).expect("there");
-        let (bundle, one_time) = (shelf.0.clone(), shelf.1.pop());
+        let bundle = shelf.0.clone();
+        let one_time = shelf.1.pop();
         self.begin(town, &card, &bundle, one_time);
         self.seal(town, items, Padding::To(208)).try_into().expect("208 bytes")
     }
@@ -88,7 +89,8 @@ impl Stranger {
     }
 
     fn card(&self, town: &mut Town) -> Vec<u8> {
-        let (serial, issued_days) = (70_000, START.days());
+        let serial = 70_000;
+        let issued_days = START.days();
         let draft = CardDraft {
             serial,
             issued_days,
@@ -104,8 +106,10 @@ impl Stranger {
 fn meet(town: &Town, network: NetworkId) -> MixnetStart {
     let config = config();
     let round = |service| config.policy(service).and_then(|(_, p)| p.round_at(town.now()));
-    let (conversation, call) = (round(Service::Conversation), round(Service::Call));
-    let (conversation, call) = (conversation.expect("begun"), call.expect("begun"));
+    let conversation = round(Service::Conversation);
+    let call = round(Service::Call);
+    let conversation = conversation.expect("begun");
+    let call = call.expect("begun");
     MixnetStart { network, conversation, call, root: None }
 }
 
@@ -157,7 +161,8 @@ fn msg_26_a_guest_gets_nothing_before_the_person_asks() {
         frames.sort_unstable();
         (frames, ben.asked.len(), ben.device.inviters().len())
     };
-    let (with, without) = (quiet(true), quiet(false));
+    let with = quiet(true);
+    let without = quiet(false);
     assert!(with.0 == without.0 && with.1 == without.1, "an invitation changes what leaves");
     assert_eq!((with.2, without.2), (1, 0));
 }
@@ -277,7 +282,8 @@ fn msg_7_a_guest_with_the_card_of_somebody_else_is_no_request() {
     let mut town = Town::new(&["ann", "ben"]);
     let mut stranger = Stranger::new(11);
     let guest = invited(&mut town, &mut stranger);
-    let (own, other) = (stranger.card(&mut town), Stranger::new(12).card(&mut town));
+    let own = stranger.card(&mut town);
+    let other = Stranger::new(12).card(&mut town);
     let hello = |card: &[u8]| Item::Hello { slot: None, tag: Some([0; 8]), card: card.to_vec() };
     stranger.post(&mut town, BEN, vec![hello(&other), Item::Text("I am twelve".into())]);
     assert_eq!((town.guest(BEN), town.asks(BEN)), (Some(guest), None));
@@ -296,7 +302,8 @@ fn msg_26_what_is_written_in_the_name_of_a_contact_starts_nothing() {
     let at = body.windows(32).position(|bytes| *bytes == stranger).expect("in the clear");
     let key = *town.card(2).ik().as_bytes();
     body[at..at + 32].copy_from_slice(&key);
-    let (before, asked) = (kept(&town, BEN), town.members[BEN].asked.len());
+    let before = kept(&town, BEN);
+    let asked = town.members[BEN].asked.len();
     carried(&mut town, body);
     Stranger::mail(&mut town, BEN, &body);
     town.pass(10 * ROUND_MS);

@@ -129,7 +129,8 @@ impl Peer {
         }
         let talk = Conversation::new(identity.public(), *victim.ik());
         let prekeys = Prekeys::new(identity.duplicate());
-        let (to, seq) = (None, 0);
+        let to = None;
+        let seq = 0;
         Self { identity, cards, prekeys, talk, rng, intro, slot, seal, to, seq }
     }
 

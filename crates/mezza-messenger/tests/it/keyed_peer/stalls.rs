@@ -100,18 +100,21 @@ impl Story {
 
     /// Checks that the stored state loads with nothing quarantined and, without due work, equals the running device.
     fn check(&self, who: usize) {
-        let (member, now) = (&self.town.members[who], self.town.clock(who));
+        let member = &self.town.members[who];
+        let now = self.town.clock(who);
         let mut dice = ChaCha20Rng::seed_from_u64(1);
         let again = load(&member.disk, now, &mut dice);
         if member.device.deadline().is_some_and(|due| due <= now) {
             return;
         }
-        let (own, loaded) = (without_talk(&member.device), without_talk(&again));
+        let own = without_talk(&member.device);
+        let loaded = without_talk(&again);
         let odd = own.iter().find(|(row, value)| loaded.get(row) != Some(value));
         let more = loaded.keys().find(|row| !own.contains_key(row));
         assert!(own == loaded, "loaded: {:?}, {more:?}", odd.map(|(row, _)| row));
         let used = |view: Option<NetworkView>| view.map(|network| network.rounds_used);
-        let (own, loaded) = (member.device.carriers().network(now), again.carriers().network(now));
+        let own = member.device.carriers().network(now);
+        let loaded = again.carriers().network(now);
         assert_eq!(used(own), used(loaded), "the ledger");
     }
 
@@ -128,7 +131,8 @@ impl Story {
 
     /// How many notes were accepted, and how many of them have a receipt; these have arrived.
     fn delivered(&self) -> (usize, usize) {
-        let (mut sent, mut delivered) = (0, 0);
+        let mut sent = 0;
+        let mut delivered = 0;
         for (who, contact) in self.contacts.into_iter().enumerate() {
             let other = self.town.texts(1 - who, self.contacts[1 - who]);
             let own = self.town.thread(who, contact).into_iter().filter(|note| !note.incoming);
@@ -207,7 +211,8 @@ fn without_talk(device: &Device<PortableBackend>) -> Disk {
 
 #[test]
 fn msg_46_slow_what_was_stored_loads_whatever_an_entry_clocks_and_stalls_do() {
-    let (mut sent, mut delivered) = (0, 0);
+    let mut sent = 0;
+    let mut delivered = 0;
     for_each_seed(SEEDS, |seed| {
         let mut story = Story::new(seed);
         for _ in 0..STEPS {

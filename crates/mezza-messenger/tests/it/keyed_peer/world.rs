@@ -107,7 +107,8 @@ impl World {
         let mut model = Model::new(Store::default());
         let card = card(&device);
         let peers = [11, 12].map(|scalar| Peer::new(scalar, &card, &mut model));
-        let (disk, tells) = (Disk::new(), VecDeque::new());
+        let disk = Disk::new();
+        let tells = VecDeque::new();
         let met = Met::default();
         let now = START;
         let mut world =
@@ -123,7 +124,8 @@ impl World {
 
     /// The first peer writes, is let in, and reads the answer.
     fn meet(&mut self) {
-        let (card, now) = (self.card(), self.now);
+        let card = self.card();
+        let now = self.now;
         let peer = &mut self.peers[0];
         peer.begin(&card, &mut self.relay, now);
         peer.seq = 1;
@@ -209,7 +211,8 @@ impl World {
             (4, _) => self.tell(Tell::Stock(ops.byte().into())),
             (_, Some(tell)) => self.tell(tell),
             (_, None) => {
-                let (slot, length) = (MailboxId(ops.below(6) as u32), ops.below(256));
+                let slot = MailboxId(ops.below(6) as u32);
+                let length = ops.below(256);
                 self.tell(Tell::Mail(slot, 7, ops.bytes(length)));
             }
         }
@@ -288,7 +291,8 @@ fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
     let era = [[9; 4], [8; 4], [ops.byte(); 4]][ops.below(3)];
     let seqs = [0, 1, 2, 63, 1_024, 1_025, u32::MAX - 1_024, u32::MAX - 1, u32::MAX];
     let mut seq = || seqs[ops.below(seqs.len())];
-    let (from, to) = (seq(), seq());
+    let from = seq();
+    let to = seq();
     match ops.below(13) {
         0 | 1 => Item::Text("x".repeat([1, 2, 700, 8_192][ops.below(4)])),
         2 => {
@@ -318,7 +322,8 @@ fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
         7 => Item::Reset(1 + ops.below(3) as u8),
         8 => Item::Retry,
         9 => {
-            let (conversation, call) = (u64::from(from), u64::MAX - u64::from(to));
+            let conversation = u64::from(from);
+            let call = u64::MAX - u64::from(to);
             Item::Meet(MixnetStart {
                 network: NetworkId([era[0]; 16]),
                 conversation,

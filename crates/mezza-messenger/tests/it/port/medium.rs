@@ -85,7 +85,8 @@ fn msg_102_what_is_bound_to_another_medium_does_not_open() {
         }
     }
     let (_, parcel) = pair.toys.pop_front().expect("it left");
-    let (from, before) = (pair.contact(1), pair.devices[1].refusals().messages);
+    let from = pair.contact(1);
+    let before = pair.devices[1].refusals().messages;
     let other = b"of somebody else".to_vec();
     pair.input(1, Input::Carrier(FiveInput::Toy(from, parcel.clone(), other)));
     assert_eq!(pair.devices[1].refusals().messages, before + 1);
@@ -118,8 +119,8 @@ fn msg_101_a_note_that_a_medium_lost_goes_by_the_next_carrier_under_its_number()
     let facts = pair.devices[0].note(note, START).expect("there").facts;
     assert_eq!(facts.len(), 1, "of how many announce it there is one fact");
     // The hour of the medium is over.
-    let (before, notes) =
-        (pair.puts.len(), pair.devices[1].thread(pair.contact(1), None, 9, START));
+    let before = pair.puts.len();
+    let notes = pair.devices[1].thread(pair.contact(1), None, 9, START);
     pair.devices[0].wake(START.plus_ms(KEEPS_MS), &mut pair.rng);
     pair.settle();
     assert!(pair.puts.len() > before, "it leaves by the relay");

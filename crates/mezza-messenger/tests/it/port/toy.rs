@@ -68,7 +68,9 @@ snapshot!(struct Toy {
 
 impl Toy {
     pub fn new(knobs: &Rc<Knobs>) -> Self {
-        let (handed, news, taken) = (VecDeque::new(), VecDeque::new(), BTreeMap::new());
+        let handed = VecDeque::new();
+        let news = VecDeque::new();
+        let taken = BTreeMap::new();
         let knobs = Rc::clone(knobs);
         Self { handed, news, taken, kept: Vec::new(), written: 0, asks: false, knobs }
     }

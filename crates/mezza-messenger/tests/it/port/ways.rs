@@ -62,7 +62,8 @@ fn msg_20_a_receipt_is_bound_to_no_carrier_below_the_level_of_its_cause() {
     assert_eq!((pair.puts.len(), pair.rows(1, RecordKind::Parcel)), (before, 0));
     // The toy is back: the receipt goes by it.
     pair.knobs[1].waits.set(None);
-    let (contact, name) = (pair.contact(1), "alice".into());
+    let contact = pair.contact(1);
+    let name = "alice".into();
     pair.command(1, Command::Rename { contact, name });
     assert_eq!((pair.state(0, 3), pair.puts.len()), (NoteState::Delivered, before));
 }

@@ -97,7 +97,8 @@ fn msg_30_a_message_of_our_other_suite_is_a_session_in_trouble() {
 fn a_message_of_a_suite_that_is_none_of_ours_needs_the_person() {
     let mut stage = Stage::new(&["alice"]);
     let (mut peer, contact) = Peer::open(&mut stage, 11);
-    let (session, message) = (SuiteId(0x0102), SuiteId(0x0103));
+    let session = SuiteId(0x0102);
+    let message = SuiteId(0x0103);
     let expected = DeliveryProblem::Suite(OpenError::SuiteMismatch { session, message });
     for _ in 0..2 {
         peer.bring(&mut stage, &of_suite(0x0103));
@@ -113,7 +114,8 @@ fn a_message_of_a_suite_that_is_none_of_ours_needs_the_person() {
 fn msg_30_what_is_no_message_starts_nothing() {
     let mut stage = Stage::new(&["alice"]);
     let (peer, contact) = Peer::open(&mut stage, 11);
-    let (before, left) = (stage.parties[0].disk.clone(), puts(&stage));
+    let before = stage.parties[0].disk.clone();
+    let left = puts(&stage);
     peer.bring(&mut stage, &[0xee; 200]);
     assert_eq!(stage.parties[0].device.refusals().messages, 1);
     assert_eq!((trouble(&stage, contact), puts(&stage)), (None, left));

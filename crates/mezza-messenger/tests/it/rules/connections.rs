@@ -29,7 +29,8 @@ fn at(host: &str) -> RelayEntry {
 
 fn card_at(stage: &mut Stage, scalar: u8, relay: RelayEntry) -> Card {
     let suites = SuiteList::ours();
-    let (serial, issued_days) = (70_000, START.days());
+    let serial = 70_000;
+    let issued_days = START.days();
     let draft = CardDraft { serial, issued_days, suites, name: "x", relays: vec![relay] };
     Card::issue(&identity(scalar), draft, &mut stage.rng).expect("a sound card")
 }
@@ -67,7 +68,8 @@ fn fetches(outputs: &[Output], connection: RelayConnectionId) -> bool {
 #[test]
 fn msg_50_a_card_with_anothers_relay_and_a_host_of_its_own_takes_nobodys_line() {
     let mut stage = Stage::new(&["alice"]);
-    let (evil, bob) = (at("evil.example"), at("bob.example"));
+    let evil = at("evil.example");
+    let bob = at("bob.example");
     for (scalar, relay) in [(21, &evil), (22, &bob)] {
         let card = card_at(&mut stage, scalar, relay.clone());
         let contact = add(&mut stage, card);
@@ -142,7 +144,8 @@ fn msg_50_own_mailboxes_are_reached_where_the_owner_says() {
 fn msg_50_whoever_moves_with_every_note_keeps_one_line() {
     let mut stage = Stage::new(&["alice"]);
     let (mut mallory, _) = Peer::open(&mut stage, 11);
-    let (mut dials, mut hangs) = (0, 0);
+    let mut dials = 0;
+    let mut hangs = 0;
     for n in 0..50_u8 {
         let place = RelayEntry { key: RelayKey([n; 32]), ..at(&format!("h{n}.example")) };
         let hello = mallory.hello(&mut stage, place.clone());

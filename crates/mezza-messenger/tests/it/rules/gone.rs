@@ -92,7 +92,8 @@ fn a_hello_without_a_mailbox_brings_no_mailbox_back() {
     assert_eq!((trouble(&stage, contact), puts(&stage)), (GONE, before));
     // A mailbox does.
     let place = RelayEntry { address: MailboxAddress([0x77; 16]), ..relay() };
-    let (mut anew, slot) = (Peer::new(&mut stage, 11), peer.hello(&mut stage, relay()));
+    let mut anew = Peer::new(&mut stage, 11);
+    let slot = peer.hello(&mut stage, relay());
     let card = peer.card(&mut stage, "mallory", vec![place]).encode();
     let Item::Hello { slot, .. } = slot else { unreachable!("a hello") };
     anew.put(&mut stage, &note(0, 0, vec![Item::Hello { slot, tag: None, card }]));
@@ -105,7 +106,8 @@ fn a_hello_without_a_mailbox_brings_no_mailbox_back() {
 fn a_good_bundle_ends_the_trouble_with_the_one_before() {
     let mut stage = Stage::new(&["alice", "bob", "mallory"]);
     let place = |stage: &Stage, who: usize| stage.card(who).relays()[0].address;
-    let (bob, mallory) = (place(&stage, 1), place(&stage, 2));
+    let bob = place(&stage, 1);
+    let mallory = place(&stage, 2);
     let stolen = stage.relay.store.bundles[&mallory].clone();
     let good = stage.relay.store.bundles.insert(bob, stolen).expect("published");
     let contact = stage.add(0, 1);

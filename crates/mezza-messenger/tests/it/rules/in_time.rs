@@ -77,7 +77,8 @@ fn story(seed: u64) -> (Vec<u64>, Vec<String>) {
         turns_at: town.now().plus_ms(pause_ms(dice)),
         written: 0,
     });
-    let (mut open, mut late) = (Vec::<Open>::new(), Vec::new());
+    let mut open = Vec::<Open>::new();
+    let mut late = Vec::new();
     for _ in 0..HOURS * Time::HOUR_MS / ROUND_MS {
         for (who, person) in people.iter_mut().enumerate() {
             open.extend(act(&mut town, who, person, dice));

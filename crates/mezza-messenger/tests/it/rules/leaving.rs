@@ -26,7 +26,8 @@ fn cells_first(level_min: u8) -> Policy {
 /// `first`: who began the session.
 fn met(first: usize, policy: &Policy) -> (Town, ContactId, ContactId) {
     let mut town = Town::new(&["ann", "ben"]);
-    let (ben, ann) = (town.add(0, 1, Policy::default()), town.add(1, 0, Policy::default()));
+    let ben = town.add(0, 1, Policy::default());
+    let ann = town.add(1, 0, Policy::default());
     for who in [first, 1 - first] {
         let note = town.say(who, if who == 0 { ben } else { ann }, "hello");
         delivered(&mut town, who, note);
@@ -291,7 +292,8 @@ fn msg_97_what_is_remembered_and_does_not_load_keeps_that_network_from_being_joi
     let row = row.expect("it was left").clone();
     let mut disk = town.members[0].disk.clone();
     disk.insert(row.clone(), vec![0xee; 90]);
-    let (now, rng) = (town.now(), &mut town.rng);
+    let now = town.now();
+    let rng = &mut town.rng;
     let mut dice = ChaCha20Rng::seed_from_u64(1);
     let mut join = |device: &mut Device<PortableBackend>, link: NetworkAddress| {
         device.handle(MixnetInput::Join(link).into(), now, &mut dice)

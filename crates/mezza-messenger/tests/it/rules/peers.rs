@@ -154,7 +154,8 @@ fn msg_14_receipts_of_another_era_prove_nothing() {
 fn msg_14_who_has_read_a_note_has_it() {
     let mut stage = Stage::new(&["alice"]);
     let (mut peer, contact) = Peer::open(&mut stage, 11);
-    let (first, second) = (stage.say(0, contact, "one"), stage.say(0, contact, "two"));
+    let first = stage.say(0, contact, "one");
+    let second = stage.say(0, contact, "two");
     peer.read(&mut stage);
     // Read without delivered before it, and delivered before read.
     for (what, floor) in [(Receipt::READ, 1), (Receipt::DELIVERED, 2)] {
@@ -317,7 +318,8 @@ fn what_nobody_wrote_waits_for_the_persons_first_note() {
         });
         { tickets }.next_back().expect("asked for")
     };
-    let (fetch, open) = (find(&outputs, true), find(&outputs, false));
+    let fetch = find(&outputs, true);
+    let open = find(&outputs, false);
     let note = stage.parties[0].device.sent(&[1; 16]).expect("accepted");
     stage.alone(Input::Command(Command::Cancel { note }));
     let (bytes, keys) = stage.relay.store.bundles[&stage.card(1).relays()[0].address].clone();
@@ -347,7 +349,8 @@ fn a_numbered_note_without_a_body_is_shown_as_something_newer() {
 fn runs(stage: &mut Stage, input: Input) -> usize {
     let Stage { parties, now, rng, .. } = stage;
     let device = &mut parties[0].device;
-    let (mut inputs, mut count) = (vec![input], 0);
+    let mut inputs = vec![input];
+    let mut count = 0;
     while let Some(input) = inputs.pop() {
         device.handle(input, *now, rng).expect("taken");
         if device.deadline().is_some_and(|deadline| deadline <= *now) {

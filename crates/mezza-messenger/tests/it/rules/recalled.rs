@@ -29,7 +29,8 @@ fn met() -> (Town, ContactId, ContactId) {
 /// The same in a network of this config.
 pub fn met_in(config: Config) -> (Town, ContactId, ContactId) {
     let mut town = Town::with(config, &["ann", "ben"]);
-    let (ben, ann) = (town.add(0, 1, cells(1)), town.add(1, 0, cells(1)));
+    let ben = town.add(0, 1, cells(1));
+    let ann = town.add(1, 0, cells(1));
     for (who, contact) in [(0, ben), (1, ann)] {
         let note = town.say(who, contact, "hello");
         rounds_until_delivered(&mut town, who, note);
@@ -110,7 +111,8 @@ fn msg_26_slow_who_is_blocked_is_not_served_in_the_mixnet() {
     let spent = |town: &Town| {
         town.members[0].device.carriers().network(town.now()).expect("joined").rounds_used
     };
-    let (before, served) = (spent(&town), town.members[0].lines.len());
+    let before = spent(&town);
+    let served = town.members[0].lines.len();
     let note = town.say(1, ann, "are you there?");
     town.pass(70 * ROUND_MS);
     assert_eq!((spent(&town), town.members[0].lines.len()), (before, served));

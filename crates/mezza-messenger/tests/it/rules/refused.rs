@@ -88,7 +88,8 @@ fn of_callers() -> Refusals {
 
 /// Inputs of carriers that nobody requested.
 fn of_carriers() -> Refusals {
-    let (ticket, bytes) = (NEVER_ASKED, vec![]);
+    let ticket = NEVER_ASKED;
+    let bytes = vec![];
     let asked = [
         RelayInput::Done { ticket },
         RelayInput::Refused { ticket, code: 1, retry_s: 0 },

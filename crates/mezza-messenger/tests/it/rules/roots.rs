@@ -27,7 +27,8 @@ struct Guest {
 impl Guest {
     /// Ann has their card.
     fn held(town: &mut Town, network: NetworkId) -> Self {
-        let (victim, now) = (town.card(ANN), town.now());
+        let victim = town.card(ANN);
+        let now = town.now();
         let mut peer = Peer::new(11, &victim, &mut town.relay);
         peer.publish(None, now, &mut town.relay);
         let place = RelayEntry { address: peer.intro, ..relay() };

@@ -137,7 +137,8 @@ fn msg_52_timers_are_of_a_few_steps() {
 
 /// Envelopes that leave, all of them taken by the relay.
 fn carried(stage: &mut Stage, outputs: Vec<Output>) -> usize {
-    let (mut outputs, mut count) = (outputs, 0);
+    let mut outputs = outputs;
+    let mut count = 0;
     loop {
         let tickets = outputs.iter().filter_map(|output| match output {
             Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { ticket, .. })) => Some(*ticket),

@@ -19,7 +19,8 @@ fn fact(what: FactKind) -> Fact {
 
 #[test]
 fn msg_10_the_state_is_a_function_of_the_facts() {
-    let (due, now) = (Some(Time::from_ms(100)), Time::from_ms(50));
+    let due = Some(Time::from_ms(100));
+    let now = Time::from_ms(50);
     let all = [FactKind::Handed, FactKind::Carried(3), FactKind::Delivered, FactKind::Read];
     let states = [
         NoteState::Handed(CarrierId::RELAY),

@@ -83,12 +83,14 @@ fn msg_100_slow_a_new_session_begins_in_cells_alone() {
 fn msg_100_slow_whose_vault_lost_its_sessions_goes_on_in_cells() {
     let (mut town, ben, ann) = met();
     lose_sessions(&mut town, BEN);
-    let (there, back) = (town.say(ANN, ben, "are you there?"), town.say(BEN, ann, "here I am"));
+    let there = town.say(ANN, ben, "are you there?");
+    let back = town.say(BEN, ann, "here I am");
     arrives(&mut town, ANN, there);
     arrives(&mut town, BEN, back);
     // And once more, by what was told in the new session.
     lose_sessions(&mut town, ANN);
-    let (there, back) = (town.say(ANN, ben, "and now?"), town.say(BEN, ann, "still here"));
+    let there = town.say(ANN, ben, "and now?");
+    let back = town.say(BEN, ann, "still here");
     arrives(&mut town, ANN, there);
     arrives(&mut town, BEN, back);
 }

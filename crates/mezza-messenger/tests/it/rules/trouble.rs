@@ -55,7 +55,8 @@ fn msg_30_what_does_not_open_changes_no_session() {
     let fetches = |stage: &Stage| {
         stage.parties[1].left.iter().filter(|ask| matches!(ask, Ask::Get(..))).count()
     };
-    let (before, fetched) = (sessions(&stage), fetches(&stage));
+    let before = sessions(&stage);
+    let fetched = fetches(&stage);
     for put in puts {
         let Ask::Put(_, address, bytes) = put else { continue };
         let (_, slot) = stage.relay.watchers[&address];
@@ -136,7 +137,8 @@ fn a_contact_whose_mailbox_is_gone_is_reached_by_the_intro_mailbox() {
 #[test]
 fn both_write_first_and_agree() {
     let mut stage = Stage::new(&["alice", "bob"]);
-    let (bob, alice) = (stage.add(0, 1), stage.add(1, 0));
+    let bob = stage.add(0, 1);
+    let alice = stage.add(1, 0);
     stage.offline(0);
     stage.offline(1);
     stage.say(0, bob, "from alice");

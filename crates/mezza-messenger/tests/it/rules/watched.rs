@@ -19,7 +19,8 @@ fn places(stage: &Stage) -> Places {
 
 /// The requests to watch a mailbox, and to open one.
 fn asked(outputs: &[Output]) -> (Vec<(RequestId, MailboxId)>, Vec<RequestId>) {
-    let (mut watches, mut opens) = (Vec::new(), Vec::new());
+    let mut watches = Vec::new();
+    let mut opens = Vec::new();
     for output in outputs {
         match output {
             Output::Carrier(CarrierOutput::Relay(RelayOutput::Watch {
@@ -162,7 +163,8 @@ fn msg_31_a_clock_that_was_ahead_once_keeps_no_session_from_healing() {
     let garbage = |stage: &mut Stage, nr: u8| {
         let mut message = vec![0xf1, 0x01, 0x01, 0x02];
         message.extend([nr; 230]);
-        let (mailbox, envelope) = (peer.slot(stage), peer.wrap(stage, &message));
+        let mailbox = peer.slot(stage);
+        let envelope = peer.wrap(stage, &message);
         stage.alone(RelayInput::Mail { mailbox, mail: 100 + u64::from(nr), envelope })
     };
     let renewals = |stage: &Stage| {

@@ -108,7 +108,8 @@ impl Host for Party {
                 Self::Relay(model, VecDeque::new())
             }
             Memory::Person(disk) => {
-                let (device, effects) = (load(disk, now, rng), VecDeque::new());
+                let device = load(disk, now, rng);
+                let effects = VecDeque::new();
                 let mut person = Person { device, again_at: None, again_ms: 0, effects };
                 person.drain(now, rng);
                 Self::Person(Box::new(person))

@@ -78,7 +78,8 @@ impl Times {
             away.map(|(_, from, to)| ((*from).max(since), (*to).min(until))).collect();
         gaps.retain(|(from, to)| from < to);
         gaps.sort_unstable();
-        let (mut lost_ms, mut seen) = (0, since);
+        let mut lost_ms = 0;
+        let mut seen = since;
         for (from, to) in gaps {
             lost_ms += to.since_ms(from.max(seen));
             seen = seen.max(to);
@@ -107,7 +108,8 @@ fn write_for_days(world: &mut World<Party>, peers: &BTreeMap<(HostId, ContactId)
 
 /// Returns the faults in their order, with the times when nobody can be reached because of them.
 fn faults(world: &mut World<Party>, people: &[HostId], times: &mut Times) -> Vec<(Time, Fault)> {
-    let (mut all, begun) = (Vec::new(), world.now());
+    let mut all = Vec::new();
+    let begun = world.now();
     for _ in 0..FAULTS {
         let at = begun.plus_ms(world.dice().between(0, DAYS * Time::DAY_MS));
         let place = *world.dice().pick(people).expect("there are people");
@@ -160,7 +162,8 @@ fn lateness(seed: u64) -> Vec<u64> {
     for place in &people {
         world.link(AT, *place, LinkModel::stream());
     }
-    let (peers, mut times) = (judge.peers, Times::default());
+    let peers = judge.peers;
+    let mut times = Times::default();
     write_for_days(&mut world, &peers);
     for (at, fault) in faults(&mut world, &people, &mut times) {
         let ms = at.since_ms(world.now());

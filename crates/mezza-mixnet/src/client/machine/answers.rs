@@ -36,7 +36,8 @@ impl<B: Backend> Client<B> {
             self.await_bucket(id, now);
             return Ok(());
         }
-        let (interval_ms, hash) = (round.policy.interval_ms, round.checked.settings().config);
+        let interval_ms = round.policy.interval_ms;
+        let hash = round.checked.settings().config;
         self.on_round_returned(users, interval_ms, hash, now);
         let stage = self.rounds.remove(&id).map(|round| round.stage);
         let Some(RoundState::Sent { back, content: SlotContents::Drops(slots) }) = stage else {
@@ -112,7 +113,8 @@ impl<B: Backend> Client<B> {
             self.heard(line, &cell, now);
         }
         if let Some(own) = self.contacts.line(line) {
-            let (handed, acked) = (own.sender.handed(), own.sender.acked());
+            let handed = own.sender.handed();
+            let acked = own.sender.acked();
             self.outputs.extend(handed.into_iter().map(Output::Handed));
             self.outputs.extend(acked.into_iter().map(Output::Acked));
         }

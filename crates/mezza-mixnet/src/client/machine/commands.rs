@@ -302,7 +302,8 @@ impl<B: Backend> Client<B> {
             let round = self.round_now(service, now).unwrap_or(0).min(shown);
             round.saturating_sub(UNDER_WAY)
         };
-        let (talks, calls) = (round(Service::Conversation), round(Service::Call));
+        let talks = round(Service::Conversation);
+        let calls = round(Service::Call);
         let there = self.contacts.walk(talks, calls, WALK_STEPS);
         self.walk_at = (!there).then_some(now.plus_ms(1));
     }

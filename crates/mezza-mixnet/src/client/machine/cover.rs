@@ -114,7 +114,8 @@ impl<B: Backend> Client<B> {
         rng: &mut dyn CryptoRng,
     ) -> Self {
         let dialling = StaticKey::from_scalar::<B>(Secret::random(rng));
-        let (pin, floor) = (line.pin, NoiseFloor::None);
+        let pin = line.pin;
+        let floor = NoiseFloor::None;
         let mut client = Self::empty(ClientOptions { pin, dialling, floor, kernel }, now);
         client.idles = true;
         client.bucket_key = line.bucket_key;

@@ -41,7 +41,8 @@ impl<B: Backend> Client<B> {
         let lines: Vec<u32> = served(&meetings, slots).into_iter().map(|at| turns[at].0).collect();
         let mut inner =
             Wiping::new(Vec::with_capacity(slots * Service::Conversation.innermost_bytes()));
-        let (mut all, mut sealed) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
+        let mut sealed = Vec::new();
         for at in 0..slots {
             let served = lines.get(at).and_then(|line| self.serve(*line, now));
             let slot = match served {
@@ -89,7 +90,8 @@ impl<B: Backend> Client<B> {
         let expected = self.contacts.expected(id.round, SEAL_STEPS);
         let may = self.may_spend(Service::Call, now);
         self.ring(id.round, now);
-        let (contacts, mut inner) = (&mut self.contacts.all, no_call(rng));
+        let contacts = &mut self.contacts.all;
+        let mut inner = no_call(rng);
         let mut is_there = |(contact, _): &(PartnerId, Intent)| {
             let contact = contacts.get_mut(contact).filter(|contact| !contact.suspended);
             contact.is_some_and(|contact| contact.call_root().calls.round() == id.round)
@@ -123,7 +125,8 @@ impl<B: Backend> Client<B> {
         let repeat = self.may_repeat(Service::Invitation, now);
         let waiting = may.then(|| self.invites.take(round.id().round, repeat)).flatten();
         let invite = waiting.as_ref().and_then(|waiting| waiting.invite.as_ref());
-        let (network, buckets) = (self.network(), round.policy.buckets);
+        let network = self.network();
+        let buckets = round.policy.buckets;
         let own = EphemeralKey::random::<B>(rng);
         let nobody = EphemeralKey::random::<B>(rng);
         let bucket = contact::bucket(self.setup.dialling.public(), &network, buckets);

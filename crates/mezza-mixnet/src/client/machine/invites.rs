@@ -80,7 +80,8 @@ impl Invites {
 
     /// It went in this round for nothing.
     pub fn put_off(&mut self, waiting: Waiting, round: u64) {
-        let (from, times) = (again(round, waiting.times), waiting.times.saturating_add(1));
+        let from = again(round, waiting.times);
+        let times = waiting.times.saturating_add(1);
         self.0.push_back(Waiting { from, times, ..waiting });
     }
 

@@ -102,7 +102,8 @@ impl<B: Backend> Client<B> {
     pub(super) fn dial(&mut self, now: Time) {
         match &mut self.link {
             Link::Down { at, failed } if at.minus_ms(DIAL_AHEAD_MS) <= now => {
-                let (at, failed) = (*at, *failed);
+                let at = *at;
+                let failed = *failed;
                 self.link = Link::Dialling { failed };
                 let hello = Frame::Hello { version: VERSION, config: self.head() };
                 let search = self.next_search(at, failed);

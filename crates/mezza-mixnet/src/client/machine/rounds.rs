@@ -279,7 +279,8 @@ impl<B: Backend> Client<B> {
         let pairs: Vec<EphemeralKey> = self.pairs.drain(..slots).collect();
         self.record(&round, &filled, now);
         let layers = round.checked.layers();
-        let (inner, seed) = (filled.inner, Secret::random(rng));
+        let inner = filled.inner;
+        let seed = Secret::random(rng);
         let job = ClientJob::Wrap(WrapJob { id, layers, pairs, inner, seed });
         self.outputs.push_back(Output::Job(job));
         round.stage = RoundState::Sealed { durable: false, work: None, content: filled.content };
@@ -288,7 +289,8 @@ impl<B: Backend> Client<B> {
 
     /// The record of a round (MIX-23), and the charge for it (MIX-24).
     fn record(&mut self, round: &Round, filled: &Filled, now: Time) {
-        let (id, policy) = (round.id(), &round.policy);
+        let id = round.id();
+        let policy = &round.policy;
         let kind = PrivacyCost::of(policy);
         let charged = filled.content.is_real();
         self.goes_to(id);
@@ -318,7 +320,8 @@ impl<B: Backend> Client<B> {
             received,
         };
         let seq = self.number(PendingWrite::Record(Some(id), pieces));
-        let (first, record) = (self.snapshot, record.encode());
+        let first = self.snapshot;
+        let record = record.encode();
         self.outputs.push_back(Output::Store { seq, first, record });
     }
 

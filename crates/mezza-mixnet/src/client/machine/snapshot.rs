@@ -117,7 +117,8 @@ impl<B: Backend> Client<B> {
         let lines = self.contacts.all.values().flat_map(Partner::lines);
         let pieces = lines.flat_map(|line| line.receiver.pieces().map(|seq| (line.id, seq)));
         let mut pieces: Vec<(u32, u32)> = pieces.collect();
-        let (before, first) = (self.snapshot, self.seq + 1);
+        let before = self.snapshot;
+        let first = self.seq + 1;
         let rows = cut(self.write(&self.contacts));
         let last = rows.len() - 1;
         for (at, record) in rows.into_iter().enumerate() {
@@ -168,7 +169,8 @@ impl<B: Backend> Client<B> {
             client.ledger = Some(Ledger::decode(r.bytes(bytes)?)?);
         }
         for service in Service::ALL {
-            let (known, last) = (r.u8()?, r.u64()?);
+            let known = r.u8()?;
+            let last = r.u64()?;
             if known > 3 || known & 1 == 0 && last != 0 {
                 return Err(DecodeError::Value.into());
             }

@@ -43,7 +43,8 @@ fn mix_70_presets_keep_one_promise_over_all_services() {
 
 #[test]
 fn mix_71_a_floor_adds_the_services_and_takes_the_larger_number_of_rounds() {
-    let (standard, relaxed) = (NoiseFloor::STANDARD, NoiseFloor::RELAXED);
+    let standard = NoiseFloor::STANDARD;
+    let relaxed = NoiseFloor::RELAXED;
     assert!(standard.allows(&preset(NoisePreset::Standard)));
     assert!(!standard.allows(&each_alone()));
     assert!(relaxed.allows(&preset(NoisePreset::Relaxed)));
@@ -67,7 +68,8 @@ fn mix_71_a_floor_adds_the_services_and_takes_the_larger_number_of_rounds() {
 
 #[test]
 fn mix_72_rounds_under_less_noise_count_as_many_as_they_lose() {
-    let (small, standard) = (preset(NoisePreset::Small), preset(NoisePreset::Standard));
+    let small = preset(NoisePreset::Small);
+    let standard = preset(NoisePreset::Standard);
     let mut ledger = Ledger::new(NetworkId([1; 16]), 7);
     let charge = |ledger: &mut Ledger, policy: &ServicePolicy, rounds: u64| {
         (0..rounds).for_each(|_| ledger.charge(PrivacyCost::of(policy)));

@@ -26,7 +26,8 @@ impl Complex {
 
     /// By squaring: the relative error is below 8 k 2^-53.
     pub fn power(self, mut k: u64) -> Self {
-        let (mut power, mut square) = (Self::ONE, self);
+        let mut power = Self::ONE;
+        let mut square = self;
         while k > 0 {
             if k & 1 == 1 {
                 power = power.times(square);

@@ -65,7 +65,8 @@ impl Lattice {
         let sum = tilted.sum(rounds, n);
         // The first place of the window of n places around the mean.
         let first = whole(k * tilted.mean) - span(n / 2);
-        let (mut delta, mut weights) = (0.0, 0.0);
+        let mut delta = 0.0;
+        let mut weights = 0.0;
         for place in first..first + span(n) {
             let ahead = k * self.drift + self.step * far(place) - epsilon;
             if ahead > 0.0 {
@@ -133,7 +134,8 @@ impl Tilted {
     /// At most the probability that the sum lies n/2 - 1 or more from its mean: Chernoff's bound, at
     /// the exponent that is best for a normal law.
     fn outside(&self, rounds: u64, n: usize) -> f64 {
-        let (k, far) = (real(rounds), far(span(n)) / 2.0 - 1.0);
+        let k = real(rounds);
+        let far = far(span(n)) / 2.0 - 1.0;
         if k * 2.0 * self.reach < far {
             return 0.0;
         }
@@ -156,8 +158,10 @@ impl Tilted {
             fft::transform(&mut values);
             values
         });
-        let (k, each) = (real(rounds), fft::error(n));
-        let (mut sizes, mut error) = (0.0, 0.0);
+        let k = real(rounds);
+        let each = fft::error(n);
+        let mut sizes = 0.0;
+        let mut error = 0.0;
         for (value, other) in values.iter_mut().zip(other) {
             *value = value.times(other);
             let size = (value.size() + 3.0 * each).min(1.0);
@@ -194,7 +198,8 @@ fn gauss(count: &Count) -> Law {
 /// The loss of a Laplace count, rounded up, in steps of 1/b: `|x - shift| - |x|` at x = 1/2, 3/2, ..
 /// below the shift, the whole shift on one side of these, minus the shift on the other.
 fn laplace(count: &Count) -> Law {
-    let (shift, weight) = (i64::from(count.shift), i64::from(count.weight));
+    let shift = i64::from(count.shift);
+    let weight = i64::from(count.weight);
     let inside = -libm::expm1(-1.0 / count.scale) / 2.0;
     let falls = |j: i64| libm::exp(-far(j) / count.scale);
     let mut law = vec![(weight * shift, 0.5), (-weight * shift, falls(shift) / 2.0)];

@@ -50,7 +50,8 @@ fn far(n: i64) -> f64 {
 type Losses = (BTreeMap<i64, f64>, f64);
 
 fn losses(outcomes: &[(f64, f64)]) -> Losses {
-    let (mut finite, mut lost) = (BTreeMap::new(), 0.0);
+    let mut finite = BTreeMap::new();
+    let mut lost = 0.0;
     for (p, q) in outcomes.iter().filter(|(p, _)| *p > 0.0) {
         if *q > 0.0 {
             *finite.entry(libm::round(libm::log(p / q) * 1e9) as i64).or_insert(0.0) += p;
@@ -102,8 +103,8 @@ fn mix_53_the_true_delta_of_small_noise_lies_between() {
         for service in [Service::Conversation, Service::Call] {
             for (k, epsilon) in [(1, 0.2), (1, 1.5), (2, LN_2), (3, 2.5)] {
                 let spent = spent(service, mode, law, k);
-                let (found, truth) =
-                    (tight(&spent, epsilon).expect("a figure"), enumerated(&spent, epsilon));
+                let found = tight(&spent, epsilon).expect("a figure");
+                let truth = enumerated(&spent, epsilon);
                 let what = format!("{spent:?}, eps {epsilon}: {truth} in {found:?}");
                 assert!(found.low <= truth + 1e-8 && truth <= found.high + 1e-8, "{what}");
                 if law.0 >= 10 * law.1 && mode == Mode::Gauss {

@@ -74,11 +74,14 @@ impl Sender {
         let count = r.u16()?;
         let mut begins = None;
         for at in 0..count {
-            let (first, bits, framed) = (r.u32()?, r.u64()?, r.var16()?);
+            let first = r.u32()?;
+            let bits = r.u64()?;
+            let framed = r.var16()?;
             let framed = Wiping::new(framed.to_vec());
             let mut cut =
                 MessageInTransit::begin(Message { ticket: None, told: false, framed }, first);
-            let (last, pieces) = (at + 1 == count, cut.message.pieces());
+            let last = at + 1 == count;
+            let pieces = cut.message.pieces();
             let sealed = sender.next.saturating_sub(first).min(pieces);
             let follows = begins.is_none_or(|begins| begins <= first);
             let known = u64::from(sealed) * PIECE_BYTES as u64;

@@ -84,7 +84,8 @@ fn of_round<T>(id: RoundId, what: T, its: impl Fn(&T) -> RoundId) -> Result<T, D
 
 /// At least one item, all of one size above zero.
 fn items(r: &mut Reader<'_>) -> Result<Items, DecodeError> {
-    let (offset, count) = (r.u32()?, r.u16()?);
+    let offset = r.u32()?;
+    let count = r.u16()?;
     let bytes = r.rest();
     let whole = bytes.len().checked_rem(usize::from(count)) == Some(0);
     if !whole || bytes.is_empty() {

@@ -100,7 +100,9 @@ proptest! {
         let id = RoundId { service: Service::Conversation, round: 9 };
         let frames = one_of_each(id, vec![1; 90], 5);
         let stream = frames.iter().flat_map(|f| f.encode().expect("short enough")).collect::<Vec<_>>();
-        let (mut splitter, mut found, mut at) = (LinkDeframer::default(), Vec::new(), 0);
+        let mut splitter = LinkDeframer::default();
+        let mut found = Vec::new();
+        let mut at = 0;
         for cut in cuts.iter().cycle() {
             let end = stream.len().min(at + cut);
             let mut input = &stream[at..end];

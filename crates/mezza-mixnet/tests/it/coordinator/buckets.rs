@@ -105,7 +105,9 @@ fn mix_65_buckets_are_no_longer_than_who_took_part_can_make_them() {
     let mut city = City::new();
     city.hello(1);
     city.until(OPEN.plus_ms(100));
-    let (last, hash, big) = (signer(52), city.net.config.hash(), vec![7; 260 * 900]);
+    let last = signer(52);
+    let hash = city.net.config.hash();
+    let big = vec![7; 260 * 900];
     city.net.meddler = Some(Box::new(move |_, to, frame| {
         Some(match frame {
             Frame::Round(at, FrameBody::Put { mut manifest, .. })

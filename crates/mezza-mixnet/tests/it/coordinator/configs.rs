@@ -63,7 +63,8 @@ fn mix_43_as_many_configs_as_a_network_may_have_reach_a_client() {
         });
         let parcels = parcels.collect::<Vec<_>>();
         assert!(parcels.len() <= PARCELS_MAX / 2, "{count}: {} parcels", parcels.len());
-        let (mut got, mut splitter) = (Vec::new(), LinkDeframer::default());
+        let mut got = Vec::new();
+        let mut splitter = LinkDeframer::default();
         for parcel in &parcels {
             let mut rest = &parcel[..];
             while let Some(frame) = splitter.next(&mut rest).expect("frames") {

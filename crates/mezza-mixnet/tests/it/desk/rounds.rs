@@ -296,7 +296,8 @@ fn sixteen_are_served_and_the_next_one_waits_its_turn() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
     for contact in 0..18 {
         let root = Secret::init_with(|s| s.fill(contact as u8));
-        let (role, start) = (Role::Initiator, (100, 100));
+        let role = Role::Initiator;
+        let start = (100, 100);
         let new = NewRoot { contact, root, role, start, bucket: 1 };
         desk.input(Input::Add(new)).expect("a contact");
     }

@@ -167,7 +167,8 @@ fn mix_14_the_secret_is_gone_after_the_last_onion_and_after_every_fault() {
         |net| net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 9 }),
         |net| {
             net.now = net.now.plus_ms(60_000);
-            let (now, mut rng) = (net.now, ChaCha20Rng::seed_from_u64(0));
+            let now = net.now;
+            let mut rng = ChaCha20Rng::seed_from_u64(0);
             net.mixes[0].wake(now, &mut rng);
             net.settle();
         },
@@ -320,7 +321,8 @@ fn mix_29_an_abort_needs_the_signature_of_its_sender() {
         [&net.config.hash()[..], &[1], &100_u64.to_be_bytes(), &[position, 1]].concat()
     };
     let by = |signer_: u8, position: u8| signer(signer_).sign(Purpose::Abort, &[&bytes(position)]);
-    let (forged, good) = (abort(2, by(51, 2)), abort(255, by(40, 255)));
+    let forged = abort(2, by(51, 2));
+    let good = abort(255, by(40, 255));
     let foreign = abort(9, by(51, 9));
     for wrong in [forged, foreign] {
         net.frame(0, Neighbour::Coordinator, TALK, wrong);
@@ -418,7 +420,8 @@ fn mix_32_debug_output_names_no_key() {
     net.watch = Some(Box::new(|_, job, done| {
         // A cell, and nothing but public keys and counts.
         let cell = format!("{:?}", [5_u8; 8]);
-        let (job, done) = (format!("{job:?}"), format!("{done:?}"));
+        let job = format!("{job:?}");
+        let done = format!("{done:?}");
         assert!(!job.contains(&cell[1..23]) && !done.contains(&cell[1..23]), "{job} {done}");
         let longest = |shown: &str| shown.split(['[', ']']).map(str::len).max().unwrap_or(0);
         assert!(longest(&done) < 400, "a list of places: {done}");

@@ -25,7 +25,8 @@ fn mix_10_no_reply_is_returned_before_all_are_in() {
     config.services[0].mu = 250;
     let mut net = Net::new(config, 13);
     let held = Arc::new(Mutex::new(Vec::new()));
-    let (keeps, returned) = (Arc::clone(&held), Arc::new(Mutex::new(0)));
+    let keeps = Arc::clone(&held);
+    let returned = Arc::new(Mutex::new(0));
     let count = Arc::clone(&returned);
     net.meddler = Some(Box::new(move |at, to, frame| {
         *count.lock().expect("unpoisoned") += u32::from(at == 1 && to == Neighbour::Previous);

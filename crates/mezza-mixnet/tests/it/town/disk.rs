@@ -96,7 +96,8 @@ impl<B: Backend> Town<B> {
 
     /// The messenger of a person writes something of its own.
     pub fn commit(&mut self, at: usize) {
-        let (now, disk) = (self.now(), &mut self.people[at].disk);
+        let now = self.now();
+        let disk = &mut self.people[at].disk;
         if disk.sync_ms > 0 {
             let begin = disk.busy_until.unwrap_or(now);
             disk.busy_until = Some(begin.plus_ms(disk.sync_ms));

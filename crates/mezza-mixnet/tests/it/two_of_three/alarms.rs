@@ -47,7 +47,9 @@ fn breakage(honest: usize, built: Built, told: Rc<Cell<u32>>) -> Breakage {
             None
         }
         Job::Trap(check) if at == honest && built == Built::Counting => {
-            let (id, config, position) = (check.id, check.config, check.position);
+            let id = check.id;
+            let config = check.config;
+            let position = check.position;
             let one = |trap| Job::Trap(TrapJob { id, config, position, traps: vec![trap] });
             let failed = take(&mut check.traps).into_iter().map(one);
             let failed =
@@ -61,7 +63,8 @@ fn breakage(honest: usize, built: Built, told: Rc<Cell<u32>>) -> Breakage {
 
 /// Lets the mix behind the honest one garble the replies in the places that `choose` names.
 fn garble(harness: &mut Harness, mut choose: impl FnMut(&Out) -> Vec<usize> + 'static) {
-    let (view, honest) = (Rc::clone(&harness.view), harness.honest);
+    let view = Rc::clone(&harness.view);
+    let honest = harness.honest;
     harness.garbles = true;
     harness.net.meddler = Some(Box::new(move |at, to, frame| match frame {
         Frame::Round(id, FrameBody::Replies(mut items))

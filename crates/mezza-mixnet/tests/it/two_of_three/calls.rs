@@ -144,7 +144,8 @@ fn slow_buckets_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
         (1, by_both, 2_f64.sqrt() / sigma),
         (2, by_published, 1.0 / sigma),
     ] {
-        let (found, bound) = (calls(honest, ROUNDS, None, guess), theory(shift));
+        let found = calls(honest, ROUNDS, None, guess);
+        let bound = theory(shift);
         assert!((found - bound).abs() < error(ROUNDS), "mix {honest}: {found} of {bound}");
     }
 }

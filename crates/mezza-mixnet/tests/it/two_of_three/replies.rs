@@ -32,9 +32,12 @@ impl Holder {
     /// Takes its place in a harness. A mix that is `hasty` lets each reply go as soon as it is sealed.
     fn join(harness: &mut Harness, hasty: bool) -> Self {
         let held = Rc::new(RefCell::new(Vec::new()));
-        let (step, released) = (Rc::new(Cell::new(0)), Released::default());
+        let step = Rc::new(Cell::new(0));
+        let released = Released::default();
         let honest = harness.honest;
-        let (keeps, at_step, leaves) = (held.clone(), step.clone(), released.clone());
+        let keeps = held.clone();
+        let at_step = step.clone();
+        let leaves = released.clone();
         harness.net.meddler = Some(Box::new(move |at, to, frame| {
             let Frame::Round(_, FrameBody::Replies(items)) = &frame else {
                 let end = matches!(frame, Frame::Round(_, FrameBody::RepliesEnd { .. }));
@@ -57,7 +60,8 @@ impl Holder {
             }
             Some(frame)
         }));
-        let (at_step, leaves) = (step.clone(), released.clone());
+        let at_step = step.clone();
+        let leaves = released.clone();
         let mut eyes = harness.net.watch.take().expect("the harness looks");
         harness.net.watch = Some(Box::new(move |at, job, done| {
             eyes(at, job, done);
@@ -108,7 +112,8 @@ fn guessed(honest: usize, hasty: bool) -> f64 {
                 steps[..] == handed_over(drop)
             })
         };
-        let (talk, swapped) = (fits([[0, 1], [2, 3]]), fits([[0, 2], [1, 3]]));
+        let talk = fits([[0, 1], [2, 3]]);
+        let swapped = fits([[0, 2], [1, 3]]);
         let says = if talk == swapped { coin.next_u32() & 1 == 0 } else { talk };
         says == talks
     });

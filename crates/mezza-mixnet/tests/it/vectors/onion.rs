@@ -19,7 +19,8 @@ fn mix(position: usize, id: RoundId) -> (Scalar, Layer) {
 
 /// Returns the content that the mixes find one after the other; `None` as soon as one finds a bad onion.
 fn through(case: &Case, id: RoundId, mixes: usize) -> Option<(Vec<u8>, Vec<SecretVec>)> {
-    let (mut onion, mut back) = (case.bytes("onion"), Vec::new());
+    let mut onion = case.bytes("onion");
+    let mut back = Vec::new();
     for position in 0..mixes {
         let (secret, layer) = mix(position, id);
         if onion.len() != id.service.onion_bytes(mixes - position) {
@@ -38,7 +39,8 @@ fn through(case: &Case, id: RoundId, mixes: usize) -> Option<(Vec<u8>, Vec<Secre
 
 /// The onion as a client with the vector's scalars makes it, and its reply keys, outermost first.
 fn wrapped(inner: &[u8], id: RoundId, mixes: usize) -> (Vec<u8>, SecretVec) {
-    let (mut onion, mut back) = (inner.to_vec(), SecretVec::zeros(mixes));
+    let mut onion = inner.to_vec();
+    let mut back = SecretVec::zeros(mixes);
     for position in (0..mixes).rev() {
         let (_, layer) = mix(position, id);
         let secret = Secret::init_with(|s| s.fill(0x20 + position as u8));
@@ -55,7 +57,8 @@ fn wrapped(inner: &[u8], id: RoundId, mixes: usize) -> (Vec<u8>, SecretVec) {
 pub fn opens(case: &Case) {
     let service = Service::from_number(case.number("service") as u8).expect("a service");
     let id = RoundId { service, round: case.number("round") };
-    let (mixes, inner) = (case.number("mixes") as usize, case.bytes("inner"));
+    let mixes = case.number("mixes") as usize;
+    let inner = case.bytes("inner");
     let Some((found, backs)) = through(case, id, mixes) else { return case.expect("bad") };
     case.expect("opens");
     assert_eq!(found, inner);

@@ -141,9 +141,12 @@ fn nothing_that_was_seen_is_left_out_of_the_keys() {
     let point = |byte: u8| CanonicalPoint::check([byte; 32]).expect("canonical");
     let pair = |one, two| LinkPair { initiator: id(one), responder: id(two) };
     let keys = |dh: u8, state: u8, (one, two): (u8, u8), s: u8, (m1, m2): (u8, u8)| {
-        let (pair, m1, m2) = (pair(one, two), point(m1), point(m2));
+        let pair = pair(one, two);
+        let m1 = point(m1);
+        let m2 = point(m2);
         let view = ExchangeView { pair: &pair, session_id: &[s; 16], m1: &m1, m2: &m2 };
-        let (nobody, nowhere) = (LinkPair { initiator: id(7), responder: id(8) }, point(7));
+        let nobody = LinkPair { initiator: id(7), responder: id(8) };
+        let nowhere = point(7);
         let before =
             ExchangeView { pair: &nobody, session_id: &[7; 16], m1: &nowhere, m2: &nowhere };
         let state = Suite::bootstrap(&secret(&[state; 32]), &before);

@@ -387,7 +387,8 @@ impl<S: LinkSuite> Model<S> {
             Some(Ke2::KIND) => {
                 self.begin(party);
                 let (current, pending) = self.parties[party].peer.stolen_states();
-                let (input, output) = (*current, pending.copied());
+                let input = *current;
+                let output = pending.copied();
                 let ke1 = self.hearing.clone();
                 self.derive(party, (Some(input), output), &ke1[40..72]);
                 self.talk(party, &[ke1, frame.to_vec()]);

@@ -229,7 +229,8 @@ fn schedules_by_chance_reach_what_the_promises_are_about() {
         }
         let known = model.known();
         for session in model.sessions.iter().filter(|session| session.key.is_some()) {
-            let (fresh, open) = (model.is_fresh(session, None), model.knows_key(session, &known));
+            let fresh = model.is_fresh(session, None);
+            let open = model.knows_key(session, &known);
             let stolen = !model.corrupted.is_empty();
             reach.count("fresh", fresh);
             reach.count("fresh, a state stolen", fresh && stolen);

@@ -92,7 +92,8 @@ fn seka_77_an_answer_that_verified_moves_the_peer_on_both_sides() {
     let (mut sides, now) = paired::<Default>();
     let _ = sides[0].give(PeerInput::Rekey, now);
     let ke1 = sides[0].sent.remove(0);
-    let (new_a, new_b) = (PeerAddress([5; 20]), PeerAddress([6; 20]));
+    let new_a = PeerAddress([5; 20]);
+    let new_b = PeerAddress([6; 20]);
     let _ = sides[1].hear_from(&ke1, new_a, now);
     assert_eq!(targets(&mut sides[1], Ke2::KIND), [FrameTarget::Source(new_a)]);
     let ke2 = sides[1].sent.remove(0);

@@ -146,7 +146,8 @@ fn seka_34_a_man_in_the_middle_shows_different_digits() {
     // He runs one pairing with each side; his own two devices say yes.
     let mut left = [with_digits(1, LinkRole::Initiator), with_digits(8, LinkRole::Responder)];
     let mut right = [with_digits(9, LinkRole::Initiator), with_digits(2, LinkRole::Responder)];
-    let (mut first, mut second) = (None, None);
+    let mut first = None;
+    let mut second = None;
     run_pairing(&mut left, 5_000, across, |d, _| first = first.or(d[0].digits));
     run_pairing(&mut right, 5_000, across, |d, _| second = second.or(d[1].digits));
     assert!(first.is_some() && second.is_some() && first != second);

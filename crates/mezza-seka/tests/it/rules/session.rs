@@ -134,7 +134,8 @@ fn seka_44_the_initiator_switches_when_it_hears_the_new_session() {
 fn seka_45_a_thousand_exchanges_lose_no_frame() {
     let (mut sides, mut now) = paired_with::<Default>(|settings| settings.exchange_ms = 0);
     assert!(exchange(&mut sides, now));
-    let (mut sent, mut received) = (0_u32, 0_u32);
+    let mut sent = 0_u32;
+    let mut received = 0_u32;
     for _ in 0..1_000 {
         let _ = sides[0].give(PeerInput::Rekey, now);
         // Traffic in both directions between any two frames of the exchange.

@@ -290,7 +290,8 @@ async fn carry<'a, C: Controller>(
             return;
         };
         let address = connection.peer_address().addr.into_inner();
-        let (link, peer) = (sender.number(), FramePeer::Ble(address));
+        let link = sender.number();
+        let peer = FramePeer::Ble(address);
         let words = format!("{RADIO}, one neighbour");
         let (frames, outgoing) = StreamLink::new(LinkKind::StreamAlone, DELAY_US, words);
         let up = MeshLinkEvent::Up { link, peer, frames: Box::new(frames) };

@@ -41,7 +41,9 @@ pub(super) async fn accept_clients(
             metrics.count(Metric::TurnedAway);
             continue;
         };
-        let (tls, events, metrics) = (tls.clone(), events.clone(), Arc::clone(&metrics));
+        let tls = tls.clone();
+        let events = events.clone();
+        let metrics = Arc::clone(&metrics);
         tokio::spawn(async move {
             let client = link::number();
             let served = serve(client, tls, socket, (&permit, &events, &metrics));

@@ -124,7 +124,8 @@ impl Work {
         });
         let (onions, rest): (Vec<_>, Vec<_>) = wrapped.unzip();
         let (back, spent): (Vec<_>, Vec<Duration>) = rest.into_iter().unzip();
-        let (onions, back) = (onions.into_iter().flatten().collect(), back.into_iter().flatten());
+        let onions = onions.into_iter().flatten().collect();
+        let back = back.into_iter().flatten();
         let making = before + spent.iter().sum::<Duration>();
         Some(Prepared { id, users, accesses, onions, back: back.collect(), making })
     }
@@ -231,7 +232,9 @@ impl LoadRound {
     /// Looks at all that came back.
     pub(super) fn judge(&self, pairs: &Pairs) -> LoadReport {
         let mut latencies = Vec::new();
-        let (mut wrong, mut missed, mut sent) = (0, 0, 0);
+        let mut wrong = 0;
+        let mut missed = 0;
+        let mut sent = 0;
         for (user, outcome) in &self.outcomes {
             match outcome {
                 UserOutcome::Ready(..) => continue,

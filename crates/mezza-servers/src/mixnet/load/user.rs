@@ -109,7 +109,8 @@ impl Pairs {
         let Some(chain) = self.chains.get_mut(user as usize) else {
             return Access::idle::<AwsLc>(round, rng);
         };
-        let (root, role) = (&chain.root, chain.role);
+        let root = &chain.root;
+        let role = chain.role;
         let conversation = chain
             .conversation
             .get_or_insert_with(|| ConversationKeywheel::begin(root, role, round));

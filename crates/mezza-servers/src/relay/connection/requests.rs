@@ -24,7 +24,8 @@ impl Connection {
             ClientFrame::Ping => self.say(&RelayFrame::Ping),
             ClientFrame::Taken { number, mails } => self.taken(number, &mails).await,
             ClientFrame::Put { req, address, ttl_h, envelope } => {
-                let (refusal, site) = (self.refuse_put(envelope.len()), self.account.site());
+                let refusal = self.refuse_put(envelope.len());
+                let site = self.account.site();
                 self.ask(req, refusal, |answer| {
                     WriterJob::Put(Put::new(address, ttl_h, envelope, answer).of_site(site))
                 })
@@ -33,7 +34,8 @@ impl Connection {
             ClientFrame::Open { req, token, kind } => {
                 let slow = self.account.open(&self.shared.limits, self.shared.clock.boot());
                 let refusal = slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s));
-                let (address, site) = (MailboxAddress::of(&token), self.account.site());
+                let address = MailboxAddress::of(&token);
+                let site = self.account.site();
                 self.ask(req, refusal, |answer| WriterJob::Open { address, kind, site, answer })
                     .await
             }
@@ -85,7 +87,8 @@ impl Connection {
         if !is_envelope_size(bytes) {
             return Some((DoneCode::Size, 0));
         }
-        let (limits, now) = (&self.shared.limits, self.shared.clock.boot());
+        let limits = &self.shared.limits;
+        let now = self.shared.clock.boot();
         let slow =
             self.puts.take(limits.puts, now).and_then(|()| self.account.put(bytes, limits, now));
         slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s))
@@ -98,7 +101,8 @@ impl Connection {
         if full {
             return self.say(&done(req, DoneCode::SlowDown, RETRY_BOXES_S));
         }
-        let (address, watch) = (MailboxAddress::of(token), NEXT.fetch_add(1, Ordering::Relaxed));
+        let address = MailboxAddress::of(token);
+        let watch = NEXT.fetch_add(1, Ordering::Relaxed);
         if let Some(old) = self.watches.insert(number, Watched { address, watch }) {
             self.in_flight.retain(|_, (of, _)| *of != old.watch);
             self.job(WriterJob::Gone(vec![(old.address, old.watch)])).await?;
@@ -109,7 +113,8 @@ impl Connection {
     /// Only numbers that this connection was given, in the box they were given for, count.
     async fn taken(&mut self, number: u16, mails: &[u32]) -> Result<(), End> {
         let Some(watched) = self.watches.get(&number) else { return Ok(()) };
-        let (address, watch) = (watched.address, watched.watch);
+        let address = watched.address;
+        let watch = watched.watch;
         let mails: Vec<_> = mails.iter().filter_map(|nr| self.forget_mail(*nr, watch)).collect();
         if mails.is_empty() {
             return Ok(());

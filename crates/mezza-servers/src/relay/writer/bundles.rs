@@ -42,7 +42,8 @@ impl<S: MailStore> Writer<S> {
         }
         self.store.bundle_set(row.id, set.fresh, &set.bundle).await?;
         let added = self.store.keys_add(row.id, &set.keys).await?;
-        let (rows, left) = (kept.rows + added, kept.left + added);
+        let rows = kept.rows + added;
+        let left = kept.left + added;
         let after = Stock { rows, left, bundle_bytes: set.bundle.len() as u64 };
         self.ledger.restocked(&set.address, before, after);
         Ok(Ok(()))

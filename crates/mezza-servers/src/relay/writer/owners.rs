@@ -41,8 +41,12 @@ impl Watcher {
         row: &MailboxRow,
         outlet: ConnectionQueue,
     ) -> Self {
-        let (in_flight, last, has_backlog, newest_unshown) = (Vec::new(), 0, true, 0);
-        let (box_id, kind) = (row.id, row.kind);
+        let in_flight = Vec::new();
+        let last = 0;
+        let has_backlog = true;
+        let newest_unshown = 0;
+        let box_id = row.id;
+        let kind = row.kind;
         Self { watch, number, box_id, kind, outlet, in_flight, last, has_backlog, newest_unshown }
     }
 
@@ -123,7 +127,8 @@ impl Watchers {
         let mut inner = self.inner();
         put.id = inner.next();
         inner.queued = put.id;
-        let (done, max) = (inner.done, self.in_flight_max);
+        let done = inner.done;
+        let max = self.in_flight_max;
         if let Some(owner) = inner.owners.get_mut(&put.address) {
             let in_turn = owner.kind == MailboxKind::Conversation && owner.newest_unshown <= done;
             if in_turn && owner.send(put.id, None, put.envelope.clone(), max) {
@@ -347,7 +352,8 @@ mod tests {
     fn nothing_overtakes_a_put_that_waits_for_the_writer() {
         let (owners, mut events) = watched(MailboxKind::Conversation);
         // The store was asked before these two reached it.
-        let (mut one, mut two) = (put(&owners, 1), put(&owners, 2));
+        let mut one = put(&owners, 1);
+        let mut two = put(&owners, 2);
         owners.refill(&BOX, vec![Mail { seq: 60, body: vec![0] }], false);
         let mut three = put(&owners, 3);
         assert_eq!(shown(&mut events), [0]);

@@ -65,7 +65,8 @@ impl Shares {
     ) -> Result<(), u16> {
         let half = (limits.store_bytes_max / limits.site_share / 2).max(MAIL_BYTES_MIN);
         let rate = rate(half / MAIL_UNIT, u64::from(limits.ttl_h_max).div_ceil(24));
-        let (bucket, units) = (of(&mut self.mail, site, SITES_MAX), bytes.div_ceil(MAIL_UNIT));
+        let bucket = of(&mut self.mail, site, SITES_MAX);
+        let units = bytes.div_ceil(MAIL_UNIT);
         match bucket.wait_ms(rate, units, now) {
             wait_ms @ 1.. if tight => Err(seconds(wait_ms)),
             _ => {
@@ -121,7 +122,9 @@ mod tests {
     #[test]
     fn msg_75_once_half_of_the_store_is_taken_a_site_puts_its_part_of_bytes() {
         let limits = Limits { store_bytes_max: 1 << 30, ..Limits::default() };
-        let (mut shares, now, half) = (Shares::default(), at(0), 32 << 20);
+        let mut shares = Shares::default();
+        let now = at(0);
+        let half = 32 << 20;
         // A sixteenth is 64 MiB. What is free is anybody's, and is remembered.
         for _ in 0..3 {
             assert_eq!(shares.put(SITE, (half, false), &limits, now), Ok(()));
@@ -151,7 +154,8 @@ mod tests {
             idle_box_days: 4,
             ..Limits::default()
         };
-        let (mut shares, now) = (Shares::default(), at(0));
+        let mut shares = Shares::default();
+        let now = at(0);
         assert!((0..half).all(|_| shares.open(SITE, &limits, now).is_ok()));
         assert_eq!(shares.open(SITE, &limits, now), Err(169), "four days by 2,048");
         // However small the relay is, a family has enough.
@@ -163,9 +167,11 @@ mod tests {
     #[test]
     fn a_site_waits_for_each_unit_of_mail_beyond_its_part() {
         // Half a part is 32 MiB, 65,536 units; as much again comes within two days.
-        let (store_bytes_max, ttl_h_max) = (5 << 26, 25);
+        let store_bytes_max = 5 << 26;
+        let ttl_h_max = 25;
         let limits = Limits { store_bytes_max, ttl_h_max, site_share: 5, ..Limits::default() };
-        let (mut shares, now) = (Shares::default(), at(0));
+        let mut shares = Shares::default();
+        let now = at(0);
         assert_eq!(shares.put(SITE, ((32 << 20) - 1, true), &limits, now), Ok(()));
         assert_eq!(shares.put(SITE, (1, true), &limits, now), Err(3), "2,636 ms by unit");
         assert_eq!(shares.put(SITE, (513, true), &limits, now), Err(6), "two units");

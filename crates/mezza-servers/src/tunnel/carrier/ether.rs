@@ -71,7 +71,7 @@ impl EtherCarrier {
         let mut lengths = [0; READ_FRAMES];
         let mut headers = MultiHeaders::<()>::preallocate(READ_FRAMES, None);
         let fd = self.socket.as_raw_fd();
-        read_messages(fd, &mut headers, (buffer, SLOT_BYTES), |(slot, message)| {
+        read_messages(fd, &mut headers, buffer, SLOT_BYTES, |(slot, message)| {
             lengths[slot] = message.bytes;
         })?;
         let slots = buffer.chunks_exact(SLOT_BYTES).zip(lengths).enumerate();
@@ -110,7 +110,7 @@ impl EtherCarrier {
             [IoSlice::new(head), IoSlice::new(frame), IoSlice::new(&zeros[..fill])]
         });
         let messages: Vec<_> = with_head.collect();
-        send_messages::<(), 3>(self.socket.as_raw_fd(), &messages, (None, &[]))
+        send_messages::<(), 3>(self.socket.as_raw_fd(), &messages, None, &[])
     }
 
     /// The Ethernet header of a frame of `length` bytes, and its length.

@@ -111,7 +111,7 @@ impl UdpCarrier {
         let mut headers = MultiHeaders::preallocate(slots, Some(cmsg_space!(i32)));
         let fd = self.socket.as_raw_fd();
         batch.is_joined = false;
-        read_messages(fd, &mut headers, (buffer, SLOT_BYTES), |(slot, message)| {
+        read_messages(fd, &mut headers, buffer, SLOT_BYTES, |(slot, message)| {
             self.arrived(slot * SLOT_BYTES, &message, batch);
         })
     }
@@ -181,12 +181,8 @@ impl UdpCarrier {
     ) -> io::Result<()> {
         let fd = self.socket.as_raw_fd();
         match self.address_of(to)? {
-            SocketAddr::V4(to) => {
-                send_messages(fd, messages, (Some(SockaddrIn::from(to)), control))
-            }
-            SocketAddr::V6(to) => {
-                send_messages(fd, messages, (Some(SockaddrIn6::from(to)), control))
-            }
+            SocketAddr::V4(to) => send_messages(fd, messages, Some(SockaddrIn::from(to)), control),
+            SocketAddr::V6(to) => send_messages(fd, messages, Some(SockaddrIn6::from(to)), control),
         }
     }
 

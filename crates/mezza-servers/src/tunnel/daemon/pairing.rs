@@ -123,7 +123,8 @@ impl Daemon {
 
     /// A pairing stands: its note is written, an old one of its name goes, and the link comes up.
     fn keep(&mut self, run: PairingRun, now: Time) -> Result<(), Fault> {
-        let (ask, link) = (run.ask.clone(), run.link);
+        let ask = run.ask.clone();
+        let link = run.link;
         let confirmed = run.is_confirmed();
         let (mut peer, endpoint, answer) =
             run.finish().ok_or_else(|| Fault::bug("a pairing that stands has no peer"))?;

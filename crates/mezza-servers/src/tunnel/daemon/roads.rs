@@ -76,7 +76,8 @@ impl Daemon {
 
     fn try_raise(&mut self, number: u16) -> Result<(), Fault> {
         let Some(link) = self.links.get(&number) else { return Ok(()) };
-        let (plan, shared) = (link.plan.clone(), link.shared.clone());
+        let plan = link.plan.clone();
+        let shared = link.shared.clone();
         check_plan(&plan)?;
         let CarrierEntry { carrier, table } = self.carrier(&plan.on, plan.carrier, plan.listen)?;
         if !plan.offload {
@@ -123,7 +124,8 @@ impl Daemon {
             shared.stop_joining("the settings say so");
         }
         let run = Arc::clone(&shared);
-        let (threads, events) = (self.threads.transmit, self.events.clone());
+        let threads = self.threads.transmit;
+        let events = self.events.clone();
         spawn("link transmit", move || threads(run, events))?;
         Ok(shared)
     }
@@ -144,8 +146,10 @@ impl Daemon {
         }
         let carrier = Arc::new(Carrier::open(on, kind, port)?);
         let table = Arc::<SessionTable>::default();
-        let (own, open) = (Arc::clone(&carrier), Arc::clone(&table));
-        let (threads, events) = (self.threads.receive, self.events.clone());
+        let own = Arc::clone(&carrier);
+        let open = Arc::clone(&table);
+        let threads = self.threads.receive;
+        let events = self.events.clone();
         spawn("link receive", move || threads(own, open, events))?;
         let entry = CarrierEntry { carrier, table };
         self.carriers.insert(place, entry.clone());

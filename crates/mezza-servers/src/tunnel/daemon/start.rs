@@ -108,7 +108,8 @@ impl Daemon {
                     continue;
                 }
             };
-            let (name, link) = (stored.1.name.clone(), stored.1.link);
+            let name = stored.1.name.clone();
+            let link = stored.1.link;
             missing.retain(|other| *other != name);
             let wanted = self.options.names.is_empty() || self.options.names.contains(&name);
             if !stored.1.may_stand() {

@@ -41,7 +41,9 @@ static NEXT_MAIL: AtomicU64 = AtomicU64::new(1);
 impl InFlight {
     /// Nothing in flight.
     pub(super) fn new(connection: RelayConnectionId) -> Self {
-        let (tickets, boxes, mails) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let tickets = BTreeMap::new();
+        let boxes = BTreeMap::new();
+        let mails = BTreeMap::new();
         Self { connection, next_req: 1, tickets, next_box: 1, boxes, mails }
     }
 
@@ -153,7 +155,8 @@ mod tests {
     const LINE: RelayConnectionId = RelayConnectionId([0; 16]);
 
     fn carry(ticket: u64) -> RelayOutput {
-        let (connection, address) = (LINE, MailboxAddress([0; 16]));
+        let connection = LINE;
+        let address = MailboxAddress([0; 16]);
         RelayOutput::Put {
             ticket: RequestId(ticket),
             connection,

@@ -189,7 +189,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let now_ms = Clock::system().wall().ms();
-        let (version, envelope_bytes_max, ttl_h_max) = (VERSION, 16_384, 720);
+        let version = VERSION;
+        let envelope_bytes_max = 16_384;
+        let ttl_h_max = 720;
         let hello = RelayFrame::Hello { version, now_ms, envelope_bytes_max, ttl_h_max };
         tokio::spawn(async move {
             let mut both = Vec::new();
@@ -204,7 +206,8 @@ mod tests {
             // The other one stays until the test is over.
             std::future::pending::<()>().await;
         });
-        let (key, host) = (RelayKey(*identity.public()), "127.0.0.1".into());
+        let key = RelayKey(*identity.public());
+        let host = "127.0.0.1".into();
         RelayEntry { key, address: MailboxAddress([0; 16]), port, host }
     }
 

@@ -152,7 +152,8 @@ impl ApiConnection {
 
 fn read_answer(stream: &mut impl BufRead) -> Option<(u16, Vec<u8>)> {
     let status = read_line(stream)?.split(' ').nth(1)?.parse().ok()?;
-    let (mut length, mut chunked) = (None, false);
+    let mut length = None;
+    let mut chunked = false;
     loop {
         let line = read_line(stream)?.to_ascii_lowercase();
         let Some((name, value)) = line.split_once(':') else { break };

@@ -242,7 +242,8 @@ pub(crate) fn set(context: &CliContext, set: &SetArgs) -> Result<(), Fault> {
             context.out.line(line);
         }
     }
-    let (policy, held) = (&contact.policy, contact.standing == json::StandingJson::Held);
+    let policy = &contact.policy;
+    let held = contact.standing == json::StandingJson::Held;
     if held && policy.pin > 1 && policy.carriers.first().is_some_and(|first| first == "mixnet") {
         context.out.line(format!(
             "a first note in cells needs their keys; where none are held it waits, and `mezza set \

@@ -24,7 +24,8 @@ use given::{Chance, Clock};
 pub(crate) fn ratchet(context: &CliContext, what: &RatchetCommand) -> Result<Exit, Fault> {
     match what {
         RatchetCommand::Peer(asked) => {
-            let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
+            let input = std::io::stdin().lock();
+            let output = std::io::stdout().lock();
             peer::serve(given(asked), input, output)
         }
         RatchetCommand::Number(asked) => number::number(context.out, asked),

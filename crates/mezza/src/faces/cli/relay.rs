@@ -114,7 +114,8 @@ async fn run(context: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
     memory::say();
     let (stop, stopped) = watch::channel(false);
     let handle = relay::serve(config, stopped).await.map_err(|error| relay_fault(&error))?;
-    let (address, key) = (handle.address(), words::key_digits(handle.key()));
+    let address = handle.address();
+    let key = words::key_digits(handle.key());
     let value = json!({ "event": "relay", "address": address, "key": key });
     context.out.either(&value, format!("relay    {address}   key {key}"));
     let ended = handle.wait();

@@ -290,7 +290,8 @@ pub(crate) fn carriers(context: &CliContext) -> Result<(), Fault> {
         if let Some(relay) = &carrier.relay {
             context.out.line(format!("  at       {}:{} key {}", relay.host, relay.port, relay.key));
         }
-        let (delay, worst) = (carrier.delay_ms, carrier.delay_p99_ms);
+        let delay = carrier.delay_ms;
+        let worst = carrier.delay_p99_ms;
         context.out.line(format!("  delay    {delay} ms, rarely {worst} ms"));
         let pieces = carrier.pieces_max;
         let bytes = words::grouped(carrier.piece_bytes);

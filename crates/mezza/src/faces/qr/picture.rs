@@ -62,7 +62,8 @@ impl GreyPicture {
 
     /// Twice as wide and high, each new pixel between its neighbours. `None` above the limits.
     pub(super) fn doubled(&self) -> Option<Self> {
-        let (width, height) = (2 * self.width, 2 * self.height);
+        let width = 2 * self.width;
+        let height = 2 * self.height;
         if !fits(width, height) {
             return None;
         }
@@ -84,7 +85,8 @@ impl GreyPicture {
 
     /// Each pixel is the extreme one in the square around it, `half` pixels in each direction.
     fn filtered(&self, half: usize, extreme: fn(u8, u8) -> u8) -> Self {
-        let (width, height) = (self.width, self.height);
+        let width = self.width;
+        let height = self.height;
         let mut rows = vec![0; width * height];
         for (from, to) in self.pixels.chunks_exact(width).zip(rows.chunks_exact_mut(width)) {
             slide(from, half, extreme, |x, grey| to[x] = grey);
@@ -102,7 +104,8 @@ impl GreyPicture {
 
     /// The pixel at half of these coordinates.
     fn between(&self, x: usize, y: usize) -> u8 {
-        let (left, top) = (x / 2, y / 2);
+        let left = x / 2;
+        let top = y / 2;
         let right = (left + x % 2).min(self.width - 1);
         let bottom = (top + y % 2).min(self.height - 1);
         let corners = [(left, top), (right, top), (left, bottom), (right, bottom)];
@@ -115,7 +118,8 @@ impl GreyPicture {
 /// are run through from both ends, and a window is the end of one and the beginning of the next.
 fn slide(line: &[u8], half: usize, extreme: fn(u8, u8) -> u8, mut put: impl FnMut(usize, u8)) {
     let window = 2 * half + 1;
-    let (mut forth, mut back) = (line.to_vec(), line.to_vec());
+    let mut forth = line.to_vec();
+    let mut back = line.to_vec();
     for block in forth.chunks_mut(window) {
         for at in 1..block.len() {
             block[at] = extreme(block[at], block[at - 1]);
@@ -128,7 +132,8 @@ fn slide(line: &[u8], half: usize, extreme: fn(u8, u8) -> u8, mut put: impl FnMu
     }
     let last = line.len() - 1;
     for at in 0..line.len() {
-        let (first, end) = (at.saturating_sub(half), (at + half).min(last));
+        let first = at.saturating_sub(half);
+        let end = (at + half).min(last);
         let same_block = first / window == end / window;
         let edge = if same_block && first % window == 0 { forth[end] } else { back[first] };
         put(at, if same_block { edge } else { extreme(edge, forth[end]) });
@@ -145,7 +150,8 @@ fn of_png(bytes: &[u8]) -> Result<GreyPicture, Fault> {
     decoder.set_transformations(png::Transformations::normalize_to_color8());
     decoder.set_ignore_text_chunk(true);
     let mut reader = decoder.read_info().map_err(|_| no_picture())?;
-    let (width, height) = (reader.info().width as usize, reader.info().height as usize);
+    let width = reader.info().width as usize;
+    let height = reader.info().height as usize;
     if !fits(width, height) {
         return Err(no_picture());
     }

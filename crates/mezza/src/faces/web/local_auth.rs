@@ -70,7 +70,8 @@ impl LocalAuth {
     /// The authentication of a port, with a fresh key for proofs.
     pub(crate) fn new(port: u16, rng: &mut dyn CryptoRng) -> Self {
         let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
-        let (tickets, bearers) = (Mutex::default(), Mutex::default());
+        let tickets = Mutex::default();
+        let bearers = Mutex::default();
         Self { port, names, proof: draw(rng), tickets, bearers }
     }
 
@@ -321,7 +322,8 @@ mod tests {
             headers.extend(bearer.map(|bearer| (header::AUTHORIZATION, bearer)));
             refused_with(&auth, &request(method.clone(), path, &headers)).is_some()
         };
-        let (get, post) = (&Method::GET, &Method::POST);
+        let get = &Method::GET;
+        let post = &Method::POST;
         for (method, path) in
             [(get, "/"), (post, "/v1/proof"), (post, "/v1/session"), (get, "/v1/events")]
         {

@@ -97,7 +97,8 @@ async fn seen(
     Path(id): Path<String>,
     JsonBody(body): JsonBody<json::SeenRequest>,
 ) -> Result<StatusCode, Refused> {
-    let (contact, note) = (contact_id(&id)?, note_id(&body.note)?);
+    let contact = contact_id(&id)?;
+    let note = note_id(&body.note)?;
     web.command(Command::Seen { contact, note }).await
 }
 

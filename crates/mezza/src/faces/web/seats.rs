@@ -80,7 +80,8 @@ impl Seats {
         let (end, ended) = oneshot::channel();
         taken.last += 1;
         taken.ticks += 1;
-        let (id, heard) = (taken.last, taken.ticks);
+        let id = taken.last;
+        let heard = taken.ticks;
         taken.connections.insert(id, Sitting { claim: Claim::Unknown, heard, _end: end });
         Some((SeatHandle(Arc::new(Seat { id, seats: self.clone() })), ended))
     }

@@ -34,7 +34,8 @@ async fn change_passphrase(
     State(web): State<Web>,
     JsonBody(body): JsonBody<json::PassphraseRequest>,
 ) -> Result<StatusCode, Refused> {
-    let (old, new) = (Wiping::new(body.old.into_bytes()), Wiping::new(body.new.into_bytes()));
+    let old = Wiping::new(body.old.into_bytes());
+    let new = Wiping::new(body.new.into_bytes());
     passphrase::check_new(&new)
         .map_err(|fault| Refused::new("passphrase_short", Fault { code: Exit::Usage, ..fault }))?;
     web.node.ask(move |shell| shell.change_passphrase(&old, &new)).await?;

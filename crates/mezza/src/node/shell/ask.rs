@@ -42,7 +42,8 @@ impl NodeShell {
         relays: Option<Vec<RelayEntry>>,
     ) -> Result<json::MeJson, Refused> {
         let me = self.device()?.me();
-        let (name, relays) = (name.unwrap_or(me.name), relays.unwrap_or(me.relays));
+        let name = name.unwrap_or(me.name);
+        let relays = relays.unwrap_or(me.relays);
         self.command(Command::Publish { name, relays })?;
         self.me()
     }

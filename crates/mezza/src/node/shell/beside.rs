@@ -130,13 +130,15 @@ impl Beside {
         if self.draft(id) == text {
             return WriteBatch::default();
         }
-        let (kind, key) = (RecordKind::Draft, id.0.to_be_bytes().to_vec());
+        let kind = RecordKind::Draft;
+        let key = id.0.to_be_bytes().to_vec();
         if text.is_empty() {
             self.drafts.remove(&id);
             return WriteBatch(vec![RecordChange::Drop { kind, key }]);
         }
         self.drafts.insert(id, Wiping::new(text.as_bytes().to_vec()));
-        let (bucket, value) = (Retention::Rolling, Wiping::new(text.as_bytes().to_vec()));
+        let bucket = Retention::Rolling;
+        let value = Wiping::new(text.as_bytes().to_vec());
         WriteBatch(vec![RecordChange::Put { kind, key, bucket, value }])
     }
 
@@ -165,12 +167,14 @@ impl Beside {
 
     fn add(&mut self, id: ContactId, change: Change) -> Vec<RecordChange> {
         let line = self.lines.entry(id).or_default();
-        let (n, value) = (line.next, change.write());
+        let n = line.next;
+        let value = change.write();
         line.next = line.next.saturating_add(1);
         line.kept.push_back((n, change));
         let surplus = line.kept.len().saturating_sub(CHANGES_MAX);
         let dropped = line.kept.drain(..surplus).map(|(n, _)| dropped(id, n));
-        let (kind, bucket) = (RecordKind::Change, Retention::Permanent);
+        let kind = RecordKind::Change;
+        let bucket = Retention::Permanent;
         let put = RecordChange::Put { kind, key: key(id, n), bucket, value };
         dropped.chain([put]).collect()
     }
@@ -197,7 +201,8 @@ impl Looks {
     }
 
     fn since(&self, was: &Self) -> Vec<What> {
-        let (now, then) = (&self.policy, &was.policy);
+        let now = &self.policy;
+        let then = &was.policy;
         let listed = |policy: &Policy| policy.fallback == Fallback::Listed;
         let whats = [
             (now.timer_s != then.timer_s).then_some(What::Timer(now.timer_s)),
@@ -226,7 +231,9 @@ impl Change {
 
     fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
-        let (at, own, kind) = (Time::from_ms(r.u64()?), r.u8()? == 1, r.u8()?);
+        let at = Time::from_ms(r.u64()?);
+        let own = r.u8()? == 1;
+        let kind = r.u8()?;
         let value = r.rest();
         let bad = DecodeError::Value;
         let what = match (kind, value) {

@@ -53,8 +53,8 @@ impl NodeShell {
     pub(super) fn clock_line(&self) -> Option<HealthLine> {
         let doubt = self.options.clock.look().err()?;
         let days = |ms: u64| words::counted(ms / Time::DAY_MS, "day", "days");
-        let (ahead, behind) =
-            (doubt.wall.since_ms(doubt.expected), doubt.expected.since_ms(doubt.wall));
+        let ahead = doubt.wall.since_ms(doubt.expected);
+        let behind = doubt.expected.since_ms(doubt.wall);
         let apart = if ahead > 0 { days(ahead) + " ahead of" } else { days(behind) + " behind" };
         let hours = words::counted(doubt.left_ms.div_ceil(Time::HOUR_MS), "hour", "hours");
         let text = format!(

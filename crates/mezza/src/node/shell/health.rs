@@ -68,8 +68,8 @@ impl NodeShell {
     /// Returns the facts that the health of a carrier depends on.
     fn facts_of(&self, carrier: CarrierId) -> CarrierFacts {
         let connections = self.connections(carrier);
-        let in_use = connections.iter().filter(|connection| connection.left.is_none());
-        let are_up = in_use.fold(true, |all, connection| all && connection.up);
+        let mut in_use = connections.iter().filter(|connection| connection.left.is_none());
+        let are_up = in_use.all(|connection| connection.up);
         CarrierFacts {
             alone: if are_up { 0 } else { self.depend_on(carrier) },
             connections,

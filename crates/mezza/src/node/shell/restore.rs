@@ -48,7 +48,8 @@ pub(super) fn of(witness: Option<&mut Witness>, records: &[Record]) -> Restore {
     restore.begins = !records.iter().any(is_block);
     restore.put_back = true;
     let put = |key: &[u8]| {
-        let (key, value) = (key.to_vec(), Wiping::new(block.to_vec()));
+        let key = key.to_vec();
+        let value = Wiping::new(block.to_vec());
         RecordChange::Put { kind: KIND, key, bucket: Retention::Permanent, value }
     };
     restore.batches.push(WriteBatch(vec![put(KEY), put(BUDGET_KEY)]));

@@ -28,7 +28,8 @@ mod kept;
 const PASS: &[u8] = b"a passphrase";
 
 fn options(vault: PathBuf, witness: Option<PathBuf>) -> NodeOptions {
-    let (dialer, observer) = (Dialer::default(), None);
+    let dialer = Dialer::default();
+    let observer = None;
     let clock = Clock::system();
     NodeOptions { vault, witness, demo: true, idle_lock_s: 0, clock, dialer, observer }
 }
@@ -50,7 +51,8 @@ async fn serve_relay(folder: &Path) -> (watch::Sender<bool>, RelayEntry) {
     let (stop, stopped) = watch::channel(false);
     let config = RelayConfig::new(folder.join("relay"), "127.0.0.1:0".parse().unwrap());
     let relay = relay::serve(config, stopped).await.unwrap();
-    let (key, port) = (*relay.key(), relay.address().port());
+    let key = *relay.key();
+    let port = relay.address().port();
     let host = "127.0.0.1".into();
     (stop, RelayEntry { key, address: MailboxAddress([0; 16]), port, host })
 }
@@ -99,7 +101,9 @@ async fn nothing_leaves_before_its_commit() {
 
 /// The rows that a round of the mixnet stores, and none that the device would have to load.
 fn round(shell: &mut NodeShell) -> Result<(), Refused> {
-    let (kind, key, bucket) = (RecordKind::NetworkRow, vec![0xff; 8], Retention::Rolling);
+    let kind = RecordKind::NetworkRow;
+    let key = vec![0xff; 8];
+    let bucket = Retention::Rolling;
     let put = RecordChange::Put { kind, key: key.clone(), bucket, value: Wiping::new(Vec::new()) };
     shell.finish(CommitPlan {
         batches: vec![WriteBatch(vec![put, RecordChange::Drop { kind, key }])],

@@ -67,7 +67,8 @@ impl Net {
         }
         let [a, b, m] = net.names.each_ref().map(String::as_str);
         for (side, ns) in [("a", a), ("b", b)] {
-            let (own, their) = (format!("{side}0"), format!("m{side}"));
+            let own = format!("{side}0");
+            let their = format!("m{side}");
             assert!(ip(&[
                 "link", "add", &own, "netns", ns, "type", "veth", "peer", "name", &their, "netns",
                 m
@@ -149,7 +150,8 @@ impl Net {
 
     /// From now on a machine runs with these settings; state and socket stay.
     pub fn configure(&self, side: usize, settings: &str) {
-        let (state, socket) = (self.state(side), self.state(side).join("link.sock"));
+        let state = self.state(side);
+        let socket = self.state(side).join("link.sock");
         let places =
             format!("state = \"{}\"\nsocket = \"{}\"\n", state.display(), socket.display());
         std::fs::write(self.settings(side), places + settings).unwrap();
@@ -332,7 +334,8 @@ impl Net {
             stream.set_read_timeout(Some(limit)).unwrap();
             stream.set_write_timeout(Some(limit)).unwrap();
             let sent: Vec<u8> = (0..bytes).map(|at| (at * 31) as u8).collect();
-            let (mut writer, all) = (stream.try_clone().unwrap(), sent.clone());
+            let mut writer = stream.try_clone().unwrap();
+            let all = sent.clone();
             let writing = std::thread::spawn(move || {
                 let _ = writer.write_all(&all);
                 let _ = writer.shutdown(std::net::Shutdown::Write);

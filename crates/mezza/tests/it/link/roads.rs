@@ -84,7 +84,8 @@ fn seka_78_a_pairing_across_a_router_comes_up() {
     for (code, text) in net.pair(to, [b"y\n", b"y\n"]) {
         assert_eq!(code, 0, "{text}");
     }
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     assert!(net.tcp_echo(0, 1 << 20));
 }
@@ -96,7 +97,8 @@ fn seka_89_mtu_1500_slow_and_a_narrow_path_carry_streams_and_datagrams() {
     for side in 0..2 {
         net.configure(side, "[link.cam1]\nmtu = 1500\n");
     }
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     assert_eq!(a.show()["mtu"], 1_500);
     for from in 0..2 {
@@ -122,7 +124,8 @@ fn seka_89_mtu_1500_slow_and_a_narrow_path_carry_streams_and_datagrams() {
 fn seka_89_slow_the_mtu_of_the_interface_follows_its_path_both_ways() {
     let Some(net) = Net::joined("follow") else { return };
     pair_both(&net, &[], &[]);
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     a.wait("mtu", &json!(1_409));
     for (mtu, shown) in [("1400", 1_309), ("1500", 1_409)] {
@@ -141,7 +144,8 @@ fn seka_89_long_frames_of_the_path_are_used() {
     for (side, on) in [(0, "a0"), (1, "b0")] {
         net.ip(side, &["link", "set", on, "mtu", "9000"]);
     }
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     a.wait("mtu", &json!(8_909));
     assert!(net.tcp_echo_within(0, 4 << 20, TRANSFER) && net.udp_echo(1, 20, 8_800));
@@ -158,7 +162,8 @@ fn machines_without_addresses_of_ipv6_carry_a_link_over_ipv4() {
     for (code, text) in net.pair(to, [b"y\n", b"y\n"]) {
         assert_eq!(code, 0, "{text}");
     }
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     assert!(net.tcp_echo(0, 1 << 20) && net.udp_echo(1, 20, 1_300));
 }
@@ -175,7 +180,8 @@ fn seka_89_slow_a_bridge_keeps_its_mtu_and_carries_full_frames() {
         net.ip(side, &["addr", "add", &address, "dev", "br0"]);
         net.configure(side, "[link.cam1]\nbridge = \"br0\"\n");
     }
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     assert!(until(BACK, || net.udp_echo(0, 1, 10)), "{} {}", a.show(), b.show());
     assert_eq!(a.show()["mtu"], 1_500);
     for from in 0..2 {
@@ -228,7 +234,8 @@ fn seka_86_slow_a_link_that_cannot_run_stops_no_other_and_comes_up_when_it_can()
     assert_eq!(code, 0, "{text}");
     assert_eq!(net::end(theirs).0, 0);
     net.ip(0, &["link", "del", "a1"]);
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     let shown = a.show_named("cam2");
     assert_eq!((&shown["trouble"], &shown["up"]), (&json!("aside"), &json!(false)), "{shown}");
@@ -255,7 +262,8 @@ fn seka_86_names_that_the_kernel_refuses_are_refused_before_the_window() {
 fn seka_86_slow_interfaces_that_go_and_come_take_the_link_with_them_and_bring_it_back() {
     let Some(net) = Net::joined("gone") else { return };
     pair_both(&net, &[], &[]);
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     let mac = |side| net.ip_text(side, &["-br", "link", "show", "dev", "cam1"]);
     let mac_of = |text: &str| text.split_whitespace().nth(2).map(str::to_owned);
@@ -279,7 +287,8 @@ fn seka_86_slow_interfaces_that_go_and_come_take_the_link_with_them_and_bring_it
 fn seka_85_slow_the_interface_has_the_same_address_after_a_restart() {
     let Some(net) = Net::joined("mac") else { return };
     pair_both(&net, &[], &[]);
-    let (mut a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let mut a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     let mac = |net: &Net| net.ip_text(0, &["-br", "link", "show", "dev", "cam1"]);
     let words = |text: String| text.split_whitespace().nth(2).map(str::to_owned);
@@ -301,7 +310,8 @@ fn seka_85_slow_the_interface_has_the_same_address_after_a_restart() {
 fn seka_79_slow_both_ends_with_new_addresses_meet_again() {
     let Some(net) = Net::joined("moved") else { return };
     pair_both(&net, &[], &[]);
-    let (mut a, mut b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let mut a = Tunnel::up(&net, 0);
+    let mut b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     a.kill();
     b.kill();
@@ -310,7 +320,8 @@ fn seka_79_slow_both_ends_with_new_addresses_meet_again() {
         net.ip(side, &["link", "set", on, "address", &format!("02:00:00:00:77:0{side}")]);
         net.ip(side, &["link", "set", on, "up"]);
     }
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
 }
 
@@ -350,7 +361,8 @@ impl Nat {
         let inner = net.within(2, || UdpSocket::bind(NAT_INNER)).unwrap();
         inner.set_nonblocking(true).unwrap();
         let nat = Self { outer: Arc::new(Mutex::new(mapping(net))), stopped: Arc::default() };
-        let (outer, stopped) = (Arc::clone(&nat.outer), Arc::clone(&nat.stopped));
+        let outer = Arc::clone(&nat.outer);
+        let stopped = Arc::clone(&nat.stopped);
         std::thread::spawn(move || {
             let mut buffer = vec![0; 65_536];
             let mut client: Option<SocketAddr> = None;
@@ -406,7 +418,8 @@ fn seka_81_a_mapping_that_a_translator_forgets_is_made_again_by_keep_alives() {
     let nat = Nat::begin(&net);
     let settings = format!("[link.cam1]\nendpoint = \"{NAT_INNER}\"\nkeepalive = \"2s\"\n");
     net.configure(0, &settings);
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     for _ in 0..3 {
         let port = nat.rebind(&net);
@@ -421,7 +434,8 @@ fn seka_81_a_mapping_that_a_translator_forgets_is_made_again_by_keep_alives() {
 fn slow_rekey_says_what_happened() {
     let Some(net) = Net::joined("rekey") else { return };
     pair_both(&net, &[], &[]);
-    let (a, mut b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let mut b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     let (code, text) = a.run(&["rekey", "cam1"]);
     assert!(code == 0 && text.contains("cam1 has new keys"), "{text}");
@@ -434,7 +448,8 @@ fn slow_rekey_says_what_happened() {
 fn slow_show_tells_silence_and_loss() {
     let Some(net) = Net::switched("silence") else { return };
     pair_both(&net, &[], &[]);
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     // What arrives is reported while it arrives.
     assert!(until(BACK, || {
@@ -466,7 +481,8 @@ fn seka_94_a_rule_of_the_own_machine_is_named() {
     for (code, text) in net.pair(to, [b"y\n", b"y\n"]) {
         assert_eq!(code, 0, "{text}");
     }
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     // Sockets may not send to a broadcast address unless they ask for it. `prohibit` does not hold
     // for sockets that are bound to an interface.
@@ -495,7 +511,8 @@ fn seka_90_slow_offload_that_is_off_is_not_used() {
     for side in 0..2 {
         net.configure(side, "[link.cam1]\noffload = \"off\"\n");
     }
-    let (a, b) = (Tunnel::up(&net, 0), Tunnel::up(&net, 1));
+    let a = Tunnel::up(&net, 0);
+    let b = Tunnel::up(&net, 1);
     net.wait_echo(&a, &b);
     for from in 0..2 {
         assert!(net.tcp_echo_within(from, 4 << 20, TRANSFER));

@@ -131,14 +131,17 @@ fn mesh_31_name_and_address_change_together() {
     let folder = tempfile::tempdir().unwrap();
     let mut node = air.node(folder.path(), 0).set("MEZZA_TEST_MESH_NAME_S", "6");
     node.start();
-    let (mut names, mut addresses) = (BTreeMap::new(), BTreeMap::new());
+    let mut names = BTreeMap::new();
+    let mut addresses = BTreeMap::new();
     let mut rest = BTreeSet::new();
     let end = Instant::now() + 2 * PATIENCE;
     while names.len() < 3 {
         assert!(Instant::now() < end, "{names:?}");
         let shown = air.next();
-        let (address, data) = (shown["address"].as_str().unwrap(), shown["data"].as_str().unwrap());
-        let (name, address) = (data[8..20].to_owned(), address.to_owned());
+        let address = shown["address"].as_str().unwrap();
+        let data = shown["data"].as_str().unwrap();
+        let name = data[8..20].to_owned();
+        let address = address.to_owned();
         rest.insert((data[..8].to_owned(), data[20..].to_owned()));
         let before = names.insert(name.clone(), address.clone());
         assert!(before.is_none_or(|before| before == address), "{names:?}");

@@ -144,7 +144,8 @@ impl MeshNode {
 
     /// A tree in this home, and its card.
     pub fn keygen(&self) -> (PathBuf, PathBuf) {
-        let (tree, pass) = (self.home.join("tree"), self.home.join("pass"));
+        let tree = self.home.join("tree");
+        let pass = self.home.join("pass");
         private::folder(&self.home).unwrap();
         private::replace(&pass, b"correct horse battery staple six").unwrap();
         let [dir, file] = [&tree, &pass].map(|path| path.to_str().unwrap());
@@ -155,7 +156,8 @@ impl MeshNode {
 
     /// Listens with the tree of this home.
     pub fn listen(&self) -> Listener {
-        let (tree, pass) = (self.home.join("tree"), self.home.join("pass"));
+        let tree = self.home.join("tree");
+        let pass = self.home.join("pass");
         let [dir, file] = [&tree, &pass].map(|path| path.to_str().unwrap());
         let words = ["mesh", "listen", "--dir", dir, "--passphrase-file", file];
         Listener::start(self.command(&words))

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::town::Town;
-use crate::program::{free_port, json, mixnet_status, ok, until};
+use crate::program::{free_port, mixnet_status, ok, until};
 use crate::two_homes::World;
 
 /// Bytes of the head of a TLS record: type, version, length.
@@ -45,13 +45,15 @@ struct Wire(Arc<Mutex<(usize, Vec<Seen>)>>);
 impl Wire {
     /// Takes connections at one address and passes them on to another.
     fn listen(&self, address: &str, to: String) {
-        let (listener, wire) = (TcpListener::bind(address).unwrap(), self.clone());
+        let listener = TcpListener::bind(address).unwrap();
+        let wire = self.clone();
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let Ok(far) = TcpStream::connect(&to) else { continue };
                 let number = wire.open();
                 for (from, to, up) in [(&near, &far, true), (&far, &near, false)] {
-                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let from = from.try_clone().unwrap();
+                    let to = to.try_clone().unwrap();
                     let wire = wire.clone();
                     thread::spawn(move || wire.pass(from, to, number, up));
                 }
@@ -115,7 +117,8 @@ impl Wire {
 fn alike(one: &Sizes, other: &Sizes) -> bool {
     let count = |sizes: &Sizes, bytes| sizes.get(bytes).copied().unwrap_or(0);
     let near = |bytes| {
-        let (one, other) = (count(one, bytes), count(other, bytes));
+        let one = count(one, bytes);
+        let other = count(other, bytes);
         one.abs_diff(other) <= 3 + one.max(other) / 10
     };
     one.keys().chain(other.keys()).all(near)
@@ -139,7 +142,8 @@ fn tapped(world: &World, wire: &Wire) -> Town {
 
 #[test]
 fn mix_78_slow_a_locked_member_stays_in_each_round_by_the_same_line() {
-    let (world, wire) = (World::start(), Wire::default());
+    let world = World::start();
+    let wire = Wire::default();
     let town = tapped(&world, &wire);
     let link = town.files.uri().unwrap().to_string();
     let homes = ["Ann", "Ben"].map(|name| world.init(name));
@@ -169,7 +173,8 @@ fn mix_78_slow_a_locked_member_stays_in_each_round_by_the_same_line() {
 
 #[test]
 fn mix_21_slow_the_wire_of_an_idle_a_busy_and_a_returning_person_is_the_same() {
-    let (world, wire) = (World::start(), Wire::default());
+    let world = World::start();
+    let wire = Wire::default();
     let town = tapped(&world, &wire);
     let link = town.files.uri().unwrap().to_string();
     let homes = ["Ann", "Ben", "Cas"].map(|name| world.init(name));

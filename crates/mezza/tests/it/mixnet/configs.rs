@@ -24,7 +24,8 @@ fn configs(files: &DemoFiles, count: usize) -> Vec<SignedConfig> {
         let set = if seq == 0 { SignatureSet::Own } else { SignatureSet::Predecessor };
         signed.sign(set, 0, &guardian.signer());
         all.push(signed);
-        let (valid_from, prev) = (next.valid_from.plus_ms(1_000), next.hash());
+        let valid_from = next.valid_from.plus_ms(1_000);
+        let prev = next.hash();
         next = Config { seq: next.seq + 1, prev, valid_from, ..next };
         for service in &mut next.services {
             (service.base_round, service.base_time) = (service.base_round + 1_000, valid_from);

@@ -42,7 +42,8 @@ fn mix_2_two_of_three_guardians_sign_and_a_successor_follows() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     let (text, guardians) = written(home);
-    let (toml, first) = (home.join("net.toml"), home.join("net.cfg"));
+    let toml = home.join("net.toml");
+    let first = home.join("net.cfg");
     std::fs::write(&toml, &text).unwrap();
     ok(home, &["mixnet", "config", "new", path(&toml), "--out", path(&first)]);
     let sign = |file: &Path, key: &Path, more: &[&str]| {
@@ -70,7 +71,8 @@ fn mix_2_two_of_three_guardians_sign_and_a_successor_follows() {
         .replace("# prev = \"..\"", &format!("prev = \"{hash}\""))
         .replace("2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z")
         .replace("base_round = 1", "base_round = 1_000_000");
-    let (toml, second) = (home.join("next.toml"), home.join("next.cfg"));
+    let toml = home.join("next.toml");
+    let second = home.join("next.cfg");
     std::fs::write(&toml, next).unwrap();
     ok(home, &["mixnet", "config", "new", path(&toml), "--out", path(&second)]);
     for guardian in &guardians[..2] {
@@ -85,7 +87,8 @@ fn mix_2_two_of_three_guardians_sign_and_a_successor_follows() {
 fn two_configs(home: &Path) -> ([PathBuf; 2], String, PathBuf) {
     let (text, [guardian, ..]) = written(home);
     let make = |name: &str, text: &str| {
-        let (toml, file) = (home.join(format!("{name}.toml")), home.join(format!("{name}.cfg")));
+        let toml = home.join(format!("{name}.toml"));
+        let file = home.join(format!("{name}.cfg"));
         std::fs::write(&toml, text).unwrap();
         ok(home, &["mixnet", "config", "new", path(&toml), "--out", path(&file)]);
         file
@@ -260,7 +263,8 @@ fn a_server_signs_no_config() {
     let home = folder.path();
     let (server, public) = key(home, "m.key");
     let old = "8139770ea87d175f56a35466c34c7ecccb8d8a91b4ee37a25df60f5b8fc9b394";
-    let (toml, cfg) = (home.join("net.toml"), home.join("net.cfg"));
+    let toml = home.join("net.toml");
+    let cfg = home.join("net.cfg");
     std::fs::write(&toml, EXAMPLE.replace(old, &public)).unwrap();
     // To standard output, as the guide says: the bytes there, the words elsewhere.
     let made = mezza(home, &["mixnet", "config", "new", path(&toml)]);

@@ -33,7 +33,8 @@ async fn a_client_over_gnutls_is_welcomed_and_gets_the_configs() {
     let running = demo::run(&files).await.unwrap();
     let chain = client::join(&running.uri).await.unwrap();
     let (_, port) = running.uri.address.rsplit_once(':').unwrap();
-    let (port, log) = (port.to_owned(), folder.path().join("log"));
+    let port = port.to_owned();
+    let log = folder.path().join("log");
     let head = chain.head_hash();
     let talk = move || {
         let mut client = Command::new("gnutls-cli");
@@ -42,7 +43,8 @@ async fn a_client_over_gnutls_is_welcomed_and_gets_the_configs() {
         client.args(["--port", &port, "127.0.0.1"]);
         client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut client = client.spawn().unwrap();
-        let (mut input, mut output) = (client.stdin.take().unwrap(), client.stdout.take().unwrap());
+        let mut input = client.stdin.take().unwrap();
+        let mut output = client.stdout.take().unwrap();
         let ask = Frame::FetchConfig { from: [0; 32] };
         let hello = Frame::Hello { version: VERSION, config: [0; 32] };
         input.write_all(&[ask.encode().unwrap(), hello.encode().unwrap()].concat()).unwrap();

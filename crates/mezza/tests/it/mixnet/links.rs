@@ -31,7 +31,8 @@ async fn mix_1_only_the_keys_of_the_config_have_links() {
     let config = signed.config();
     let identity =
         |name: &str| Arc::new(ServerKey::load(&files.key(name)).unwrap().identity().unwrap());
-    let (mix, bucket) = (&config.mixes[1].server, &config.bucket);
+    let mix = &config.mixes[1].server;
+    let bucket = &config.bucket;
     let strangers = [
         (mix, CONTROL, "guardian"),
         (mix, CONTROL, "mix0"),
@@ -50,7 +51,8 @@ async fn mix_1_only_the_keys_of_the_config_have_links() {
         assert!(refused, "{name}");
     }
     // Without a key of one's own, with another protocol, with another key pinned.
-    let (key, address) = (mix.key, &mix.address);
+    let key = mix.key;
+    let address = &mix.address;
     let anonymous = dial(address, CONTROL, Pin::new(key), None).await;
     assert!(match anonymous {
         Err(_) => true,

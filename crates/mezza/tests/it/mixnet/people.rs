@@ -33,7 +33,8 @@ fn join(town: &Town, homes: [&Path; 2]) {
 fn slow_two_people_talk_over_the_mixnet() {
     let world = World::start();
     let town = Town::start(world.folder());
-    let (ann, ben) = (world.init("Ann"), world.init("Ben"));
+    let ann = world.init("Ann");
+    let ben = world.init("Ben");
     let _ann_node = world.node(&ann);
     let mut ben_node = world.node(&ben);
     join(&town, [&ann, &ben]);
@@ -64,7 +65,8 @@ fn slow_two_people_talk_over_the_mixnet() {
 fn slow_a_stranger_is_met_by_invitation() {
     let world = World::start();
     let town = Town::start(world.folder());
-    let (ann, ben) = (world.init("Ann"), world.init("Ben"));
+    let ann = world.init("Ann");
+    let ben = world.init("Ben");
     let _ann_node = world.node(&ann);
     let mut ben_node = world.node(&ben);
     join(&town, [&ann, &ben]);
@@ -77,7 +79,8 @@ fn slow_a_stranger_is_met_by_invitation() {
 
     let asks = || json(&ben, &["requests"])[0].clone();
     until("an invitation", || asks()["guests"].as_array().is_some_and(|all| all.len() == 1));
-    let (guest, number) = (asks()["guests"][0].clone(), asks()["guests"][0]["id"].clone());
+    let guest = asks()["guests"][0].clone();
+    let number = asks()["guests"][0]["id"].clone();
     let number = number.as_str().unwrap();
     assert_eq!((&guest["asked"], asks()["requests"].as_array().unwrap().len()), (&false.into(), 0));
     assert!(ok(&ben, &["requests"]).contains("someone new (no name yet)"));
@@ -118,7 +121,8 @@ fn rounds_used(home: &Path) -> u64 {
 fn msg_97_slow_a_mixnet_is_left_and_joined_again() {
     let world = World::start();
     let town = Town::start(world.folder());
-    let (ann, ben) = (world.init("Ann"), world.init("Ben"));
+    let ann = world.init("Ann");
+    let ben = world.init("Ben");
     let mut ann_node = world.node(&ann);
     let _ben_node = world.node(&ben);
     let none = mezza(&ann, &["mixnet", "leave", "--yes"]);

@@ -9,7 +9,7 @@ use mezza::testing::servers::mixnet::network;
 use mezza_mixnet::config::{Config, NetworkId, SignatureSet, SignedConfig};
 
 use super::town::Town;
-use crate::program::{Program, json, mezza, mixnet_status, ok, until};
+use crate::program::{Program, mezza, mixnet_status, ok, until};
 use crate::two_homes::World;
 
 struct Place {
@@ -26,9 +26,11 @@ impl Place {
 
     /// Runs a role with a key to its end: exit code and what it said.
     fn run(&self, role: &str, key: &str, more: &[&str]) -> (Option<i32>, String) {
-        let (config, key) = (self.files.config(), self.files.key(key));
+        let config = self.files.config();
+        let key = self.files.key(key);
         let text = |path: &Path| path.to_str().unwrap().to_owned();
-        let (config, key) = (text(&config), text(&key));
+        let config = text(&config);
+        let key = text(&key);
         let args = ["mixnet", role, "--config", &config, "--key", &key, "--metrics", "0"];
         let output = mezza(self.folder.path(), &[&args[..], more].concat());
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -87,7 +89,8 @@ fn slow_a_server_with_the_wrong_key_noise_or_place_says_what_to_do() {
 #[test]
 fn mix_15_one_process_has_a_key_at_a_time() {
     let place = Place::new();
-    let (config, key) = (place.files.config(), place.files.key("mix0"));
+    let config = place.files.config();
+    let key = place.files.key("mix0");
     let args = [
         "mixnet",
         "mix",
@@ -115,7 +118,8 @@ fn mix_15_one_process_has_a_key_at_a_time() {
 fn slow_an_entry_that_serves_another_network_is_said() {
     let world = World::start();
     let mut town = Town::start(world.folder());
-    let (link, home) = (town.files.uri().unwrap(), world.init("Ann"));
+    let link = town.files.uri().unwrap();
+    let home = world.init("Ann");
     let node = world.node(&home);
     ok(&home, &["mixnet", "join", &link.to_string()]);
     until("the mixnet", || mixnet_status(&home)["up"] == true);
@@ -139,7 +143,8 @@ fn slow_an_entry_that_serves_another_network_is_said() {
 fn msg_123_slow_a_network_that_was_replaced_is_no_good_health() {
     let world = World::start();
     let town = Town::start(world.folder());
-    let (link, home) = (town.files.uri().unwrap(), world.init("Ann"));
+    let link = town.files.uri().unwrap();
+    let home = world.init("Ann");
     let node = world.node(&home);
     ok(&home, &["mixnet", "join", &link.to_string()]);
     until("the mixnet", || mixnet_status(&home)["up"] == true);

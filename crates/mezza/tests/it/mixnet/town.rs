@@ -36,7 +36,8 @@ impl Town {
     /// The entry listens where `entry` says, who is told where the config has it.
     pub fn with(folder: &Path, entry: impl FnOnce(&str) -> String) -> Self {
         let files = DemoFiles::load_or_make(&folder.join("mixnet")).unwrap();
-        let (metrics, config) = (free_port(), network::read(&files.config()).unwrap());
+        let metrics = free_port();
+        let config = network::read(&files.config()).unwrap();
         let entry = entry(&config.config().coordinator.address);
         let start = |name: &&str| start(&files, folder, name, (&entry, metrics));
         let servers = SERVERS.iter().map(start).collect();
@@ -55,7 +56,8 @@ impl Town {
     /// Users for so many rounds.
     pub fn load(&self, folder: &Path, users: u32, rounds: u32) -> Program {
         let uri = self.files.uri().unwrap().to_string();
-        let (users, rounds) = (users.to_string(), rounds.to_string());
+        let users = users.to_string();
+        let rounds = rounds.to_string();
         let args = [
             "mixnet",
             "load",
@@ -120,9 +122,13 @@ fn launch(
         "bucket" => ("bucket", config.bucket.address.as_str()),
         mix => ("mix", config.mixes[mix[3..].parse::<usize>().unwrap()].server.address.as_str()),
     };
-    let (cfg, key, buckets) = (files.config(), files.key(name), files.buckets());
+    let cfg = files.config();
+    let key = files.key(name);
+    let buckets = files.buckets();
     let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let (cfg, key, buckets) = (text(&cfg), text(&key), text(&buckets));
+    let cfg = text(&cfg);
+    let key = text(&key);
+    let buckets = text(&buckets);
     let mut args = vec!["mixnet", role, "--config", &cfg, "--key", &key, "--listen", address];
     let metrics = if role == "entry" { metrics } else { 0 }.to_string();
     args.extend(["--metrics", &metrics]);

@@ -96,9 +96,11 @@ async fn await_totals(
 
 #[tokio::test]
 async fn clocks_more_than_a_day_apart_are_told() {
-    let (place, ahead) = (Place::sqlite(), Place::sqlite());
+    let place = Place::sqlite();
+    let ahead = Place::sqlite();
     let relay = place.start().await;
-    let (key, port) = (*relay.handle.key(), relay.handle.address().port());
+    let key = *relay.handle.key();
+    let port = relay.handle.address().port();
     ahead.clock.pass(Time::DAY_MS);
     assert!(connect(&key, "127.0.0.1", port, &ahead.clock.clock(), None).await.is_ok());
     ahead.clock.pass(1);
@@ -116,7 +118,8 @@ async fn clocks_more_than_a_day_apart_are_told() {
 async fn a_watcher_that_reads_late_misses_nothing() {
     for place in Place::both().await {
         let relay = place.start().await;
-        let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+        let mut alice = relay.connect().await;
+        let mut bob = relay.connect().await;
         let mut next = [0; 4];
         for token in 0..4 {
             assert_eq!(alice.open(token, Conversation).await, DONE);
@@ -158,7 +161,8 @@ async fn a_watcher_that_reads_late_misses_nothing() {
 async fn a_silent_connection_ends_and_a_ping_keeps_it() {
     let place = Place::sqlite().with_limits(|limits| limits.idle_ms = 400);
     let relay = place.start().await;
-    let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+    let mut alice = relay.connect().await;
+    let mut bob = relay.connect().await;
     for _ in 0..8 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         alice.send(&ClientFrame::Ping).await;

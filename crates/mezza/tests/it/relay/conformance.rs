@@ -88,7 +88,8 @@ async fn mails(store: &mut impl MailStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Conversation, 1).await.unwrap();
     let two = store.open_box(&place(2), Conversation, 1).await.unwrap();
-    let (a, b) = (letter(0), letter(1));
+    let a = letter(0);
+    let b = letter(1);
     let both = [
         NewMail { box_id: one, due_h: 9, body: &a },
         NewMail { box_id: two, due_h: 9, body: &b },

@@ -124,7 +124,8 @@ async fn msg_72_mail_goes_on_after_a_wait_for_work() {
     let asked = Arc::new(Asked::default());
     let tap = Some(Arc::clone(&asked) as Arc<dyn Tap>);
     let relay = place.start_with(RelayConfig { clock, tap, ..place.config() }).await;
-    let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+    let mut alice = relay.connect().await;
+    let mut bob = relay.connect().await;
     assert_eq!(alice.open(1, Conversation).await, DONE);
     for nr in 0..MAILS {
         assert_eq!(alice.put(1, sized(nr, 16_384)).await, DONE);
@@ -142,7 +143,8 @@ async fn msg_72_mail_goes_on_after_a_wait_for_work() {
     gate.set(false);
     // The thread of the connection stands still while the writer fills the queue.
     std::thread::sleep(Duration::from_millis(300));
-    let (mut mails, mut pings) = (0, 0);
+    let mut mails = 0;
+    let mut pings = 0;
     while (mails, pings) != (MAILS, PINGS) {
         match bob.recv().await.unwrap() {
             RelayFrame::Mail { .. } => mails += 1,
@@ -170,7 +172,8 @@ async fn msg_72_all_requests_of_a_connection_share_one_bucket() {
         3 => ClientFrame::Close { req, token: secret(9) },
         4 => ClientFrame::Watch { req, number: req, token: secret(9) },
         5 => {
-            let (bundle, keys) = (vec![7], Vec::new());
+            let bundle = vec![7];
+            let keys = Vec::new();
             ClientFrame::BundleSet { req, token: secret(1), fresh: false, bundle, keys }
         }
         6 => ClientFrame::BundleGet { req, address: place_of(1) },
@@ -190,7 +193,8 @@ async fn msg_72_all_requests_of_a_connection_share_one_bucket() {
         assert!(more.is_err(), "kind {kind}: {more:?}");
     }
     // Jobs without an answer count as well, and only their sender pays for them.
-    let (mut peer, mut other) = (relay.connect().await, relay.connect().await);
+    let mut peer = relay.connect().await;
+    let mut other = relay.connect().await;
     for _ in 0..20 {
         peer.taken(1, &[1]).await;
     }

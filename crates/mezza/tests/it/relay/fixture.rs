@@ -282,7 +282,8 @@ impl Peer {
         bundle: &[u8],
         ids: impl IntoIterator<Item = u32>,
     ) -> (DoneCode, u16) {
-        let (req, keys) = (self.next_req(), ids.into_iter().map(one_time).collect());
+        let req = self.next_req();
+        let keys = ids.into_iter().map(one_time).collect();
         let bundle = bundle.to_vec();
         self.send(&ClientFrame::BundleSet { req, token: secret(token), fresh, bundle, keys }).await;
         self.code(req).await

@@ -16,7 +16,8 @@ async fn relay_6_a_one_time_key_is_given_out_once() {
         let place = place
             .with_limits(|limits| limits.bundle_gets = RateLimit { burst: 100, period_ms: 200 });
         let relay = place.start().await;
-        let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+        let mut alice = relay.connect().await;
+        let mut bob = relay.connect().await;
         assert_eq!(bob.open(1, Intro).await, DONE);
         assert_eq!(bob.watch(5, 1).await, DONE);
         assert_eq!(bob.stock().await, (5, 0));
@@ -45,7 +46,8 @@ async fn relay_6_a_one_time_key_is_given_out_once() {
         // None is left, also after a restart; a fresh stock may use the ids again.
         relay.stop().await;
         let relay = place.start().await;
-        let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+        let mut alice = relay.connect().await;
+        let mut bob = relay.connect().await;
         assert_eq!(bob.bundle_set(1, false, b"newer", given.clone()).await, DONE);
         assert_eq!(alice.bundle_get(1).await.key(b"newer"), None);
         assert_eq!(bob.bundle_set(1, true, b"newest", [given[0]]).await, DONE);
@@ -174,7 +176,8 @@ async fn relay_12_one_address_is_bounded() {
         limits.address_put_bytes_per_day = 2_048;
     });
     let relay = place.start().await;
-    let (mut alice, bob) = (relay.connect().await, relay.connect().await);
+    let mut alice = relay.connect().await;
+    let bob = relay.connect().await;
     let mut third = relay.connect().await;
     match third.recv().await.unwrap() {
         RelayFrame::Done { req: 0, code: DoneCode::SlowDown, retry_s } => assert!(retry_s > 0),
@@ -210,7 +213,8 @@ async fn relay_12_one_address_is_bounded() {
 async fn relay_12_at_most_64_mails_in_flight_and_the_newest_watch_owns() {
     for place in Place::both().await {
         let relay = place.start().await;
-        let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+        let mut alice = relay.connect().await;
+        let mut bob = relay.connect().await;
         assert_eq!(alice.open(1, Conversation).await, DONE);
         assert_eq!(bob.watch(1, 1).await, DONE);
         for nr in 0..70 {

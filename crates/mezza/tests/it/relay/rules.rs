@@ -151,7 +151,8 @@ async fn relay_5_mail_numbers_hold_on_their_connection_only() {
             assert_eq!(alice.open(token, Conversation).await, DONE);
             assert_eq!(alice.put(token, letter(u32::from(token))).await, DONE);
         }
-        let (mut bob, mut mallory) = (relay.connect().await, relay.connect().await);
+        let mut bob = relay.connect().await;
+        let mut mallory = relay.connect().await;
         assert_eq!(bob.watch(1, 1).await, DONE);
         assert_eq!(mallory.watch(2, 2).await, DONE);
         let (_, of_bob, _) = bob.mail().await;
@@ -180,7 +181,8 @@ async fn relay_5_mail_numbers_hold_on_their_connection_only() {
 async fn relay_5_another_watch_of_the_connection_neither_takes_nor_forgets() {
     let place = Place::sqlite();
     let relay = place.start().await;
-    let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+    let mut alice = relay.connect().await;
+    let mut bob = relay.connect().await;
     for token in [1, 2] {
         assert_eq!(alice.open(token, Conversation).await, DONE);
         assert_eq!(bob.watch(token.into(), token).await, DONE);
@@ -204,9 +206,12 @@ async fn relay_5_another_watch_of_the_connection_neither_takes_nor_forgets() {
 
 #[tokio::test]
 async fn relay_10_a_wrong_key_gets_no_further_than_tls() {
-    let (place, other) = (Place::sqlite(), Place::sqlite());
-    let (relay, imposter) = (place.start().await, other.start().await);
-    let (ours, theirs) = (*relay.handle.key(), *imposter.handle.key());
+    let place = Place::sqlite();
+    let other = Place::sqlite();
+    let relay = place.start().await;
+    let imposter = other.start().await;
+    let ours = *relay.handle.key();
+    let theirs = *imposter.handle.key();
     let port = imposter.handle.address().port();
     let error = connect(&ours, "127.0.0.1", port, &place.clock.clock(), None).await.unwrap_err();
     let text = error.to_string();

@@ -40,7 +40,8 @@ impl Tap for Recorder {
 /// Copies one way until the end, and gives what passed.
 fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> JoinHandle<Vec<u8>> {
     tokio::spawn(async move {
-        let (mut seen, mut buffer) = (Vec::new(), [0; 3_000]);
+        let mut seen = Vec::new();
+        let mut buffer = [0; 3_000];
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
             seen.extend_from_slice(&buffer[..count]);
             if to.write_all(&buffer[..count]).await.is_err() {
@@ -54,18 +55,21 @@ fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> JoinHandle<Vec<u8>> 
 
 #[tokio::test]
 async fn the_tap_shows_what_the_wire_carries() {
-    let (ours, theirs) = (Arc::new(Recorder::default()), Arc::new(Recorder::default()));
+    let ours = Arc::new(Recorder::default());
+    let theirs = Arc::new(Recorder::default());
     let place = Place::sqlite();
     let mut config = place.config();
     config.tap = Some(theirs.clone());
     let relay = place.start_with(config).await;
     let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (port, target) = (proxy.local_addr().unwrap().port(), relay.handle.address());
+    let port = proxy.local_addr().unwrap().port();
+    let target = relay.handle.address();
     let proxied = tokio::spawn(async move {
         let (client, _) = proxy.accept().await.unwrap();
         let (from_client, to_client) = client.into_split();
         let (from_relay, to_relay) = TcpStream::connect(target).await.unwrap().into_split();
-        let (up, down) = (copy(from_client, to_relay), copy(from_relay, to_client));
+        let up = copy(from_client, to_relay);
+        let down = copy(from_relay, to_client);
         (up.await.unwrap(), down.await.unwrap())
     });
     let mut alice = Peer::connect(relay.handle.key(), port, &place.clock, Some(ours.clone())).await;
@@ -103,7 +107,8 @@ async fn the_tap_shows_what_the_wire_carries() {
 }
 
 fn split(mut bytes: &[u8]) -> Vec<Vec<u8>> {
-    let (mut splitter, mut frames) = (RelayDeframer::default(), Vec::new());
+    let mut splitter = RelayDeframer::default();
+    let mut frames = Vec::new();
     while let Some(frame) = splitter.next(&mut bytes).unwrap() {
         frames.push(frame);
     }

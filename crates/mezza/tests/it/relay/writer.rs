@@ -17,7 +17,8 @@ async fn without_a_commit_there_is_no_done() {
     let place = Place::sqlite();
     let (gate, clock) = Gate::before(place.clock.clock());
     let relay = place.start_with(RelayConfig { clock, ..place.config() }).await;
-    let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+    let mut alice = relay.connect().await;
+    let mut bob = relay.connect().await;
     assert_eq!(alice.open(1, Conversation).await, DONE);
     assert_eq!(bob.watch(1, 1).await, DONE);
     // The writer has looked for mail by now: what comes next is shown when it is queued.
@@ -47,7 +48,8 @@ async fn without_a_commit_there_is_no_done() {
 async fn a_commit_that_fails_is_no_done_and_ends_who_saw_the_mail() {
     let place = Place::sqlite();
     let relay = place.start().await;
-    let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+    let mut alice = relay.connect().await;
+    let mut bob = relay.connect().await;
     assert_eq!(alice.open(1, Conversation).await, DONE);
     assert_eq!(bob.watch(1, 1).await, DONE);
     let other = rusqlite::Connection::open(place.config().dir.join("mail.db")).unwrap();
@@ -111,7 +113,8 @@ async fn refuse_to_delete(place: &Place, refuse: bool) {
 async fn relay_13_a_mailbox_is_not_deaf_after_64_takens_that_failed() {
     for place in Place::both().await {
         let relay = place.start().await;
-        let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+        let mut alice = relay.connect().await;
+        let mut bob = relay.connect().await;
         assert_eq!(alice.open(1, Conversation).await, DONE);
         assert_eq!(bob.watch(1, 1).await, DONE);
         refuse_to_delete(&place, true).await;
@@ -190,7 +193,8 @@ async fn a_relay_that_cannot_write_its_address_serves() {
 #[tokio::test]
 async fn key_and_folder_are_the_owners_alone() {
     let place = Place::sqlite();
-    let (dir, store) = (place.config().dir, place.store.clone());
+    let dir = place.config().dir;
+    let store = place.store.clone();
     let error = status(&dir, &store).await.unwrap_err();
     assert_eq!(error.exit_code(), Exit::NotFound);
     let key = init(&dir, &store).await.unwrap();
@@ -219,7 +223,8 @@ async fn relay_7_no_record_and_no_log_of_who_put() {
     let place = Place::sqlite();
     let relay = place.start().await;
     let token = 0xa7;
-    let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+    let mut alice = relay.connect().await;
+    let mut bob = relay.connect().await;
     assert_eq!(alice.open(token, Intro).await, DONE);
     assert_eq!(alice.put(token, letter(0x5e0c_5e0c)).await, DONE);
     assert_eq!(alice.bundle_set(token, true, b"planted bundle", 0..3).await, DONE);
@@ -238,7 +243,8 @@ async fn relay_7_no_record_and_no_log_of_who_put() {
         "box: id addr kind bytes seen_day; mail: seq box due_h body; bundle: box body; \
          one_time: box id key; card: id serial body; "
     );
-    let (logs, planted) = (logs::so_far(), MailboxAddress::of(&secret(token)));
+    let logs = logs::so_far();
+    let planted = MailboxAddress::of(&secret(token));
     let lines = || logs.lines().filter(|line| line.contains("mezza_servers::relay"));
     assert!(lines().any(|line| line.contains("relay listens")), "{logs}");
     let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);

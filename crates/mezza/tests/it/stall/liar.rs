@@ -50,9 +50,11 @@ impl Liar {
         let entry = signed.config().coordinator.clone();
         let identity = ServerKey::load(&files.key("entry")).unwrap().identity().unwrap();
         let tls = TlsAcceptor::from(link_server_config(&identity, &[CLIENT], None).unwrap());
-        let (lies, told) = (AtomicBool::new(true), AtomicU64::new(0));
+        let lies = AtomicBool::new(true);
+        let told = AtomicU64::new(0);
         let rng = Mutex::new(ChaCha20Rng::seed_from_u64(46));
-        let (behind, key) = (behind.to_owned(), entry.key);
+        let behind = behind.to_owned();
+        let key = entry.key;
         let road = Arc::new(Road { behind, key, tls, lies, told, rng });
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(TcpListener::bind(&entry.address)).unwrap();
@@ -90,7 +92,8 @@ async fn tell(
     mut from: impl tokio::io::AsyncRead + Unpin,
     mut to: impl tokio::io::AsyncWrite + Unpin,
 ) -> io::Result<()> {
-    let (mut splitter, mut buffer) = (LinkDeframer::default(), vec![0; 16_384]);
+    let mut splitter = LinkDeframer::default();
+    let mut buffer = vec![0; 16_384];
     let mut lies = Lies::default();
     loop {
         let count = from.read(&mut buffer).await?;

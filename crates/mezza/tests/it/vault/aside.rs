@@ -86,7 +86,8 @@ fn msg_66_a_row_of_a_newer_program_is_kept_under_the_key_of_the_day() {
         _ => RecordHeader { kind: 201, id: 251, bucket: RetentionCode::PERMANENT },
     };
     for bucket in [Retention::Rolling, Retention::Permanent] {
-        let (ring, place) = (folder.ring(), place(DAY, bucket));
+        let ring = folder.ring();
+        let place = place(DAY, bucket);
         let body = record::seal(ring.key(place.bucket).unwrap(), &[7; 24], place, b"key", b"new");
         insert(&folder, place, &body.unwrap());
     }

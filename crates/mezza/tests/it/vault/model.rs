@@ -85,7 +85,8 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
     let mut folder = fresh();
     let mut now = noon();
     let (mut vault, _) = folder.enter(now).unwrap();
-    let (mut model, mut batches) = (Model::new(), Vec::new());
+    let mut model = Model::new();
+    let mut batches = Vec::new();
     for (n, op) in ops.iter().enumerate() {
         batches.extend(change_of(op, now, n).map(|change| WriteBatch(vec![change])));
         match op {

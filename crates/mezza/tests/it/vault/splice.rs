@@ -142,7 +142,8 @@ proptest! {
         let copy = FILLED.get_or_init(|| Copy::of(&filled().path()));
         let folder = copy.lay();
         prop_assume!(carry_out(copy, &folder, &splice));
-        let (now, touched) = (if is_later { at(0, 13, 0) } else { noon() }, touched(&splice));
+        let now = if is_later { at(0, 13, 0) } else { noon() };
+        let touched = touched(&splice);
         if touched.contains(&0) {
             refusal(&folder, now);
             return Ok(());
@@ -158,7 +159,8 @@ proptest! {
 
 #[test]
 fn vault_1_a_record_of_another_vault_does_not_open() {
-    let (ours, other) = (filled(), filled());
+    let ours = filled();
+    let other = filled();
     let body = &rows(&Copy::of(&other.path()))[3];
     let db = Connection::open(ours.path().join("records.db")).unwrap();
     set_body(&db, body.0.id.cast_signed(), &body.1);

@@ -84,7 +84,9 @@ impl Block {
         }
         let contest = Rc::new(bench.run_interleaved(&mut programs.running, cases)?);
         let block = |(row, (input, pair)): (usize, &(Input, Pair))| {
-            let (input, pair, contest) = (*input, *pair, Rc::clone(&contest));
+            let input = *input;
+            let pair = *pair;
+            let contest = Rc::clone(&contest);
             Self { input, pair, row, contest }
         };
         Ok(rows.iter().enumerate().map(block).collect())
@@ -175,7 +177,8 @@ impl Block {
             return;
         }
         let ratio = |provider| {
-            let (gcm, chacha) = (self.of(provider, gcm)?, self.of(provider, pair.new)?);
+            let gcm = self.of(provider, gcm)?;
+            let chacha = self.of(provider, pair.new)?;
             Some(gcm.ratio_to(chacha).value)
         };
         let claim = format!("{on}: AES-256-GCM by ChaCha20, all instructions (E-G7)");

@@ -22,7 +22,8 @@ pub fn print(
     programs: &Programs,
     block: &Block,
 ) -> Result<()> {
-    let (input, pair) = (block.input, block.pair);
+    let input = block.input;
+    let pair = block.pair;
     let providers = match pair.gcm {
         None => [[RUSTCRYPTO; 2], [BC, JDK]],
         Some(_) => [[AWS_LC; 2], [JDK; 2]],
@@ -66,7 +67,8 @@ fn cell(
     size: usize,
     processes: usize,
 ) -> Result<Result<Cold, String>> {
-    let (asked, size) = (format!("{}:{op}", provider.prefix), bench.bytes(size));
+    let asked = format!("{}:{op}", provider.prefix);
+    let size = bench.bytes(size);
     let mut all = Vec::new();
     for _ in 0..processes {
         let mut peer = match fresh(provider)? {
@@ -79,7 +81,8 @@ fn cell(
         }
     }
     let of = |figure: fn(&Cold) -> f64| all.iter().map(figure).collect::<Vec<f64>>();
-    let (who, op) = (format!("variant:{}", provider.name), format!("cold_{op}_{size}"));
+    let who = format!("variant:{}", provider.name);
+    let op = format!("cold_{op}_{size}");
     bench.note(&RawFigure::of(&who, &op, "thread_cpu", "ns", of(|cold| cold.ten)))?;
     let [first, ten, rest] =
         [of(|cold| cold.first), of(|cold| cold.ten), of(|cold| cold.rest)].map(|all| median(&all));

@@ -290,8 +290,10 @@ fn mix_42_slow_a_pause_begins_no_wait_again() {
     let calls = |flips: bool| {
         let mut config = config(3);
         config.valid_until = NOW.plus_ms(30 * Time::DAY_MS);
-        let (mut client, policy) = (with_partner_in(&config), config.services[1].clone());
-        let (mut now, mut real) = (NOW, 0);
+        let mut client = with_partner_in(&config);
+        let policy = config.services[1].clone();
+        let mut now = NOW;
+        let mut real = 0;
         send(&mut client, now);
         for round in 101..101 + 1_440 {
             now = now.plus_ms(60_000);
@@ -309,7 +311,8 @@ fn mix_42_slow_a_pause_begins_no_wait_again() {
         }
         real
     };
-    let (steady, flipping) = (calls(false), calls(true));
+    let steady = calls(false);
+    let flipping = calls(true);
     assert!((6..=20).contains(&steady), "{steady} of 1,440 rounds");
     assert!(flipping <= steady, "{flipping} with pauses, {steady} without");
 }
@@ -460,7 +463,8 @@ fn mix_80_a_partner_that_was_served_before_a_sleep_is_called() {
 fn mix_81_a_partner_is_served_from_the_round_of_its_call_on() {
     let mut config = config(3);
     config.valid_until = NOW.plus_ms(30 * Time::DAY_MS);
-    let (mut client, mut now) = (with_partner_in(&config), NOW);
+    let mut client = with_partner_in(&config);
+    let mut now = NOW;
     client.wake(now, &mut rng());
     send(&mut client, now);
     for _ in 0..15 {

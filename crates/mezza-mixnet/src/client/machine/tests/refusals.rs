@@ -157,7 +157,9 @@ proptest! {
     #[test]
     fn whatever_comes_a_refusal_changes_nothing(seed: u64, steps in 1..80_usize) {
         let config = config(3);
-        let (mut client, mut now, mut jobs) = (online(), NOW, Vec::new());
+        let mut client = online();
+        let mut now = NOW;
+        let mut jobs = Vec::new();
         super::rounds::arm(&mut client, &config, RoundId { round: 101, ..TALK }, 8_000);
         let dice = &mut SimRng::new(seed, 1);
         for _ in 0..steps {

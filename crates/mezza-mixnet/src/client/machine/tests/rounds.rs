@@ -278,7 +278,8 @@ fn served_to(muted: bool, ours: Option<u32>, theirs: bool, active: bool) -> Opti
 
 #[test]
 fn data_keeps_a_contact_served_and_that_of_a_muted_one_does_not() {
-    let (as_before, longer) = (Some(600_000), Some(601_000));
+    let as_before = Some(600_000);
+    let longer = Some(601_000);
     assert_eq!(served_to(false, None, false, true), as_before);
     assert_eq!(served_to(false, None, true, true), longer);
     assert_eq!(served_to(false, Some(0), false, true), longer);

@@ -86,7 +86,8 @@ fn password_from(path: &Path, config: &Config) -> Result<Option<String>, StoreEr
 
 /// Cuts a line at its colons; a backslash keeps the character behind it.
 fn fields(line: &str) -> Vec<String> {
-    let (mut fields, mut chars) = (vec![String::new()], line.chars());
+    let mut fields = vec![String::new()];
+    let mut chars = line.chars();
     while let Some(c) = chars.next() {
         let kept = match c {
             ':' if fields.len() < 5 => {

@@ -19,13 +19,16 @@ fn take(mails: usize) -> WriterJob {
 
 fn bundle_set(keys: usize) -> WriterJob {
     let keys = vec![RawOneTimePrekey { id: 0, key: [0; 32] }; keys];
-    let (fresh, bundle) = (true, Vec::new());
+    let fresh = true;
+    let bundle = Vec::new();
     WriterJob::BundleSet(BundleSet { address: BOX, fresh, bundle, keys, answer: answer(2) })
 }
 
 /// Those whose work is always the same, in the order of their answers from 3 on.
 fn fixed() -> [WriterJob; 4] {
-    let (address, kind, site) = (BOX, MailboxKind::Intro, [0; 8]);
+    let address = BOX;
+    let kind = MailboxKind::Intro;
+    let site = [0; 8];
     [
         WriterJob::Open { address, kind, site, answer: answer(3) },
         WriterJob::Watch { address, watch: 1, number: 2, answer: answer(4) },

@@ -45,7 +45,8 @@ impl Stage {
     }
 
     async fn make(&mut self, address: MailboxAddress, kind: MailboxKind) -> (DoneCode, u16) {
-        let (site, answer) = ([0; 8], self.answer());
+        let site = [0; 8];
+        let answer = self.answer();
         self.ask(WriterJob::Open { address, kind, site, answer }).await
     }
 
@@ -55,7 +56,9 @@ impl Stage {
     }
 
     async fn set(&mut self, fresh: bool, bytes: usize, ids: &[u32]) -> (DoneCode, u16) {
-        let (address, bundle, answer) = (BOX, vec![3; bytes], self.answer());
+        let address = BOX;
+        let bundle = vec![3; bytes];
+        let answer = self.answer();
         let keys = ids.iter().map(|id| RawOneTimePrekey { id: *id, key: [5; 32] }).collect();
         self.ask(WriterJob::BundleSet(BundleSet { address, fresh, bundle, keys, answer })).await
     }
@@ -76,7 +79,8 @@ async fn a_box_has_one_kind_and_a_relay_so_many_boxes() {
     assert_eq!(stage.make(THIRD, MailboxKind::Intro).await, RELAY_FULL);
     assert_eq!(stage.make(BOX, MailboxKind::Conversation).await, DONE, "it is there");
     let close = |stage: &Stage| WriterJob::Close { address: OTHER, answer: stage.answer() };
-    let (first, second) = (close(&stage), close(&stage));
+    let first = close(&stage);
+    let second = close(&stage);
     assert_eq!(stage.ask(first).await, DONE);
     assert_eq!(stage.ask(second).await, NO_BOX);
     assert_eq!(stage.make(THIRD, MailboxKind::Intro).await, DONE);
@@ -151,7 +155,9 @@ async fn msg_75_a_site_opens_its_part_of_the_boxes() {
     let mut stage = Stage::at_noon(limits.clone());
     while stage.writer.shares.open([0; 8], &limits, noon()).is_ok() {}
     assert_eq!(stage.make(BOX, MailboxKind::Intro).await.0, DoneCode::SlowDown);
-    let (kind, site, answer) = (MailboxKind::Intro, [1; 8], stage.answer());
+    let kind = MailboxKind::Intro;
+    let site = [1; 8];
+    let answer = stage.answer();
     assert_eq!(stage.ask(WriterJob::Open { address: BOX, kind, site, answer }).await, DONE);
 }
 
@@ -180,7 +186,8 @@ async fn a_watcher_is_brought_all_that_lies_there_as_far_as_it_has_room() {
     let watch = stage.watch();
     stage.transact([watch]).await;
     assert!(stage.told().mails.into_iter().eq(0..50));
-    let (watch, last) = (stage.watch, stage.last);
+    let watch = stage.watch;
+    let last = stage.last;
     let take = |mails| WriterJob::Take { address: BOX, watch, mails };
     // Numbers of somebody else's watch are nobody's.
     stage.transact([WriterJob::Take { address: BOX, watch: watch + 1, mails: vec![last] }]).await;

@@ -23,7 +23,8 @@ pub(crate) fn parse(text: &str) -> Result<Tick, String> {
 
 /// Seconds since 1970 of a time with date and offset.
 fn seconds(time: &Datetime) -> Option<i64> {
-    let (date, clock) = (time.date?, time.time?);
+    let date = time.date?;
+    let clock = time.time?;
     let offset = match time.offset? {
         Offset::Z => 0,
         Offset::Custom { minutes } => i64::from(minutes),
@@ -34,7 +35,9 @@ fn seconds(time: &Datetime) -> Option<i64> {
 
 /// Days since 1970. Years begin in March, so that the leap day is the last one.
 fn days(date: Date) -> Option<i64> {
-    let (year, month, day) = (i64::from(date.year), i64::from(date.month), i64::from(date.day));
+    let year = i64::from(date.year);
+    let month = i64::from(date.month);
+    let day = i64::from(date.day);
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let of_era = year.checked_rem(400)?;
     let of_year = (153 * month + 2) / 5 + day - 1;

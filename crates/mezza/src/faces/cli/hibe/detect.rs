@@ -48,7 +48,8 @@ fn keys(tree: &KeyTree, now: Tick, epochs: u32) -> Result<Vec<DetectKey>, Fault>
     let shape = tree.card().shape();
     let first = tree.card().epoch_of(now).map_err(tree_fault)?.max(tree.floor());
     let end = first.plus(epochs).min(tree.last().plus(1));
-    let (mut next, mut keys) = (first, Vec::new());
+    let mut next = first;
+    let mut keys = Vec::new();
     while next < end {
         match largest(tree, next, end) {
             Ok(key) => {

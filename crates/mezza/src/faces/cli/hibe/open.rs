@@ -44,7 +44,8 @@ pub(super) fn open(context: &CliContext, asked: &OpenArgs) -> Result<Exit, Fault
     let read: Vec<_> = asked.files.iter().map(|path| read_envelope(path)).collect();
     let envelopes: Vec<&[u8]> = read.iter().flatten().map(Vec::as_slice).collect();
     let mut trials = trial_open_batch(&system, &held, &envelopes).into_iter();
-    let (mut opened, mut missing) = (0, 0);
+    let mut opened = 0;
+    let mut missing = 0;
     for (path, read) in asked.files.iter().zip(&read) {
         let outcome = match read {
             Err(error) => {

@@ -55,7 +55,8 @@ pub(crate) fn payload() -> Result<Zeroizing<Vec<u8>>, Fault> {
         Fault::new(Exit::NotFound, text, "check what is piped in")
     })?;
     if payload.len() > PAYLOAD_BYTES_MAX {
-        let (bytes, most) = (grouped(payload.len()), grouped(PAYLOAD_BYTES_MAX));
+        let bytes = grouped(payload.len());
+        let most = grouped(PAYLOAD_BYTES_MAX);
         let text = format!("payload has {bytes} bytes, an envelope holds {most}");
         return Err(Fault::new(Exit::Malformed, text, "split it into several"));
     }

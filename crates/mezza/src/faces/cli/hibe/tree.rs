@@ -25,7 +25,8 @@ const AHEAD_EPOCHS: u32 = 2;
 
 /// `mezza hibe keygen`
 pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, Fault> {
-    let (out, dir) = (context.out, &asked.tree.dir);
+    let out = context.out;
+    let dir = &asked.tree.dir;
     if TreeFolder::exists(dir) {
         return Err(TreeFolder::occupied(dir));
     }
@@ -39,7 +40,8 @@ pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, F
     let new = NewTree { profile: asked.profile.into(), earliest, cost: Argon2Params::measured()? };
     let folder = TreeFolder::create(dir, &context.home.state(), &pass, new, &mut OsRng)?;
     let card = folder.tree().card();
-    let (hash, last) = (HEXLOWER.encode(&card.hash().0), Tick(card.end().0 - 1));
+    let hash = HEXLOWER.encode(&card.hash().0);
+    let last = Tick(card.end().0 - 1);
     let (level, meaning) = erasure(dir);
     out.value(&json!({
         "dir": show::path(dir), "card": hash, "first": day(card.origin()), "last": day(last),
@@ -75,10 +77,11 @@ pub(super) fn advance(context: &CliContext, asked: &AdvanceArgs) -> Result<Exit,
     let tree = folder.tree();
     let current = current(tree, to)?;
     let floor = current.minus(1).max(tree.floor());
-    let (erased, cost) = (floor.0 - tree.floor().0, tree.erasure_cost(floor));
+    let erased = floor.0 - tree.floor().0;
+    let cost = tree.erasure_cost(floor);
     if !asked.yes && !asked.dry_run {
         let jump_ms = u64::from(erased) * tree.card().profile().epoch_ms();
-        check_jump(context, asked, (jump_ms, erased), to)?;
+        check_jump(context, asked, jump_ms, erased, to)?;
     }
     if !asked.dry_run {
         let tree = folder.tree_mut();
@@ -106,7 +109,8 @@ pub(super) fn advance(context: &CliContext, asked: &AdvanceArgs) -> Result<Exit,
 fn check_jump(
     context: &CliContext,
     asked: &AdvanceArgs,
-    (jump_ms, erased): (u64, u32),
+    jump_ms: u64,
+    erased: u32,
     to: Tick,
 ) -> Result<(), Fault> {
     let erase = format!("this would erase {} epochs", grouped(erased as usize));
@@ -159,7 +163,8 @@ pub(super) fn status(context: &CliContext, asked: &TreeArgs) -> Result<Exit, Fau
     }
     out.line(format!("held     {entries} keys, {bytes} bytes"));
     out.line(next.map_or("next     nothing to derive".to_owned(), |(epoch, cost)| {
-        let (derivations, products) = (cost.derivations, cost.multiplications);
+        let derivations = cost.derivations;
+        let products = cost.multiplications;
         format!("next     {derivations} keys below epoch {}, {products} products in G2", epoch.0)
     }));
     let left = words::counted(days_left, "day", "days");

@@ -140,7 +140,8 @@ fn cut_off() -> Fault {
 /// Prints one line; gives the digits that the user is asked about.
 fn told_by(out: Out, pair: &PairAsk, line: &Value) -> Option<String> {
     let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (name, on) = (&pair.name, &pair.on);
+    let name = &pair.name;
+    let on = &pair.on;
     match text("event") {
         "found" => out.either(line, format!("found {}", text("peer"))),
         "digits" => {

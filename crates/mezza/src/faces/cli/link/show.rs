@@ -167,7 +167,9 @@ fn clean_lines(lines: &[String]) -> String {
 
 /// `18 s`, `12m`, `3h12m`, `4d`.
 fn span(ms: u64) -> String {
-    let (seconds, minutes, hours) = (ms / 1_000, ms / 60_000, ms / 3_600_000);
+    let seconds = ms / 1_000;
+    let minutes = ms / 60_000;
+    let hours = ms / 3_600_000;
     match hours {
         48.. => format!("{}d", hours / 24),
         1.. => format!("{hours}h{}m", minutes % 60),

@@ -223,8 +223,10 @@ impl Listener {
 /// Prints a message, or keeps it in a file of the folder that was named. A message that the disk does
 /// not take is printed: its cell will be over when there is room again.
 fn show_message(context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelope) {
-    let (out, payload) = (context.out, opened.payload.as_slice());
-    let (id, minute) = (HEXLOWER.encode(&opened.id.0), show::time(opened.tick.time().ms()));
+    let out = context.out;
+    let payload = opened.payload.as_slice();
+    let id = HEXLOWER.encode(&opened.id.0);
+    let minute = show::time(opened.tick.time().ms());
     let path = asked.out.as_ref().map(|dir| dir.join(&id));
     let kept = path.filter(|path| match private::replace(path, payload) {
         Ok(()) => true,

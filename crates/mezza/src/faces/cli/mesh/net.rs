@@ -48,7 +48,8 @@ pub(super) fn net(context: &CliContext, what: &MeshNetCommand) -> Result<Exit, F
         }
         MeshNetCommand::Leave => kept(context, NetworkChoice::open("open")?)?,
     };
-    let (out, invitation) = (context.out, choice.invitation());
+    let out = context.out;
+    let invitation = choice.invitation();
     out.value(&json!({
         "network": choice.name(), "closed": choice.is_closed(), "invitation": &*invitation,
     }));
@@ -74,7 +75,8 @@ fn kept(context: &CliContext, choice: NetworkChoice) -> Result<NetworkChoice, Fa
 
 /// `mezza mesh bundle export`
 pub(super) fn export(context: &CliContext, file: &Path) -> Result<Exit, Fault> {
-    let (mut cells, mut end) = (Vec::new(), None);
+    let mut cells = Vec::new();
+    let mut end = None;
     for line in lines(context, &MeshAsk::Export)? {
         let line = line?;
         if let Some(count) = line["cells"].as_u64() {

@@ -16,7 +16,8 @@ const TICKS_PER_DAY: u64 = 2_880;
 /// `mezza mesh status`
 pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
     let status = ask(context, &MeshAsk::Status)?;
-    let (out, n) = (context.out, |key: &str| number(&status, key));
+    let out = context.out;
+    let n = |key: &str| number(&status, key);
     out.value(&status);
     let closed = if status["closed"] == true { ", closed" } else { "" };
     out.line(format!("network  {}{closed}", word(&status, "network")));

@@ -184,7 +184,8 @@ fn not_a_guardian(config: &Config, key: &ServerKey) -> Fault {
 fn verify<'a>(out: Out, files: impl Iterator<Item = &'a Path>) -> Result<Exit, Fault> {
     let network = ConfigArchive::load(files)?;
     let chain = &network.chain;
-    let (genesis, head) = (hex(&chain.genesis_hash()), hex(&chain.head_hash()));
+    let genesis = hex(&chain.genesis_hash());
+    let head = hex(&chain.head_hash());
     let in_force = chain.current(clock::now()).map(|config| config.seq);
     out.value(&json!({ "genesis": genesis, "head": head, "in_force": in_force }));
     out.line(format!("genesis  {genesis}"));

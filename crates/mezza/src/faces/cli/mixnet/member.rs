@@ -62,7 +62,8 @@ fn consequences(leaving: &NetworkLeaving) -> Vec<String> {
         lines.push(format!("{why}: {}", notes(leaving.waiting)));
     }
     for contact in &leaving.unreachable {
-        let (name, id) = (show::clean(&contact.name), &contact.id);
+        let name = show::clean(&contact.name);
+        let id = &contact.id;
         let next = format!("`mezza set '#{id}' --carriers relay`");
         lines.push(format!("nothing leaves for {name} until another carrier is allowed: {next}"));
     }

@@ -38,9 +38,11 @@ fn network_privacy(out: Out, name: PresetName) -> Exit {
         let law = Law { mode: Mode::Gauss, mu: noise.mu, scale: noise.scale };
         RoundsSpent { service, law, slots: 1, rounds: noise.rounds }
     });
-    let (epsilon, delta) = (noise.epsilon, noise.delta);
+    let epsilon = noise.epsilon;
+    let delta = noise.delta;
     let promise = NetworkPromise { epsilon, delta, spent: spent.to_vec() };
-    let (year, two_years) = (promise.reached_after(1), promise.reached_after(2));
+    let year = promise.reached_after(1);
+    let two_years = promise.reached_after(2);
     let alone = |spent: &RoundsSpent| reached(&[*spent], epsilon);
     let services = spent.iter().map(|spent| {
         json!({
@@ -191,7 +193,8 @@ impl Story {
 }
 
 fn least(asked: &PrivacyArgs, service: Service, rounds: u64) -> Result<Law, Fault> {
-    let (epsilon, delta) = (asked.epsilon, asked.delta);
+    let epsilon = asked.epsilon;
+    let delta = asked.delta;
     let target = PrivacyTarget { service, rounds, slots: asked.slots, epsilon, delta };
     let accounting = match asked.mode {
         args::AccountingName::Gauss => Accounting::Gauss,

@@ -149,7 +149,8 @@ async fn run<S: Future<Output = Result<ServerHandle, Fault>>>(
     let mut hang_up = signal(SignalKind::hangup())
         .map_err(|_| Fault::bug("the system refuses signal handlers"))?;
     let mut running = start(stopped).await?;
-    let (address, key) = (running.address, HEXLOWER.encode(&running.key));
+    let address = running.address;
+    let key = HEXLOWER.encode(&running.key);
     let name = role.name;
     let value = json!({ "event": name, "address": address, "key": key });
     context.out.either(&value, format!("{name:<8} {address}   key {key}"));

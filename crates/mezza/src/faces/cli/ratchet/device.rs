@@ -48,7 +48,8 @@ impl PeerDevice {
         let identity = IdentityKeyPair::new(StaticKey::random::<AwsLc>(&mut given.chance));
         let prekeys = Prekeys::new(identity.duplicate()).offering(&[given.suite]);
         let registration = 1 + given.chance.next_u32() % REGISTRATION_MAX;
-        let (bundle, one_time) = (Vec::new(), VecDeque::new());
+        let bundle = Vec::new();
+        let one_time = VecDeque::new();
         let mut device =
             Self { given, registration, identity, prekeys, bundle, one_time, talk: None };
         device.wake()?;
@@ -89,9 +90,11 @@ impl PeerDevice {
         while let Some(output) = self.prekeys.poll() {
             match output {
                 Output::Need { spk, opk } => {
-                    let (opk, now) = (opk.min(self.given.one_time), self.now());
+                    let opk = opk.min(self.given.one_time);
+                    let now = self.now();
                     let mut fresh = |count| (0..count).map(|_| self.fresh().keep()).collect();
-                    let (spk, opk) = (fresh(spk), fresh(opk));
+                    let spk = fresh(spk);
+                    let opk = fresh(opk);
                     let fresh = Input::Fresh { spk, opk };
                     self.prekeys.handle(fresh, now, &mut self.given.chance)?;
                 }
@@ -167,7 +170,8 @@ impl PeerDevice {
         one_time: Option<OneTimePrekey>,
         remote: IdentityKey,
     ) -> Result<(), Refusal> {
-        let (ours, now) = (SuiteList::new(&[self.given.suite])?, self.now());
+        let ours = SuiteList::new(&[self.given.suite])?;
+        let now = self.now();
         self.is_contact(&remote)?;
         let checked = Bundle::decode(bundle)?.check_with(&ours, &remote, &ours, now)?;
         let base = self.fresh();
@@ -185,7 +189,8 @@ impl PeerDevice {
     ) -> Result<(), Refusal> {
         self.is_contact(&remote)?;
         let checked = bundle.check(self.given.suite, &remote, self.registration)?;
-        let (base, now) = (self.fresh(), self.now());
+        let base = self.fresh();
+        let now = self.now();
         let (session, _) =
             checked.initiate(&self.identity, base, bundle.one_time, &mut self.given.chance)?;
         let _ = self.talk(remote).add_session(session, now);

@@ -133,10 +133,12 @@ fn numbers(
     ids: [&str; 2],
     key: &str,
 ) -> Result<Vec<String>, Refusal> {
-    let (local, remote) = (unhex(ids[0])?, unhex(ids[1])?);
-    let (here, there) = (device.public(), key_of(key)?);
-    let (local, remote) =
-        (NamedIdentity { key: &here, id: &local }, NamedIdentity { key: &there, id: &remote });
+    let local = unhex(ids[0])?;
+    let remote = unhex(ids[1])?;
+    let here = device.public();
+    let there = key_of(key)?;
+    let local = NamedIdentity { key: &here, id: &local };
+    let remote = NamedIdentity { key: &there, id: &remote };
     let (digits, code) = number::of(suite, local, remote).map_err(Refusal::field)?;
     Ok(vec![digits, hex(&code)])
 }
@@ -200,7 +202,8 @@ fn signal_kem(fields: &[&str]) -> Result<Option<SignalKem>, Refusal> {
         [] => Ok(None),
         [id, key, signature] => match unhex(key)?.as_slice() {
             [KEM_TYPE, key @ ..] => {
-                let (id, signature) = (parsed(id)?, array(signature)?);
+                let id = parsed(id)?;
+                let signature = array(signature)?;
                 Ok(Some(SignalKem { id, key: key.to_vec(), signature }))
             }
             _ => Err(Refusal::field("a KEM key is of another type")),

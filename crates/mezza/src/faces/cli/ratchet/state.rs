@@ -76,7 +76,8 @@ pub(super) fn keys(context: &CliContext, rotate: bool, refill: bool) -> Result<E
     let prekeys = client.get::<RatchetJson>("/v1/ratchet")?.prekeys;
     context.out.value(&prekeys);
     for key in &prekeys.signed {
-        let (made, wiped) = (show::time(key.made_ms), show::time(key.wiped_ms));
+        let made = show::time(key.made_ms);
+        let wiped = show::time(key.wiped_ms);
         context.out.line(format!(
             "signed prekey   {}  made {made}, wiped {wiped}",
             suite_name(&key.suite)

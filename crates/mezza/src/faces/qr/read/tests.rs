@@ -87,7 +87,8 @@ fn cli_11_a_code_seen_from_the_side_is_read() {
     let edge = 520;
     // Lines that are parallel on paper meet far to the right.
     let pixels = taken(edge, edge, |x, y| {
-        let (u, v) = (x / 520.0, y / 520.0);
+        let u = x / 520.0;
+        let v = y / 520.0;
         let depth = 1.0 - 0.18 * u;
         scene(size * u * 0.82 / depth, size * ((v - 0.5) * 1.05 / depth + 0.5))
     });
@@ -97,10 +98,13 @@ fn cli_11_a_code_seen_from_the_side_is_read() {
 /// Two codes side by side; the second one as `light` shows it.
 fn pair(one: &str, other: &str, light: fn(f64) -> f64) -> Result<String, Fault> {
     let ((one, size), (other, _)) = (code(one), code(other));
-    let (scale, gap) = (4.0, 8.0);
-    let (width, height) = ((2.0 * size + gap) * scale, size * scale);
+    let scale = 4.0;
+    let gap = 8.0;
+    let width = (2.0 * size + gap) * scale;
+    let height = size * scale;
     let pixels = taken(width as usize, height as usize, |x, y| {
-        let (x, y) = (x / scale, y / scale);
+        let x = x / scale;
+        let y = y / scale;
         if x < size + gap / 2.0 { one(x, y) } else { light(other(x - size - gap, y)) }
     });
     read_grey(&pixels, width as usize, height as usize)
@@ -108,7 +112,8 @@ fn pair(one: &str, other: &str, light: fn(f64) -> f64) -> Result<String, Fault> 
 
 #[test]
 fn cli_11_two_addresses_are_refused_and_another_code_is_passed_over() {
-    let (ann, ben) = (link("A7"), link("B6"));
+    let ann = link("A7");
+    let ben = link("B6");
     for light in [|grey| grey, |grey| 255.0 - grey] {
         let fault = pair(&ann, &ben, light).unwrap_err();
         assert_eq!(fault.text, "the picture shows 2 different codes");

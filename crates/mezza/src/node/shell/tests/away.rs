@@ -37,8 +37,10 @@ async fn what_waited_for_a_commit_that_failed_is_gone_with_its_device() {
     let (node, _) = put_back(folder.path()).await;
     let back = |shell: &mut NodeShell| {
         shell.unlock(PASS)?;
-        let (kind, key) = (RecordKind::Setting, b"waits".to_vec());
-        let (bucket, value) = (Retention::Permanent, Wiping::new(vec![1]));
+        let kind = RecordKind::Setting;
+        let key = b"waits".to_vec();
+        let bucket = Retention::Permanent;
+        let value = Wiping::new(vec![1]);
         let put = RecordChange::Put { kind, key, bucket, value };
         shell.later.batches.push(WriteBatch(vec![put]));
         shell.later.end = Some(shell.options.clock.boot());

@@ -100,7 +100,8 @@ async fn troubled(folder: &Path, hands: &Hands) -> (watch::Sender<bool>, Running
 
 #[tokio::test]
 async fn msg_99_a_clock_that_jumps_by_months_erases_nothing() {
-    let (folder, hands) = (tempfile::tempdir().unwrap(), Hands::new());
+    let folder = tempfile::tempdir().unwrap();
+    let hands = Hands::new();
     let (_stop, ann, contact) = troubled(folder.path(), &hands).await;
     let (before, told) = settled(&ann.node, contact).await;
     assert_eq!((before.notes.len(), told), (2, false));
@@ -127,7 +128,8 @@ async fn msg_99_a_clock_that_jumps_by_months_erases_nothing() {
 #[tokio::test]
 async fn msg_99_a_clock_that_stands_for_a_day_or_is_agreed_to_is_believed() {
     for agreed in [true, false] {
-        let (folder, hands) = (tempfile::tempdir().unwrap(), Hands::new());
+        let folder = tempfile::tempdir().unwrap();
+        let hands = Hands::new();
         let (_stop, ann, contact) = troubled(folder.path(), &hands).await;
         hands.jump();
         let (before, told) = settled(&ann.node, contact).await;
@@ -156,7 +158,8 @@ async fn msg_99_a_clock_that_stands_for_a_day_or_is_agreed_to_is_believed() {
 
 #[tokio::test]
 async fn msg_99_two_clocks_that_agree_are_right() {
-    let (folder, hands) = (tempfile::tempdir().unwrap(), Hands::new());
+    let folder = tempfile::tempdir().unwrap();
+    let hands = Hands::new();
     let relay = RelayEntry {
         key: RelayKey([7; 32]),
         address: MailboxAddress([0; 16]),
@@ -185,7 +188,8 @@ async fn msg_99_two_clocks_that_agree_are_right() {
 
 #[tokio::test]
 async fn msg_99_what_waits_for_a_commit_waits_by_boot_time() {
-    let (folder, hands) = (tempfile::tempdir().unwrap(), Hands::new());
+    let folder = tempfile::tempdir().unwrap();
+    let hands = Hands::new();
     let own = NodeOptions { clock: hands.clock(), ..options(folder.path().join("vault"), None) };
     let node = node::start(own).node;
     let begin = |shell: &mut NodeShell| {

@@ -82,7 +82,8 @@ impl Machine {
 
     fn set_error(&mut self, error_ms: i64) {
         let by_ms = error_ms - std::mem::replace(&mut self.error_ms, error_ms);
-        let (by, back) = (by_ms.unsigned_abs(), by_ms < 0);
+        let by = by_ms.unsigned_abs();
+        let back = by_ms < 0;
         self.hands
             .turn(|at| at.wall = if back { at.wall.minus_ms(by) } else { at.wall.plus_ms(by) });
     }

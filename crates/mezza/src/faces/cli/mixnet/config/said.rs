@@ -42,7 +42,8 @@ pub(super) fn lines(config: &Config) -> Vec<String> {
 
 /// The lines that `next` lacks (minus) and adds (plus), compared with `before`.
 pub(super) fn changes(before: &Config, next: &Config) -> Vec<String> {
-    let (before, next) = (lines(before), lines(next));
+    let before = lines(before);
+    let next = lines(next);
     let gone = before.iter().filter(|line| !next.contains(line)).map(|line| format!("- {line}"));
     let new = next.iter().filter(|line| !before.contains(line)).map(|line| format!("+ {line}"));
     let same = next.iter().filter(|line| before.contains(line)).count();
@@ -100,8 +101,8 @@ fn server(name: &str, server: &Server) -> [String; 2] {
 
 fn service(policy: &ServicePolicy) -> [String; 6] {
     let name = name(policy);
-    let (epsilon, delta) =
-        (decimal(policy.epsilon_micro.into(), 6), decimal(policy.delta_pico, 12));
+    let epsilon = decimal(policy.epsilon_micro.into(), 6);
+    let delta = decimal(policy.delta_pico, 12);
     [
         format!(
             "{name:<8} round {} opens {}, then one every {} ms",
