@@ -53,7 +53,7 @@ impl AtArgs {
 fn tick_or_now(named: Option<Tick>, context: &CliContext) -> Tick {
     named.or_else(|| mesh::network_tick(context)).unwrap_or_else(|| {
         let tick = Tick::at(clock::now());
-        context.out.aside(&format!("it is {}, says the clock of this system", minute(tick)));
+        context.out.aside(&format!("time: {} (clock of this system)", minute(tick)));
         tick
     })
 }

@@ -252,9 +252,10 @@ pub(crate) fn outbox(context: &CliContext, what: Option<&OutboxCommand>) -> Resu
     let client = context.client()?;
     if let Some(OutboxCommand::Cancel { id }) = what {
         client.act("DELETE", &format!("/v1/notes/{id}?how=cancel"))?;
-        context
-            .out
-            .either(&json!({ "cancelled": id }), "given up; it may have arrived all the same");
+        context.out.either(
+            &json!({ "cancelled": id }),
+            "cancelled; if it was sent before, it may still arrive",
+        );
         return Ok(());
     }
     let outbox: json::OutboxJson = client.get("/v1/outbox")?;
