@@ -76,7 +76,7 @@ const SLOW_AGAIN_S: u64 = 2;
 /// Seconds until a parcel that was refused without a time is tried again.
 const REFUSED_AGAIN_S: u16 = 60;
 
-/// DONE codes of the relay (messenger 3.6).
+/// DONE codes of the relay (relay 1.3).
 const NO_SUCH_BOX: u8 = 1;
 const BOX_FULL: u8 = 2;
 const SLOW_DOWN: u8 = 4;
