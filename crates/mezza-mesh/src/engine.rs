@@ -335,7 +335,7 @@ impl Engine {
         let due = self.due;
         match frame {
             MeshFrame::Beacon(beacon) => self.hear_beacon(from, beacon, now),
-            MeshFrame::Have(set) => self.hear_have(from, set, now, (table, rng)),
+            MeshFrame::Have(set) => self.hear_have(from, set, now, table, rng),
             MeshFrame::Want { to, again, set } if *to == self.name => {
                 self.hear_want(from, *again, set, now, table);
             }
@@ -391,7 +391,7 @@ impl Engine {
             return Some(self.have(id, now, table));
         }
         if link.want_at <= now
-            && let Some(frame) = self.want(id, now, (table, rng))
+            && let Some(frame) = self.want(id, now, table, rng)
         {
             return Some(frame);
         }

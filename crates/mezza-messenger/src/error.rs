@@ -45,6 +45,9 @@ pub enum PersonError {
     /// Not in this state of the contact or of the note.
     #[error("not possible in this state")]
     NotNow,
+    /// The user has blocked the contact (MSG-26).
+    #[error("the contact is blocked")]
+    Blocked,
     /// Somebody who invites and has shown no card yet.
     #[error("who it is, is not known yet")]
     NoCard,

@@ -311,7 +311,8 @@ impl Outbox {
     pub fn confirmed(
         &mut self,
         contact: ContactId,
-        (seq, note): (u32, NoteId),
+        seq: u32,
+        note: NoteId,
         read: bool,
         step: &mut Step,
     ) -> Vec<Dropped> {

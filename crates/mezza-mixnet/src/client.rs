@@ -119,7 +119,7 @@ pub fn wrap<B: Backend>(
     for (slot, (pair, onion)) in slots {
         let public = *pair.public();
         let shared = pair.dh::<B>(&outermost.key).ok()?;
-        let (whole, first) = wrap_one(kernel, outermost, (&public, shared.expose()), onion);
+        let (whole, first) = wrap_one(kernel, outermost, &public, shared.expose(), onion);
         let mut keys = SecretVec::zeros(layers.len());
         keys[0] = first[0];
         for (key, layer) in keys[1..].iter_mut().zip(&wrapped.reply_keys) {

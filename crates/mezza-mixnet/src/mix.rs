@@ -181,7 +181,7 @@ impl<B: Backend> Mix<B> {
             (Neighbour::Coordinator, FrameBody::NewRound) => self.begin(id, now, rng),
             (Neighbour::Coordinator, FrameBody::Sign(settings)) => self.agree(id, settings, now),
             (_, FrameBody::Abort { position, reason, signature }) => {
-                self.aborted(id, (position, reason), &signature)
+                self.aborted(id, position, reason, &signature)
             }
             (Neighbour::Previous, body) => self.forward(id, body, rng),
             (Neighbour::Next, body) => self.backward(id, body, rng),

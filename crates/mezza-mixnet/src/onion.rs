@@ -249,7 +249,8 @@ pub fn wrap(
 pub fn wrap_one(
     kernel: &dyn Kernel,
     layer: &Layer,
-    (public, shared): (&PublicKey, &[u8; 32]),
+    public: &PublicKey,
+    shared: &[u8; 32],
     inner: &[u8],
 ) -> (Vec<u8>, SecretVec) {
     let mut forward = SecretVec::zeros(1);

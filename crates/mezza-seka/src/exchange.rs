@@ -96,7 +96,8 @@ impl<S: LinkSuite> TagKey<S> {
         &self,
         of: TagOf,
         attempt: u32,
-        (parts, tag): (&[&[u8]], &[u8; TAG_BYTES]),
+        parts: &[&[u8]],
+        tag: &[u8; TAG_BYTES],
     ) -> bool {
         self.allows(attempt) && self.tag(of, attempt, parts).ct_eq(tag).into()
     }

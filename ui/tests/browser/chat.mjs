@@ -32,7 +32,7 @@ export const echo_answers_and_the_state_becomes_on_their_device = async ({ brows
 
   await mine.getByRole('button', { expanded: false }).click();
   const facts = mine.locator('.facts');
-  for (const words of ['Written', 'Taken by the carrier', 'On their device', 'relay, level 1']) await facts.getByText(words, { exact: true }).waitFor();
+  for (const words of ['Written', 'Accepted by the carrier', 'On their device', 'relay, level 1']) await facts.getByText(words, { exact: true }).waitFor();
   assert.equal(await page.getByRole('log').getAttribute('aria-live'), 'polite');
   await until('the spoken state', async () => (await page.locator('p[role=status]').last().textContent()) !== '');
   await page.context().close();
@@ -91,7 +91,7 @@ export const contact_added_from_a_qr_picture_and_request_accepted = async ({ bro
   await bubble(page, 'May I write to you?', true).waitFor();
 
   const theirs = await opened(browser, bob);
-  await theirs.getByRole('link', { name: /^They ask to write to you/ }).click();
+  await theirs.getByRole('link', { name: /^Requests to write to you/ }).click();
   const request = theirs.locator('.requests li').filter({ hasText: 'May I write to you?' });
   await request.waitFor();
   await request.getByRole('button', { name: 'Accept' }).click();
@@ -132,7 +132,7 @@ export const contact_pane_number_mark_pin_receipts_block = async ({ browser, ali
   assert.equal(groups.length, 12);
   await pane.getByRole('button', { name: 'They match' }).click();
   await pane.getByText(/^Number compared on/).waitFor();
-  await pane.getByRole('button', { name: 'Take the mark back' }).click();
+  await pane.getByRole('button', { name: 'Remove the mark' }).click();
   await pane.getByRole('button', { name: 'They match' }).waitFor();
 
   const table = pane.getByRole('table').first();

@@ -36,7 +36,7 @@ export const web_6_the_keyboard_alone_suffices = async ({ browser, alice }) => {
   await tabTo(page, /^button They match/);
   await keys.press('Enter');
   await page.getByText(/^Number compared on/).waitFor();
-  await tabTo(page, /^button Take the mark back/, 'Shift+Tab').catch(() => tabTo(page, /^button Take the mark back/));
+  await tabTo(page, /^button Remove the mark/, 'Shift+Tab').catch(() => tabTo(page, /^button Remove the mark/));
   await keys.press('Enter');
   await page.getByRole('button', { name: 'They match' }).waitFor();
   await tabTo(page, /^input Lowest protection/);

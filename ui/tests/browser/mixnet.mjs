@@ -257,13 +257,13 @@ export const somebody_without_a_name_is_asked_who_it_is_and_let_in = async ({ br
     await fresh.send(contact.id, 'Guess who I am');
 
     const page = await opened(browser, alice);
-    await go(page, '#/requests', 'h1:has-text("They ask to write to you")');
+    await go(page, '#/requests', 'h1:has-text("Requests to write to you")');
     const guest = page.locator('.requests li').filter({ hasText: 'Someone new (no name yet)' });
     await guest.waitFor();
     const { severe, rest } = await axe(page);
     rest.forEach((line) => log(`guest: ${line}`));
     assert.deepEqual(severe, []);
-    await guest.getByRole('button', { name: 'See who' }).click();
+    await guest.getByRole('button', { name: 'Ask who it is' }).click();
     await guest.getByText('Asked.').waitFor();
     const request = page.locator('.requests li').filter({ hasText: 'Guess who I am' });
     await request.waitFor();

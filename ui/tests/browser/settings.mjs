@@ -85,7 +85,7 @@ export const web_10_without_a_relay_a_banner_stays_until_there_is_one = async ({
   await name.fill('half a new na');
   await page.getByRole('button', { name: 'Use this relay' }).click();
   await page.getByText(BANNER).waitFor({ state: 'detached' });
-  await page.getByText(/^Your card names the relay now/).waitFor();
+  await page.getByText(/^Saved\. Your contacts get card number/).waitFor();
   assert.equal((await program.ask('GET', '/v1/me')).relays.length, 1);
   assert.equal(await name.inputValue(), 'half a new na', 'WEB-15: another setting leaves it');
   await page.context().close();
@@ -103,12 +103,12 @@ export const web_10_name_lock_observer_and_colours_are_changed_later = async ({ 
   assert.equal((await bob.ask('GET', '/v1/me')).name, before.name);
   await name.fill('Robert');
   await page.keyboard.press('Enter');
-  await page.getByText(/^Your card says Robert now/).waitFor();
+  await page.getByText(/^Saved: Robert\./).waitFor();
   const after = await bob.ask('GET', '/v1/me');
   assert.deepEqual([after.name, after.card_serial > before.card_serial], ['Robert', true]);
   await name.fill(before.name);
   await page.keyboard.press('Enter');
-  await page.getByText(`Your card says ${before.name} now`).waitFor();
+  await page.getByText(`Saved: ${before.name}.`).waitFor();
 
   await page.getByLabel('Locks itself').selectOption({ label: 'after 60 minutes without you' });
   await until('the lock at the node', async () => (await bob.ask('GET', '/v1/status')).idle_lock_s === 3_600);
@@ -123,7 +123,7 @@ export const web_10_name_lock_observer_and_colours_are_changed_later = async ({ 
   await go(page, '#/observer', 'text=The observer is off');
   await go(page, '#/settings', SETTINGS);
   await observer.check();
-  await page.getByText('The observer records.').waitFor();
+  await page.getByText('The observer is recording.').waitFor();
 
   await page.getByLabel('Colours').selectOption({ label: 'dark' });
   await until('dark', () => page.evaluate(() => document.documentElement.dataset.theme === 'dark'));
@@ -147,8 +147,8 @@ async function changed(browser, program) {
   await go(page, '#/settings', SETTINGS);
   const section = page.getByRole('region', { name: 'Passphrase' });
   const change = async (old, fresh) => {
-    await section.getByLabel('The passphrase of today').fill(old);
-    await section.getByLabel('The new passphrase').fill(fresh);
+    await section.getByLabel('Current passphrase').fill(old);
+    await section.getByLabel('New passphrase').fill(fresh);
     await section.getByRole('button', { name: 'Change it' }).click();
   };
   await change('certainly wrong', 'quite another one');

@@ -24,13 +24,13 @@ export const web_14_requests_stand_on_top_and_count_in_the_title = (world) => wi
   const unread = async () => (await ada.ask('GET', '/v1/contacts')).contacts.reduce((sum, one) => sum + one.unread, 0);
   await ben.send((await ben.contact('Ada')).id, 'May I?');
   const first = page.locator('nav .list li').first();
-  await first.getByText('They ask to write to you').waitFor();
+  await first.getByText('Requests to write to you').waitFor();
   await until('one more in the title', async () => (await page.title()) === `(${(await unread()) + 1}) Mezzavoce`);
   await first.getByRole('link').click();
   await page.locator('.requests li').getByText('May I?').waitFor();
   await page.getByRole('button', { name: 'Accept' }).click();
   await page.getByRole('log').getByText('May I?').waitFor();
-  await until('none asks', async () => (await page.getByText('They ask to write to you').count()) === 0);
+  await until('none asks', async () => (await page.getByText('Requests to write to you').count()) === 0);
   await page.context().close();
 
   // A change by either side is a line in both threads, and survives a lock.
@@ -40,12 +40,12 @@ export const web_14_requests_stand_on_top_and_count_in_the_title = (world) => wi
   const [{ id: back }] = (await ada.ask('GET', '/v1/contacts')).contacts.filter((one) => one.name !== 'echo');
   const mine = await opened(browser, ada);
   await go(mine, `#/c/${back}`, 'article.note');
-  await mine.getByLabel('Notes go').selectOption({ label: '24 hours after they are written or arrive' });
-  await line(mine, 'You have notes go 24 hours after they are written or arrive').waitFor();
-  await line(theirs, 'Ada has notes go 24 hours after they are written or arrive').waitFor();
+  await mine.getByLabel('Disappearing notes').selectOption({ label: '24 hours after they are written or arrive' });
+  await line(mine, 'You set the timer to 24 hours').waitFor();
+  await line(theirs, 'Ada set the timer to 24 hours').waitFor();
   assert.equal((await ben.contact('Ada')).policy.timer_s, 86_400);
   await ada.ask('PATCH', '/v1/me', { name: 'Ada Lovelace' });
-  await line(theirs, 'They call themselves Ada Lovelace now').waitFor();
+  await line(theirs, 'They now call themselves Ada Lovelace').waitFor();
   assert.equal((await ben.contact('Ada'))?.name, 'Ada', 'the name that was accepted stays');
   await ben.ask('POST', '/v1/lock');
   await ben.ask('POST', '/v1/unlock', { passphrase: DEMO_PASSPHRASE });
@@ -65,10 +65,10 @@ export const web_14_carriers_fallback_and_timer_are_chosen_in_the_pane = async (
   await until('the last one cannot be taken away', () => ways.getByRole('checkbox', { name: /^relay/ }).isDisabled());
   await ways.getByRole('checkbox', { name: /^mixnet/ }).check();
   await until('both', async () => (await policy()).carriers.join() === 'relay,mixnet');
-  await ways.getByRole('button', { name: 'Take mixnet first' }).click();
+  await ways.getByRole('button', { name: 'Use mixnet first' }).click();
   await until('the other way round', async () => (await policy()).carriers.join() === 'mixnet,relay');
-  await line(page, 'You have your notes go by: mixnet, relay').waitFor();
-  await rules.getByRole('checkbox', { name: 'If the first is down, take the next' }).check();
+  await line(page, 'Your notes now use: mixnet, relay').waitFor();
+  await rules.getByRole('checkbox', { name: 'If the first is down, use the next' }).check();
   await until('a fallback', async () => (await policy()).fallback === 'listed');
   await line(page, 'You let the next carrier step in').waitFor();
   await alice.ask('PATCH', `/v1/contacts/${id}`, { policy: was });

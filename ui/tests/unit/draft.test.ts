@@ -145,10 +145,10 @@ describe('texts', () => {
 
   test('web_14_a_change_says_who_made_it', () => {
     const change = (own: boolean, what: Change['what'], number: number | null, names: string[] = []): Change => ({ at_ms: 5, own, what, number, names });
-    expect(changeText(change(true, 'timer', 86_400), 'Bob')).toBe('You have notes go 24 hours after they are written or arrive');
-    expect(changeText(change(false, 'timer', 0), 'Bob')).toBe('Bob has notes stay');
-    expect(changeText(change(true, 'carriers', null, ['mixnet', 'relay']), 'Bob')).toBe('You have your notes go by: mixnet, relay');
-    expect(changeText(change(false, 'name', null, ['Robert']), 'Bob')).toBe('They call themselves Robert now');
+    expect(changeText(change(true, 'timer', 86_400), 'Bob')).toBe('You set the timer to 24 hours');
+    expect(changeText(change(false, 'timer', 0), 'Bob')).toBe('Bob switched the timer off');
+    expect(changeText(change(true, 'carriers', null, ['mixnet', 'relay']), 'Bob')).toBe('Your notes now use: mixnet, relay');
+    expect(changeText(change(false, 'name', null, ['Robert']), 'Bob')).toBe('They now call themselves Robert');
     expect(changeText(change(true, 'level', 3), 'Bob')).toContain('3');
     expect(changeText(change(true, 'fallback', 1), 'Bob')).not.toBe(changeText(change(true, 'fallback', 0), 'Bob'));
   });

@@ -70,7 +70,7 @@ describe('words', () => {
   test('carriage says cells, time, limits and who would take it', () => {
     expect(carriageText(2_400_000, 500, [relay, mixnet])).toBe(
       'Over the mixnet: 10,670 cells of 225 bytes, one in each round, at least 89 minutes. ' +
-        'This version sends text only, at most 8,192 bytes in a note; a mixnet message is 40 cells, 8,998 bytes. No carrier of this conversation takes so many bytes.',
+        'This version sends text only, at most 8,192 bytes in a note; a mixnet message is 40 cells, 8,998 bytes. No carrier of this conversation accepts a text of this size.',
     );
     expect(carriageText(8_999, 5_000, [relay, mixnet])).toMatch(/41 cells .* at least 4 minutes\. .*: relay\.$/);
     expect(carriageText(200, 500, [relay, mixnet, relay])).toMatch(/one cell of .* at least 1 second\. .*: relay, mixnet\.$/);
@@ -102,10 +102,10 @@ describe('leaving', () => {
   const leaving = { link: '', elsewhere: 0, waiting: 0, unreachable: [], guests: 0 };
 
   test('what becomes of notes and contacts is said, and nothing else', () => {
-    expect(leavingText(leaving)).toBe('What was spent of the privacy budget is kept, and counts again if you join this mixnet again.');
+    expect(leavingText(leaving)).toBe('The used part of the privacy budget is kept, and counts again if you join this mixnet again.');
     const names = [{ id: '1', name: 'Ben' }, { id: '2', name: 'Eve' }];
     expect(leavingText({ ...leaving, elsewhere: 1, waiting: 2, unreachable: names, guests: 1 })).toMatch(
-      /^One note that is not delivered goes by the next carrier .* 2 notes wait, .* Nothing leaves for Ben, Eve until .* One invitation of somebody .* is dropped\. What was spent/,
+      /^One note that is not delivered goes by the next carrier .* 2 notes wait, .* Nothing is sent to Ben, Eve until .* One invitation of somebody .* is dropped\. The used part/,
     );
   });
 });
@@ -116,7 +116,7 @@ describe('budget', () => {
     expect(budget(191_999, 240_000)).toEqual({ words: '191,999 of 240,000 rounds used (79 %)', warn: false });
     expect(budget(192_000, 240_000)).toEqual({ words: '192,000 of 240,000 rounds used (80 %)', warn: true });
     expect(budget(239_999, 240_000).words).toContain('(99 %)');
-    expect(budget(240_000, 240_000)).toMatchObject({ words: expect.stringContaining('nothing is left') as string, warn: true });
+    expect(budget(240_000, 240_000)).toMatchObject({ words: expect.stringContaining('the promise is used up') as string, warn: true });
   });
 
   test('no limit is no promise', () => {
@@ -132,7 +132,7 @@ test('each service has its budget, and one that is spent calls for care', () => 
   ]);
   expect(lines.map((line) => line.warn)).toEqual([false, true, false]);
   expect(lines[0]?.words).toBe('Conversation: 12 of 240,000 rounds used (0 %)');
-  expect(lines[1]?.words).toMatch(/^Calls: 3,500 of 3,500 rounds used: nothing is left/);
+  expect(lines[1]?.words).toMatch(/^Calls: 3,500 of 3,500 rounds used: the promise is used up/);
 });
 
 test('the page asks once a round, and at most once a second', () => {

@@ -115,7 +115,7 @@ impl Session {
     ) -> Result<(), CloseReason> {
         match &self.stage {
             Stage::New if guard.settings.policy == StrictPolicy::Report => {
-                self.uncovered(guard, conn, (GuardSide::Wire, frame))
+                self.uncovered(guard, conn, GuardSide::Wire, frame)
             }
             Stage::New => Err(CloseReason::Frame(FrameRuleError::Form)),
             Stage::Blind(..) => self.blind(guard, conn, (GuardSide::Inside, frame), rng),
@@ -129,7 +129,8 @@ impl Session {
         &self,
         guard: &mut Guard,
         conn: GuardConnection,
-        (to, frame): (GuardSide, &[u8]),
+        to: GuardSide,
+        frame: &[u8],
     ) -> Result<(), CloseReason> {
         if self.link != Link::Both {
             return Err(CloseReason::Frame(FrameRuleError::Form));

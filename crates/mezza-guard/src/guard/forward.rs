@@ -37,7 +37,7 @@ impl Session {
     ) -> Result<(), CloseReason> {
         if !is_record(frame, guard.settings.record_lengths) {
             if guard.settings.policy == StrictPolicy::Report {
-                return self.uncovered(guard, conn, (to, frame));
+                return self.uncovered(guard, conn, to, frame);
             }
             return Err(CloseReason::Frame(FrameRuleError::Form));
         }

@@ -208,7 +208,7 @@ impl Entry {
         }
         let mut error = ImportError::Missing(start);
         for (name, sealed) in records.iter().filter(|(n, _)| n.start == start && n.kind == kind) {
-            let opened = open_record(sealed, card.hash(), (shape, name, depth as u8), &key);
+            let opened = open_record(sealed, card.hash(), shape, name, depth as u8, &key);
             match opened.ok().filter(|points| points.len() == points_bytes(shape, kind, depth)) {
                 Some(points) => {
                     let generation = Some(name.generation);

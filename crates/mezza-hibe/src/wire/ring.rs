@@ -102,7 +102,9 @@ impl Record<'_> {
 pub(crate) fn open_record(
     sealed: &[u8],
     card: &CardBlockHash,
-    (shape, name, depth): (Shape, &RecordName, u8),
+    shape: Shape,
+    name: &RecordName,
+    depth: u8,
     key: &Secret<32>,
 ) -> Result<Wiping<Vec<u8>>, DecodeError> {
     let (text, tag) =

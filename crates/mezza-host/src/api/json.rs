@@ -136,7 +136,7 @@ pub struct UnlockRequest {
 /// Another passphrase.
 #[derive(Deserialize, ToSchema)]
 pub struct PassphraseRequest {
-    /// The passphrase of today.
+    /// Current passphrase.
     pub old: String,
     /// The one from now on, at least 8 characters.
     pub new: String,

@@ -80,13 +80,13 @@ impl<S: LinkSuite> Pair<S> {
             let mut wire = Vec::new();
             for (at, window) in windows.iter_mut().enumerate() {
                 window.wake(now, &mut rng);
-                drain_pairing(window, &mut wire, 1 - at, (now, &mut rng));
+                drain_pairing(window, &mut wire, 1 - at, now, &mut rng);
             }
             while let Some((to, frame)) = wire.pop() {
                 let input =
                     PairingInput::Datagram { frame, from: PeerAddress([1; 20]), on_link: true };
                 let _ = windows[to].handle(input, now, &mut rng);
-                drain_pairing(&mut windows[to], &mut wire, 1 - to, (now, &mut rng));
+                drain_pairing(&mut windows[to], &mut wire, 1 - to, now, &mut rng);
             }
         }
         let [one, two] = windows.map(Pairing::into_peer);
@@ -140,7 +140,8 @@ fn drain_pairing<S: LinkSuite>(
     window: &mut Pairing<S>,
     wire: &mut Vec<(usize, Vec<u8>)>,
     to: usize,
-    (now, rng): (Time, &mut dyn CryptoRng),
+    now: Time,
+    rng: &mut dyn CryptoRng,
 ) {
     while let Some(output) = window.poll() {
         match output {

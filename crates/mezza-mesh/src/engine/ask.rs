@@ -67,14 +67,15 @@ impl Engine {
         from: NeighbourId,
         set: &Set,
         now: u64,
-        (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
+        table: &mut impl CellTable,
+        rng: &mut (impl Rng + ?Sized),
     ) {
         for part in set.parts() {
             let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
             *has |= part.mask;
             let new = part.mask & !(hot[KNOWN] | self.missing.word(part.word));
             if new != 0 {
-                self.miss(from, WordMask { word: part.word, mask: new }, now, (table, rng));
+                self.miss(from, WordMask { word: part.word, mask: new }, now, table, rng);
             }
         }
     }
@@ -85,7 +86,8 @@ impl Engine {
         from: NeighbourId,
         WordMask { word, mask: new }: WordMask,
         now: u64,
-        (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
+        table: &mut impl CellTable,
+        rng: &mut (impl Rng + ?Sized),
     ) {
         let Some(Some(neighbour)) = self.neighbours.get(usize::from(from)) else { return };
         if neighbour.ignored_until > now {
@@ -236,7 +238,8 @@ impl Engine {
         &mut self,
         link: MeshLinkId,
         now: u64,
-        (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
+        table: &mut impl CellTable,
+        rng: &mut (impl Rng + ?Sized),
     ) -> Option<MeshFrame> {
         self.end_holds(now, table);
         self.end_requests(now, table);
@@ -245,8 +248,7 @@ impl Engine {
             let hot = table.rows().hot(self.seat, word);
             open.push(word, mask & !hot[ASKED] & !hot[WAITING]);
         }
-        let frame =
-            if open.is_empty() { None } else { self.ask_one(link, &open, now, (table, rng)) };
+        let frame = if open.is_empty() { None } else { self.ask_one(link, &open, now, table, rng) };
         let next = if frame.is_some() { now } else { self.ask_again_at(&open, now, table) };
         self.links[usize::from(link)].want_at = next;
         frame
@@ -259,7 +261,8 @@ impl Engine {
         link: MeshLinkId,
         open: &Set,
         now: u64,
-        (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
+        table: &mut impl CellTable,
+        rng: &mut (impl Rng + ?Sized),
     ) -> Option<MeshFrame> {
         let count = self.neighbours.len();
         let start = below(rng, count);

@@ -76,7 +76,7 @@ impl Node {
             return Err(Error::Stranger);
         }
         match frame {
-            WireFrame::Data { cell, .. } => self.hear_cell((from, source), cell, now, rng)?,
+            WireFrame::Data { cell, .. } => self.hear_cell(from, source, cell, now, rng)?,
             WireFrame::Sync { to, filter, .. } => {
                 self.hear_sync(link, (from, name, to), &filter, now, rng)?;
             }
@@ -187,7 +187,7 @@ impl Node {
         };
         engine.hear(from, &MeshFrame::Beacon(beacon), now, (ids, rng), |_| ());
         if kind == LinkKind::Cast {
-            self.dial((name, source), beacon, now);
+            self.dial(name, source, beacon, now);
         }
         Ok(())
     }
@@ -205,7 +205,8 @@ impl Node {
     /// A cell: form, time, name, whether it was asked for, share, store; in this order.
     fn hear_cell(
         &mut self,
-        (from, source): (NeighbourId, Source),
+        from: NeighbourId,
+        source: Source,
         cell: &[u8],
         now: u64,
         rng: &mut dyn CryptoRng,

@@ -15,7 +15,7 @@ impl Node {
     /// A beacon came on a cast link. If one of both sides has something for a stream, the one with the
     /// lower name opens it, or the one that cannot take it: two programs of one machine share its port, which
     /// only one of them has (MESH-79).
-    pub(super) fn dial(&mut self, (name, source): (Name, Source), beacon: Beacon, now: u64) {
+    pub(super) fn dial(&mut self, name: Name, source: Source, beacon: Beacon, now: u64) {
         let opens = !self.settings.engine.streams || self.engine.name() < name;
         let has = beacon.large || self.engine.has_large();
         if !beacon.streams || !has || !opens || self.is_on_a_stream(name) {

@@ -76,7 +76,7 @@ const SLOW_AGAIN_S: u64 = 2;
 /// Seconds until a parcel that was refused without a time is tried again.
 const REFUSED_AGAIN_S: u16 = 60;
 
-/// DONE codes of the relay (messenger 3.6).
+/// DONE codes of the relay (relay 1.3).
 const NO_SUCH_BOX: u8 = 1;
 const BOX_FULL: u8 = 2;
 const SLOW_DOWN: u8 = 4;
@@ -400,7 +400,7 @@ impl<B: Backend> Relay<B> {
         match request {
             Request::Put { parcel, contact, to, intro } => {
                 self.connections.landed(connection);
-                self.put_refused(parcel, (code, retry_s), at);
+                self.put_refused(parcel, code, retry_s, at);
                 if code == NO_SUCH_BOX {
                     self.lost(contact, to, intro, at.step);
                 }
@@ -418,7 +418,7 @@ impl<B: Backend> Relay<B> {
         Ok(())
     }
 
-    fn put_refused(&mut self, parcel: ParcelId, (code, retry_s): (u8, u16), at: &At<'_>) {
+    fn put_refused(&mut self, parcel: ParcelId, code: u8, retry_s: u16, at: &At<'_>) {
         let (why, wait_s) = match code {
             NO_SUCH_BOX => return self.news.push_back(News::Returned([parcel].into())),
             BOX_FULL => (WaitReason::BoxFull, retry_s.max(1)),

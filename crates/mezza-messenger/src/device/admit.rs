@@ -75,6 +75,9 @@ pub(crate) fn command<P: Port>(
         Command::Policy { contact, policy } => self::policy(parts, *contact, policy)?,
         Command::Reset { contact } => {
             let contact = parts.contacts.named(*contact)?;
+            if contact.blocked {
+                return Err(DeviceError::Person(PersonError::Blocked));
+            }
             if !contact.is_ours() || !contact.is_open() {
                 return Err(DeviceError::Person(PersonError::NotNow));
             }
@@ -127,6 +130,9 @@ fn send<P: Port>(
         return Err(DeviceError::Person(PersonError::TextTooLong { bytes, max: TEXT_BYTES_MAX }));
     }
     let contact = parts.contacts.named(id)?;
+    if contact.blocked {
+        return Err(DeviceError::Person(PersonError::Blocked));
+    }
     if !contact.is_ours() {
         return Err(DeviceError::Person(PersonError::NotNow));
     }

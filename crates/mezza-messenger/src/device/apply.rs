@@ -42,7 +42,7 @@ pub(super) fn note<P: Port>(
                 learnt |= learn(parts, id, card, at);
             }
             Item::Card(card) => learnt |= learn(parts, id, card, at),
-            Item::Receipt(receipt) => prove(parts, id, (receipt, &kept), by, at),
+            Item::Receipt(receipt) => prove(parts, id, receipt, &kept, by, at),
             Item::Timer(s) => timer(parts, id, *s, at),
             Item::Reset(cause) => {
                 at.step.show(Event::Anew(id, cause_of(*cause)));
@@ -170,7 +170,8 @@ fn compare<P: Port>(parts: &Parts<P>, id: ContactId, items: &[Item]) -> Compared
 fn prove<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    (receipt, kept): (&Receipt, &Compared),
+    receipt: &Receipt,
+    kept: &Compared,
     by: By,
     at: &mut At<'_>,
 ) {
@@ -190,7 +191,7 @@ fn prove<P: Port>(
     for (seq, note) in parts.outbox.proven(id, receipt, kept, at.step) {
         let fact = Fact { what, carrier: by.carrier, level: by.level, at: at.now };
         parts.threads.fact(note, fact, None, at.step);
-        let dropped = parts.outbox.confirmed(id, (seq, note), read, at.step);
+        let dropped = parts.outbox.confirmed(id, seq, note, read, at.step);
         parts.carriers.retract(&dropped, at);
     }
     if !read {

@@ -53,7 +53,7 @@ fn from_contact<P: Port>(
     } else if contact::is_inviter(parts, id) {
         inviter(parts, id, message, by, at);
     } else if let Err(Unopened::Failed(error)) = open(parts, id, message, by, at) {
-        unopened(parts, id, message, (error, by), at);
+        unopened(parts, id, message, error, by, at);
     }
     true
 }
@@ -258,7 +258,8 @@ fn unopened<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     message: Incoming<'_>,
-    (error, by): (OpenError, By),
+    error: OpenError,
+    by: By,
     at: &mut At<'_>,
 ) {
     let lost = match error {

@@ -59,7 +59,7 @@ fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
                 parts.threads.wait(note, why, at.step);
             }
         }
-        News::Level(carrier, level) => hand::recall(parts, (carrier, level), at),
+        News::Level(carrier, level) => hand::recall(parts, carrier, level, at),
         News::Apart(carrier, contact) => apart(parts, carrier, contact, at),
         News::Twice(contact) => twice(parts, contact, at),
         News::Left(carrier, met) => left(parts, carrier, &met, at),

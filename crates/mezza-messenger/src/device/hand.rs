@@ -28,7 +28,7 @@ fn offer<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) -> Option
     let pin = level_min(parts, parcel);
     let Parts { profile, contacts, sessions, outbox, carriers, .. } = parts;
     let parcel = outbox.parcel(id)?;
-    let to = facts_of((contacts, profile), (sessions, outbox), parcel.contact)?;
+    let to = facts_of(contacts, profile, sessions, outbox, parcel.contact)?;
     let leaving = Leaving {
         id,
         to,
@@ -45,7 +45,8 @@ fn offer<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) -> Option
 /// served for at this level need not.
 pub(super) fn recall<P: Port>(
     parts: &mut Parts<P>,
-    (carrier, level): (CarrierId, u8),
+    carrier: CarrierId,
+    level: u8,
     at: &mut At<'_>,
 ) {
     let above = |parcel: &Parcel| {

@@ -30,8 +30,10 @@ snapshot!(struct Parts<P: Port> {
 
 /// Returns the facts of a contact that carriers may know.
 pub(super) fn facts_of<'a, B: Backend>(
-    (contacts, profile): (&'a Contacts, &'a Profile),
-    (sessions, outbox): (&Sessions<B>, &Outbox),
+    contacts: &'a Contacts,
+    profile: &'a Profile,
+    sessions: &Sessions<B>,
+    outbox: &Outbox,
     id: ContactId,
 ) -> Option<ContactFacts<'a>> {
     let contact = contacts.get(id)?;
@@ -64,12 +66,12 @@ impl<P: Port> Parts<P> {
 
     /// Returns the facts of a contact that carriers may know.
     pub fn facts(&self, id: ContactId) -> Option<ContactFacts<'_>> {
-        facts_of((&self.contacts, &self.profile), (&self.sessions, &self.outbox), id)
+        facts_of(&self.contacts, &self.profile, &self.sessions, &self.outbox, id)
     }
 
     /// The same, with the carriers that are asked something about it.
     pub fn facts_for_carriers(&mut self, id: ContactId) -> Option<(ContactFacts<'_>, &mut P)> {
         let Self { profile, contacts, sessions, outbox, carriers, .. } = self;
-        Some((facts_of((contacts, profile), (sessions, outbox), id)?, carriers))
+        Some((facts_of(contacts, profile, sessions, outbox, id)?, carriers))
     }
 }

@@ -154,7 +154,7 @@ impl Coordinator {
                 let last = round.mixes.last();
                 let users = batch.owners.len() as u32;
                 let of = config.zip(last);
-                of.and_then(|(config, last)| shelf.describe((config, users), last, about))
+                of.and_then(|(config, last)| shelf.describe(config, users, last, about))
             }
             FrameBody::Chunk { bucket, offset, bytes } => shelf.put(bucket, offset, &bytes),
             _ => None,

@@ -41,7 +41,8 @@ impl BucketDownload {
     /// `users` clients and the noise of the config can make. `None` if not so.
     pub fn describe(
         &mut self,
-        (config, users): (&Config, u32),
+        config: &Config,
+        users: u32,
         last: &VerifyKey,
         (manifest, signature): (Manifest, Signature),
     ) -> Option<()> {

@@ -206,7 +206,8 @@ impl<B: Backend> Mix<B> {
     pub(super) fn aborted(
         &mut self,
         id: RoundId,
-        (position, reason): (u8, AbortReason),
+        position: u8,
+        reason: AbortReason,
         signature: &Signature,
     ) -> Result<(), MixError> {
         let round = self.round(id)?;

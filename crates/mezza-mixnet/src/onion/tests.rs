@@ -90,7 +90,7 @@ fn mix_7_bad_onions_give_zeros_and_disturb_no_neighbour() {
 #[test]
 fn mix_7_an_onion_to_the_neutral_point_is_bad_even_if_it_opens() {
     let (secrets, layers) = chain(1, Service::Call);
-    let (onion, _) = wrap_one(portable(), &layers[0], (&PublicKey([0; 32]), &[0; 32]), &[7; 20]);
+    let (onion, _) = wrap_one(portable(), &layers[0], &PublicKey([0; 32]), &[0; 32], &[7; 20]);
     let got = unwrap(portable(), &secrets[0], &layers[0], &onion, 68);
     assert_eq!((&got.opened[..], got.inner().next()), (&[0][..], Some(&[0; 20][..])));
 }
@@ -129,7 +129,7 @@ fn one_layer_around_many_is_the_whole_onion() {
     let mut z = [[0; 32]];
     portable().x25519_pairwise(&[[0x20; 32]], &[BASE], &mut x);
     portable().x25519_pairwise(&[[0x20; 32]], &[layers[0].key.0], &mut z);
-    let (onion, back) = wrap_one(portable(), &layers[0], (&PublicKey(x[0]), &z[0]), &rest.onions);
+    let (onion, back) = wrap_one(portable(), &layers[0], &PublicKey(x[0]), &z[0], &rest.onions);
     let got = unwrap(portable(), &secrets[0], &layers[0], &onion, 416);
     assert_eq!(
         (got.inner().collect::<Vec<_>>().concat(), &got.reply_keys[..]),

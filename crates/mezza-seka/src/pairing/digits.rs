@@ -66,7 +66,8 @@ impl<S: LinkSuite> Pairing<S> {
     pub(super) fn heard_s2(
         &mut self,
         frame: &[u8],
-        (sender, from): (LinkId, PeerAddress),
+        sender: LinkId,
+        from: PeerAddress,
         now: Time,
     ) -> Result<(), LinkError> {
         let s2 = S2::decode(S::NUMBER, frame)?;
@@ -76,7 +77,7 @@ impl<S: LinkSuite> Pairing<S> {
         let Some(ephemeral) = self.heard_answer(frame, (sender, from)) else { return Ok(()) };
         let m1 = CanonicalPoint::own(ephemeral.public());
         let s3 = self.s3(&m1, sender);
-        if let Some(state) = self.first_state(ephemeral, (&m1, &s2.m2)) {
+        if let Some(state) = self.first_state(ephemeral, &m1, &s2.m2) {
             self.asks.clone_from(&s3);
             self.show(&s3, state);
             self.ask(now);
@@ -101,7 +102,8 @@ impl<S: LinkSuite> Pairing<S> {
     pub(super) fn heard_s3(
         &mut self,
         frame: &[u8],
-        (sender, from): (LinkId, PeerAddress),
+        sender: LinkId,
+        from: PeerAddress,
     ) -> Result<(), LinkError> {
         let s3 = S3::decode(S::NUMBER, frame)?;
         if !matches!(self.step, Step::Answering(_)) || self.peer.map(|(id, _)| id) != Some(sender) {
@@ -120,7 +122,7 @@ impl<S: LinkSuite> Pairing<S> {
         };
         self.peer = Some((sender, from));
         let m2 = CanonicalPoint::own(ephemeral.public());
-        if let Some(state) = self.first_state(ephemeral, (&s3.m1, &m2)) {
+        if let Some(state) = self.first_state(ephemeral, &s3.m1, &m2) {
             self.show(frame, state);
         }
         Ok(())

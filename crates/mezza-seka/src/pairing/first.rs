@@ -19,7 +19,8 @@ impl<S: LinkSuite> Pairing<S> {
     pub(super) fn first_state(
         &mut self,
         ephemeral: EphemeralKey,
-        (m1, m2): (&CanonicalPoint, &CanonicalPoint),
+        m1: &CanonicalPoint,
+        m2: &CanonicalPoint,
     ) -> Option<LinkState> {
         let (peer, _) = self.peer?;
         let pair = self.pair(peer);

@@ -23,7 +23,7 @@ impl<S: LinkSuite> Pairing<S> {
     ) -> Result<(), LinkError> {
         let kind = kind_of(frame).ok_or(LinkError::Refused)?;
         if !is_pairing(kind) {
-            return self.heard_exchange(kind, frame, from, (now, rng));
+            return self.heard_exchange(kind, frame, from, now, rng);
         }
         if !self.may_look(now) {
             return Err(LinkError::Busy);
@@ -47,11 +47,11 @@ impl<S: LinkSuite> Pairing<S> {
             return Ok(());
         }
         let _ = match kind {
-            B1::KIND => self.heard_b1(frame, (sender, from)),
+            B1::KIND => self.heard_b1(frame, sender, from),
             B2::KIND => self.heard_b2(frame, (sender, from), now),
             S1::KIND => self.heard_s1(frame, (sender, from)),
-            S2::KIND => self.heard_s2(frame, (sender, from), now),
-            _ => self.heard_s3(frame, (sender, from)),
+            S2::KIND => self.heard_s2(frame, sender, from, now),
+            _ => self.heard_s3(frame, sender, from),
         };
         Ok(())
     }
@@ -62,7 +62,8 @@ impl<S: LinkSuite> Pairing<S> {
         kind: u8,
         frame: &[u8],
         from: PeerAddress,
-        (now, rng): (Time, &mut dyn CryptoRng),
+        now: Time,
+        rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
         let sender = names_of(frame).map(|(sender, _)| sender);
         if self.peer.map(|(peer, _)| peer) != sender {

@@ -28,7 +28,8 @@ impl<S: LinkSuite> Pairing<S> {
     pub(super) fn heard_b1(
         &mut self,
         frame: &[u8],
-        (sender, from): (LinkId, PeerAddress),
+        sender: LinkId,
+        from: PeerAddress,
     ) -> Result<(), LinkError> {
         let b1 = B1::decode(S::NUMBER, frame)?;
         if !S::is_session_id(&b1.session_id, &sender, &b1.m1) {
@@ -58,7 +59,7 @@ impl<S: LinkSuite> Pairing<S> {
             m2,
         };
         self.second = answer.encode();
-        let Some(state) = self.first_state(ephemeral, (&b1.m1, &m2)) else { return };
+        let Some(state) = self.first_state(ephemeral, &b1.m1, &m2) else { return };
         let frame = self.second.clone();
         self.outputs.push_back(PairingOutput::Send { to: Some(to), frame });
         self.exchange(state, now, rng);
@@ -95,7 +96,7 @@ impl<S: LinkSuite> Pairing<S> {
         {
             let m1 = CanonicalPoint::own(ephemeral.public());
             self.step = Step::Listening;
-            if let Some(state) = self.first_state(ephemeral, (&m1, &m2)) {
+            if let Some(state) = self.first_state(ephemeral, &m1, &m2) {
                 self.exchange(state, now, rng);
             }
         }

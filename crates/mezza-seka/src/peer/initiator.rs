@@ -153,7 +153,7 @@ impl<S: LinkSuite> Peer<S> {
             return Err(LinkError::Refused);
         }
         let parts: [&[u8]; 2] = [&frame[..KE_BYTES], &sent.ke1[..KE_BYTES]];
-        if !self.current.fits(TagOf::Ke2, ke2.attempt, (&parts, &ke2.tag)) {
+        if !self.current.fits(TagOf::Ke2, ke2.attempt, &parts, &ke2.tag) {
             return Err(LinkError::Refused);
         }
         self.verified(now);
@@ -163,7 +163,7 @@ impl<S: LinkSuite> Peer<S> {
             return Ok(());
         };
         self.timers.set(PeerTimer::Ke1, None);
-        self.stage_initiator(sent, &ke2, (frame, now), rng);
+        self.stage_initiator(sent, &ke2, frame, now, rng);
         Ok(())
     }
 
@@ -171,7 +171,8 @@ impl<S: LinkSuite> Peer<S> {
         &mut self,
         sent: Sent,
         ke2: &Ke2,
-        (frame, now): (&[u8], Time),
+        frame: &[u8],
+        now: Time,
         rng: &mut dyn CryptoRng,
     ) {
         let attempt = sent.attempt;
@@ -183,7 +184,7 @@ impl<S: LinkSuite> Peer<S> {
             return self.retry(now);
         };
         let derived = S::exchange(&shared, &self.record.current, &view);
-        let ke3 = self.ke3((&sent.ke1, frame), attempt);
+        let ke3 = self.ke3(&sent.ke1, frame, attempt);
         let place = SessionPlace {
             role: LinkRole::Initiator,
             prefixes: self.prefixes,
@@ -215,7 +216,7 @@ impl<S: LinkSuite> Peer<S> {
         }));
     }
 
-    fn ke3(&self, (ke1, ke2): (&[u8], &[u8]), attempt: u32) -> Vec<u8> {
+    fn ke3(&self, ke1: &[u8], ke2: &[u8], attempt: u32) -> Vec<u8> {
         let mut frame = Ke3 {
             suite: S::NUMBER,
             index: self.index(attempt),
@@ -276,7 +277,7 @@ impl<S: LinkSuite> Peer<S> {
         let parts: [&[u8]; 1] = [&frame[..NUDGE_BYTES]];
         // Its tag counts no attempts: the state alone tells whose it is.
         let attempt = u32::try_from(self.record.current_born + 1).unwrap_or(u32::MAX);
-        if !self.current.fits(TagOf::Nudge, attempt, (&parts, &nudge.tag)) {
+        if !self.current.fits(TagOf::Nudge, attempt, &parts, &nudge.tag) {
             self.misfit(now);
             return Ok(());
         }

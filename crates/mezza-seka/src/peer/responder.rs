@@ -67,7 +67,7 @@ impl<S: LinkSuite> Peer<S> {
             return self.heard_old_ke1(arrival);
         }
         let parts: [&[u8]; 1] = [&frame[..KE_BYTES]];
-        let fits = |key: &TagKey<S>| key.fits(TagOf::Ke1, ke1.attempt, (&parts, &ke1.tag));
+        let fits = |key: &TagKey<S>| key.fits(TagOf::Ke1, ke1.attempt, &parts, &ke1.tag);
         let recovers = if fits(&self.current) {
             false
         } else if self.pending.as_ref().is_some_and(fits) {
@@ -201,7 +201,7 @@ impl<S: LinkSuite> Peer<S> {
         let parts: [&[u8]; 3] =
             [&frame[..KE3_BYTES], &answered.ke1[..KE_BYTES], &answered.ke2[..KE_BYTES]];
         let seen = u32::try_from(self.record.attempt_seen).unwrap_or(u32::MAX);
-        let right = ke3.attempt == seen && self.current.fits(TagOf::Ke3, seen, (&parts, &ke3.tag));
+        let right = ke3.attempt == seen && self.current.fits(TagOf::Ke3, seen, &parts, &ke3.tag);
         if !right {
             return Err(LinkError::Refused);
         }

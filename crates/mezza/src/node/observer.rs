@@ -101,7 +101,7 @@ impl Observer {
         json::ObserverJson { next: ring.next, events }
     }
 
-    /// A record as it lies in the vault (messenger 4.3).
+    /// A record as it lies in the vault (vault 1.4).
     pub fn record_disk_row(&self, place: RecordHeader, body: &[u8]) {
         if !self.is_on() {
             return;

@@ -44,6 +44,12 @@ fn of_person(error: PersonError) -> Refused {
             "that is not possible in this state",
             "look at it with `mezza contacts NAME` or `mezza outbox`",
         ),
+        PersonError::Blocked => refused(
+            "blocked",
+            Exit::No,
+            "you have blocked this contact",
+            "`mezza set NAME --unblock` lets you write again",
+        ),
         PersonError::NoCard => refused(
             "no_card",
             Exit::No,

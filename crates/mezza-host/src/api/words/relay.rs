@@ -83,7 +83,7 @@ pub fn mailbox_line(connections: &[ConnectionView], confirmed: bool) -> Option<H
             "it is asked again within a minute; then restart the relay",
         )
     } else if confirmed {
-        let text = format!("{here} of {all} watched at the relay, with keys for strangers");
+        let text = format!("{here} of {all} open at the relay; new contacts can reach you");
         HealthLine::good("mailbox", &text)
     } else {
         bad("not confirmed by the relay yet", "look again in a moment")
@@ -241,7 +241,7 @@ mod tests {
             ([2, 1, 1], true, false, "another device reads 1 of your 2 mailboxes: notes go there"),
             ([2, 1, 0], true, false, "the relay brings the mail of 1 of your 2 mailboxes"),
             ([2, 2, 0], false, false, "not confirmed by the relay yet"),
-            ([2, 2, 0], true, true, "2 of 2 watched at the relay, with keys for strangers"),
+            ([2, 2, 0], true, true, "2 of 2 open at the relay; new contacts can reach you"),
         ] {
             let relays = [stranger.clone(), relay(true, true, places)];
             assert_eq!(said(&relays, confirmed), Some((ok, text.into())));

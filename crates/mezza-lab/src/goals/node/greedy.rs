@@ -105,7 +105,7 @@ async fn beside(
         let stop = Arc::clone(&stop);
         let count = Arc::default();
         answers.push(Arc::clone(&count));
-        greedy.spawn(async move { ask_on(evil, greed, number, (&stop, &count)).await });
+        greedy.spawn(async move { ask_on(evil, greed, number, &stop, &count).await });
     }
     let loud = put_all(&mut victim, burst + puts).await;
     stop.store(true, Ordering::Relaxed);
@@ -165,7 +165,8 @@ async fn ask_on(
     mut evil: Connection,
     greed: Greed,
     number: u8,
-    (stop, answers): (&AtomicBool, &AtomicU64),
+    stop: &AtomicBool,
+    answers: &AtomicU64,
 ) -> Result<()> {
     let bundle = |from: u32, count: u32, fresh: bool| {
         let key = |id: u32| RawOneTimePrekey { id, key: [7; 32] };

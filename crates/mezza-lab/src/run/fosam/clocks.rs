@@ -52,7 +52,7 @@ fn table<P: Copy + Send + Sync>(
     points: &[(f64, P)],
     scene: impl Fn(P, u64) -> Scene + Sync,
 ) -> Result<(Report, Vec<Vec<f64>>)> {
-    by_points(bench, (exp, axis, SAID), (TIME, &COLUMNS), points, scene)
+    by_points(bench, (exp, axis, SAID), TIME, &COLUMNS, points, scene)
 }
 
 /// Figure 3, left.
@@ -115,7 +115,7 @@ fn over_time(
         stage.run(seconds);
         stage.share_in_step()
     };
-    let (mut report, curves) = by_minutes(bench, exp, (SHARE, &KINDS), times, (true, look))?;
+    let (mut report, curves) = by_minutes(bench, exp, SHARE, &KINDS, times, (true, look))?;
     for (kind, curve) in KINDS.iter().zip(&curves) {
         let first = curve.iter().find(|[_, share]| *share >= 0.9);
         let words =

@@ -50,7 +50,7 @@ fn table<P: Copy + Send + Sync>(
     scene: impl Fn(P, u64) -> Scene + Sync,
 ) -> Result<(Report, Vec<Vec<f64>>)> {
     let (mut report, columns) =
-        by_points(bench, (exp, axis, SAID), (SHARE, &COLUMNS), points, scene)?;
+        by_points(bench, (exp, axis, SAID), SHARE, &COLUMNS, points, scene)?;
     for line in [
         "its keys back: the same vote, counted as if a clock that is set back brought erased keys back.",
         "A device of which a vote made the clock fast has erased the keys up to there, and a vote that sets",
@@ -189,7 +189,7 @@ fn over_time(
         stage.run(seconds);
         100.0 * stage.delivered()
     };
-    let (mut report, curves) = by_minutes(bench, exp, (SHARE, &KINDS), times, (false, look))?;
+    let (mut report, curves) = by_minutes(bench, exp, SHARE, &KINDS, times, (false, look))?;
     let mut of_ours = [f64::NAN; 3];
     // The claims are of the kind with good clocks.
     for (kind, curve) in KINDS.iter().zip(&curves) {

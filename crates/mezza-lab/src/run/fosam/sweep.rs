@@ -66,7 +66,8 @@ pub struct Columns {
 pub fn by_points<P: Copy + Send + Sync>(
     bench: &mut Bench,
     (exp, axis, said): (&'static str, &'static str, &str),
-    (quantity, runs): (Quantity, &[Columns]),
+    quantity: Quantity,
+    runs: &[Columns],
     points: &[(f64, P)],
     scene: impl Fn(P, u64) -> Scene + Sync,
 ) -> Result<(Report, Vec<Vec<f64>>)> {
@@ -133,7 +134,8 @@ fn cell(value: f64, decimals: usize) -> String {
 pub fn by_minutes(
     bench: &mut Bench,
     exp: &'static str,
-    (quantity, kinds): (Quantity, &[Kind]),
+    quantity: Quantity,
+    kinds: &[Kind],
     (moves, minutes, step): (Moves, u64, u64),
     (silent, look): (bool, fn(&mut Stage, u64) -> f64),
 ) -> Result<(Report, Vec<Vec<[f64; 2]>>)> {

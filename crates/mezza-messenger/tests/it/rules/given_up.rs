@@ -184,7 +184,7 @@ fn msg_26_a_blocked_contact_gets_no_new_session() {
     let (mut stage, bob, _) = Stage::friends();
     stage.command(0, Command::Block { contact: bob, blocked: true }).expect("known");
     let refused = stage.command(0, Command::Reset { contact: bob });
-    assert_eq!(refused, Err(DeviceError::Person(PersonError::NotNow)));
+    assert_eq!(refused, Err(DeviceError::Person(PersonError::Blocked)));
     stage.command(0, Command::Block { contact: bob, blocked: false }).expect("known");
     stage.command(0, Command::Reset { contact: bob }).expect("let in again");
     let policy = Policy::default();

@@ -181,6 +181,9 @@ fn msg_36_a_refused_input_changes_nothing() {
     for refusals in [of_persons(&mut stage, bob), of_callers(), of_carriers()] {
         refuse(&mut stage, refusals, &mut seen);
     }
+    stage.command(0, Command::Block { contact: bob, blocked: true }).expect("known");
+    refuse(&mut stage, vec![(PersonError::Blocked.into(), says(bob, 1))], &mut seen);
+    stage.command(0, Command::Block { contact: bob, blocked: false }).expect("known");
     refuse_networks(&mut stage, &mut seen);
     refuse_full(&mut stage, bob, &mut seen);
     refuse_in_town(&mut seen);
@@ -190,6 +193,7 @@ fn msg_36_a_refused_input_changes_nothing() {
         DeviceError::Person(PersonError::TooBig { .. }),
         DeviceError::Person(PersonError::OutboxFull),
         DeviceError::Person(PersonError::NotNow),
+        DeviceError::Person(PersonError::Blocked),
         DeviceError::Person(PersonError::NoCard),
         DeviceError::Person(PersonError::CardOlder),
         DeviceError::Person(PersonError::CardClash),

@@ -48,7 +48,7 @@ fn wrapped(inner: &[u8], id: RoundId, mixes: usize) -> (Vec<u8>, SecretVec) {
         let public = *pair.public();
         let shared = pair.dh::<PortableBackend>(&layer.key).expect("a good key");
         let key;
-        (onion, key) = wrap_one(portable(), &layer, (&public, shared.expose()), &onion);
+        (onion, key) = wrap_one(portable(), &layer, &public, shared.expose(), &onion);
         back[position] = key[0];
     }
     (onion, back)

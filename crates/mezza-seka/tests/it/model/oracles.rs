@@ -390,13 +390,13 @@ impl<S: LinkSuite> Model<S> {
                 let input = *current;
                 let output = pending.copied();
                 let ke1 = self.hearing.clone();
-                self.derive(party, (Some(input), output), &ke1[40..72]);
+                self.derive(party, Some(input), output, &ke1[40..72]);
                 self.talk(party, &[ke1, frame.to_vec()]);
             }
             Some(Ke3::KIND) => {
                 let output = *self.parties[party].peer.stolen_states().0;
                 let ke2 = self.hearing.clone();
-                self.derive(party, (before, Some(output)), &ke2[40..72]);
+                self.derive(party, before, Some(output), &ke2[40..72]);
                 self.talk(party, &[ke2, frame.to_vec()]);
             }
             _ => {}
@@ -421,7 +421,8 @@ impl<S: LinkSuite> Model<S> {
     fn derive(
         &mut self,
         party: usize,
-        (input, output): (Option<[u8; 32]>, Option<[u8; 32]>),
+        input: Option<[u8; 32]>,
+        output: Option<[u8; 32]>,
         point: &[u8],
     ) {
         let Some(active) = self.parties[party].active else { return };

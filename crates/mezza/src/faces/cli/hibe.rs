@@ -53,7 +53,7 @@ impl AtArgs {
 fn tick_or_now(named: Option<Tick>, context: &CliContext) -> Tick {
     named.or_else(|| mesh::network_tick(context)).unwrap_or_else(|| {
         let tick = Tick::at(clock::now());
-        context.out.aside(&format!("it is {}, says the clock of this system", minute(tick)));
+        context.out.aside(&format!("time: {} (clock of this system)", minute(tick)));
         tick
     })
 }
@@ -91,7 +91,8 @@ pub(super) fn ahead_text(tree: &KeyTree, now: Tick) -> Option<String> {
     let current =
         card.epoch_of(now).ok().filter(|current| *current < tree.floor() && !tree.is_over())?;
     let minutes = u64::from(tree.floor().0 - current.0) * card.profile().epoch_ms() / 60_000;
-    Some(format!(
+    // A floor within the next minute is rounding, not a clock that was ahead.
+    (minutes > 0).then(|| format!(
         "the keys run {} ahead of this clock, since a clock was ahead when they were erased; until {} nothing \
          opens. If the clock is right now, make a new card with `mezza hibe keygen`",
         span(minutes),

@@ -38,7 +38,7 @@ pub(crate) fn send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fault>
     let client = context.client()?;
     let contact = find(&client, &send.name)?;
     if let Some(carrier) = &send.carrier {
-        check_carrier(&client, (&contact, &send.name), carrier, &text)?;
+        check_carrier(&client, &contact, &send.name, carrier, &text)?;
     }
     let follower = send.wait.map(|_| Follower::of(&client)).transpose()?;
     let mut client_id = [0; 16];
@@ -71,7 +71,8 @@ fn read_input() -> Result<String, Fault> {
 /// "By this carrier only": refused before anything is written.
 fn check_carrier(
     client: &ApiClient,
-    (contact, typed): (&json::ContactJson, &str),
+    contact: &json::ContactJson,
+    typed: &str,
     carrier: &str,
     text: &str,
 ) -> Result<(), Fault> {
@@ -252,9 +253,10 @@ pub(crate) fn outbox(context: &CliContext, what: Option<&OutboxCommand>) -> Resu
     let client = context.client()?;
     if let Some(OutboxCommand::Cancel { id }) = what {
         client.act("DELETE", &format!("/v1/notes/{id}?how=cancel"))?;
-        context
-            .out
-            .either(&json!({ "cancelled": id }), "given up; it may have arrived all the same");
+        context.out.either(
+            &json!({ "cancelled": id }),
+            "cancelled; if it was sent before, it may still arrive",
+        );
         return Ok(());
     }
     let outbox: json::OutboxJson = client.get("/v1/outbox")?;

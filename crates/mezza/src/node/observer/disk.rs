@@ -62,7 +62,7 @@ fn name(path: &Path) -> String {
     parts.into_iter().rev().collect::<Vec<_>>().join("/")
 }
 
-/// Names for the bytes of files that have a layout of ours (messenger 4.3), `length` bytes in all.
+/// Names for the bytes of files that have a layout of ours (vault 1.3), `length` bytes in all.
 fn parts(path: &Path, length: u64, head: &[u8]) -> Vec<ObserverField> {
     let mut cut = FieldCursor { bytes: head, at: 0, fields: Vec::new() };
     if slots::content_bytes(length).is_some() {

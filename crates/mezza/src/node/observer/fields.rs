@@ -1,4 +1,4 @@
-//! Names for bytes: TLS records and relay frames, field by field (messenger 3.6).
+//! Names for bytes: TLS records and relay frames, field by field (relay 1.2).
 
 use data_encoding::HEXLOWER;
 use mezza_messenger::relay_wire::{ClientFrame, LENGTH_BYTES, RelayFrame};

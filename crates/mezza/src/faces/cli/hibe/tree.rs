@@ -182,7 +182,10 @@ fn floor_text(tree: &KeyTree, late: u32) -> String {
     let since = minute(card.first_tick(tree.floor()));
     match late {
         0 => since,
-        late => format!("{since}: {late} epochs too late; run `mezza hibe advance`"),
+        late => format!(
+            "{since}: {} late; run `mezza hibe advance`",
+            words::counted(late.into(), "epoch", "epochs")
+        ),
     }
 }
 
