@@ -200,6 +200,7 @@ impl Side {
             // The machine repeats frames of an exchange, but a lost text stays lost.
             assert!(self.now() < Time::from_ms(30_000), "a text was lost: run the example again");
             if let Some(input) = input.take() {
+                // As in `pair`: a refused frame leaves the machine unchanged.
                 let _ = peer.handle(input, self.now(), self.rng.rng());
             }
             peer.wake(self.now(), self.rng.rng());
