@@ -7,7 +7,7 @@
 //! | [`device`] | functions of the messenger's device outside of its one short file |
 //! | [`order`] | files of the device that need each other |
 //! | [`layers`] | an import against the order of the modules of a crate |
-//! | [`prose`] | comments, names and signatures above the limits of their crate |
+//! | [`mod@prose`] | comments, names and signatures above the limits of their crate |
 //! | [`subjects`] | a commit whose subject is long or names no area |
 //! | [`json`] | a path that is handed to `json!` as it is |
 //! | [`names`] | a public type name that stands in several crates |

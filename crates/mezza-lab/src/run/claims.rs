@@ -18,7 +18,7 @@ pub const CLAIMS: &[(&str, usize)] = &[
     ("fosam-t2", 1),
     ("fosam-x1", 13),
     ("fosam-x6", 3),
-    ("link-roads", 5),
+    ("link-roads", 6),
     ("seka-f10", 1),
     ("seka-f11", 2),
     ("seka-f5", 3),
