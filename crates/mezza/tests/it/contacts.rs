@@ -105,12 +105,12 @@ fn cli_10_the_next_step_names_whom_the_command_named() {
     assert!(ok(home, &["verify", "#1"]).contains("`mezza verify '#1' --matches`"));
     ok(home, &["set", "bob", "--block"]);
     let refused = stderr(home, &["send", "bob", "hello"], 1);
-    assert!(refused.contains("`mezza contacts bob`"), "{refused}");
+    assert!(refused.contains("`mezza set bob --unblock`"), "{refused}");
     // A word that a shell would take apart is not shown to be pasted.
     let refused = stderr(home, &["set", "BOB", "--as", "Bob the Builder"], 0);
     assert!(refused.is_empty(), "{refused}");
     let refused = stderr(home, &["send", "Bob the Builder", "hello"], 1);
-    assert!(refused.contains("`mezza contacts NAME`"), "{refused}");
+    assert!(refused.contains("`mezza set NAME --unblock`"), "{refused}");
 }
 
 #[test]

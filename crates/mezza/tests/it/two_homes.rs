@@ -219,11 +219,17 @@ fn msg_133_slow_a_replaced_relay_that_is_off_is_no_failure() {
         ok(home, &["card", "renew", "--relay", &uri]);
     }
     talk("while both run");
+    let health = |node: &Program| node.client().unwrap().get::<Health>("/v1/health").unwrap().lines;
+    let find = |node: &Program, name: &str| health(node).into_iter().find(|line| line.name == name);
+    for node in &nodes {
+        // Before that, contacts may know the old address only, and a relay that is off would be a failure.
+        let is_moved = || find(node, "relay").is_some_and(|line| line.text == "1 of 1 up");
+        until("a connection in use", is_moved);
+    }
     let before = world.port();
     world.relay = None;
     for node in &nodes {
-        let health = || node.client().unwrap().get::<Health>("/v1/health").unwrap().lines;
-        let line = |name: &str| health().into_iter().find(|line| line.name == name);
+        let line = |name: &str| find(node, name);
         until("a note about the old relay", || line("old relay").is_some());
         let old = line("old relay").unwrap();
         assert!(old.ok && old.text.starts_with(&format!("127.0.0.1:{before}, ")), "{}", old.text);
