@@ -38,7 +38,7 @@ export const web_10_the_relay_is_asked_for_and_the_one_of_this_home_is_offered =
   await page.getByRole('heading', { name: 'Make your identity' }).waitFor();
   const field = page.getByRole('textbox', { name: /^Your relay/ });
   assert.ok(await field.isVisible(), 'the field is not folded away');
-  assert.ok(await page.getByText('Without one nobody can write to you').isVisible());
+  assert.ok(await page.getByText('Without a relay nobody can write to you').isVisible());
   for (const size of [...Object.values(WINDOWS), WIDE]) {
     await page.setViewportSize(size);
     assert.deepEqual(await measured(page), FITS, 'the form that makes an identity');
@@ -116,7 +116,7 @@ export const web_10_name_lock_observer_and_colours_are_changed_later = async ({ 
   await page.getByLabel('Locks itself').selectOption({ label: 'never' });
   await until('no lock at the node', async () => (await bob.ask('GET', '/v1/status')).idle_lock_s === 0);
 
-  const observer = page.getByRole('checkbox', { name: /^Record what/ });
+  const observer = page.getByRole('checkbox', { name: /^Record the view/ });
   assert.ok(await observer.isChecked());
   await observer.uncheck();
   await page.getByText('The observer is off').waitFor();
@@ -156,7 +156,7 @@ async function changed(browser, program) {
   await change(FIRST, 'short');
   await until('a word about the short passphrase', async () => /at least 8/.test(await section.getByRole('alert').textContent()));
   await change(FIRST, 'quite another one');
-  await section.getByText(/^Changed, written and tried/).waitFor();
+  await section.getByText(/^Changed and tested/).waitFor();
   await program.ask('POST', '/v1/lock');
   await page.getByRole('button', { name: 'Unlock' }).waitFor();
   const entry = page.getByLabel('Passphrase');

@@ -56,7 +56,7 @@ export const screens = (id) => [
   ['observer', '#/observer', '.dump .line'],
   ['mixnet', '#/mixnet', 'dd[data-round]'],
   ['health', '#/health', '.lines li'],
-  ['requests', '#/requests', 'h1:has-text("They ask")'],
+  ['requests', '#/requests', 'h1:has-text("Requests to write")'],
   ['settings', '#/settings', '.words'],
 ];
 

@@ -132,7 +132,7 @@ export const web_14_what_turns_the_direction_is_marked_and_does_nothing = async 
   const text = `photo\u202egnp.exe ${Date.now()}`;
   await alice.send(id, text);
   const note = page.locator('article.note.own').filter({ hasText: 'gnp.exe' }).last();
-  await note.getByText('Characters that would turn').waitFor();
+  await note.getByText('Characters that change the direction').waitFor();
   const shown = await note.locator('.text').evaluate((one) => {
     const last = [...one.childNodes].find((node) => node.nodeType === Node.TEXT_NODE && node.data.startsWith('gnp'));
     const at = (from, to) => {
