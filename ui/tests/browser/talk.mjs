@@ -70,7 +70,7 @@ export const web_14_carriers_fallback_and_timer_are_chosen_in_the_pane = async (
   await line(page, 'Your notes now use: mixnet, relay').waitFor();
   await rules.getByRole('checkbox', { name: 'If the first is down, use the next' }).check();
   await until('a fallback', async () => (await policy()).fallback === 'listed');
-  await line(page, 'You let the next carrier step in').waitFor();
+  await line(page, 'You allowed the next carrier').waitFor();
   await alice.ask('PATCH', `/v1/contacts/${id}`, { policy: was });
   await page.context().close();
 };
