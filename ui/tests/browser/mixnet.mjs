@@ -200,12 +200,12 @@ export const a_file_is_refused_before_anything_is_sent_with_its_size_and_time = 
     const words = await notice.textContent();
     assert.match(words, /10,670 cells of 225 bytes, one in each round, at least 89 minutes/);
     assert.match(words, /at most 8,192 bytes in a note; a mixnet message is 40 cells, 8,998 bytes/);
-    assert.match(words, /No carrier of this conversation takes so many bytes/);
+    assert.match(words, /No carrier of this conversation accepts a text of this size/);
     await notice.getByRole('button', { name: 'Dismiss' }).click();
     await notice.waitFor({ state: 'detached' });
   }
   assert.ok(await give(page, 'drop', '.log', 9_500));
-  await page.locator('.notice').filter({ hasText: /9,500 bytes.*would fit into one message by: relay\./ }).waitFor();
+  await page.locator('.notice').filter({ hasText: /9,500 bytes.*fits into one message over: relay\./ }).waitFor();
   assert.equal(await page.locator('article.note').filter({ hasText: 'holiday.jpg' }).count(), 0);
   assert.deepEqual(sent, [], 'nothing is sent');
   assert.deepEqual(page.faults, []);
