@@ -102,7 +102,8 @@ impl Pair {
                             // A node refuses what it does not want.
                             let _ = self.nodes[1 - at].handle(input, now, &mut self.rng);
                         }
-                        Output::Cell { .. } => self.arrived += 1,
+                        // The writer's own node gives its cells out as well (MESH-63).
+                        Output::Cell { .. } if at == 1 => self.arrived += 1,
                         _ => (),
                     }
                 }
