@@ -9,7 +9,7 @@
 //! epochs of its subtree; a single covers one. Every key in it is an independent user key of the
 //! HIBE: derivations draw fresh factors, so siblings together tell nothing of their parent.
 //!
-//! What changed is handed out as a [`Delta`], which holds all that was not confirmed to be stored:
+//! Changes are returned as a [`Delta`], which holds all that was not confirmed to be stored:
 //! a write that fails, followed by one that succeeds, loses nothing.
 
 mod derive;

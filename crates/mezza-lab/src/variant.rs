@@ -115,7 +115,7 @@ pub trait GroupTask {
     /// Does it.
     ///
     /// # Errors
-    /// What the work meets.
+    /// The error of the work.
     fn with<G: Group + 'static>(self, group: G) -> Result<Self::Given>;
 }
 

@@ -61,7 +61,7 @@ impl MeshCell {
     /// Checks bytes, the cheap things first; nothing is hashed.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The fault of the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, CellError> {
         check(bytes)?;
         Ok(Self(bytes.to_vec()))

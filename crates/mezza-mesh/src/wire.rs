@@ -133,7 +133,7 @@ impl<'a> WireFrame<'a> {
     /// Reads a frame. Every number is compared with its bound before anything is allocated.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// The fault of the bytes.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             Ok(match r.u8()? {

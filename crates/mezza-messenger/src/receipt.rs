@@ -19,7 +19,7 @@
 //! void twice          the seq never arrived: still no bit
 //! ```
 //!
-//! What lies deeper than that history is reported as known and gets no bit: the writer then shows
+//! A note older than that history is reported as known and gets no bit: the writer then shows
 //! less than is true, never more. A writer repeats a void until a receipt's floor has passed it,
 //! and keeps no more than [`REACH`] seqs open above the floor it knows of.
 

@@ -7,7 +7,7 @@
 //!                     -> else: first in line
 //! ```
 //!
-//! What a piece holds is fixed when it is first sealed. A piece in flight is not sent again, one
+//! The content of a piece is fixed when it is first sealed. A piece in flight is not sent again, one
 //! that was sent is sent again when four later results were Met and it is not acknowledged. Every
 //! piece of a message but its last is full.
 //!

@@ -5,7 +5,7 @@
 //! responder   Idle -> Staged (write st_p) -> Idle, KE1 answered; KE3 in: session accepted, lazy write
 //! ```
 //!
-//! What waits for the disk is *staged*: neither memory nor the network changes before `Stored`, and
+//! State that waits for the disk is *staged*: neither memory nor the network changes before `Stored`, and
 //! `StoreFailed` drops it (SEKA-24). While a write is out nothing begins or ends an attempt.
 
 mod alarm;

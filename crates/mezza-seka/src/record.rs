@@ -224,7 +224,7 @@ impl PeerRecord {
     /// skipped (SEKA-50).
     ///
     /// # Errors
-    /// What is wrong with the first slot, if neither opens.
+    /// The fault of the first slot, if neither opens.
     pub fn newest(key: &StoreKey, slots: [&[u8]; 2]) -> Result<(u64, usize, Self), RecordError> {
         let [first, second] = slots.map(|sealed| Self::open(key, sealed));
         match (first, second) {

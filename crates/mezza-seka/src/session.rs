@@ -281,7 +281,7 @@ impl<F: FrameKey> Opener<F> {
     /// Opens a frame in place: its packet number, and its text, which lies behind the header.
     ///
     /// # Errors
-    /// What does not open or was seen before. Nothing has changed then (SEKA-43).
+    /// The frame does not open or was seen before. Nothing has changed then (SEKA-43).
     pub fn open<'a>(
         &mut self,
         session: &LinkSession,

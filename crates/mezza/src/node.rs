@@ -128,7 +128,7 @@ impl NodeHandle {
     /// Has `question` answered by the task, between two inputs.
     ///
     /// # Errors
-    /// What the question refuses, or that the node is stopping.
+    /// The refusal of the request, or a fault if the node is stopping.
     pub async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut NodeShell) -> Result<T, Refused> + Send + 'static,

@@ -3,7 +3,7 @@
 //!
 //! | key | counts | limit |
 //! |---|---|---|
-//! | `openings` | doc comments that begin with What, Who, Whoever, Whether or That | 0 |
+//! | `openings` | paragraphs of docs that begin with What, Who, Whoever, Whether or That | 0 |
 //! | `tuples` | parameters of functions whose type is a tuple | 0 |
 //! | `pairs` | `let (a, b) = (x, y)`, except swaps, per 10,000 lines | 5 |
 //! | `names` | function names of one word, of each hundred outside of trait impls | 45 |
@@ -208,7 +208,8 @@ fn count_openings<'a>(counts: &mut Counts<'a>, path: &'a str, text: &str) {
         if !inside && word.is_some_and(|word| OPENINGS.contains(&word)) {
             counts.add("openings", path, index + 1, line);
         }
-        inside = doc.is_some();
+        // Each paragraph counts, and so does the text below a heading.
+        inside = doc.map(str::trim).is_some_and(|doc| !doc.is_empty() && !doc.starts_with('#'));
     }
 }
 
@@ -227,6 +228,7 @@ mod tests {
     fn each_count_has_its_limit() {
         let bad = [
             ("openings", "/// What is here.\npub struct A;\n"),
+            ("openings", "/// A.\n///\n/// # Errors\n/// What is here.\npub struct B;\n"),
             ("tuples", "fn set_size(size: (u8, u8)) {}\n"),
             ("pairs", "fn swap_all() { let (a, b) = (1, 2); }\n"),
             ("names", "fn told() {}\n"),

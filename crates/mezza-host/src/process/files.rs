@@ -46,7 +46,7 @@ pub fn room_for_files(needed: u64) -> Result<(), Fault> {
 /// How many connections there are descriptors for, with the limit raised.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn room() -> io::Result<usize> {
     // A server with hardly any descriptors still serves somebody.
     let room = raise().map(|hard| hard.saturating_sub(OTHERS).max(hard / 2))?;

@@ -9,7 +9,7 @@
 //! 5  generation remembered                    one transaction
 //! ```
 //!
-//! What comes next follows from the files alone, so that a crash between two steps is the same as
+//! The next step follows from the files alone, so that a crash between two steps is the same as
 //! a pause: the next opening goes on from there. At no step does a row lie under a key that the
 //! keyring does not have, save one that does not open: it stays as it is, and its key goes with that
 //! of the others (MSG-66). The day of live state never goes back, even when the clock does.

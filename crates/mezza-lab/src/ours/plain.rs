@@ -29,7 +29,7 @@ impl FrameKey for Nothing {
 /// Runs the links of a state folder until the process ends.
 ///
 /// # Errors
-/// What `mezza link up` refuses.
+/// The refusals of `mezza link up`.
 pub fn run(state: &Path, config: &Path, frames: &str) -> Result<Exit> {
     let frames = match frames {
         "none" => tunnel::FrameThreads::of::<Nothing>(),

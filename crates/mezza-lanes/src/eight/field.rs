@@ -9,7 +9,7 @@
 //! | raw | [0, 124.5 2^52 + 2^23] | products before their carries |
 //! | wide | [0, 2^61 + 2^60) | sums and differences of raw elements |
 //!
-//! That each function keeps to the classes it names is proven in `tests/bounds.rs`.
+//! `tests/bounds.rs` proves that each function keeps to the classes that it names.
 
 use crate::lanes::{LANES, Lanes};
 

@@ -36,14 +36,16 @@ pub struct EngineSettings {
 impl EngineSettings {
     /// Without any wait or budget: what can be reached at all, and how soon.
     pub fn without_waits() -> Self {
-        let have = 0;
-        let ask = 0;
-        let gather = 0;
-        let hold = 0;
-        let repeat = 0;
-        let sync = 0;
-        let budgets = false;
-        Self { have, ask, gather, hold, repeat, sync, budgets, ..Self::default() }
+        Self {
+            have: 0,
+            ask: 0,
+            gather: 0,
+            hold: 0,
+            repeat: 0,
+            sync: 0,
+            budgets: false,
+            ..Self::default()
+        }
     }
 }
 

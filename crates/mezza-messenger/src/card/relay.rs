@@ -104,7 +104,7 @@ pub(crate) fn read_place(r: &mut Reader<'_>) -> Result<(u16, String), DecodeErro
 
 /// Returns true if `host` is a lower-case ASCII name or an IP literal without brackets.
 ///
-/// What ends in a label of digits alone is an IPv4 address or nothing, so that no name is read
+/// A host that ends in a label of digits alone is an IPv4 address or refused, so that no name is read
 /// as an address elsewhere (WHATWG URL, section 3.5).
 pub fn host_is_sound(host: &str) -> bool {
     if host.bytes().any(|b| b.is_ascii_uppercase()) {

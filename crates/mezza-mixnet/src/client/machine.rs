@@ -7,7 +7,7 @@
 //! the link     Down ---- Dial, Up ----> Greeted ---- WELCOME ----> Joined ---- Down ----> Down
 //! ```
 //!
-//! What a client sends, and when, depends on the rounds alone: an idle one draws the same times,
+//! The frames of a client and their times depend on the rounds alone: an idle one draws the same times,
 //! stores records of the same size, and asks for one bucket of each round (MIX-21). It hands frames
 //! to the line ahead of their time (MIX-74). What it could not make durable until its time has come
 //! is not sent, and what it missed is not made up for.

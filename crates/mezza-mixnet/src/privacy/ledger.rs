@@ -4,7 +4,7 @@
 //! clock: rounds that a config skips do not count, so that no config begins a new period. Losses of
 //! periods add: [`Ledger::spent`] is the whole of it, for the calculator.
 //!
-//! Who restores a backup goes on under a branch of its own. What two branches spent adds; of one
+//! A restored backup goes on under a branch of its own. The charges of two branches add up; of one
 //! branch the larger number counts, because a branch only grows. So nothing is counted twice, and
 //! nothing is forgotten, whichever copy was merged into which.
 

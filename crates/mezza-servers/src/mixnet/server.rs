@@ -236,7 +236,7 @@ where
 /// Drives the machine of a server to its end. Links write what they have until it is over.
 ///
 /// # Errors
-/// What it cannot go on without.
+/// A fault after which the server cannot go on.
 pub(crate) async fn run<S: Shell>(
     shell: S,
     events: mpsc::Receiver<S::Event>,

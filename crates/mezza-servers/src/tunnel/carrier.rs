@@ -209,7 +209,7 @@ impl Carrier {
 /// the control messages are those of each. There is one control message at most, of two bytes.
 ///
 /// # Errors
-/// That of the first message that was not sent; none behind it is.
+/// The error of the first message that was not sent. No later message is sent.
 fn send_messages<'a, S: SockaddrLike + Copy + 'a, const N: usize>(
     socket: RawFd,
     mut messages: &'a [[IoSlice<'a>; N]],

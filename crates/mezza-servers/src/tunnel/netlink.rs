@@ -39,7 +39,7 @@ const HEADER_BYTES: usize = 16;
 /// Adds an address with its prefix to an interface; one that is there stays.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub(super) fn add_address(interface: &str, (ip, prefix): (IpAddr, u8)) -> Result<(), Fault> {
     let (family, bytes) = match ip {
         IpAddr::V4(ip) => (nix::libc::AF_INET as u8, ip.octets().to_vec()),
@@ -57,7 +57,7 @@ pub(super) fn add_address(interface: &str, (ip, prefix): (IpAddr, u8)) -> Result
 /// Makes an interface a port of a bridge.
 ///
 /// # Errors
-/// What the kernel says.
+/// The error of the kernel.
 pub(super) fn join_bridge(interface: &str, bridge: &str) -> Result<(), Fault> {
     let master = index_of(bridge)?;
     let mut body = link_body(interface)?;

@@ -333,7 +333,7 @@ impl NodeShell {
     /// Has the device take a command; what it changed is durable when this returns.
     ///
     /// # Errors
-    /// What the device refuses, or a disk that does.
+    /// The refusal of the device, or the fault of the disk.
     pub fn command(&mut self, command: impl Into<Input>) -> Result<(), Refused> {
         let turn = self.turn(command.into())?;
         self.finish(CommitPlan { own: true, ..turn })

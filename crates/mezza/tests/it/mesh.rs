@@ -230,7 +230,7 @@ fn slow_keys_are_erased_on_time() {
 /// n1 ── n2, and a second process beside n2 that finds the port taken and says so
 /// ```
 ///
-/// What the test is named after wrote texts and ids into its log.
+/// The implementation that the test is named after wrote texts and ids into its log.
 #[test]
 fn slow_embertalk_no_text_and_no_name_is_logged() {
     let Some(mut net) = Net::new("l") else { return };

@@ -38,7 +38,7 @@ impl LinkWorld {
     /// Builds a road.
     ///
     /// # Errors
-    /// What this machine lacks for it.
+    /// A requirement that this machine lacks.
     pub fn lay(folder: &Path, road: Road, seed: u64) -> Result<Self> {
         let count = if matches!(road.ground, Ground::Routers(_)) { 4 } else { 2 };
         let net = Namespaces::apart(folder, count)?;

@@ -85,7 +85,7 @@ impl LeftNetworks {
     /// Returns the state of a network that was left before; `None` if it never was.
     ///
     /// # Errors
-    /// What is stored of it does not load, or may be what does not open; too many others are remembered.
+    /// The stored state of the network does not load or may be a row that does not open; or too many are remembered.
     pub fn of(&self, pin: &[u8; 32]) -> Result<Option<&LeftNetwork>, DeviceError> {
         match self.all.get(pin) {
             Some(Some(left)) => Ok(Some(left)),

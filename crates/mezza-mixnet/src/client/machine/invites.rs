@@ -7,7 +7,7 @@
 //!               rounds later
 //! ```
 //!
-//! That a round was missed is the word of the entry, and each try is charged: what goes again waits
+//! Only the entry reports a missed round, and each try is charged: a repeated invitation waits
 //! twice as long each time (MIX-42), also if it is given anew after the connection was lost.
 
 use alloc::collections::VecDeque;

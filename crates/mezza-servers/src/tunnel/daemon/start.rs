@@ -39,7 +39,7 @@ impl Started {
     /// Opens state, carriers and interfaces, and serves the control socket.
     ///
     /// # Errors
-    /// What cannot be had: nothing is started then.
+    /// A missing requirement. Nothing is started then.
     pub fn open(options: TunnelOptions, threads: FrameThreads) -> Result<Self, Fault> {
         let (events, heard) = mpsc::channel(EVENTS_MAX);
         let folder = match &options.state {

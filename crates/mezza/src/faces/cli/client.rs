@@ -120,7 +120,7 @@ impl ApiConnection {
     /// Writes, and reads what came of it.
     ///
     /// # Errors
-    /// What the node refuses, or that it is gone.
+    /// The refusal of the node, or a fault if the node is gone.
     pub fn post<T: DeserializeOwned>(self, path: &str, body: &impl Serialize) -> Result<T, Fault> {
         parse(&self.send("POST", path, body)?)
     }

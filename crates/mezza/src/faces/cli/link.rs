@@ -44,7 +44,7 @@ const START: &str = "start it with `mezza link up` or `systemctl start mezza-lin
 /// `mezza link ..`
 ///
 /// # Errors
-/// What the command refuses; see each of them.
+/// The fault of the command; see each of them.
 pub(crate) fn link(out: Out, place: &LinkPlace, what: &LinkCommand) -> Result<Exit, Fault> {
     match what {
         LinkCommand::Pair(asked) => pair::pair(out, place, asked),
@@ -178,7 +178,7 @@ fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
 /// `mezza link up` with these data threads and without the bound of exchanges, for the lab (SEKA-73).
 ///
 /// # Errors
-/// What `mezza link up` refuses.
+/// The refusals of `mezza link up`.
 pub fn up_with(state: &Path, config: &Path, threads: FrameThreads) -> Result<Exit, Fault> {
     let place = LinkPlace { state: Some(state.into()), config: Some(config.into()) };
     let found = Found::of(&place)?;

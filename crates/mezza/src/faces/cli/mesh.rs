@@ -25,7 +25,7 @@ use mezza_servers::mesh::udp::PORT;
 /// `mezza mesh ..`
 ///
 /// # Errors
-/// What the command refuses; see each of them.
+/// The fault of the command; see each of them.
 pub(crate) fn mesh(context: &CliContext, what: &MeshCommand) -> Result<Exit, Fault> {
     match what {
         MeshCommand::Run(asked) => run(context, asked),

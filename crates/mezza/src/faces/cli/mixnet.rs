@@ -32,7 +32,7 @@ fn keygen(context: &CliContext, out: Option<&Path>, shown: Option<&Path>) -> Res
 /// `mezza mixnet ..`
 ///
 /// # Errors
-/// What the command refuses; see each of them.
+/// The fault of the command; see each of them.
 pub(crate) fn mixnet(context: &CliContext, what: &MixnetCommand) -> Result<Exit, Fault> {
     match what {
         MixnetCommand::Keygen { out, show } => keygen(context, out.as_deref(), show.as_deref()),

@@ -24,7 +24,7 @@ type Flag = (&'static str, String);
 /// `mezza relay`
 ///
 /// # Errors
-/// What the command refuses; see each of them.
+/// The fault of the command; see each of them.
 pub(crate) fn relay(context: &CliContext, what: &RelayCommand) -> Result<Exit, Fault> {
     let flags = what.flags();
     let settings = settings(context, &flags)?;

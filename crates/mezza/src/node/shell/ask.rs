@@ -278,7 +278,7 @@ impl NodeShell {
     /// Has a conversation go by these carriers alone.
     ///
     /// # Errors
-    /// What the device refuses.
+    /// The refusal of the device.
     pub fn go_by(&mut self, contact: ContactId, carriers: &[CarrierId]) -> Result<(), Refused> {
         let view = self.device()?.contact(contact).ok_or_else(Refused::no_contact)?;
         if view.policy.carriers == carriers {

@@ -20,7 +20,7 @@ impl NodeShell {
     /// Joins a network.
     ///
     /// # Errors
-    /// What the device or the disk refuses.
+    /// The refusal of the device, or the fault of the disk.
     pub fn join(&mut self, uri: NetworkUri) -> Result<json::Mixnet, Refused> {
         let link = NetworkAddress { pin: uri.genesis, address: uri.address };
         self.command(MixnetInput::Join(link))?;
@@ -30,7 +30,7 @@ impl NodeShell {
     /// Asks who it is that invites.
     ///
     /// # Errors
-    /// What the device or the disk refuses.
+    /// The refusal of the device, or the fault of the disk.
     pub fn ask_who(&mut self, invites: ContactId) -> Result<(), Refused> {
         self.command(MixnetInput::AskWho(invites))
     }

@@ -5,7 +5,7 @@
 //! machine 0, eth0 -------- veth -------- eth0, machine 1
 //! ```
 //!
-//! What cannot run here: `--ble` needs a radio (`mesh::ble` has two processes on virtual controllers), and
+//! Commands that cannot run here: `--ble` needs a radio (`mesh::ble` has two processes on virtual controllers), and
 //! the commands of the guide to the guard are the lab's, whose own tests run them.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};

@@ -4,7 +4,7 @@
 //! node <--TLS, the entry's key--> liar <--TLS--> entry
 //! ```
 //!
-//! What nobody signed is changed by chance: when rounds close, that they were missed, how many took
+//! Unsigned fields are changed at random: when rounds close, that they were missed, how many took
 //! part. Frames are held back, come out of their order, or come again.
 
 use std::io;
