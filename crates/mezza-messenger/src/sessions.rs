@@ -345,6 +345,7 @@ impl<B: Backend> Sessions<B> {
             Some(value) => step.put(RecordKind::Renewal, key, value),
             None => step.drop_row(RecordKind::Renewal, key),
         }
+        self.time_reset(id, step);
         self.look_at(id);
     }
 
@@ -403,6 +404,7 @@ impl<B: Backend> Sessions<B> {
     pub fn load(&mut self, id: ContactId, peer: SessionPeer<B>, step: &mut Step) {
         step.timer(Due::Session(id), peer.conversation.deadline());
         self.peers.insert(id, peer);
+        self.time_reset(id, step);
         self.look_at(id);
     }
 

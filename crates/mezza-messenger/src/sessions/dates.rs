@@ -21,9 +21,6 @@ impl<B: Backend> Sessions<B> {
             });
             let Some(peer) = self.peers.get_mut(&id) else { continue };
             peer.begins.correct(date);
-            if peer.waits_for_reset {
-                self.wait_for_reset(id, step);
-            }
         }
         for (key, kept) in &mut self.undecrypted {
             let at = date.moment(kept.at, now);

@@ -115,25 +115,26 @@ impl<B: Backend> Sessions<B> {
     }
 
     /// A new session follows once the pace of them allows it.
-    pub(super) fn wait_for_reset(&mut self, id: ContactId, step: &mut Step) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        peer.waits_for_reset = true;
-        let due = peer.renewal.last_reset.plus_ms(RESET_EVERY_MS);
-        step.timer(Due::Reset(id), Some(due));
+    fn wait_for_reset(&mut self, id: ContactId, step: &mut Step) {
+        self.set_renewal(id, step, |renewal| renewal.waits = true);
     }
 
     /// No new session follows by itself.
     pub(super) fn end_wait_for_reset(&mut self, id: ContactId, step: &mut Step) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        if core::mem::take(&mut peer.waits_for_reset) {
-            step.timer(Due::Reset(id), None);
-        }
+        self.set_renewal(id, step, |renewal| renewal.waits = false);
+    }
+
+    /// Sets the timer of the wait, or ends it.
+    pub(super) fn time_reset(&self, id: ContactId, step: &mut Step) {
+        let renewal = self.peers.get(&id).map(|peer| peer.renewal).filter(|renewal| renewal.waits);
+        let due = renewal.map(|renewal| renewal.last_reset.plus_ms(RESET_EVERY_MS));
+        step.timer(Due::Reset(id), due);
     }
 
     /// The pace of new sessions allows one for a contact again. Returns true if it is begun now: a message
     /// came meanwhile that nothing opens, and its writer does not know it yet (MSG-127).
     pub fn reset_in_turn(&mut self, id: ContactId, at: &mut At<'_>) -> bool {
-        let waits = self.peers.get(&id).is_some_and(|peer| peer.waits_for_reset);
+        let waits = self.peers.get(&id).is_some_and(|peer| peer.renewal.waits);
         self.end_wait_for_reset(id, at.step);
         if waits {
             self.reset_now(id, at);
@@ -193,10 +194,6 @@ impl<B: Backend> Sessions<B> {
     pub fn load_undecrypted(&mut self, key: u64, kept: Undecrypted, step: &mut Step) {
         step.timer(Due::Undecrypted(key), Some(kept.due()));
         self.skip_undecrypted(key);
-        let last = self.peers.get(&kept.contact).map(|peer| peer.renewal.last_reset);
-        if last.is_some_and(|last| kept.at > last) {
-            self.wait_for_reset(kept.contact, step);
-        }
         self.undecrypted.insert(key, kept);
     }
 

@@ -68,7 +68,7 @@ fn read(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<StoredRecord>, DecodeEr
         again = AgainWish::read(r)?;
         talk = Talk::read(r)?;
     }
-    let renewal = Renewal { renew, last_reset, told: 0 };
+    let renewal = Renewal { renew, last_reset, told: 0, waits: false };
     let mixnet = MixnetPeer::of(root_for, has_called, talk);
     let rows = [
         (RecordKind::Contact, Some(contact.write())),
