@@ -14,7 +14,7 @@ use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
 
 use super::key::ServerKey;
-use super::network::{ConfigArchive, in_force};
+use super::network::{ConfigArchive, in_force, warn_if_none_is_in_force};
 use super::server::{self, EVENTS_MAX, LEAVE, ServerHandle};
 use super::shelves::{BucketDir, Upload};
 use mezza_host::api::{Exit, Fault};
@@ -131,6 +131,7 @@ pub async fn start(
         Event::Link,
     ));
     tracing::info!("bucket store runs");
+    warn_if_none_is_in_force(&network.chain);
     let store = Store {
         chain: network.chain,
         shelves,

@@ -22,7 +22,7 @@ use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
 
 use super::key::ServerKey;
-use super::network::{ConfigArchive, in_force};
+use super::network::{ConfigArchive, in_force, warn_if_none_is_in_force};
 use super::server::{self, EVENTS_MAX, ServerHandle};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::clock::now;
@@ -108,6 +108,7 @@ pub async fn start(
     tokio::spawn(clients::accept_clients(listening, limiter, events.clone(), Arc::clone(&counts)));
     lines(&config, &identity, &events, &counts);
     tracing::info!("entry runs");
+    warn_if_none_is_in_force(&network.chain);
     let shell = EntryShell {
         machine: Coordinator::new(key.signer(), network.chain, network.archive),
         mixes: config.mixes.len() as u8,

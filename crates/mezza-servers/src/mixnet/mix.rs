@@ -21,7 +21,7 @@ use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
 
 use super::key::ServerKey;
-use super::network::{ConfigArchive, in_force};
+use super::network::{ConfigArchive, in_force, warn_if_none_is_in_force};
 use super::pool::{JobEnd, WorkerPool};
 use super::server::{self, EVENTS_MAX, ServerHandle};
 use super::signed::Signed;
@@ -129,6 +129,7 @@ pub async fn start_with(
         // The threads of the pool know no runtime. If the task has ended, the result is dropped.
         let _ = report.blocking_send(Event::Job(outcome));
     })?;
+    warn_if_none_is_in_force(&network.chain);
     let setup = MixOptions {
         signer: key.signer(),
         chain: network.chain,

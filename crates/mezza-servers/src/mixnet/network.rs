@@ -187,3 +187,20 @@ pub fn sign(
 pub fn in_force(chain: &Chain) -> &Config {
     chain.current(now()).unwrap_or(chain.head())
 }
+
+/// Says in the log that no config of a network is in force, and with it that no round runs.
+pub(super) fn warn_if_none_is_in_force(chain: &Chain) {
+    let head = chain.head();
+    let now = now();
+    if chain.current(now).is_some() {
+        return;
+    }
+    if now < head.valid_from {
+        tracing::warn!("the first config of this network begins later: no round runs until then");
+    } else {
+        tracing::warn!(
+            "the newest config of this network has ended: no round runs until its guardians sign \
+             another one; add it to the file and send SIGHUP"
+        );
+    }
+}

@@ -6,6 +6,7 @@ use mezza::testing::api::json::Health;
 use mezza::testing::servers::mixnet::demo::DemoFiles;
 use mezza::testing::servers::mixnet::key::ServerKey;
 use mezza::testing::servers::mixnet::network;
+use mezza_core::Time;
 use mezza_mixnet::config::{Config, NetworkId, SignatureSet, SignedConfig};
 
 use super::town::Town;
@@ -111,6 +112,33 @@ fn mix_15_one_process_has_a_key_at_a_time() {
         place.run("mix", "mix0", &["--listen", "127.0.0.1:0", "--min-noise", "none"]);
     assert_eq!(code, Some(75), "{said}");
     assert!(said.contains("another mix runs with"), "{said}");
+}
+
+/// A config that has ended lets no round begin: each server says so when it starts.
+#[test]
+fn mix_87_a_server_whose_config_has_ended_says_so() {
+    let place = Place::new();
+    let path = place.files.config();
+    let config = network::read(&path).unwrap().config().clone();
+    let ended = Config { valid_until: config.valid_from.plus_ms(Time::MINUTE_MS), ..config };
+    let mut signed = SignedConfig::new(ended);
+    let guardian = ServerKey::load(&path.with_file_name("guardian.key")).unwrap();
+    signed.sign(SignatureSet::Own, 0, &guardian.signer());
+    std::fs::write(&path, signed.encode()).unwrap();
+
+    let dir = place.files.buckets();
+    let noise = ["--min-noise", "none"];
+    let folder = ["--dir", dir.to_str().unwrap()];
+    for (role, key, more) in
+        [("mix", "mix0", &noise[..]), ("bucket", "bucket", &folder), ("entry", "entry", &[])]
+    {
+        let key = place.files.key(key);
+        let common = ["mixnet", role, "--listen", "127.0.0.1:0", "--metrics", "0"];
+        let files = ["--config", path.to_str().unwrap(), "--key", key.to_str().unwrap()];
+        let args = [&common[..], &files, more].concat();
+        let server = Program::start(place.folder.path(), &args, &[]);
+        until("the warning", || server.log().contains("config of this network has ended"));
+    }
 }
 
 /// Where the entry of a person's network was, that of another one answers now.
