@@ -1,4 +1,4 @@
-//! Ticks, lives and epochs: which cells are live (docs/protocols/mesh.md, section 4.1).
+//! Ticks, lives and epochs: which cells are live (docs/protocols/mesh.md, "Cell").
 
 /// How long the keys for a cell are kept, which is how long the cell is carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
