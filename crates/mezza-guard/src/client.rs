@@ -163,7 +163,9 @@ impl GuardClient {
     /// # Errors
     /// Bytes that are none, or too many of them.
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        // The name of the client is not stored: it is the one of this pairing.
         let coin = StoredCoin::decode(&self.pairing, bytes)?;
+        // One coin for each destination and lane: the limit bounds the memory (GUARD-36).
         if self.coins.len() >= STORED_COINS_MAX {
             return Err(DecodeError::Value);
         }
@@ -177,10 +179,12 @@ impl GuardClient {
         wants: Option<(GuardMode, u16)>,
         (now, rng): (Time, &mut dyn CryptoRng),
     ) -> Result<(), GuardClientError> {
+        // Before the nonce is drawn, so that a refused connection leaves nothing behind.
         self.dialogues.room(conn)?;
         let mut nonce = [0; 32];
         rng.fill_bytes(&mut nonce);
         let dialogue = Dialogue { wants, nonce, channel: None, pointed: None, in_use: None };
+        // The end that dialled speaks first. An inbound client waits for HELLO.
         if wants.is_some() {
             self.out.push_back(Output::Send(conn, self.hail(nonce)));
         }
@@ -202,6 +206,8 @@ impl GuardClient {
         let mut dialogue =
             self.dialogues.take_out(conn).ok_or(GuardClientError::UnknownConnection)?;
         if self.take(conn, &mut dialogue, frame, rng).is_some() {
+            // Taken out while it worked, so that the check for other connections sees all others
+            // (GUARD-24).
             self.dialogues.put_back(conn, dialogue);
         } else {
             self.dialogues.remove(conn);
@@ -218,7 +224,9 @@ impl GuardClient {
         rng: &mut dyn CryptoRng,
     ) -> Option<()> {
         let Some(channel) = &mut dialogue.channel else {
+            // Anything but HELLO in clear would be a frame without a tag.
             let Control::Hello { nonce } = Control::read_clear(frame).ok()? else { return None };
+            // Both nonces enter the key, so that no connection of before can be replayed.
             let mut channel = ControlChannel::of_client(&self.pairing, &nonce, &dialogue.nonce);
             let answer = match dialogue.wants {
                 Some((mode, dest)) => channel.seal(&Control::Open { mode, dest }),
@@ -233,6 +241,7 @@ impl GuardClient {
             Control::Slot(slot) => self.slot(conn, dialogue, &slot, rng)?,
             Control::Coin(coin) => self.coin(conn, dialogue, &coin)?,
             Control::Ready => {
+                // The destination answered, so the deadline of the handshake no longer applies.
                 self.dialogues.stands(conn);
                 self.out.push_back(Output::Ready(conn));
             }
@@ -253,6 +262,7 @@ impl GuardClient {
         let dest = dialogue.wants.map(|(_, dest)| dest);
         let purpose =
             if dest.is_some() { CoinPurpose::LinkDialling } else { CoinPurpose::LinkAnswering };
+        // A second SLOT would take a second point in one handshake.
         if dialogue.pointed.is_some() || slot.purpose != purpose {
             return None;
         }
@@ -262,6 +272,7 @@ impl GuardClient {
             return None;
         }
         if !self.coins.contains_key(&h) {
+            // A larger index means that the old key went out, or never will (GUARD-23).
             self.forget_older(dest, slot.index);
             if self.coins.len() >= STORED_COINS_MAX {
                 return None;
@@ -269,6 +280,8 @@ impl GuardClient {
             let name = SlotName { client: self.pairing.client(), purpose, dest: dest.unwrap_or(0) };
             let slot = SlotIndex { name, index: slot.index };
             let coin = StoredCoin { slot, h, secret: CoinSecret::random(rng) };
+            // Stored before POINT: after a crash the guard keeps asking for this same point
+            // (GUARD-22, GUARD-23).
             self.out.push_back(Output::Store(coin.duplicate()));
             self.coins.insert(h, coin);
         }
@@ -279,6 +292,7 @@ impl GuardClient {
         }
         let point = SlotValue { value: coin.secret.point(self.encoding), ..slot.clone() };
         let frame = dialogue.channel.as_mut()?.seal(&Control::Point(point));
+        // From here on no other connection may use this commitment (GUARD-24).
         dialogue.pointed = Some(h);
         self.out.push_back(Output::Send(conn, frame));
         Some(())
@@ -305,6 +319,8 @@ impl GuardClient {
             && coin.slot.name.dest != lane
         {
             coin.slot.name.dest = lane;
+            // With the lane in the stored coin, a later COIN of this lane finds and erases it after
+            // a restart.
             self.out.push_back(Output::Store(coin.duplicate()));
         }
         let is_older = |coin: &StoredCoin| {
@@ -320,6 +336,7 @@ impl GuardClient {
 
     fn erase(&mut self, h: [u8; 32]) {
         if self.coins.remove(&h).is_some() {
+            // Erased on disk too, or a thief of the store could compute past keys.
             self.out.push_back(Output::Erase(h));
         }
     }
@@ -331,14 +348,17 @@ impl GuardClient {
         dialogue: &mut Dialogue,
         coin: &SlotValue,
     ) -> Option<()> {
+        // One COIN for each point: a second one would give a second key for the same x_c.
         let h = dialogue.pointed.filter(|_| dialogue.in_use.is_none())?;
         let stored = self.coins.get(&h)?;
+        // A coin of another slot would not be the one of the commitment.
         if coin.index != stored.slot.index || coin.purpose != stored.slot.name.purpose {
             return None;
         }
         let rho = Rho::decode(&coin.value).ok()?;
         let dests: Vec<u16> = match dialogue.wants {
             Some((_, dest)) => alloc::vec![dest],
+            // The lane is not part of SLOT, so all eight are tried against the commitment.
             None => LANES.collect(),
         };
         let of_dest = |dest: u16| {
@@ -346,6 +366,7 @@ impl GuardClient {
             stored.secret.with_coin(&SlotIndex { name, ..stored.slot }, &h, &rho).ok()
         };
         let (dest, pair) = dests.into_iter().find_map(|dest| Some((dest, of_dest(dest)?)))?;
+        // x_c is erased when the peer answers, because a repeat may still need the same key.
         dialogue.in_use = Some(h);
         let index = stored.slot.index;
         if dialogue.wants.is_none() {
@@ -377,6 +398,7 @@ impl Machine for GuardClient {
             Input::Answered(conn) => {
                 let dialogue = self.dialogues.get(conn);
                 let dialogue = dialogue.ok_or(GuardClientError::UnknownConnection)?;
+                // The answer proves that X arrived, so nothing needs x_c any more (GUARD-23).
                 if let Some(h) = dialogue.in_use {
                     self.erase(h);
                 }
@@ -392,6 +414,7 @@ impl Machine for GuardClient {
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
         while let Some(conn) = self.dialogues.overdue(now) {
             self.dialogues.remove(conn);
+            // A guard that stays silent must not hold a slot for ever.
             self.out.push_back(Output::Close(conn));
         }
     }

@@ -61,6 +61,8 @@ impl<G: Group> Coins<G> for Uniform {
         _: &View<'_, G>,
         rng: &mut dyn CryptoRng,
     ) -> G::Scalar {
+        // A shift of 0 belongs to the uniform law. A factor of 0 would erase the client's value
+        // (GUARD-3).
         if role.may_be_zero() { group.draw(rng) } else { group.draw_nonzero(rng) }
     }
 }
@@ -111,6 +113,8 @@ impl<G: Group> Coin<G> {
         coins: &mut dyn Coins<G>,
         rng: &mut dyn CryptoRng,
     ) -> Self {
+        // The guard's own source gets an empty view: its coins must not follow from what they
+        // cause.
         Self(Zeroizing::new(coins.draw(group, role, &|_| Vec::new(), rng)))
     }
 

@@ -26,10 +26,12 @@ pub fn open<G: Group>(
     [r, s]: [&G::Scalar; 2],
 ) -> Result<G::Element, ExchangeError> {
     let hs = group.power_h(s);
+    // The thesis checks this alone. Without the next check a client could commit to the identity.
     if group.multiply(&group.power_g(r), &hs) != *c1 {
         return Err(ExchangeError::Opening);
     }
     let x = group.multiply(c2, &group.invert(&hs));
+    // 1^a = 1 passes every firewall unchanged, so it would be a flag (GUARD-7).
     if group.is_identity(&x) { Err(ExchangeError::Opening) } else { Ok(x) }
 }
 
@@ -39,6 +41,7 @@ pub(crate) fn coins_and_commitment<G: Group>(
     coins: &mut dyn Coins<G>,
     rng: &mut dyn CryptoRng,
 ) -> ([Zeroizing<G::Scalar>; 3], [G::Element; 2]) {
+    // Each view holds what the wire would show of this coin, for attacks that search by it.
     let see_key = |x: &G::Scalar| vec![group.encode(&group.power_g(x))];
     let x = wiped(coins.draw(group, CoinRole::Exponent, &see_key, rng));
     let r = wiped(coins.draw(group, CoinRole::CommitmentR, &|r| vec![group.encode_scalar(r)], rng));

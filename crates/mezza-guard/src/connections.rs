@@ -29,6 +29,7 @@ impl<T> Connections<T> {
 
     /// Checks that there is room for a connection.
     pub(crate) fn room(&self, conn: GuardConnection) -> Result<(), NoRoom> {
+        // Replacing a connection would drop its state without counting its end (GUARD-35).
         if self.open.contains_key(&conn) {
             Err(NoRoom::Twice)
         } else if self.open.len() >= self.most {
@@ -41,6 +42,8 @@ impl<T> Connections<T> {
     /// Takes a connection for which there is room; its handshake may last so long from now on.
     pub(crate) fn insert(&mut self, conn: GuardConnection, state: T, now: Time) {
         self.open.insert(conn, state);
+        // A handshake in progress holds keys and up to 512 bytes, so its time is bounded
+        // (GUARD-36).
         self.timers.set(conn, Some(now.plus_ms(HANDSHAKE_MS_MAX)));
     }
 
@@ -64,6 +67,7 @@ impl<T> Connections<T> {
 
     /// The connection is gone.
     pub(crate) fn remove(&mut self, conn: GuardConnection) -> Option<T> {
+        // Timer first, or it would fire for a connection that reuses the number.
         self.timers.set(conn, None);
         self.open.remove(&conn)
     }

@@ -49,6 +49,7 @@ impl<G: Group> Committer<G> {
         group: &G,
         their: &G::Element,
     ) -> Result<(Message<G>, Secret<32>), ExchangeError> {
+        // The identity is refused: any exponent gives the same key for it (GUARD-1).
         let shared =
             SharedElement::agree(group, their, &self.x).map_err(|_| ExchangeError::Identity)?;
         let opening = Message::opening((*self.r).clone(), (*self.s).clone());
@@ -82,6 +83,7 @@ impl<G: Group> Answerer<G> {
     /// They do not, or what is committed is the identity.
     pub fn finish(self, group: &G, opening: [&G::Scalar; 2]) -> Result<Secret<32>, ExchangeError> {
         let [c1, c2] = &self.commitment;
+        // Opened before it is used: an x of another commitment could be chosen after A was known.
         let x = open(group, [c1, c2], opening)?;
         let shared =
             SharedElement::agree(group, &x, &self.a).map_err(|_| ExchangeError::Identity)?;

@@ -66,6 +66,7 @@ impl<G: Group> Encryptor<G> {
             Message::MauledKey([g, h]) => (Some(g), h),
             _ => return Err(ExchangeError::Group(crate::error::GroupError::Message)),
         };
+        // Under an identity the plaintext would travel unchanged (GUARD-1).
         if [g, Some(h)].into_iter().flatten().any(|element| group.is_identity(element.seen())) {
             return Err(ExchangeError::Identity);
         }

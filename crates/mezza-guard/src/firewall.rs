@@ -61,6 +61,7 @@ pub struct Stack<G: Group>(Vec<AnyFirewall<G>>);
 impl<G: Group> Stack<G> {
     /// A stack; firewalls above [`STACK_MAX`] are left out.
     pub fn new(firewalls: impl IntoIterator<Item = AnyFirewall<G>>) -> Self {
+        // Eight is the tested bound (GUARD-8). Fewer firewalls still protect.
         Self(firewalls.into_iter().take(STACK_MAX).collect())
     }
 }
@@ -79,6 +80,7 @@ impl<G: Group> Firewall<G> for Stack<G> {
         message: Message<G>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
+        // Incoming messages meet the firewalls in the opposite order.
         self.0.iter_mut().rev().try_fold(message, |message, w| w.incoming(message, rng))
     }
 }

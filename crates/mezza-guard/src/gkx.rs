@@ -102,7 +102,10 @@ impl Schedule {
         ss: &Secret<32>,
         [initiator, responder]: [&PublicKey; 2],
     ) -> Self {
+        // Only values that no guard changes are hashed: S, ss, psk and identities (GUARD-9,
+        // GUARD-12).
         let mut ikm = [&shared.encode(group)[..], ss.expose(), &NO_PSK].concat();
+        // Identities are bound, so that an exchange with one contact cannot be taken for another.
         let info = [b"keys", &MODE[..], initiator.as_bytes(), responder.as_bytes()].concat();
         let all: Secret<128> = hkdf_sha256(b"guard1 gkx", &ikm, &info);
         ikm.zeroize();
@@ -120,6 +123,7 @@ impl Schedule {
 
 /// Decoded elements and scalars, or the one refusal.
 fn decode<T>(value: Result<T, impl Sized>) -> Result<T, GkxError> {
+    // One error for every cause, so that a peer cannot tell which check failed (GUARD-14).
     value.map_err(|_| GkxError::Refused)
 }
 
@@ -145,6 +149,7 @@ impl GkxInitiator {
     ) -> Result<(Self, Vec<u8>), GkxError> {
         let ss = own.dh::<B>(peer).map_err(|_| GkxError::Identity)?;
         let ([x, r, s], [c1, c2]) = coins_and_commitment(group, coins, rng);
+        // The commitment leaves before Y is known, so that X cannot be chosen after it (GUARD-11).
         let frame = wire::frame(G1, &[&group.encode(&c1), &group.encode(&c2)]);
         Ok((Self { x, r, s, ss, identities: [*own.public(), *peer] }, frame))
     }
@@ -155,6 +160,7 @@ impl GkxInitiator {
     /// [`GkxError::Refused`].
     pub fn open(self, group: &Ristretto, g2: &[u8]) -> Result<(GkxOpened, Vec<u8>), GkxError> {
         let y = decode(group.decode(decode(wire::body::<{ G2_BYTES - 2 }>(g2, G2))?))?;
+        // The shared element is never the identity, which would make the keys public.
         let shared = decode(SharedElement::agree(group, &y, &self.x))?;
         let [initiator, responder] = &self.identities;
         let schedule = Schedule::new(group, &shared, &self.ss, [initiator, responder]);
@@ -216,10 +222,13 @@ impl GkxResponder {
         rng: &mut dyn CryptoRng,
     ) -> Result<(Self, Vec<u8>), GkxError> {
         let commitment = *decode(wire::body::<{ G1_BYTES - 2 }>(g1, G1))?;
+        // Elements are checked at the first boundary, before a coin is drawn for an answer
+        // (GUARD-1).
         for element in wire::two(&commitment) {
             decode(group.decode(element))?;
         }
         let see = |y: &Scalar| alloc::vec![group.encode(&group.power_g(y))];
+        // Drawn while X is still committed, so that it cannot follow from X (GUARD-11).
         let y = wiped(coins.draw(group, CoinRole::Exponent, &see, rng));
         let frame = wire::frame(G2, &[&group.encode(&group.power_g(&y))]);
         Ok((Self { y, commitment }, frame))
@@ -237,6 +246,7 @@ impl GkxResponder {
         own: &PublicKey,
         candidates: &[GkxCandidate],
     ) -> Result<GkxAccepted, GkxError> {
+        // The bound keeps the time of trials, which an observer sees, near 1 ms (GUARD-13).
         if candidates.len() > GKX_CANDIDATES_MAX {
             return Err(GkxError::Candidates);
         }
@@ -246,6 +256,7 @@ impl GkxResponder {
         let [c1, c2] = wire::two(&self.commitment).map(|element| group.decode(element));
         let r = decode(group.decode_scalar(r))?;
         let s = decode(group.decode_scalar(s))?;
+        // Without an opened x there is no shared element, and nothing to try.
         let x = decode(open(group, [&decode(c1)?, &decode(c2)?], [&r, &s]))?;
         let shared = decode(SharedElement::agree(group, &x, &self.y))?;
         let mut found = None;
@@ -253,6 +264,7 @@ impl GkxResponder {
             let identities = [&candidate.identity, own];
             let schedule = Schedule::new(group, &shared, &candidate.ss, identities);
             if bool::from(seen.ct_eq(&schedule.initiator_tag)) {
+                // No break: the time must not show which candidate dialled (GUARD-13).
                 found = Some((number, schedule));
             }
         }

@@ -154,6 +154,7 @@ impl<G: Group> SharedElement<G> {
     /// [`GroupError::Element`] if the peer's element, and with it the result, is the identity.
     pub fn agree(group: &G, their: &G::Element, exponent: &G::Scalar) -> Result<Self, GroupError> {
         let shared = group.power(their, exponent);
+        // Checked on the result, which is the identity exactly if the peer's element was.
         group.proper(&shared)?;
         Ok(Self(shared))
     }

@@ -184,6 +184,8 @@ impl Guard {
         rng: &mut dyn CryptoRng,
     ) -> (Self, LedgerRecord) {
         let mut era = CoinEra([0; 32]);
+        // A fresh era at each start: a restored ledger must not show a coin for a second point
+        // (GUARD-20).
         rng.fill_bytes(&mut era.0);
         let record = LedgerRecord::Era(era);
         ledger.apply(&record);
@@ -210,6 +212,7 @@ impl Guard {
     }
 
     fn persist(&mut self, conn: GuardConnection, record: LedgerRecord) {
+        // Applied and queued together, before any output that depends on it (GUARD-37).
         self.ledger.apply(&record);
         self.out.push_back(Output::Persist(conn, record));
     }
@@ -220,10 +223,13 @@ impl Guard {
         opening: Opening,
         now: Time,
     ) -> Result<(), GuardError> {
+        // Before anything else: a refused connection must leave the guard as it was.
         self.sessions.room(conn)?;
         let session = match opening {
             Opening::Inside => Session::dialling(),
             Opening::Pinned(client, dest) => {
+                // A listener of a pinned client must name both, because this client sends no HAIL
+                // (GUARD-32).
                 if !self.settings.is_known(client) || self.settings.destination(dest).is_none() {
                     return Err(GuardError::Unknown);
                 }
@@ -231,6 +237,7 @@ impl Guard {
             }
             Opening::Wire(client, origin) => {
                 let mode = self.settings.client(client).ok_or(GuardError::Unknown)?.inbound;
+                // A full lane refuses the newest caller, so that handshakes in progress go on.
                 let lane = session::free_lane(self.sessions.values(), client, origin);
                 Session::answering(client, origin, lane.ok_or(GuardError::TooMany)?, mode)
             }
@@ -243,7 +250,9 @@ impl Guard {
     /// counts (GUARD-35).
     fn close(&mut self, conn: GuardConnection, reason: CloseReason, now: Time) {
         let Some(session) = self.sessions.remove(conn) else { return };
+        // The MAC that went out may have carried 128 bits, whatever ended the session (GUARD-35).
         if let (true, Some((client, dest))) = (session.counts_as_refused(), session.pair()) {
+            // Durable before the event: a restart must not forget refusals (GUARD-37).
             self.persist(conn, LedgerRecord::Refused(client, dest, now));
             let count = self.ledger.refusals(client, dest, now);
             let event = match count {
@@ -253,11 +262,13 @@ impl Guard {
                 _ => None,
             };
             self.out.extend(event.map(Output::Event));
+            // Refusals of a life add up, also one a day that never raises a daily alarm (GUARD-45).
             let ever = self.ledger.refused_ever(client);
             if ever.is_multiple_of(REFUSALS_EVER) {
                 self.out.push_back(Output::Event(GuardEvent::Worn(client, ever)));
             }
         }
+        // Only a client with a sealed channel is told: others could be anybody.
         if let CloseReason::Refused(code) = reason
             && let Some(frame) = session.refusal(code)
         {
@@ -273,11 +284,14 @@ impl Guard {
         frame: &[u8],
         (now, rng): (Time, &mut dyn CryptoRng),
     ) -> Result<(), GuardError> {
+        // Taken out while it works, so that the session may change the guard.
         let mut session = self.sessions.take_out(conn).ok_or(GuardError::UnknownConnection)?;
+        // A frame of a side that is not connected is a fault of the driver, and changes nothing.
         if !session.has(side) {
             self.sessions.put_back(conn, session);
             return Err(GuardError::Unasked);
         }
+        // An error closes the session: a handshake is not repaired in the middle.
         let taken = session.take(self, conn, (side, frame), (now, rng));
         self.sessions.put_back(conn, session);
         if let Err(reason) = taken {
@@ -294,6 +308,7 @@ impl Guard {
         let mut session = self.sessions.take_out(conn).ok_or(GuardError::UnknownConnection)?;
         let is_asked = session.dialled(conn, &mut self.out, rng);
         self.sessions.put_back(conn, session);
+        // A connection that nobody asked for must not become the other side of a session.
         if is_asked { Ok(()) } else { Err(GuardError::Unasked) }
     }
 
@@ -318,6 +333,7 @@ impl Machine for Guard {
             Input::Dialled(conn) => self.dialled(conn, rng)?,
             Input::DialFailed(conn) => {
                 self.known(conn)?;
+                // No frame went out, so this end is not counted as a refused handshake.
                 self.close(conn, CloseReason::Refused(RefusalCode::Unreachable), now);
             }
             Input::Frame(conn, side, frame) => self.frame(conn, side, &frame, (now, rng))?,
@@ -335,6 +351,7 @@ impl Machine for Guard {
                 if !self.settings.is_known(name.client) {
                     return Err(GuardError::Unknown);
                 }
+                // The present number is given up: it is never offered again (GUARD-22).
                 let (slot, _) = self.ledger.slot(name);
                 self.persist(GuardConnection(0), LedgerRecord::Reset(slot));
             }
@@ -344,6 +361,7 @@ impl Machine for Guard {
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
         while let Some(conn) = self.sessions.overdue(now) {
+            // A peer that stays silent counts as a refusal if a MAC went out (GUARD-35).
             self.close(conn, CloseReason::Timeout, now);
         }
     }

@@ -38,6 +38,7 @@ pub fn expand(label: &[u8], bytes: usize) -> Vec<u8> {
     let mut counter = 0_u32;
     while out.len() < bytes {
         out.extend_from_slice(&Sha512::hash(&[label, &[0], &counter.to_be_bytes()]));
+        // Blocks differ by the counter, so that outputs longer than 64 bytes do not repeat.
         counter += 1;
     }
     out.truncate(bytes);
@@ -109,8 +110,10 @@ impl PairingKey {
         let mut typed: String =
             code.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_ascii_uppercase()).collect();
         let mut bytes = BASE32_NOPAD.decode(typed.as_bytes()).unwrap_or_default();
+        // The code is the key, so no copy of it stays behind.
         typed.zeroize();
         let key = bytes.first_chunk::<32>().map(|key| Self(Secret::copy_from(key)));
+        // 24 bits find nearly all typing errors. The key itself is proved by the channel.
         let key = key.filter(|key| bytes[32..] == key.check());
         bytes.zeroize();
         key.ok_or(PairingCodeError)
@@ -129,6 +132,7 @@ impl PairingKey {
 
     /// The key of one direction of a control connection, 32 bytes.
     pub(crate) fn control_key(&self, nonces: [&[u8; 32]; 2], info: &[u8]) -> Secret<32> {
+        // Both nonces, so that neither end alone can bring back the keys of an earlier connection.
         let salt = nonces.map(|nonce| *nonce).concat();
         hkdf_sha256(&salt, self.0.expose(), info)
     }

@@ -166,6 +166,7 @@ impl LedgerRecord {
                     let slot = slot(r)?;
                     let counter = r.u32()?;
                     match r.u8()? {
+                        // One form for a frame without a counter.
                         0 if counter == 0 => Self::Advanced(slot, None),
                         1 => Self::Advanced(slot, Some(counter)),
                         _ => return Err(DecodeError::Value),
@@ -200,6 +201,7 @@ impl LedgerRecord {
     /// file grew before its data was written.
     fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, DecodeError> {
         let Some((len, rest)) = bytes.split_first() else { return Ok(None) };
+        // The file grew before its data was written: the rest is no record (GUARD-37).
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
@@ -211,13 +213,16 @@ impl LedgerRecord {
             }
             None => Self::BODY_BYTES.contains(&len),
         };
+        // A length that no kind has is damage. A cut record has the length of its kind (GUARD-37).
         if !is_known {
             return Err(DecodeError::Value);
         }
+        // The power failed while this record was written. Its output never happened.
         if rest.len() < len + CHECK_BYTES {
             return Ok(None);
         }
         let check = sha256(&[b"guard1 ledger", &bytes[..=len]]);
+        // A damaged record could hold a used slot, so the guard does not start (GUARD-37).
         if rest[len..len + CHECK_BYTES] != check[..CHECK_BYTES] {
             return Err(DecodeError::Value);
         }
@@ -272,6 +277,7 @@ impl SlotLedger {
             let at = |index| SlotIndex { name: *name, index };
             let counter = self.counters.get(&(name.client, name.dest)).copied();
             let before =
+                // The last advance carries index and counter, so older ones are not needed.
                 state.index.checked_sub(1).map(|index| LedgerRecord::Advanced(at(index), counter));
             let point = state.point.map(|(z, era)| LedgerRecord::Point(at(state.index), z, era));
             before.into_iter().chain(point)
@@ -307,10 +313,12 @@ impl SlotLedger {
                 *ever = ever.saturating_add(1);
                 let times = self.refusals.entry((client, dest)).or_default();
                 times.push_back(at);
+                // As many as block are kept: more would change nothing.
                 if times.len() > REFUSALS_BLOCK {
                     times.pop_front();
                 }
             }
+            // Only the day's refusals are forgotten: those of the life stay (GUARD-45).
             LedgerRecord::Unblocked(client, dest) => {
                 self.refusals.remove(&(client, dest));
             }
@@ -322,7 +330,9 @@ impl SlotLedger {
                 self.learned.insert(name, pins);
             }
             LedgerRecord::Reset(SlotIndex { name, index }) => {
+                // The next number, because the client may have shown the point of this one.
                 self.slots.insert(name, SlotState { index: index.saturating_add(1), point: None });
+                // A client without state counts anew. The audit charges the free counter.
                 self.counters.remove(&(name.client, name.dest));
                 // A client that lost its state pairs again, under another name and number.
                 let is_of = |learned: &LearnedName| {

@@ -125,6 +125,7 @@ impl<G: Group> Message<G> {
 /// Two fields of `each` bytes.
 fn halves(body: &[u8], each: usize) -> Result<[&[u8]; 2], GroupError> {
     let (first, second) = body.split_at_checked(each).ok_or(GroupError::Message)?;
+    // Surplus bytes would pass every firewall unchanged (GUARD-5).
     if second.len() == each { Ok([first, second]) } else { Err(GroupError::Message) }
 }
 

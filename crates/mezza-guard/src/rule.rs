@@ -115,6 +115,7 @@ impl RuleTable {
             let end = rule.fields.iter().try_fold(0, |at, field| {
                 (field.at == at && field.len > 0).then(|| at.checked_add(field.len)).flatten()
             });
+            // A byte without a rule would be free for the client (GUARD-30).
             if end != Some(rule.bytes) || rule.bytes < 2 {
                 return Err(TableError(rule.kind));
             }
@@ -184,6 +185,7 @@ impl FrameRule {
                 let (from, len) = (usize::from(at), usize::from(field.len));
                 first.get(from..from + len) == Some(field.of(frame))
             }
+            // Other fields of an answer are for the client to check: the guard has no keys.
             _ => true,
         })
     }
@@ -210,6 +212,7 @@ impl FrameRule {
     /// # Errors
     /// The first field that breaks its rule.
     pub fn judge(&self, frame: &[u8], judge: &Judge<'_>) -> Result<Judged, FrameRuleError> {
+        // Size and kind first, so that every field lies inside the frame.
         if !self.fits(frame) {
             return Err(FrameRuleError::Form);
         }
@@ -218,6 +221,7 @@ impl FrameRule {
             let seen = field.of(frame);
             let holds = match field.check {
                 Check::Constant(bytes) => seen == bytes,
+                // Without a stored point no key may leave (GUARD-22).
                 Check::Element(..) => judge.public.is_some_and(|public| seen == public),
                 Check::Derived(label, over) => {
                     let part = |(from, to): &(u16, u16)| {
@@ -225,6 +229,7 @@ impl FrameRule {
                     };
                     let parts: Vec<&[u8]> =
                         core::iter::once(label).chain(over.iter().map(part)).collect();
+                    // The client has no choice here: the bytes follow from others of the frame.
                     sha256(&parts).starts_with(seen)
                 }
                 Check::Echo(at) => {
@@ -232,11 +237,14 @@ impl FrameRule {
                     judge.first.get(from..from + seen.len()) == Some(seen)
                 }
                 Check::LowByte(at) => frame.get(usize::from(at) + 3) == seen.first(),
+                // The first handshake is free and then learned (GUARD-44). The audit shows its
+                // bits.
                 Check::Pinned(pin) => judge.pins.is_none_or(|pins| pins.of(pin) == seen),
                 Check::Counter => {
                     let value = seen.try_into().map(u32::from_be_bytes).ok();
                     let step = value.map(|value| match judge.counter {
                         Some(last) => value.saturating_sub(last),
+                        // The first counter is free, which the audit charges with 32 bits.
                         None => 1,
                     });
                     judged.counter = value;
@@ -244,6 +252,8 @@ impl FrameRule {
                     step.is_some_and(|step| (1..=COUNTER_STEP_MAX).contains(&step))
                 }
                 Check::Mac => {
+                    // The guard has no key for it: it is closed only while the peer accepts
+                    // (GUARD-35).
                     judged.has_mac = true;
                     true
                 }

@@ -49,10 +49,12 @@ impl Machine for Shaper {
         now: Time,
         _: &mut dyn CryptoRng,
     ) -> Result<(), ShaperFull> {
+        // No tick was set: frames leave at once, and the audit reports timing as open.
         if self.tick_ms == 0 {
             self.ready.push_back(frame);
             return Ok(());
         }
+        // Refused instead of dropped, so that the driver stops reading from the client (GUARD-36).
         if self.waiting.len() >= SHAPER_QUEUE_MAX {
             return Err(ShaperFull);
         }

@@ -40,6 +40,7 @@ pub const TAG_BYTES: usize = 16;
 pub fn body<const N: usize>(frame: &[u8], kind: u8) -> Result<&[u8; N], DecodeError> {
     match frame {
         [VERSION, seen, body @ ..] if *seen == kind => {
+            // Fixed sizes: a length that the client chooses would be a channel (GUARD-5).
             let is_short = body.len() < N;
             body.try_into()
                 .map_err(|_| if is_short { DecodeError::Truncated } else { DecodeError::Trailing })

@@ -22,6 +22,8 @@ pub fn duplicates(keys: &[[u8; 32]]) -> Vec<bool> {
     order.sort_unstable();
     let mut marks = vec![false; keys.len()];
     for group in order.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1) {
+        // Only keys with equal first halves are compared in full, and sorted again, so the search
+        // stays n log n.
         let mut alike: Vec<u32> = group.iter().map(|(_, i)| *i).collect();
         alike.sort_unstable_by_key(|i| (keys[*i as usize], *i));
         for pair in alike.windows(2).filter(|p| keys[p[0] as usize] == keys[p[1] as usize]) {
@@ -98,6 +100,7 @@ impl Permutation {
         assert!(u32::try_from(count).is_ok(), "a batch is shorter");
         let mut rng = ChaCha20Rng::from_seed(*seed.expose());
         let mut places = (0..count as u32).collect::<SecretIndices>();
+        // Fisher-Yates from the last position down, as the specification fixes it for the vectors.
         for last in (1..count as u32).rev() {
             let chosen = below(last + 1, &mut rng);
             places.0.0.swap(last as usize, chosen as usize);
@@ -128,6 +131,7 @@ impl Permutation {
 
 /// A uniform number below `bound`, without bias (Lemire 2019, algorithm 5).
 fn below(bound: u32, rng: &mut ChaCha20Rng) -> u32 {
+    // Products below this are refused: they would make small numbers come more often.
     let refused = bound.wrapping_neg() % bound;
     loop {
         let product = u64::from(rng.next_u32()) * u64::from(bound);
@@ -151,6 +155,7 @@ pub enum Reply {
 /// Matches the accesses of a batch: the first two to a drop swap, in the order of the batch.
 pub fn match_drops(drops: &[[u8; DROP_BYTES]]) -> Vec<Reply> {
     let mut order: Vec<(&[u8; DROP_BYTES], u32)> = drops.iter().zip(0_u32..).collect();
+    // The index is part of the order, so the first two accesses are those of the batch (MIX-9).
     order.sort_unstable();
     let mut replies = vec![Reply::Third; drops.len()];
     for group in order.chunk_by(|a, b| a.0 == b.0) {

@@ -67,9 +67,12 @@ impl Timing {
     /// collect / 2)].
     pub fn draw(policy: &ServicePolicy, open: Time, now: Time, rng: &mut dyn CryptoRng) -> Self {
         let collect = u64::from(policy.collect_ms);
+        // A SUBMIT sent at the edge of the window could arrive after the close and cost the round.
         let margin = TRAVEL_MS_MAX.min(collect / 8).max(1);
         let draw = |max: u64, rng: &mut dyn CryptoRng| below(u128::from(max) + 1, rng) as u64;
+        // The draw does not depend on what the slots will hold, so the time tells nothing (MIX-74).
         let send = open.plus_ms(margin + draw(collect - 2 * margin, rng));
+        // The record must be durable before `send`, also on a disk that takes 250 ms for a sync.
         let seal = send.minus_ms(SEAL_MS_MAX.min(collect / 2)).max(now);
         Self { seal, send, fetch_ms: draw(FETCH_MS_MAX.min(collect / 2), rng) }
     }
@@ -81,6 +84,7 @@ impl Timing {
 pub fn served(meetings: &[DeadDrop], slots: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..meetings.len()).collect();
     order.sort_by_key(|at| core::cmp::Reverse(meetings[*at].priority));
+    // A pair meets only if both sides serve it, so both rank by the shared turn (MIX-85).
     order.truncate(slots);
     order
 }
@@ -107,9 +111,12 @@ pub fn wrap<B: Backend>(
 ) -> Option<Submission> {
     let (outermost, behind) = layers.split_first()?;
     let size = outermost.id.service.innermost_bytes();
+    // One pair too few would leave a slot without an onion, and the count of onions is fixed
+    // (MIX-21).
     if pairs.is_empty() || pairs.len() * size != inner.len() {
         return None;
     }
+    // The inner layers come first: the outermost layer seals what they produce.
     let wrapped = wrap_layers(kernel, Multiply::Ladders, behind, (inner, size), rng);
     let body = inner.len() / size.max(1);
     let bytes = wrapped.onions.len() / body.max(1);
@@ -118,6 +125,8 @@ pub fn wrap<B: Backend>(
     let slots = pairs.into_iter().zip(wrapped.onions.chunks_exact(bytes)).enumerate();
     for (slot, (pair, onion)) in slots {
         let public = *pair.public();
+        // The round key was checked as a fixed point (MIX-6), so a zero result means a broken
+        // caller.
         let shared = pair.dh::<B>(&outermost.key).ok()?;
         let (whole, first) = wrap_one(kernel, outermost, &public, shared.expose(), onion);
         let mut keys = SecretVec::zeros(layers.len());

@@ -100,6 +100,7 @@ impl Config {
     /// Whatever the bytes lack, or a value outside its limits.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let version = r.u16()?;
+        // An unknown version may have other fields, so nothing of it can be checked.
         if !(VERSION_WITHOUT_TRAPS..=VERSION).contains(&version) {
             return Err(DecodeError::Value);
         }
@@ -131,6 +132,7 @@ impl Config {
             users_max,
             services,
         };
+        // The version follows from the content: a second form would give one config two hashes.
         let sound = version == config.version() && config.is_sound();
         if sound { Ok(config) } else { Err(DecodeError::Value) }
     }
@@ -188,6 +190,7 @@ impl Config {
         let Some((_, policy)) = self.policy(manifest.id.service) else { return false };
         let lens = manifest.entries.iter().map(|entry| u64::from(entry.len));
         manifest.entries.len() == policy.buckets as usize
+            // An empty object has its count, so a shorter one is no object.
             && lens.clone().all(|len| len >= OBJECT_BYTES_MIN)
             && lens.sum::<u64>() <= self.objects_bytes_max(policy, users.min(self.users_max))
     }
@@ -195,6 +198,7 @@ impl Config {
     /// Most bytes of all buckets of a round of `users`. A token takes at most 26 bits: the quotients of
     /// a set sum up to fewer than its tokens.
     fn objects_bytes_max(&self, policy: &ServicePolicy, users: u32) -> u64 {
+        // The bound of MIX-11 holds for each mix, and every mix adds noise here (MIX-18).
         let noise = policy.noise_max();
         let entries = u64::from(users) * u64::from(policy.slots) + self.mixes.len() as u64 * noise;
         let bytes = match policy.service {

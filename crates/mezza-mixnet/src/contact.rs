@@ -137,6 +137,7 @@ impl Keywheel {
 
     /// Goes towards `round` by at most `steps` steps; `Ok(true)` once there.
     fn advance(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
+        // The chain is one-way: keys of earlier rounds are wiped and must not come back.
         let ahead = round.checked_sub(self.round).filter(|n| *n <= CHAIN_SKIP_MAX);
         for _ in 0..ahead.ok_or(OutOfReach)?.min(steps) {
             self.step();
@@ -147,6 +148,7 @@ impl Keywheel {
     fn step(&mut self) {
         // A network has no round 2^64 - 1: its clock checks refuse it.
         self.round = self.round.saturating_add(1);
+        // The copy is wiped when it goes, so that an earlier round cannot be derived from memory.
         let last = self.secret.duplicate();
         derive("mezza/mix step", &last, self.round, &mut self.secret);
     }
@@ -162,6 +164,7 @@ impl Keywheel {
 
 /// `H_32(label, secret, round)`, written where it will live.
 fn derive(label: &str, secret: &Secret<32>, round: u64, into: &mut Secret<32>) {
+    // Written in place: a moved secret would leave its bytes at the old address.
     let next = Wiping::new(labelled_hash::<32>(label, &[secret.expose(), &round.to_be_bytes()]));
     into.overwrite_with(|bytes| bytes.copy_from_slice(&*next));
 }
@@ -214,9 +217,12 @@ impl ConversationKeywheel {
         let bytes = Wiping::new(self.derived("mezza/mix cell"));
         let half = |at: usize| Secret::init_with(|key| key.copy_from_slice(&bytes[at..at + 32]));
         let (seal, open) = match self.role {
+            // One key for each direction: equal keys under a zero nonce would reveal the cells'
+            // difference.
             Role::Initiator => (half(0), half(32)),
             Role::Responder => (half(32), half(0)),
         };
+        // The drop is derived before the step, from the same round as the keys.
         let drop = self.meeting().drop;
         self.chain.step();
         RoundKeys { drop, seal, open }
@@ -275,6 +281,8 @@ impl CallKeywheel {
     /// round, so that no other onion has this token (MIX-42).
     pub fn take(&mut self, role: Role, intent: Intent) -> [u8; TOKEN_BYTES] {
         let token = self.token(role, intent);
+        // A missed call is repeated with the token of a later round, so that no two onions look
+        // alike.
         self.0.step();
         token
     }
@@ -285,6 +293,8 @@ impl CallKeywheel {
         let secret = self.0.secret.expose();
         let bytes = Wiping::new(labelled_hash::<32>(
             "mezza/mix ring",
+            // The role is bound, so that our own calls in the bucket do not look like the
+            // partner's.
             &[secret, &round, &[role.number()], &[intent.number()]],
         ));
         let mut token = [0; TOKEN_BYTES];

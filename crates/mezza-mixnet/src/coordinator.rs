@@ -205,11 +205,14 @@ impl Coordinator {
             let Some((id, _)) = self.next(service, now).filter(|(_, at)| *at <= now) else {
                 continue;
             };
+            // Marked before the checks: a round that is skipped below is not asked for again.
             self.asked.insert(service, id.round);
             let under_way = self.rounds.keys().filter(|round| round.service == service).count();
             let config = self.chain.of_round(id);
             let Some(round) = config.and_then(|config| Round::begin(id, config)) else { continue };
             let again = self.rounds.contains_key(&id);
+            // Settings that are late would leave clients no time, and a fifth round would be
+            // refused by the mixes.
             if again || under_way >= ROUNDS_IN_FLIGHT || now >= round.announce {
                 continue;
             }
@@ -227,6 +230,8 @@ impl Coordinator {
         if self.newest_since > now {
             // Clients that came while the clock was ahead take part from now on, not from then.
             for client in self.clients.values_mut() {
+                // A future `since` would answer all their SUBMITs with MISSED until the clock is
+                // there again.
                 client.since = client.since.map(|since| since.min(now));
             }
             self.newest_since = now;
@@ -234,6 +239,7 @@ impl Coordinator {
         for service in Service::ALL {
             let Some(round) = self.asked.get(&service) else { continue };
             let asked = self.ask_time(RoundId { service, round: *round });
+            // Small steps of the clock are usual, and mixes accept 30 s (MIX-34, MIX-49).
             if asked.is_none_or(|asked| asked <= now.plus_ms(BACK_MS)) {
                 continue;
             }
@@ -241,6 +247,7 @@ impl Coordinator {
             let early = self.rounds.keys().filter(|id| id.service == service);
             let early = early.filter(|id| self.ask_time(**id).is_some_and(|asked| asked > now));
             for id in early.copied().collect::<Vec<_>>() {
+                // Signed rounds end too: their numbers lie ahead of the present time (MIX-49).
                 self.abort(id, AbortReason::Deadline, AbortCause::Entry);
             }
         }
@@ -265,6 +272,8 @@ impl Coordinator {
             };
             let id = RoundId { service, round };
             let open = policy.open(round)?;
+            // A config numbers its rounds only while it is in force, so another one may own this
+            // number.
             let own = self.chain.of_round(id).is_some_and(|its| its.seq == config.seq);
             own.then_some((id, open.minus_ms(ahead)))
         };
@@ -275,9 +284,11 @@ impl Coordinator {
     fn abort(&mut self, id: RoundId, reason: AbortReason, cause: AbortCause) {
         let Some(round) = self.rounds.remove(&id) else { return };
         let abort = round.abort(&self.signer, reason);
+        // Mixes first: they wipe their keys as soon as they know (MIX-14).
         self.tell_mixes(round.mixes.len(), &abort);
         self.outputs.extend(round.missed());
         self.outputs.push_back(Output::Over(id, Ending::Aborted(reason, cause)));
+        // Alarms arrive after the round, so its mixes are remembered for 16 rounds (MIX-27).
         self.past.put(round.id, round.config, round.mixes, round.alarmed);
     }
 
@@ -330,6 +341,7 @@ impl Machine for Coordinator {
             Input::Config(config) => {
                 let known = self.chain.head().seq;
                 self.chain.accept(&config, now)?;
+                // A config that was known already must not rebuild the archive.
                 if self.chain.head().seq > known {
                     self.archive.push(config);
                     self.ask_at = Some(now);
@@ -340,6 +352,7 @@ impl Machine for Coordinator {
     }
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
+        // First the clock: rounds of a time that is no longer ahead must not be moved on.
         self.go_back(now);
         self.ask(now);
         let due = self.rounds.values().filter(|round| round.deadline() <= now).map(|r| r.id);

@@ -95,6 +95,8 @@ impl Job {
     /// Does the work. What seeds and keys left on the stack is overwritten (MIX-14).
     pub fn run(&self, kernel: &dyn Kernel) -> JobOutput {
         let done = self.work(kernel);
+        // The thread of the pool goes on with other jobs, so keys must not stay on its stack
+        // (MIX-14).
         mezza_lanes::wipe_stack();
         done
     }
@@ -138,6 +140,7 @@ impl Job {
     /// Returns the urgency: a round may wait for the job.
     pub const fn urgency(&self) -> Urgency {
         match self {
+            // Noise is made before the batch arrives, and an alarm may come after the round.
             Self::Table(_) | Self::Noise(_) | Self::Trap(_) => Urgency::Background,
             Self::Unwrap(_)
             | Self::Shuffle(_)

@@ -23,6 +23,7 @@ impl SecretVec {
     /// `count` fresh keys.
     pub fn draw(count: usize, rng: &mut dyn CryptoRng) -> Self {
         let mut keys = Self::zeros(count);
+        // Filled in place, so that no copy of a key is left on the stack.
         rng.fill_bytes(keys.as_flattened_mut());
         keys
     }

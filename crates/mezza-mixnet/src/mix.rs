@@ -176,8 +176,11 @@ impl<B: Backend> Mix<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
+        // Frames without a round belong to clients and the entry.
         let Frame::Round(id, body) = frame else { return Err(MixError::Unexpected) };
         match (from, body) {
+            // Each kind is accepted from one neighbour only: the links prove which one it is
+            // (MIX-1).
             (Neighbour::Coordinator, FrameBody::NewRound) => self.begin(id, now, rng),
             (Neighbour::Coordinator, FrameBody::Sign(settings)) => self.agree(id, settings, now),
             (_, FrameBody::Abort { position, reason, signature }) => {
@@ -205,6 +208,7 @@ impl<B: Backend> Mix<B> {
             .sign(Purpose::Abort, &[&abort_bytes(&round.config, id, position, reason)]);
         let abort = Frame::Round(id, FrameBody::Abort { position, reason, signature });
         for peer in round.neighbours() {
+            // All neighbours are notified at once, so that none waits until its deadline (MIX-29).
             self.outputs.push_back(Output::Frame(peer, abort.clone()));
         }
     }
@@ -226,6 +230,7 @@ impl<B: Backend> Machine for Mix<B> {
         match input {
             Input::Frame(from, frame) => self.frame(from, frame, now, rng),
             Input::LinkLost(peer) => {
+                // Rounds that can end well without this peer go on.
                 self.abort_all(AbortReason::Lost, |round| round.needs(peer));
                 Ok(())
             }

@@ -56,6 +56,8 @@ impl Law {
 
     /// Draws the noise of a conversation round: two independent counts.
     pub fn draw_conversation(self, rng: &mut dyn CryptoRng) -> Counts {
+        // Drawn separately from the pairs: two counts from one draw would reveal each other
+        // (MIX-16).
         let singles = self.draw_bucket(rng);
         let pairs = match self.mode {
             Mode::Gauss => shifted(self.mu / 2, gauss::draw(self.scale / 2, rng)),
@@ -81,6 +83,7 @@ impl Law {
         let scale = u64::from(self.scale);
         let buckets = u64::from(buckets) + 1;
         match (service, self.mode) {
+            // Twelve sigma for singles, and twelve halves for pairs of two messages each (MIX-11).
             (Service::Conversation, Mode::Gauss) => 2 * mu + 24 * scale,
             (Service::Conversation, Mode::Paper) => 2 * mu + 80 * scale + 3,
             (_, Mode::Gauss) => buckets * (mu + 12 * scale),

@@ -39,6 +39,7 @@ impl Layer {
     fn derive(&self, z: &[u8; 32], x: &[u8; 32], forward: &mut [u8; 32], back: &mut [u8; 32]) {
         let RoundId { service, round } = self.id;
         let place = [service.number(), self.position];
+        // Round, service and position are bound, so an onion of another one does not open (MIX-8).
         let keys: Wiping<[u8; 64]> = Wiping::new(labelled_hash(
             "mezza/onion",
             &[z, x, &self.key.0, &place, &round.to_be_bytes()],
@@ -103,6 +104,7 @@ pub fn unwrap(
         bodies.extend_from_slice(&onion[KEY_BYTES..]);
     }
     let mut shared = SecretVec::zeros(count);
+    // All onions of the job at once, bad ones included: the time shows nothing about one of them.
     kernel.x25519_shared(secret, &keys, &mut shared);
     let mut forward = SecretVec::zeros(count);
     let mut back = SecretVec::zeros(count);
@@ -114,8 +116,10 @@ pub fn unwrap(
     kernel.open_each(&forward, all, &mut opened);
     let found = opened.iter_mut().zip(shared.iter());
     for ((opened, shared), body) in found.zip(bodies.chunks_exact_mut(stride)) {
+        // A point of small order gives Z = 0, which its sender and anybody else knows (MIX-7).
         *opened &= u8::from(*shared != [0; 32]);
         if *opened == 0 {
+            // What did not open is unauthenticated, and must not be read by mistake.
             body.fill(0);
         }
     }
@@ -147,6 +151,7 @@ impl Tables {
     /// with: of small order, or on the twist.
     pub fn new(kernel: &dyn Kernel, layers: &[Layer]) -> Option<Self> {
         let base = kernel.fixed_point(&BASE)?;
+        // A key of small order or on the twist has no table, and no client would accept it (MIX-6).
         let layers = layers.iter().map(|layer| kernel.fixed_point(&layer.key.0));
         Some(Self { base, layers: layers.collect::<Option<_>>()? })
     }
@@ -218,7 +223,9 @@ pub fn wrap(
     let count = inner.len() / size;
     let mut nest = Nest::new(inner, size, layers.len());
     let mut back = Vec::with_capacity(layers.len());
+    // From the innermost layer outwards: each one seals what the ones before it produced.
     for (j, layer) in layers.iter().enumerate().rev() {
+        // Fresh for each layer: equal X in two layers would link them for two mixes.
         let scalars = SecretVec::draw(count, rng);
         let mut publics = vec![[0; 32]; count];
         let mut shared = SecretVec::zeros(count);
@@ -226,6 +233,7 @@ pub fn wrap(
         let mut backward = SecretVec::zeros(count);
         match multiply {
             Multiply::Tables(tables) => {
+                // One key for many onions: a table costs once what each ladder costs again.
                 kernel.x25519_fixed(&tables.base, &scalars, &mut publics);
                 kernel.x25519_fixed(&tables.layers[j], &scalars, &mut shared);
             }
@@ -237,6 +245,7 @@ pub fn wrap(
         for i in 0..count {
             layer.derive(&shared[i], &publics[i], &mut forward[i], &mut backward[i]);
         }
+        // Zero nonce: every key seals once, as it follows from a fresh scalar.
         nest.seal(kernel, j, &publics, &forward);
         back.push(backward);
     }
@@ -291,6 +300,8 @@ pub fn open_reply(kernel: &dyn Kernel, back: &SecretVec, mut reply: Vec<u8>) -> 
         let mut ok = [0];
         kernel.open_each(&[*key], Strided::new(&mut reply, size + TAG_BYTES, 0, size), &mut ok);
         reply.truncate(size);
+        // Some mix changed the reply. Which one cannot be told, so the whole reply counts as
+        // garbage.
         if ok == [0] {
             return None;
         }

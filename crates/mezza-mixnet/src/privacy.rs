@@ -71,10 +71,13 @@ impl RoundsSpent {
     /// A `unit` without noise loses everything in one round: then the plain number is returned.
     pub fn count_as(&self, unit: &Self) -> u64 {
         let same = (self.service, self.law, self.slots) == (unit.service, unit.law, unit.slots);
+        // Equal noise counts one for one, without rounding up.
         if same || unit.law.scale == 0 {
             return self.rounds;
         }
         let clamped = self.clamped() / unit.clamped().max(f64::MIN_POSITIVE);
+        // The largest ratio over all orders: at every order these rounds lose at most as much
+        // (MIX-72).
         let ratio = orders().map(|a| self.rho(a) / unit.rho(a)).fold(clamped, f64::max);
         whole(libm::ceil(real(self.rounds) * ratio))
     }
@@ -83,6 +86,7 @@ impl RoundsSpent {
     fn rho(&self, a: f64) -> f64 {
         let scale = f64::from(self.law.scale);
         if scale == 0.0 {
+            // Without noise one round reveals everything, which the calculator has to report.
             return f64::INFINITY;
         }
         match self.law.mode {
@@ -129,6 +133,7 @@ impl RoundsSpent {
 
 /// A delta that holds for `epsilon` over all of `spent`, at most 1. Rényi accounting: a bound.
 pub fn delta(spent: &[RoundsSpent], epsilon: f64) -> f64 {
+    // Clamping at 0 is outside of the divergence, so it is charged apart, for both stories.
     let clamped = spent.iter().map(|s| real(s.rounds) * s.clamped()).sum::<f64>();
     (divergence_delta(spent, epsilon).0 + (1.0 + libm::exp(epsilon)) * clamped).min(1.0)
 }
@@ -136,6 +141,7 @@ pub fn delta(spent: &[RoundsSpent], epsilon: f64) -> f64 {
 /// The part of [`delta`] that comes from the divergence, and the order that gives it.
 pub fn divergence_delta(spent: &[RoundsSpent], epsilon: f64) -> (f64, f64) {
     let at = |a: f64| {
+        // Unused services are left out: 0 rounds without noise would give 0 times infinity.
         let rho = spent.iter().filter(|s| s.rounds > 0).map(|s| real(s.rounds) * s.rho(a));
         let exponent = (a - 1.0) * (rho.sum::<f64>() - epsilon);
         libm::exp(exponent + a * libm::log1p(-1.0 / a)) / (a - 1.0)
@@ -165,6 +171,7 @@ pub fn advanced(spent: &[RoundsSpent], epsilon: f64) -> f64 {
         drift += k * eps * libm::expm1(eps);
         lost += k * delta;
     }
+    // The drift alone exceeds epsilon, so no d of the theorem helps.
     if epsilon <= drift {
         return 1.0;
     }
@@ -183,6 +190,7 @@ pub fn epsilon(spent: &[RoundsSpent], delta_max: f64) -> Option<f64> {
         .find(|eps| fits(*eps))?;
     let mut low = 0.0;
     while high - low > 1e-9 {
+        // Bisection is valid below the first eps that fits: there delta falls.
         let middle = f64::midpoint(low, high);
         if fits(middle) { high = middle } else { low = middle }
     }
@@ -199,6 +207,7 @@ pub fn rounds(
     let fits = |rounds: u64| account(&[RoundsSpent { rounds, ..one }], epsilon) <= delta_max;
     let mut low = 0;
     let mut high = 1;
+    // The bound ends the search where no network runs so many rounds.
     while fits(high) && high < 1 << 50 {
         (low, high) = (high, high * 2);
     }

@@ -82,6 +82,7 @@ pub const fn reply_bytes(layers: usize) -> usize {
 
 /// Items of `size` bytes in each batch frame but the last: whole groups of 256.
 pub const fn items_per_frame(size: usize) -> usize {
+    // Whole groups: the batch inversion of the kernel works on 256 points at a time.
     GROUP * ((FRAME_BYTES_MAX - HEAD_BYTES - ITEMS_HEAD_BYTES) / (GROUP * size))
 }
 

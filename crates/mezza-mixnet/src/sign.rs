@@ -40,6 +40,7 @@ impl Purpose {
     fn message(self, parts: &[&[u8]]) -> Vec<u8> {
         let mut message = Vec::with_capacity(32 + parts.iter().map(|p| p.len()).sum::<usize>());
         message.extend_from_slice(self.label());
+        // The zero ends the label, so that no purpose is the beginning of another one.
         message.push(0);
         for part in parts {
             message.extend_from_slice(part);
@@ -81,6 +82,7 @@ impl fmt::Debug for Signer {
 pub fn verify(key: &VerifyKey, purpose: Purpose, parts: &[&[u8]], signature: &Signature) -> bool {
     let signature = ed25519_dalek::Signature::from_bytes(signature);
     VerifyingKey::from_bytes(key)
+        // Strict: one signature must not verify under several keys or in several encodings.
         .is_ok_and(|key| key.verify_strict(&purpose.message(parts), &signature).is_ok())
 }
 

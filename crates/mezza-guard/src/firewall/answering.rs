@@ -55,6 +55,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for AnsweringFirewall<G, C> {
         };
         proper(&self.group, &[key.seen()])?;
         let raised = self.group.power(key.seen(), alpha.scalar());
+        // The coin moves to the next state: it is never copied (GUARD-3).
         if let State::Asked(alpha) = core::mem::replace(&mut self.state, State::New) {
             self.state = State::Replied(alpha);
         }
@@ -70,6 +71,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for AnsweringFirewall<G, C> {
             (State::New, Message::Commitment(both)) => {
                 let [c1, c2] = both.each_ref().map(ViewDependent::seen);
                 proper(&self.group, &[c1, c2])?;
+                // Not 0: C^0 would be the same commitment for all (GUARD-3).
                 let alpha = Coin::draw(&self.group, CoinRole::Power, &mut self.coins, rng);
                 let [c1, c2] = [c1, c2].map(|c| self.group.power(c, alpha.scalar()));
                 self.state = State::Asked(alpha);
@@ -78,6 +80,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for AnsweringFirewall<G, C> {
             (State::Replied(alpha), Message::Opening(both)) => {
                 let scale = |s: &ViewDependent<_>| self.group.times(alpha.scalar(), s.seen());
                 let [r, s] = both.each_ref().map(scale);
+                // The coin ends with its session and is wiped here.
                 self.state = State::Done;
                 Ok(Message::opening(r, s))
             }

@@ -41,6 +41,7 @@ pub(crate) struct CommittingCoins<G: Group> {
 impl<G: Group> CommittingCoins<G> {
     pub(crate) fn draw(group: &G, coins: &mut dyn Coins<G>, rng: &mut dyn CryptoRng) -> Self {
         let mut draw = |role| Coin::draw(group, role, coins, rng);
+        // In this order, which the vectors fix.
         let alpha = draw(CoinRole::Power);
         let u = draw(CoinRole::Shift);
         let v = draw(CoinRole::Shift);
@@ -53,11 +54,13 @@ impl<G: Group> CommittingCoins<G> {
         group: &G,
         [c1, c2]: [&G::Element; 2],
     ) -> Result<[G::Element; 2], FirewallError> {
+        // An identity would leave as a power of the shift alone.
         proper(group, &[c1, c2])?;
         let hv = group.power_h(self.v.scalar());
         let shift = group.multiply(&group.power_g(self.u.scalar()), &hv);
         let raise = |element: G::Element| group.power(&element, self.alpha.scalar());
         let changed = [raise(group.multiply(c1, &shift)), raise(group.multiply(c2, &hv))];
+        // A client that guesses u or v could make the result the identity.
         proper(group, &[&changed[0], &changed[1]])?;
         Ok(changed)
     }
@@ -76,8 +79,10 @@ impl<G: Group> CommittingCoins<G> {
         [r, s]: [&G::Scalar; 2],
     ) -> Result<[G::Scalar; 2], FirewallError> {
         let alpha = self.alpha.scalar();
+        // Modulo q: over the integers the gcd of both openings would give alpha (GUARD-5).
         let r = group.times(alpha, &group.add(r, self.u.scalar()));
         let s = group.times(alpha, &group.add(s, self.v.scalar()));
+        // An opening that does not fit would be 64 free bytes of the client (GUARD-7).
         commit::open(group, went_out, [&r, &s]).map_err(|_| FirewallError::Opening)?;
         Ok([r, s])
     }
@@ -115,6 +120,8 @@ impl<G: Group, C: Coins<G>> Firewall<G> for CommittingFirewall<G, C> {
             (State::New, Message::Commitment(both)) => {
                 let coins = CommittingCoins::draw(group, &mut self.coins, rng);
                 let both = both.each_ref().map(ViewDependent::seen);
+                // Refused before the state changes, so that the coins of a bad message are wiped
+                // (GUARD-6).
                 let [c1, c2] = coins.commitment(group, both)?;
                 self.state = State::Committed(coins, [c1.clone(), c2.clone()]);
                 Ok(Message::commitment(c1, c2))
@@ -138,6 +145,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for CommittingFirewall<G, C> {
             return Err(FirewallError::Order);
         };
         let raised = coins.key(&self.group, key.seen())?;
+        // The commitment that was sent is kept: the opening is checked against it (GUARD-7).
         if let State::Committed(coins, sent) = core::mem::replace(&mut self.state, State::New) {
             self.state = State::Answered(coins, sent);
         }

@@ -54,9 +54,12 @@ impl<G: Group, C: Coins<G>> DhFirewall<G, C> {
                 let raised = self.group.power(key.seen(), coin.scalar());
                 (raised, State::Raised(coin, is_out))
             }
+            // Both keys get the same coin, once in each direction, so that both ends agree.
             State::Raised(coin, first_went_out) if *first_went_out != is_out => {
                 (self.group.power(key.seen(), coin.scalar()), State::Done)
             }
+            // A second key in one direction would show a quotient of two keys under one coin
+            // (GUARD-3).
             State::Raised(..) | State::Done => return Err(FirewallError::Order),
         };
         self.state = next;

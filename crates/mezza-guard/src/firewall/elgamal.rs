@@ -57,6 +57,7 @@ fn rerandomise<G: Group>(
     coins: &mut dyn Coins<G>,
     rng: &mut dyn CryptoRng,
 ) -> [G::Element; 2] {
+    // One coin for each ciphertext: with a shared one, quotients of messages survive.
     let r = Coin::draw(group, CoinRole::Shift, coins, rng);
     let gr = match g {
         Some(g) => group.power(g, r.scalar()),
@@ -85,6 +86,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for RerandFirewall<G, C> {
         _: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
         let key = public_key(&self.group, &message)?;
+        // A new key in the middle would mix ciphertexts under two keys.
         if self.key.replace(key).is_some() {
             return Err(FirewallError::Order);
         }
@@ -119,6 +121,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for KeyMaulFirewall<G, C> {
         message: Message<G>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
+        // One coin serves one key: a second key under alpha would reveal their quotient (GUARD-3).
         let (None, Message::EncryptionKey(h)) = (&self.alpha, &message) else {
             return Err(FirewallError::Order);
         };
@@ -137,6 +140,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for KeyMaulFirewall<G, C> {
         let (Some(alpha), Message::Ciphertext([c0, c1])) = (&self.alpha, &message) else {
             return Err(FirewallError::Order);
         };
+        // Only c0 is mauled: it moves the ciphertext from the mauled key to the owner's.
         let c0 = self.group.power(c0.seen(), alpha.scalar());
         Ok(Message::ciphertext(c0, c1.seen().clone()))
     }
@@ -182,6 +186,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for ReMaulFirewall<G, C> {
         };
         let both = both.each_ref().map(ViewDependent::seen);
         let [c0, c1] = rerandomise(&self.group, key, both, &mut self.coins, rng);
+        // Re-randomised first and mauled back last. The order of the thesis does not decrypt.
         Ok(Message::ciphertext(self.group.power(&c0, back), c1))
     }
 
@@ -191,6 +196,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for ReMaulFirewall<G, C> {
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
         let (g, h) = public_key(&self.group, &message)?;
+        // Two keys under one pair of coins could be compared by the encryptor.
         if self.mauled.is_some() {
             return Err(FirewallError::Order);
         }

@@ -71,6 +71,7 @@ impl GkxGuard {
     ) -> Result<Vec<u8>, FirewallError> {
         let (next, frame) = match &self.0 {
             State::NewDialling => {
+                // Decoded and checked before coins are drawn for them (GUARD-1).
                 let both = elements(group, body::<{ G1_BYTES - 2 }>(frame, G1)?)?;
                 let drawn = CommittingCoins::draw(group, coins, rng);
                 let sent = encoded(group, &drawn.commitment(group, both.each_ref())?);
@@ -80,8 +81,12 @@ impl GkxGuard {
                 let (opening, tag) = body::<{ G3_BYTES - 2 }>(frame, G3)?.split_at(64);
                 let both = scalars(group, opening)?;
                 let sent = elements(group, sent)?;
+                // Checked against the commitment that went out, so that no free scalars leave
+                // (GUARD-7).
                 let both = drawn.opening(group, sent.each_ref(), both.each_ref())?;
                 let [r, s] = both.map(|scalar| group.encode_scalar(&scalar));
+                // The tag passes unchanged: it depends on no value that the guard changed
+                // (GUARD-9).
                 (State::OpenedDialling, wire::frame(G3, &[&r, &s, tag]))
             }
             State::Asked(beta) => {
@@ -112,12 +117,14 @@ impl GkxGuard {
         let (next, frame) = match &self.0 {
             State::NewAnswering => {
                 let both = elements(group, body::<{ G1_BYTES - 2 }>(frame, G1)?)?;
+                // One coin for commitment, opening and Y, or the two ends would not agree.
                 let beta = Coin::draw(group, CoinRole::Power, coins, rng);
                 let raised = both.map(|element| group.power(&element, beta.scalar()));
                 (State::Asked(beta), wire::frame(G1, &[&encoded(group, &raised)]))
             }
             State::Replied(beta) => {
                 let (opening, tag) = body::<{ G3_BYTES - 2 }>(frame, G3)?.split_at(64);
+                // Not checked here: the client opens the commitment itself and refuses a bad one.
                 let scaled = scalars(group, opening)?.map(|s| group.times(beta.scalar(), &s));
                 let [r, s] = scaled.map(|scalar| group.encode_scalar(&scalar));
                 (State::OpenedAnswering, wire::frame(G3, &[&r, &s, tag]))
@@ -125,6 +132,7 @@ impl GkxGuard {
             State::Committed(drawn, _) => {
                 let key = body::<{ G2_BYTES - 2 }>(frame, G2)?;
                 let key = group.decode(key).map_err(|_| FirewallError::Order)?;
+                // Y gets the same alpha as the commitment, so that S is equal at both ends.
                 let raised = group.encode(&drawn.key(group, &key)?);
                 return Ok(self.move_coin(wire::frame(G2, &[&raised])));
             }
@@ -143,6 +151,7 @@ impl GkxGuard {
         self.0 = match core::mem::replace(&mut self.0, State::Done) {
             State::Committed(drawn, sent) => State::Answered(drawn, sent),
             State::Asked(beta) => State::Replied(beta),
+            // Only the two states of G2 move on. All others are refused before.
             other => other,
         };
         frame

@@ -28,6 +28,7 @@ pub struct Ristretto {
 impl Ristretto {
     /// The group; computes the table of h, about 0.1 ms.
     pub fn new() -> Self {
+        // Hashed to the group: a known logarithm of h would make commitments open to any value.
         let h = RistrettoPoint::from_uniform_bytes(&Sha512::hash(&[H_LABEL]));
         Self { h, multiples_of_h: Arc::new(RistrettoBasepointTable::create(&h)) }
     }
@@ -77,6 +78,7 @@ impl Group for Ristretto {
     fn decode(&self, bytes: &[u8]) -> Result<RistrettoPoint, GroupError> {
         let bytes = bytes.try_into().map_err(|_| GroupError::Element)?;
         let point = CompressedRistretto(bytes).decompress().ok_or(GroupError::Element)?;
+        // The identity is a valid encoding, but no coin changes it (GUARD-1).
         self.proper(&point)?;
         Ok(point)
     }
@@ -112,6 +114,7 @@ impl Group for Ristretto {
     fn draw_nonzero(&self, rng: &mut dyn CryptoRng) -> Scalar {
         loop {
             let scalar = self.draw(rng);
+            // A factor of 0 would replace the client's value by a constant (GUARD-3).
             if scalar != Scalar::ZERO {
                 return scalar;
             }
@@ -122,12 +125,15 @@ impl Group for Ristretto {
         let mut bytes = [0; 64];
         rng.fill_bytes(&mut bytes);
         let scalar = wide(&bytes);
+        // 64 bytes are wider than q, so that the reduction has no visible bias. They are wiped at
+        // once.
         bytes.zeroize();
         scalar
     }
 
     fn decode_scalar(&self, bytes: &[u8]) -> Result<Scalar, GroupError> {
         let bytes = bytes.try_into().map_err(|_| GroupError::Scalar)?;
+        // A scalar at or above q would be a second form of the same value (GUARD-2).
         Option::from(Scalar::from_canonical_bytes(bytes)).ok_or(GroupError::Scalar)
     }
 
@@ -144,6 +150,7 @@ impl Group for Ristretto {
     }
 
     fn inverse(&self, scalar: &Scalar) -> Option<Scalar> {
+        // Inverting 0 gives 0, which would erase a ciphertext.
         (*scalar != Scalar::ZERO).then(|| scalar.invert())
     }
 }

@@ -38,6 +38,7 @@ const LEARNED_CALLERS_MAX: usize = 16;
 
 /// The owner of the names in a handshake: a destination, or the caller.
 fn learned_name(guard: &Guard, client: GuardClientId, dest: u16, first: &[u8]) -> LearnedName {
+    // A destination is one peer of the owner's list, so no caller has to be told apart.
     if !LANES.contains(&dest) {
         return LearnedName { client, dest, caller: [0; 6] };
     }
@@ -55,6 +56,8 @@ impl Session {
     ) -> Result<(), CloseReason> {
         let (client, dest) = self.pair().ok_or(CloseReason::Control)?;
         let (slot, point) = guard.ledger.slot(SlotName { client, purpose: self.purpose(), dest });
+        // A slot with a point keeps the era of that point, or its rho would change (GUARD-20,
+        // GUARD-22).
         let era = point.map_or(guard.era, |(_, era)| era);
         let h = guard.key.in_era(&era).rho(&slot).commitment(&slot);
         if !matches!(self.stage, Stage::Coins(_)) {
@@ -76,6 +79,7 @@ impl Session {
     ) -> Result<(), CloseReason> {
         let refused = |code| Err(CloseReason::Refused(code));
         let Stage::Coins(coined) = &mut self.stage else { return refused(RefusalCode::OutOfOrder) };
+        // A second POINT in one handshake would try further keys.
         let (Some(slot), None) = (coined.slot, coined.public) else {
             return refused(RefusalCode::OutOfOrder);
         };
@@ -87,11 +91,14 @@ impl Session {
         }
         let era = stored.map_or(guard.era, |(_, era)| era);
         let rho = guard.key.in_era(&era).rho(&slot);
+        // Computed before it is stored: a malformed point must not take the slot.
         let public = rho.public(guard.settings.encoding, &point.value);
         let Ok(public) = public else { return refused(RefusalCode::OutOfOrder) };
         match stored {
+            // A client that sees rho and changes Z would choose X (GUARD-21).
             Some((z, _)) if z != point.value => return refused(RefusalCode::SlotTaken),
             Some(_) => {}
+            // Durable before COIN: after a crash the same Z must be asked for (GUARD-20).
             None => guard.persist(conn, LedgerRecord::Point(slot, point.value, era)),
         }
         coined.public = Some(public);
@@ -99,6 +106,8 @@ impl Session {
         let coin = SlotValue::of(&slot, *rho.encode());
         self.say(conn, &mut guard.out, &Control::Coin(coin));
         match first {
+            // The destination is dialled only now, so that an unfinished client causes no
+            // connection.
             None => self.ask(guard, conn),
             Some(frame) => guard.out.push_back(Output::Send(conn, GuardSide::Inside, frame)),
         }
@@ -117,6 +126,7 @@ impl Session {
             Stage::New if guard.settings.policy == StrictPolicy::Report => {
                 self.uncovered(guard, conn, GuardSide::Wire, frame)
             }
+            // Nothing of the client leaves before its rule is known (GUARD-31, GUARD-33).
             Stage::New => Err(CloseReason::Frame(FrameRuleError::Form)),
             Stage::Blind(..) => self.blind(guard, conn, (GuardSide::Inside, frame), rng),
             Stage::Coins(_) => self.coined_out(guard, conn, frame),
@@ -132,6 +142,7 @@ impl Session {
         to: GuardSide,
         frame: &[u8],
     ) -> Result<(), CloseReason> {
+        // There is no connection that the frame could leave by.
         if self.link != Link::Both {
             return Err(CloseReason::Frame(FrameRuleError::Form));
         }
@@ -149,18 +160,22 @@ impl Session {
         let (client, dest) = self.pair().ok_or(CloseReason::Control)?;
         let is_ready = self.link == Link::Both;
         let Stage::Coins(coined) = &mut self.stage else { return Err(CloseReason::Control) };
+        // X leaves only with its point stored and the other side connected (GUARD-22).
         let (true, Some(slot), Some(public)) = (is_ready, coined.slot, &coined.public) else {
             return Err(CloseReason::Refused(RefusalCode::OutOfOrder));
         };
+        // A repeat is byte for byte the same, so it carries nothing new.
         if !coined.last_out.is_empty() && coined.last_out == frame {
             guard.out.push_back(Output::Send(conn, GuardSide::Wire, frame.to_vec()));
             return Ok(());
         }
+        // Frames out of turn would be handshakes without an answer in between.
         let own_turn = coined.step.is_multiple_of(2) == self.is_dialling;
         let rule = guard.settings.table.at(coined.step).filter(|_| own_turn);
         let rule = rule.ok_or(CloseReason::Frame(FrameRuleError::Form))?;
         let settings = guard.settings.destination(dest);
         let name = learned_name(guard, client, dest, &coined.first);
+        // What the owner pinned comes before what was learned (GUARD-44).
         let known = settings.and_then(|dest| dest.pins.as_ref()).or(guard.ledger.learned(&name));
         let learns = known.is_none();
         if learns && !self.is_dialling {
@@ -190,10 +205,13 @@ impl Session {
         coined.step += 1;
         coined.last_out = frame.to_vec();
         let is_over = coined.step > 2;
+        // A gap of the counter is a channel of 4 bits, so it counts as a refusal (GUARD-35).
         self.owed.gap |= judged.has_gap;
         self.owed.answer |= judged.has_mac;
         self.owed.frame = false;
         if carries_key {
+            // Durable before the frame leaves: otherwise a crash could reuse the slot for a second
+            // X (GUARD-22).
             guard.persist(conn, LedgerRecord::Advanced(slot, judged.counter));
             // Names are free once: all later handshakes hold what the first one held.
             if learns {
@@ -216,6 +234,7 @@ impl Session {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
         match &mut self.stage {
+            // The client has not named itself, so no frame of the wire has an addressee.
             Stage::New if self.is_dialling => Err(CloseReason::Frame(FrameRuleError::Form)),
             Stage::New => self.first_inbound(guard, conn, frame, rng),
             Stage::Blind(..) => self.blind(guard, conn, (GuardSide::Wire, frame), rng),
@@ -236,6 +255,8 @@ impl Session {
                     }
                     // KE2 answers t1, KE3 answers t2.
                     coined.step += 1;
+                    // Only a peer that accepted the MAC answers, so the handshake does not count as
+                    // refused (GUARD-35).
                     self.owed.answer = false;
                 }
                 let is_over = coined.step > 2;
@@ -256,6 +277,8 @@ impl Session {
         frame: &[u8],
         rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
+        // A second frame would arrive before the client is there, and nothing is queued for it
+        // (GUARD-36).
         if self.link != Link::One {
             return Err(CloseReason::Frame(FrameRuleError::Form));
         }
@@ -263,6 +286,7 @@ impl Session {
             self.stage = Stage::blind(crate::gkx::GkxGuard::answering());
             return self.blind(guard, conn, (GuardSide::Wire, frame), rng);
         }
+        // A caller outside of the rule must not wake the client.
         if !guard.settings.table.at(0).is_some_and(|rule| rule.fits(frame)) {
             return Err(CloseReason::Frame(FrameRuleError::Form));
         }

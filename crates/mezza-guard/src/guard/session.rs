@@ -98,8 +98,10 @@ pub(super) fn free_lane<'a>(
     client: GuardClientId,
     origin: u64,
 ) -> Option<u16> {
+    // Links that are up hold no lane, or eight of them would exclude all other callers.
     let is_shaking = |s: &&Session| !s.is_dialling && !matches!(s.stage, Stage::Forward);
     let of_client = sessions.filter(is_shaking).filter(|s| s.client == Some(client));
+    // One address must not fill all lanes of a client.
     if of_client.clone().filter(|s| s.origin == origin).count() >= LANES_OF_ONE {
         return None;
     }
@@ -192,16 +194,19 @@ impl Session {
         out: &mut VecDeque<Output>,
         rng: &mut dyn CryptoRng,
     ) -> bool {
+        // The driver reports a connection that this session did not request.
         if self.link != Link::Asked {
             return false;
         }
         self.link = Link::Both;
         if self.is_dialling {
+            // A connection without a frame counts as refused: opening one is a signal (GUARD-35).
             self.owed.frame = true;
             self.say(conn, out, &Control::Ready);
             if let Stage::Blind(blinded) = &mut self.stage
                 && let Some(frame) = blinded.waiting.take()
             {
+                // The frame waited for this connection and leaves with it.
                 self.owed.frame = false;
                 out.push_back(Output::Send(conn, GuardSide::Wire, frame));
             }
@@ -245,6 +250,7 @@ impl Session {
         (now, rng): (Time, &mut dyn CryptoRng),
     ) -> Result<(), CloseReason> {
         let Some(channel) = self.channel() else {
+            // Without a channel only HAIL is possible, which travels in clear.
             return self.hail(guard, conn, frame, rng);
         };
         match channel.open(frame).map_err(|_| CloseReason::Control)? {
@@ -266,6 +272,7 @@ impl Session {
         let Control::Hail { client, nonce: theirs } = hail else {
             return Err(CloseReason::Control);
         };
+        // An inbound connection is for one client, and another must not take it.
         if self.client.is_some_and(|expected| expected != client) {
             return Err(CloseReason::Control);
         }
@@ -277,10 +284,12 @@ impl Session {
                 nonce
             }
             (Some(Talk::Greeted(nonce)), false) => *nonce,
+            // A second HAIL would draw a second key for the same session.
             _ => return Err(CloseReason::Control),
         };
         let pairing = &guard.settings.client(client).ok_or(CloseReason::Control)?.key;
         let channel = ControlChannel::of_guard(pairing, &own, &theirs);
+        // A wrong client is found at its first sealed frame: it has no pairing key.
         self.talk = Some(Box::new(Talk::Sealed(channel)));
         self.client = Some(client);
         if !self.is_dialling {
@@ -308,14 +317,21 @@ impl Session {
         else {
             return Err(CloseReason::Refused(RefusalCode::OutOfOrder));
         };
+        // Destinations are numbers of the owner's list: a free choice would be a channel
+        // (GUARD-32).
         if guard.settings.destination(dest).is_none() {
             return Err(CloseReason::Refused(RefusalCode::UnknownDestination));
         }
+        // Boot time restarts with the machine, so that a block must not last beyond a day from
+        // then.
         guard.ledger.clamp_refusals(now);
+        // Each refused handshake may carry 128 bits, so their number in a day is bounded
+        // (GUARD-35).
         if guard.ledger.refusals(client, dest, now) >= REFUSALS_BLOCK {
             return Err(CloseReason::Refused(RefusalCode::Blocked));
         }
         (self.dest, self.mode) = (Some(dest), mode);
+        // Fresh bytes help a client whose generator is broken (P5).
         self.seed(guard, conn, rng);
         match mode {
             GuardMode::Blind => self.stage = Stage::blind(GkxGuard::dialling()),
@@ -353,6 +369,7 @@ impl Session {
             GuardSide::Inside => wall.outgoing(group, frame, coins, rng),
             GuardSide::Wire => wall.incoming(group, frame, coins, rng),
         };
+        // The guard did not change its state, and the session closes without a hint (GUARD-14).
         let changed = changed.map_err(CloseReason::Firewall)?;
         let to = if side == GuardSide::Inside { GuardSide::Wire } else { GuardSide::Inside };
         // The tag of the initiator is answered by G4; that of the responder by the first record.
@@ -363,6 +380,7 @@ impl Session {
             self.owed.frame &= to != GuardSide::Wire;
             guard.out.push_back(Output::Send(conn, to, changed));
         } else {
+            // One frame waits while the other side is dialled. A second one is out of order.
             *waiting = Some(changed);
             self.ask(guard, conn);
         }
@@ -374,6 +392,7 @@ impl Session {
 
     /// Asks for the other side.
     pub(super) fn ask(&mut self, guard: &mut Guard, conn: GuardConnection) {
+        // Set first: a second request would open a second connection.
         self.link = Link::Asked;
         let (Some(client), Some(dest)) = (self.client, self.dest) else { return };
         guard.out.push_back(if self.is_dialling {

@@ -146,6 +146,7 @@ impl Control {
 
     /// Returns true if a kind travels without a tag.
     const fn is_clear(kind: u8) -> bool {
+        // HAIL and HELLO carry the nonces from which the keys are derived.
         matches!(kind, 0x70 | 0x71)
     }
 
@@ -209,6 +210,7 @@ impl Control {
     /// Anything but HAIL and HELLO.
     pub fn read_clear(frame: &[u8]) -> Result<Self, DecodeError> {
         let (kind, body) = split(frame)?;
+        // A sealed kind in clear would be accepted without a tag.
         if Self::is_clear(kind) { Self::decode(kind, body) } else { Err(DecodeError::Value) }
     }
 }
@@ -248,6 +250,7 @@ impl Direction {
 
     fn iv(&self) -> [u8; 12] {
         let mut iv = [0; 12];
+        // Four zero bytes and the counter: no nonce repeats under the key of one direction.
         iv[4..].copy_from_slice(&self.counter.to_be_bytes());
         iv
     }
@@ -271,6 +274,7 @@ impl ControlChannel {
         let mut text = control.plain();
         let header = header(control.kind(), text.len() + TAG_BYTES);
         let tag = self.sends.key.seal(&self.sends.iv(), &header, &mut text);
+        // Counted after sealing, so that each frame has its own nonce.
         self.sends.counter += 1;
         [&header[..], &text, &tag].concat()
     }
@@ -281,6 +285,7 @@ impl ControlChannel {
     /// Forged, repeated, out of order, or of no known form.
     pub fn open(&mut self, frame: &[u8]) -> Result<Control, DecodeError> {
         let (kind, body) = split(frame)?;
+        // Bounded before it is copied (GUARD-36).
         if body.len() > CONTROL_BODY_MAX || Control::is_clear(kind) {
             return Err(DecodeError::Value);
         }
@@ -292,6 +297,8 @@ impl ControlChannel {
         }
         let control = Control::decode(kind, &text)?;
         text.zeroize();
+        // Only an authentic frame moves the counter, so that a forged one cannot desynchronise the
+        // ends.
         self.receives.counter += 1;
         Ok(control)
     }

@@ -74,18 +74,24 @@ impl CheckedSettings {
         // round of a successor come before it has begun (MIX-5).
         let config = chain.of_round(id).ok_or_else(|| no_config(chain, id, now))?;
         let (index, policy) = config.policy(id.service).ok_or(SettingsError::NoConfig)?;
+        // A mix that signs other values than those of the config would change sizes or times for
+        // this client only (MIX-5).
         let values = (settings.policy, settings.collect_ms, settings.slots, settings.buckets);
         let due = (index, policy.collect_ms, policy.slots, policy.buckets);
         if Some(settings.config) != chain.hash_of_round(id) || values != due {
             return Err(SettingsError::Differ);
         }
+        // A repeated round would use a key chain twice, so rounds only increase (MIX-5, MIX-23).
         if last.is_some_and(|last| id.round <= last) {
             return Err(SettingsError::Old);
         }
+        // Clock before signatures: a far round is refused for a few comparisons instead of n
+        // verifications.
         let open = policy.opens_around(id.round, now, CLOCK_MS).ok_or(SettingsError::Clock)?;
         if !announced.signed_by_all(config.mix_keys()) {
             return Err(SettingsError::Unsigned);
         }
+        // Equal keys or points of small order would let one mix open the layers of another (MIX-6).
         let distinct: BTreeSet<&[u8; 32]> = settings.keys.iter().collect();
         let usable = |key: &[u8; 32]| kernel.is_fixed_point(key);
         if distinct.len() != settings.keys.len() || !settings.keys.iter().all(usable) {

@@ -44,6 +44,7 @@ const RETRY_HOURS: [u64; 3] = [1, 4, 12];
 /// The round in which something goes again that went in a round for nothing, and so many times
 /// before: 2, 4, 8 .. rounds later (MIX-42).
 pub(super) fn again(round: u64, times: u8) -> u64 {
+    // The cap keeps the shift inside 64 bits.
     round.saturating_add(2 << times.min(DOUBLINGS_MAX))
 }
 
@@ -109,6 +110,7 @@ impl PartnerRoot {
         if let Some((seq, first, piece)) = &slot.piece {
             self.sender.sealed(*seq, *first, piece)?;
         }
+        // One gap on either side means that rows of this root are missing (MIX-41).
         self.receiver.was_at(slot.start, slot.ack)?;
         if self.sender.acknowledge(slot.acked_by_partner, 0) {
             Ok(())
@@ -235,6 +237,7 @@ impl Partner {
 
     /// The person leaves: three cells tell the partner.
     pub const fn leave(&mut self) {
+        // A contact that is not served sends no cells, so there is none that could say it.
         if self.active.is_some() && self.leaving.is_none() {
             self.leaving = Some(LEAVING_CELLS);
         }
@@ -323,6 +326,7 @@ impl Partner {
     /// It is not served any longer; what waits for it makes us look again later.
     pub fn deactivate(&mut self, now: Time) {
         (self.active, self.leaving, self.called, self.ring) = (None, None, false, None);
+        // Without waiting messages there is no reason to spend budget on another try.
         let waits = !self.line.sender.is_idle();
         self.retry = waits.then(|| {
             let hours = RETRY_HOURS[usize::from(self.tries).min(RETRY_HOURS.len() - 1)];
@@ -366,6 +370,8 @@ impl Partner {
         let at = self.others.iter().position(|root| root.id == id);
         if let Some(at) = at {
             let met = self.others.remove(at);
+            // The root that met goes into use, and then adopts what the old one did not deliver
+            // (MIX-67).
             let mut old = core::mem::replace(&mut self.line, met);
             // A partner that makes root after root would fill a stream with zeros: the second time it goes.
             let is_kept = !old.sender.has_blanks();

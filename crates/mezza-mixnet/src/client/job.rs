@@ -70,16 +70,20 @@ impl ClientJob {
     pub fn run<B: Backend>(&mut self, kernel: &dyn Kernel) -> ClientJobOutput {
         let done = match self {
             Self::Wrap(job) => {
+                // The seed travels in the job, so that running the job twice gives equal bytes.
                 let mut rng = ChaCha20Rng::from_seed(*job.seed.expose());
                 let pairs = core::mem::take(&mut job.pairs);
                 ClientJobOutput::Wrap(wrap::<B>(kernel, &job.layers, pairs, &job.inner, &mut rng))
             }
             Self::Open(job) => {
+                // A malformed object holds no invitation for us. The manifest proves that the last
+                // mix made it so.
                 let all = invitations(&job.object).unwrap_or_default();
                 let open = |sealed| Invitation::open::<B>(&job.own, sealed, job.id.round);
                 ClientJobOutput::Open(all.iter().filter_map(open).collect())
             }
         };
+        // Scalars and shared secrets of this call may still lie on the stack of the worker thread.
         mezza_lanes::wipe_stack();
         done
     }

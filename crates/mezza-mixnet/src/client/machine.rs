@@ -187,6 +187,7 @@ impl<B: Backend> Client<B> {
     /// The last round of a service only goes forward.
     fn goes_to(&mut self, id: RoundId) {
         let last = self.last.entry(id.service).or_default();
+        // A smaller value would allow a round to be sealed a second time (MIX-40).
         *last = id.round.max(*last);
     }
 
@@ -231,6 +232,8 @@ impl<B: Backend> Client<B> {
     pub fn restore_ledger(&mut self, backup: &Ledger, now: Time, rng: &mut dyn CryptoRng) {
         if let Some(ledger) = &mut self.ledger {
             ledger.merge(backup);
+            // The backup's original may go on, too. Equal branches would hide charges of one of
+            // them (MIX-24).
             ledger.branch_off(dice(rng));
             self.take_snapshot(now);
         }
@@ -245,7 +248,9 @@ impl<B: Backend> Client<B> {
     /// Everything up to a number is durable.
     fn stored(&mut self, seq: u64, now: Time) -> Result<(), ClientError> {
         let later = self.awaited.split_off(&seq.saturating_add(1));
+        // Rows are written in order, so the newest durable number vouches for all before it.
         let durable = core::mem::replace(&mut self.awaited, later);
+        // A number that nothing waits for is a bug of the caller, and moves nothing.
         if durable.is_empty() {
             return Err(ClientError::Unasked);
         }
@@ -253,17 +258,22 @@ impl<B: Backend> Client<B> {
             match awaited {
                 PendingWrite::Message(line, last) => {
                     if let Some(line) = self.contacts.line(line) {
+                        // The messenger has the message, so its last piece may be acknowledged now
+                        // (MIX-33).
                         line.receiver.kept(last);
                     }
                 }
                 PendingWrite::Record(round, pieces) => {
                     for (line, seq) in pieces {
                         if let Some(line) = self.contacts.line(line) {
+                            // The piece lies in a durable row. Acknowledged earlier, a crash could
+                            // lose it (MIX-33).
                             line.receiver.durable(seq);
                         }
                     }
                     let Some(id) = round else { continue };
                     self.rounds.get_mut(&id).into_iter().for_each(Round::is_durable);
+                    // The record is on disk, which is the condition for the SUBMIT (MIX-23).
                     self.submit(id, now);
                 }
             }
@@ -280,6 +290,8 @@ impl<B: Backend> Client<B> {
             return;
         }
         self.seen = now;
+        // Each wait keeps its remaining length, so that a wrong clock delays neither dials nor
+        // calls (MIX-40).
         self.link.put_back(back);
         self.rounds.values_mut().for_each(|round| round.put_back(back));
         self.contacts.all.values_mut().for_each(|contact| contact.put_back(back));
@@ -293,6 +305,8 @@ impl<B: Backend> Client<B> {
     /// away.
     fn follow(&mut self, now: Time) {
         let late = self.deadline().map_or(0, |due| now.since_ms(due));
+        // A late wake means sleep or a clock that was set forward. A few minutes are the load of
+        // the machine.
         if late > LATE_MS && self.link.is_up() {
             let ahead = now.since_ms(self.seen);
             self.contacts.all.values_mut().for_each(|contact| contact.put_forward(ahead, now));
@@ -312,6 +326,7 @@ impl<B: Backend> Client<B> {
             Input::Down => self.down(now, rng),
             Input::Frame { frame, age_ms } => self.frame(frame, age_ms, now, rng),
             Input::Give(pair) => {
+                // A pair that was not requested could be known to another party.
                 self.wanted = self.wanted.checked_sub(1).ok_or(ClientError::Unasked)?;
                 self.pairs.push(pair);
                 Ok(())
@@ -382,6 +397,7 @@ impl<B: Backend> Machine for Client<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
         self.follow_back(now);
+        // The clock is followed after the input only: a refused input must not move a time forward.
         self.input(input, now, rng)?;
         self.follow(now);
         self.tell(now);
@@ -400,6 +416,7 @@ impl<B: Backend> Machine for Client<B> {
             self.look_again(contact, now);
         }
         self.walk(now);
+        // Rounds come last, so that calls queued above still enter a round that is sealed now.
         while let Some(id) = self.due(now) {
             self.move_on(id, now, rng);
         }

@@ -101,6 +101,8 @@ impl RoundRecord {
         for ReceivedPiece { line, seq, piece } in &self.received {
             w.u32(*line).u32(*seq).var8(piece.bytes());
         }
+        // Equal sizes, so that neither the disk nor a backup shows whether the round was busy
+        // (MIX-23).
         w.pad_to(RECORD_BYTES);
         Wiping::new(w.finish())
     }
@@ -128,6 +130,8 @@ impl RoundRecord {
         let received = list(r, RECEIVED_MAX, |r| {
             Ok(ReceivedPiece { line: r.u32()?, seq: r.u32()?, piece: piece(r)? })
         })?;
+        // Padding that is not zero means another format or damage, and the row is quarantined
+        // (MIX-41).
         let zeros = r.rest().iter().all(|byte| *byte == 0);
         if kind.service != id.service || !zeros {
             return Err(DecodeError::Value);
@@ -156,6 +160,7 @@ fn list<'a, T>(
     one: impl Fn(&mut Reader<'a>) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
     let count = usize::from(r.u8()?);
+    // The count is checked before anything is allocated for it.
     if count > max {
         return Err(DecodeError::Value);
     }

@@ -79,6 +79,7 @@ impl FrameSchedule {
         {
             self.waiting.remove(oldest);
         }
+        // Any other late frame leaves at once: a late request for configs is no sign of a note.
         self.waiting.push_back(scheduled);
     }
 
@@ -106,6 +107,7 @@ impl FrameSchedule {
             SendTime::At(at) if at <= now => Some((at, place)),
             _ => None,
         });
+        // Frames leave in the order of their times, and of their arrival where times are equal.
         let (_, place) = due.min()?;
         self.waiting.remove(place).map(|scheduled| scheduled.frame)
     }
@@ -114,6 +116,7 @@ impl FrameSchedule {
     pub fn deadline(&self) -> Option<Time> {
         let times = self.waiting.iter().filter_map(|waits| match waits.when {
             SendTime::At(at) => Some(at),
+            // Only a RETURN gives this frame its time, so it must not wake the task.
             SendTime::AfterReturn(_) => None,
         });
         times.min()

@@ -69,6 +69,8 @@ impl Chain {
     pub fn begin(pinned: &[u8; 32], genesis: &SignedConfig) -> Result<Self, ChainError> {
         let config = genesis.config();
         let hash = config.hash();
+        // The pin stands for all trust in a network. Signatures alone prove nothing about genesis
+        // (MIX-2).
         if hash != *pinned || config.seq != 0 {
             return Err(ChainError::NotPinned);
         }
@@ -84,33 +86,42 @@ impl Chain {
         let config = next.config();
         let (head, head_hash) = self.last();
         let hash = config.hash();
+        // A known config is accepted again without effect. A different one with its number is a
+        // fork (MIX-3).
         if config.seq <= head.seq {
             let known = self.kept.iter().any(|(_, known)| *known == hash) || hash == self.genesis;
             return if known { Ok(()) } else { Err(ChainError::Rollback) };
         }
+        // Guardians of two networks may be the same, so a valid signature is not enough.
         if config.network != head.network {
             return Err(ChainError::Foreign);
         }
+        // The entry must be able to hand out all configs to a new client (MIX-43).
         if config.seq >= CONFIGS_MAX as u64 {
             return Err(ChainError::Full);
         }
         if config.seq != head.seq + 1 {
             return Err(ChainError::Gap);
         }
+        // The number fits, but the config continues another branch.
         if config.prev != *head_hash {
             return Err(ChainError::Foreign);
         }
         signed(next, SignatureSet::Predecessor, head)?;
         if (config.threshold, &config.guardians) != (head.threshold, &head.guardians) {
+            // New guardians sign as well, which proves that they hold their keys (MIX-2).
             signed(next, SignatureSet::Own, config)?;
         }
+        // Numbers that restart would be refused by mixes and clients for years (MIX-76).
         if config.valid_from <= head.valid_from || !counts_on(head, config) {
             return Err(ChainError::Rounds);
         }
+        // Guardians could otherwise fill the memory of clients with configs that begin later.
         if self.kept.len() >= KEPT_MAX {
             return Err(ChainError::TooMany);
         }
         self.kept.push((config.clone(), hash));
+        // Forgotten only after the new one is accepted: a refused config must change nothing.
         self.forget(now);
         Ok(())
     }
@@ -142,6 +153,7 @@ impl Chain {
             config.policy(id.service).is_some_and(|(_, policy)| policy.base_round <= id.round)
         });
         let (config, hash) = numbered?;
+        // Its numbers may fit while another config is in force at that time, which then decides.
         let in_force = self.current_hash(opens(config)?) == Some(*hash);
         numbered.filter(|_| in_force)
     }
@@ -190,6 +202,7 @@ impl Chain {
         for _ in 0..r.u8()? {
             let config = Config::decode(r.var16()?)?;
             let hash = config.hash();
+            // Signatures were checked before storing, so only the chain of hashes is checked here.
             let follows = kept.last().is_none_or(|(last, its)| {
                 (config.seq, config.prev, config.network) == (last.seq + 1, *its, last.network)
             });
@@ -216,6 +229,7 @@ impl Chain {
     /// Drops what came long before the current config.
     fn forget(&mut self, now: Time) {
         let begun = self.kept.iter().rposition(|(config, _)| config.valid_from <= now);
+        // Four earlier ones stay: the clock may be ahead of the config in force (MIX-50).
         self.kept.drain(..begun.unwrap_or(0).saturating_sub(BEHIND_MAX));
     }
 }

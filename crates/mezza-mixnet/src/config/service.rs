@@ -107,6 +107,7 @@ impl ServicePolicy {
             delta_pico: r.u64()?,
             rounds: r.u64()?,
             traps: match version {
+                // Version 1 ends with `rounds`, and its mixes check nothing (MIX-45).
                 super::VERSION_WITHOUT_TRAPS => Traps::NONE,
                 _ => Traps { singles: r.u16()?, pairs: r.u16()? },
             },
@@ -132,6 +133,7 @@ impl ServicePolicy {
         let waits = [self.ask_ms, self.lead_ms, self.collect_ms, self.mix_limit_ms];
         (1..=DURATION_MS_MAX).contains(&self.interval_ms)
             && waits.iter().all(|ms| *ms <= DURATION_MS_MAX)
+            // Below 4 ms the margins of `send` would leave no window to draw from.
             && self.collect_ms >= 4
             && self.mix_limit_ms >= 1
             && (1..=if talks { SLOTS_MAX } else { 1 }).contains(&self.slots)
@@ -140,11 +142,13 @@ impl ServicePolicy {
             && self.mu <= MU_MAX
             && self.scale <= SCALE_MAX
             && self.traps.messages() <= if talks { TRAPS_MAX } else { 0 }
+            // Pairs have half of mean and scale, and Gaussian sampling uses integers only (MIX-19).
             && (!talks || self.mode == Mode::Paper || (even(self.mu) && even(self.scale)))
     }
 
     /// Most noise messages, traps included, that one honest mix adds to a round (MIX-11).
     pub fn noise_max(&self) -> u64 {
+        // Traps come on top of every draw, so the bound has to include them (MIX-45).
         let drawn = Law::of(self).messages_max(self.service, self.buckets);
         drawn + u64::from(self.traps.messages())
     }
@@ -152,6 +156,7 @@ impl ServicePolicy {
     /// The round that opens at or last before `t`; `None` before the base time or beyond the end
     /// of numbers.
     pub fn round_at(&self, t: Time) -> Option<u64> {
+        // Before its base time a config has no rounds: the predecessor numbers them.
         let since = t.ms().checked_sub(self.base_time.ms())?;
         self.base_round.checked_add(since / u64::from(self.interval_ms))
     }

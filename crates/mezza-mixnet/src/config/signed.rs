@@ -43,6 +43,7 @@ impl SignedConfig {
     /// there is checked when the config is accepted.
     pub fn sign(&mut self, set: SignatureSet, index: u8, guardian: &Signer) {
         let signature = guardian.sign(Purpose::Config, &[&self.config.hash()]);
+        // One signature for each place, so that signing again does not count twice.
         self.signatures.insert((set, index), signature);
     }
 
@@ -54,6 +55,7 @@ impl SignedConfig {
             let guardian = guardians.get(usize::from(index));
             guardian.is_some_and(|key| sign::verify(key, Purpose::Config, &[&hash], signature))
         };
+        // Places are distinct and keys are distinct, so each guardian counts once.
         of_set.filter(|((_, index), signature)| valid(*index, *signature)).count()
     }
 
@@ -67,12 +69,14 @@ impl SignedConfig {
         let mut signatures = BTreeMap::new();
         for _ in 0..count {
             let set = match r.u8()? {
+                // Genesis has no predecessor whose guardians could sign it.
                 0 if config.seq > 0 => SignatureSet::Predecessor,
                 1 => SignatureSet::Own,
                 _ => return Err(DecodeError::Value),
             };
             let place = (set, r.u8()?);
             let ascends = signatures.last_key_value().is_none_or(|(last, _)| *last < place);
+            // Strictly ascending, so that one set of signatures has one form.
             if !ascends || usize::from(place.1) >= GUARDIANS_MAX {
                 return Err(DecodeError::Value);
             }

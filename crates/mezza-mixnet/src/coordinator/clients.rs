@@ -64,11 +64,13 @@ impl Coordinator {
         version: u16,
         now: Time,
     ) -> Result<(), CoordinatorError> {
+        // A client of another version could misread every later frame.
         if version != VERSION {
             self.outputs.push_back(Output::Close(client));
             return Ok(());
         }
         let since = &mut self.clients.entry(client).or_default().since;
+        // A second HELLO would move the time from which the client takes part.
         if since.is_some() {
             return Err(CoordinatorError::TooOften);
         }
@@ -76,6 +78,7 @@ impl Coordinator {
         self.newest_since = self.newest_since.max(now);
         let welcome = Frame::Welcome { head: self.chain.head_hash(), now };
         self.outputs.push_back(Output::ToClient(client, welcome));
+        // A round that is open already would refuse this client's SUBMIT (MIX-28).
         for round in self.rounds.values().filter(|round| now < round.open) {
             if let RoundState::Announced(announcement, _) = &round.stage {
                 let closes_in_ms = round.close.since_ms(now) as u32;
@@ -91,6 +94,8 @@ impl Coordinator {
     fn configs(&mut self, client: ConnectionId, known: &[u8; 32]) -> Result<(), CoordinatorError> {
         let head = self.chain.head().seq;
         let asked = &mut self.clients.entry(client).or_default().asked;
+        // Two requests suffice for each new config. The answer to more would fill the queue of the
+        // link.
         if *asked == (head, CONFIG_ASKS) {
             return Err(CoordinatorError::TooOften);
         }
@@ -112,9 +117,12 @@ impl Coordinator {
             return self.say_no(client, id, FrameBody::Object(None));
         };
         let fetched = &mut self.clients.entry(client).or_default().fetched;
+        // A bucket has megabytes: fetched again and again, it would load the entry for one frame
+        // each.
         if fetched.contains(&id) {
             return Err(CoordinatorError::TooOften);
         }
+        // Forgotten with their buckets, so that the list stays as short as the cache.
         fetched.retain(|id| self.shelves.holds(*id));
         fetched.push(id);
         self.outputs.push_back(Output::Bytes(client, answer));
@@ -131,6 +139,7 @@ impl Coordinator {
     ) -> Result<(), CoordinatorError> {
         let since = self.known(client)?;
         match self.taken(client, since, id, onions, now) {
+            // Taking part proves a real client, and its count of refusals restarts (MIX-64).
             Ok(()) => self.clients.entry(client).or_default().vain = 0,
             Err(reason) => return self.say_no(client, id, FrameBody::Missed(reason)),
         }
@@ -145,6 +154,7 @@ impl Coordinator {
         body: FrameBody,
     ) -> Result<(), CoordinatorError> {
         let vain = &mut self.clients.entry(client).or_default().vain;
+        // Answers to useless requests cost the entry more than the client (MIX-64).
         if *vain >= VAIN_MAX {
             return Err(CoordinatorError::TooOften);
         }
@@ -169,12 +179,15 @@ impl Coordinator {
         let RoundState::Announced(_, batch) = &mut round.stage else {
             return Err(MissedReason::Late);
         };
+        // The deadline of the round may not have been handled yet, so the clock decides here.
         if now >= close {
             return Err(MissedReason::Late);
         }
+        // Only clients that were welcomed before the opening take part (MIX-28).
         if since >= open {
             return Err(MissedReason::Joined);
         }
+        // Another size or a second SUBMIT would shift the slots of all clients after it.
         if onions.len() != bytes || batch.submitted.contains(&client) {
             return Err(MissedReason::Malformed);
         }
@@ -182,6 +195,7 @@ impl Coordinator {
             return Err(MissedReason::Full);
         }
         batch.submitted.insert(client);
+        // Owners and onions grow together: replies are assigned by position.
         batch.owners.push(client);
         batch.onions.extend_from_slice(onions);
         Ok(())

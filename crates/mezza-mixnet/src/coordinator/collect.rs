@@ -45,6 +45,7 @@ impl Coordinator {
                 let key = round.mixes.get(usize::from(position));
                 let bytes = abort_bytes(&round.config, id, position, reason);
                 let valid = |key| sign::verify(key, Purpose::Abort, &[&bytes], &signature);
+                // The abort counts only with the signature of the server that it names (MIX-29).
                 if !key.is_some_and(valid) {
                     return Err(CoordinatorError::Signature);
                 }
@@ -60,6 +61,7 @@ impl Coordinator {
         let RoundState::Asking(keys) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
+        // A second key would invalidate settings that other mixes may sign already.
         let place = keys.get_mut(usize::from(at)).filter(|place| place.is_none());
         *place.ok_or(CoordinatorError::Unexpected)? = Some(key);
         let Some(keys) = keys.iter().copied().collect::<Option<Vec<_>>>() else { return Ok(()) };
@@ -76,6 +78,7 @@ impl Coordinator {
             return Err(CoordinatorError::Unexpected);
         };
         let key = round.mixes.get(usize::from(at)).ok_or(CoordinatorError::Unexpected)?;
+        // Checked here, so that one wrong signature does not fail at every client (MIX-5).
         if !settings.signed_by(key, &own) {
             return Err(CoordinatorError::Signature);
         }
@@ -152,6 +155,7 @@ impl Coordinator {
             FrameBody::Object(Some(about)) if about.0.id == id => {
                 let config = self.chain.of_round(id).filter(|its| its.hash() == round.config);
                 let last = round.mixes.last();
+                // The clients of this round bound the buckets, not `users_max` (MIX-65).
                 let users = batch.owners.len() as u32;
                 let of = config.zip(last);
                 of.and_then(|(config, last)| shelf.describe(config, users, last, about))
@@ -159,6 +163,8 @@ impl Coordinator {
             FrameBody::Chunk { bucket, offset, bytes } => shelf.put(bucket, offset, &bytes),
             _ => None,
         };
+        // The first wrong frame ends the download: the store would hold up every client of the
+        // round.
         if taken.is_none() || shelf.is_full() {
             self.finish(id);
         }
@@ -189,9 +195,11 @@ impl Coordinator {
         let each = if replies.is_empty() { 0 } else { replies.len() / batch.owners.len() };
         for (i, owner) in batch.owners.iter().enumerate() {
             let replies = replies[i * each..(i + 1) * each].to_vec();
+            // Clients of rounds without replies get RETURN too: it starts the delay of their GET.
             let back = Frame::Round(id, FrameBody::Return { users, replies });
             self.outputs.push_back(Output::ToClient(*owner, back));
         }
+        // Incomplete buckets are dropped: a client must not take a part for the whole.
         if let Some(shelf) = shelf.filter(BucketDownload::is_full) {
             self.shelves.put(id, shelf);
         }
@@ -219,6 +227,7 @@ impl Coordinator {
         if !key.is_some_and(valid) {
             return Err(CoordinatorError::Signature);
         }
+        // A mix that repeats its alarm must not multiply frames to all clients (MIX-27).
         if !alarmed.insert(position) {
             return Err(CoordinatorError::Unexpected);
         }
@@ -237,6 +246,7 @@ fn replies(round: &mut Round, items: &Items) -> Result<(), AbortReason> {
     };
     let received = (replies.len() / size) as u32;
     let due = batch.owners.len() as u32 * slots;
+    // Replies out of order would go to other clients than their onions (MIX-10).
     if !round.id.service.has_replies() || !items.is_next(received, due, size) {
         return Err(AbortReason::Malformed);
     }

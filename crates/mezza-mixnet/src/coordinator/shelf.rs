@@ -46,10 +46,13 @@ impl BucketDownload {
         last: &VerifyKey,
         (manifest, signature): (Manifest, Signature),
     ) -> Option<()> {
+        // The store repeats the manifest for each bucket. A different one would change lengths
+        // midway.
         if let Some(known) = &self.manifest {
             return (known.0 == manifest && known.1 == signature).then_some(());
         }
         let signed = manifest.signed_by(last, &config.hash(), &signature);
+        // Lengths are checked before a chunk is kept (MIX-12, MIX-65).
         (signed && config.allows(&manifest, users)).then_some(())?;
         self.manifest = Some((manifest, signature));
         Some(())
@@ -62,11 +65,14 @@ impl BucketDownload {
         let object = self.objects.get_mut(at)?;
         let entry = manifest.entries.get(at)?;
         let end = object.len() + bytes.len();
+        // Chunks come in order, so that nothing has to be kept for a gap. An empty one would never
+        // end.
         if offset as usize != object.len() || end > entry.len as usize || bytes.is_empty() {
             return None;
         }
         object.extend_from_slice(bytes);
         if end == entry.len as usize {
+            // The hash is checked here, so that clients do not download what they must throw away.
             manifest.holds(bucket, object).then_some(())?;
             self.answering += 1;
         }
@@ -86,6 +92,7 @@ impl BucketDownload {
                 FrameBody::Chunk { bucket, offset: at * CHUNK_BYTES as u32, bytes: bytes.to_vec() }
             });
             let frames = core::iter::once(head).chain(chunks);
+            // Encoded once and shared: each client gets the same bytes.
             let bytes = frames.map(|body| Frame::Round(id, body).encode().ok());
             Some(bytes.collect::<Option<Vec<_>>>()?.concat().into())
         };

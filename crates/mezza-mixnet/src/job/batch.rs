@@ -18,6 +18,7 @@ use crate::wire::{bucket, filter};
 fn kept(parts: &[Unwrapped]) -> SecretIndices {
     let keys: Vec<[u8; 32]> = parts.iter().flat_map(|part| part.keys.iter().copied()).collect();
     let opened = parts.iter().flat_map(|part| part.opened.iter());
+    // Doubles count by X, also where the first one is bad: an X must not be tried twice (MIX-8).
     let places = duplicates(&keys).into_iter().zip(opened).zip(0_u32..);
     places.filter(|((double, opened), _)| !double && **opened == 1).map(|(_, at)| at).collect()
 }
@@ -59,6 +60,8 @@ pub struct Shuffled {
 impl ShuffleJob {
     pub(super) fn run(&self) -> Shuffled {
         let kept = kept(self.batch.parts());
+        // Onions and noise are permuted together, so that noise stands nowhere in particular
+        // (MIX-17).
         let order = Permutation::draw(&self.seed, kept.len() + self.batch.noisy() as usize);
         Shuffled { kept, order }
     }
@@ -100,6 +103,8 @@ impl MatchJob {
             match reply {
                 Reply::Echo => cells.extend_from_slice(cell(at)),
                 Reply::Swap(other) => cells.extend_from_slice(cell(other)),
+                // Two cells cannot be delivered to three, and an empty reply would show the
+                // collision (MIX-9).
                 Reply::Third => {
                     let mut random = [0; CELL_BYTES];
                     rng.fill_bytes(&mut random);

@@ -58,6 +58,7 @@ impl Batch {
         order: &Permutation,
     ) -> Vec<GatherJob> {
         let place = |source: &u32| match source.checked_sub(kept.len() as u32) {
+            // Sources below the number of kept onions are onions. All others are own noise.
             None => kept[*source as usize],
             Some(own) => self.received + own,
         };

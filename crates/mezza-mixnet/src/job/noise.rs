@@ -95,12 +95,14 @@ impl NoiseJob {
     fn inner(&self, kernel: &dyn Kernel, size: usize, rng: &mut ChaCha20Rng) -> Vec<u8> {
         let count = self.kind.messages() as usize;
         let mut inner = alloc::vec![0; count * size];
+        // Sealed cells, tokens and drop ids are random to a mix, so random bytes equal them.
         rng.fill_bytes(&mut inner);
         match self.kind {
             NoiseKind::Singles(_) => {}
             NoiseKind::Pairs(_) => {
                 for pair in inner.chunks_exact_mut(2 * size) {
                     let (first, second) = pair.split_at_mut(size);
+                    // Only the drop is equal: the cells of two talking clients differ as well.
                     second[..DROP_BYTES].copy_from_slice(&first[..DROP_BYTES]);
                 }
             }
@@ -109,6 +111,8 @@ impl NoiseJob {
                 for (i, message) in inner.chunks_exact_mut(size).enumerate() {
                     message[..4].copy_from_slice(&bucket.to_be_bytes());
                     if let Some(public) = publics.get(i) {
+                        // A real invitation begins with a real key, which random bytes are only
+                        // half of the time (MIX-22).
                         message[4..36].copy_from_slice(public);
                     }
                 }
@@ -129,6 +133,8 @@ impl NoiseJob {
 
     fn trap(&self, at: u32, inner: &[u8], back: &[SecretVec]) -> Trap {
         let from = match self.kind {
+            // The last mix swaps the cells of a pair, so each trap expects the other one's cell
+            // (MIX-27).
             NoiseKind::Pairs(_) => at ^ 1,
             NoiseKind::Singles(_) | NoiseKind::Bucket(..) => at,
         } as usize;
@@ -165,6 +171,7 @@ impl TrapJob {
             let came = open_reply(kernel, &trap.reply_keys, reply.clone()).map(Wiping::new);
             came.is_none_or(|cell| cell != trap.cell)
         };
+        // Counted instead of `any`, which would stop at the first failure.
         self.traps.iter().filter(failed).count() > 0
     }
 }

@@ -62,6 +62,8 @@ impl NoiseFloor {
         match self {
             Self::None => true,
             Self::Promise { delta: most, .. } => {
+                // The accounting of the paper is another one, so a floor accepts Gaussian noise
+                // only (MIX-4).
                 let gauss = |policy: &ServicePolicy| policy.mode == Mode::Gauss;
                 config.services.iter().all(gauss) && self.reached(config) <= *most
             }
@@ -74,6 +76,7 @@ impl NoiseFloor {
         let Self::Promise { epsilon, rounds, .. } = self else { return 0.0 };
         let spent = config.services.iter().map(|policy| {
             let least = rounds[usize::from(policy.service.number()) - 1];
+            // A config that names few rounds must not pass with less noise (MIX-71).
             RoundsSpent::of(policy, policy.rounds.max(least))
         });
         delta(&spent.collect::<Vec<_>>(), *epsilon)
@@ -91,6 +94,7 @@ impl<B: Backend> Mix<B> {
         let (config, policy, position) = self.place(id)?;
         let under_way = self.rounds.keys().filter(|round| round.service == id.service);
         let used = self.setup.signed.get(&id.service).is_some_and(|last| id.round <= *last);
+        // A round that was signed before a restart must never get a second key (MIX-15).
         if used || self.rounds.contains_key(&id) {
             return Err(MixError::Round);
         }
@@ -102,6 +106,7 @@ impl<B: Backend> Mix<B> {
         }
         let noise = policy.noise_max();
         let onions = u64::from(config.users_max) * u64::from(policy.slots);
+        // Drawn for this round and kept in memory alone (MIX-13).
         let secret = Secret::<32>::random(rng);
         let round = Round {
             id,
@@ -161,9 +166,11 @@ impl<B: Backend> Mix<B> {
             && said == (policy.collect_ms, policy.slots, policy.buckets)
             && settings.keys.len() == config.mixes.len()
             && settings.keys.get(usize::from(*position)) == Some(key);
+        // Any difference could give one client other sizes or times than all others (MIX-4).
         if !agreed {
             return Err(MixError::Settings);
         }
+        // The operator's floor is the last check: it costs the accounting of all services.
         if !self.setup.floor.allows(config) {
             return Err(MixError::Noise);
         }
@@ -174,6 +181,8 @@ impl<B: Backend> Mix<B> {
         // From now on: a second number may be on its way to disk before the first is there.
         let last = self.setup.signed.entry(id.service).or_default();
         *last = id.round.max(*last);
+        // The number must be durable before the signature leaves, or a restart could sign twice
+        // (MIX-15).
         self.outputs.push_back(Output::Store(id));
         Ok(())
     }
@@ -188,6 +197,7 @@ impl<B: Backend> Mix<B> {
         let layers: Vec<Layer> =
             keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
         let signature = settings.sign(&self.setup.signer);
+        // Noise enters after this mix, so it has the layers of the later mixes only.
         let later = layers[usize::from(round.position) + 1..].to_vec();
         let noise = OwnNoise { plan: None, parts: BTreeMap::new(), tables: None };
         let secret = Some(Arc::clone(secret));
@@ -220,6 +230,8 @@ impl<B: Backend> Mix<B> {
         if !key.is_some_and(valid) {
             return Err(MixError::Signature);
         }
+        // Dropping the round wipes it (MIX-14). The coordinator notifies all mixes, so nothing is
+        // passed on here.
         self.rounds.remove(&id);
         Ok(())
     }

@@ -50,12 +50,14 @@ impl<B: Backend> Mix<B> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
         let size = round.reply_bytes();
         let open = round.open().ok_or(MixError::Unasked)?;
+        // The last mix forwards nothing, so its replies are in the order of its input.
         let order = Permutation::identity(replies.kept.len());
         let mixed = open.mixed.insert(mixed(parts, replies.kept, order, size));
         for part in replies.cells.chunks(size * items_per_frame(size)) {
             let job = seal_job(id, mixed, part, size);
             self.outputs.extend(job.map(Job::Seal).map(Output::Job));
         }
+        // No REPLIES_END comes here: this mix made all replies itself.
         mixed.ended = true;
         self.finish_if_ready(id, rng);
         Ok(())
@@ -84,6 +86,7 @@ impl<B: Backend> Mix<B> {
         let size = job.size + TAG_BYTES;
         for (target, reply) in job.targets.iter().zip(sealed.chunks_exact(size)) {
             place(&mut mixed.out, *target as usize, size).copy_from_slice(reply);
+            // Places that stay unfilled belong to bad onions and get random bytes (MIX-7).
             mixed.filled[*target as usize] = true;
         }
         mixed.jobs.1 += 1;
@@ -99,6 +102,7 @@ impl<B: Backend> Mix<B> {
         let position = round.position;
         let config = round.config;
         let Some(mixed) = round.open().and_then(|open| open.mixed.as_mut()) else { return };
+        // A reply that left early would show its onion's place among the jobs (MIX-10).
         if !mixed.is_ready() {
             return;
         }
@@ -106,11 +110,13 @@ impl<B: Backend> Mix<B> {
             let mut out = take(&mut mixed.out);
             let filled = mixed.filled.iter().enumerate();
             for (at, _) in filled.filter(|(_, filled)| !**filled) {
+                // A missing reply would show the entry which onion was bad (MIX-7).
                 rng.fill_bytes(place(&mut out, at, size));
             }
             self.outputs.extend(send::replies(id, out));
             let traps = take(&mut mixed.caught);
             if !traps.is_empty() {
+                // The check comes after the replies: an alarm must not change their times.
                 let job = TrapJob { id, config, position, traps };
                 self.outputs.push_back(Output::Job(Job::Trap(job)));
             }
@@ -145,6 +151,7 @@ fn replies(round: &mut Round, items: &Items) -> Result<Option<Job>, AbortReason>
     // Replies that arrive before our batch was forwarded are forged; the round ends as malformed.
     let open = round.open().filter(|open| open.leaving.is_none());
     let mixed = open.and_then(|open| open.mixed.as_mut()).ok_or(AbortReason::Malformed)?;
+    // More replies than onions, or another order, would reach the wrong clients (MIX-11).
     let next = items.is_next(mixed.received, mixed.forwarded(), size);
     if mixed.ended || !id.service.has_replies() || !next {
         return Err(AbortReason::Malformed);
@@ -167,6 +174,7 @@ fn seal_job(id: RoundId, mixed: &mut MixedBatch, replies: &[u8], size: usize) ->
                 bodies.extend_from_slice(reply);
             }
             Some(own) => {
+                // Replies of noise end here. Only those of traps are kept to be checked.
                 let trap = mixed.traps.remove(&own);
                 mixed.caught.extend(trap.map(|trap| (trap, reply.to_vec())));
             }
@@ -190,6 +198,7 @@ fn replies_end(round: &mut Round, count: u32) -> Result<Option<Job>, AbortReason
     let id = round.id;
     let mixed = round.open().and_then(|open| open.mixed.as_mut()).ok_or(AbortReason::Malformed)?;
     let due = if id.service.has_replies() { mixed.forwarded() } else { 0 };
+    // A missing reply would shift all later ones (MIX-11).
     if mixed.ended || count != due || mixed.received != due {
         return Err(AbortReason::Count);
     }
@@ -207,6 +216,7 @@ pub(super) fn mixed(
     let total: usize = parts.iter().map(|part| part.reply_keys.len()).sum();
     let mut back = SecretVec::zeros(total);
     let keys = parts.iter().flat_map(|part| part.reply_keys.iter());
+    // Copied into one place, so that each job takes its keys without the parts.
     back.iter_mut().zip(keys).for_each(|(key, own)| *key = *own);
     MixedBatch {
         kept,

@@ -35,6 +35,7 @@ impl<B: Backend> Mix<B> {
         };
         match outcome {
             Ok(jobs) => self.outputs.extend(jobs.into_iter().map(Output::Job)),
+            // The round ends for all clients: a partial batch must not be processed (MIX-11).
             Err(reason) => self.abort(id, reason),
         }
         self.mix_if_ready(id, rng);
@@ -53,6 +54,8 @@ impl<B: Backend> Mix<B> {
             (Job::Noise(job), JobOutput::Noise(made)) => self.noised(job.ticket, made, rng),
             (Job::Unwrap(job), JobOutput::Unwrap(part)) => {
                 let ticket = job.ticket;
+                // The job holds the frame and the secret: dropped first, so that both are wiped
+                // early (MIX-14).
                 drop(job);
                 self.unwrapped(ticket, part, rng)
             }
@@ -98,7 +101,9 @@ impl<B: Backend> Mix<B> {
         if open.incoming.as_ref().is_none_or(|incoming| !incoming.is_ready()) {
             return;
         }
+        // The last onion is unwrapped, so nothing needs the secret any more (MIX-14).
         open.secret = None;
+        // Forwarding without all noise would break the promise of the round (MIX-10).
         if (has_noise && !open.noise.is_ready()) || open.mixed.is_some() {
             return;
         }
@@ -130,6 +135,8 @@ impl<B: Backend> Mix<B> {
         let own = take(&mut open.noise.parts).into_values().zip(begins);
         for (part, begin) in own {
             let placed = |mut trap: Trap| {
+                // Jobs count from 0. Behind the kept onions the places of their noise follow each
+                // other.
                 trap.at += begin;
                 (trap.at, trap)
             };
@@ -157,6 +164,7 @@ impl<B: Backend> Mix<B> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
         let open = round.open().ok_or(MixError::Unasked)?;
         let leaving = open.leaving.as_mut().ok_or(MixError::Unasked)?;
+        // Gather jobs end in any order, and frames leave in that of their indices (MIX-10).
         while let Some(mut items) = leaving.ready.remove(&leaving.next) {
             leaving.next += 1;
             self.outputs.push_back(send::next(id, FrameBody::Onions(take(&mut *items))));
@@ -171,6 +179,7 @@ impl<B: Backend> Mix<B> {
 
     fn publish(&mut self, id: RoundId, objects: &[Vec<u8>]) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
+        // Keys and batch are dropped here. Only STORED is still needed.
         round.stage = RoundState::Publishing;
         let frames = send::objects(id, &round.config, &self.setup.signer, objects);
         self.outputs.extend(frames);
@@ -183,9 +192,11 @@ fn start(round: &mut Round, announced: u32, size: usize) -> Result<Vec<Job>, Abo
     let fits = size == round.onion_bytes();
     let most = round.batch_max;
     let open = round.open().ok_or(AbortReason::Malformed)?;
+    // A second batch would be unwrapped with the same secret.
     if !fits || open.incoming.is_some() || open.secret.is_none() {
         return Err(AbortReason::Malformed);
     }
+    // Honest mixes stay below this bound but for e^-40, and memory follows it (MIX-11, MIX-12).
     if u64::from(announced) > most {
         return Err(AbortReason::TooMany);
     }
@@ -204,6 +215,7 @@ fn onions(round: &mut Round, items: Items, job_items: usize) -> Result<Vec<Job>,
     let (Some(incoming), Some(secret)) = (&mut open.incoming, &open.secret) else {
         return Err(AbortReason::Malformed);
     };
+    // A gap or another size would move onions to other indices than their replies (MIX-11).
     if incoming.ended || !items.is_next(incoming.received, incoming.announced, size) {
         return Err(AbortReason::Malformed);
     }

@@ -26,6 +26,7 @@ impl<B: Backend> Mix<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
+        // A later mix signed a key that no client would accept (MIX-6), so nobody takes part.
         let Some(tables) = tables.map(Arc::new) else {
             self.abort(id, AbortReason::Settings);
             return Ok(());
@@ -62,6 +63,7 @@ impl<B: Backend> Mix<B> {
         let open = self.round(ticket.id)?.open().ok_or(MixError::Unasked)?;
         open.noise.parts.insert(ticket.index, noise);
         if open.noise.is_ready() {
+            // The tables take megabytes, and no further job of this round needs them.
             open.noise.tables = None;
         }
         self.mix_if_ready(ticket.id, rng);
@@ -78,11 +80,14 @@ fn plan(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<NoiseKind> {
         Service::Conversation => {
             let drawn = law.draw_conversation(rng);
             let traps = policy.traps;
+            // Added to the draw, never taken from it: one ALARM must not reveal the drawn count
+            // (MIX-45).
             let singles = drawn.singles + u32::from(traps.singles);
             let pairs = drawn.pairs + u32::from(traps.pairs);
             pieces(&mut plan, singles, JOB_MESSAGES, NoiseKind::Singles);
             pieces(&mut plan, pairs, JOB_MESSAGES / 2, NoiseKind::Pairs);
         }
+        // Bucket 0 has noise too, or its size would count the clients that call nobody (MIX-18).
         Service::Call | Service::Invitation => (0..=policy.buckets).for_each(|bucket| {
             let count = law.draw_bucket(rng);
             pieces(&mut plan, count, JOB_MESSAGES, |n| NoiseKind::Bucket(bucket, n));

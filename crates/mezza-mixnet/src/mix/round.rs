@@ -175,6 +175,7 @@ impl Round {
 
     /// Returns the neighbours that must learn that the round is over.
     pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> + use<> {
+        // Links to the store carry no ABORT, so the store is left out.
         let next = (!self.is_last()).then_some(Neighbour::Next);
         [Neighbour::Previous, Neighbour::Coordinator].into_iter().chain(next)
     }
@@ -182,6 +183,7 @@ impl Round {
     /// Returns true if the round cannot end well without this peer.
     pub fn needs(&self, peer: Neighbour) -> bool {
         match peer {
+            // Before publishing the store has no part in the round, so its link may fail.
             Neighbour::Store => matches!(self.stage, RoundState::Publishing),
             Neighbour::Next => !self.is_last(),
             Neighbour::Previous | Neighbour::Coordinator => true,

@@ -37,6 +37,7 @@ pub(super) fn objects(
 ) -> Vec<Output> {
     let manifest = Manifest { id, entries: objects.iter().map(|o| ObjectDigest::of(o)).collect() };
     let signature = manifest.sign(signer, config);
+    // The signed manifest goes first: the store checks lengths before it keeps a chunk.
     let mut bodies = Vec::from([FrameBody::Put { manifest, signature }]);
     for (object, bucket) in objects.iter().zip(1_u32..) {
         for (i, bytes) in object.chunks(CHUNK_BYTES).enumerate() {

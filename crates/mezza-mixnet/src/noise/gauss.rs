@@ -32,6 +32,7 @@ pub fn draw(sigma: u32, rng: &mut dyn CryptoRng) -> i64 {
 /// Algorithm 2 for an integer scale: the weight of y is `exp(-|y| / t)`.
 fn laplace(t: u128, rng: &mut dyn CryptoRng) -> i64 {
     loop {
+        // Remainder and quotient are drawn apart, which makes the law exact for an integer scale.
         let u = below(t, rng);
         if !exp_minus(u, t, rng) {
             continue;
@@ -60,5 +61,6 @@ fn exp_minus_fraction(n: u128, d: u128, rng: &mut dyn CryptoRng) -> bool {
     while below(d * k, rng) < n {
         k += 1;
     }
+    // The alternating series of the exponential stops at an odd term with exactly this probability.
     k % 2 == 1
 }

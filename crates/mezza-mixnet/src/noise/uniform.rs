@@ -15,6 +15,7 @@ pub fn below(bound: u128, rng: &mut dyn CryptoRng) -> u128 {
             1..=64 => u128::from(rng.next_u64() >> (64 - bits)),
             _ => ((u128::from(rng.next_u64()) << 64) | u128::from(rng.next_u64())) >> (128 - bits),
         };
+        // A modulo would favour small numbers. Each try succeeds with a probability above one half.
         if drawn < bound {
             return drawn;
         }

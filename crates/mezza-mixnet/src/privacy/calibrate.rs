@@ -81,6 +81,7 @@ pub fn noise_for(target: &PrivacyTarget, accounting: Accounting) -> Option<Law> 
 
 /// The least number from 1 to `max` for which `fits` holds, if it then holds for all above.
 fn least(max: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
+    // The largest value does not suffice, so no smaller one does.
     if !fits(max) {
         return None;
     }

@@ -72,6 +72,7 @@ impl PrivacyCost {
         };
         let law = Law { mode, mu: r.u32()?, scale: r.u32()? };
         let slots = r.u8()?;
+        // No config has such values, so the entry is damaged.
         if law.mu > MU_MAX || law.scale > SCALE_MAX || !(1..=SLOTS_MAX).contains(&slots) {
             return Err(DecodeError::Value);
         }
@@ -138,12 +139,16 @@ impl Ledger {
     pub fn joined(&mut self, round: u64, base: u64, interval_ms: u32) {
         let from = match self.clock.last {
             Some((its, last)) => match its.cmp(&base) {
+                // A new config numbers anew: rounds between the two are skipped and do not count
+                // (MIX-25).
                 Ordering::Less => base,
                 Ordering::Equal => last,
+                // A round of an earlier config must not set time back.
                 Ordering::Greater => return,
             },
             None => round,
         };
+        // An older round changes nothing: time in the ledger only moves on.
         let Some(rounds) = round.checked_sub(from) else { return };
         let elapsed =
             rounds.saturating_mul(interval_ms.into()).saturating_add(self.clock.elapsed_ms);
@@ -158,6 +163,7 @@ impl Ledger {
     /// Charges one round in which something real was sent, whatever became of it (MIX-24).
     pub fn charge(&mut self, kind: PrivacyCost) {
         let rounds = self.rounds.entry((self.branch, kind, self.clock.period)).or_default();
+        // Saturating, because a counter that wraps would hand out a new budget (MIX-24).
         *rounds = rounds.saturating_add(1);
     }
 
@@ -174,6 +180,8 @@ impl Ledger {
     pub fn count_used(&self, policy: &ServicePolicy) -> u64 {
         let unit = RoundsSpent::of(policy, 1);
         let spent = self.rounds.iter().filter(|((_, kind, period), _)| {
+            // Earlier periods have budgets of their own. Their losses still add in the calculator
+            // (MIX-25).
             kind.service == policy.service && *period == self.period()
         });
         let used = spent.map(|((_, kind, _), rounds)| kind.spent(*rounds).count_as(&unit));
@@ -184,6 +192,7 @@ impl Ledger {
     pub fn level(&self, policy: &ServicePolicy) -> BudgetState {
         let used = u128::from(self.count_used(policy));
         match u128::from(policy.rounds) {
+            // First, so that a budget of 0 rounds is used up and not low.
             all if used >= all => BudgetState::Used,
             all if used * 10 >= all * 8 => BudgetState::Low,
             _ => BudgetState::Plenty,
@@ -204,12 +213,16 @@ impl Ledger {
     /// Takes the larger of each number of each branch, so that none is counted twice. Of another
     /// network nothing is taken.
     pub fn merge(&mut self, other: &Self) {
+        // Rounds of another network say nothing about the noise of this one.
         if other.network != self.network {
             return;
         }
+        // The later time wins: an older copy must not begin its period again.
         self.clock = self.clock.max(other.clock);
         for (key, rounds) in &other.rounds {
             let own = self.rounds.entry(*key).or_default();
+            // Of one branch both numbers count the same rounds, so the larger one includes the
+            // other (MIX-24).
             *own = (*own).max(*rounds);
         }
     }
@@ -258,6 +271,7 @@ impl Ledger {
             for _ in 0..r.u32()? {
                 let key = (r.u64()?, PrivacyCost::read(r)?, r.u32()?);
                 let rounds = r.u64()?;
+                // Ascending without repetition, so that one ledger has one form.
                 if ledger.rounds.last_key_value().is_some_and(|(last, _)| *last >= key) {
                     return Err(DecodeError::Value);
                 }

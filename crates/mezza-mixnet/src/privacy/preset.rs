@@ -66,6 +66,7 @@ impl NoisePreset {
         let noise = self.noise(policy.service);
         let slots = u32::from(policy.slots);
         policy.mode = Mode::Gauss;
+        // The loss grows with the slots, and so must the noise (`shift` in the accounting).
         (policy.mu, policy.scale) = (noise.mu * slots, noise.scale * slots);
         policy.epsilon_micro = super::whole(libm::round(noise.epsilon * 1e6)) as u32;
         policy.delta_pico = super::whole(libm::round(noise.delta * 1e12));

@@ -37,6 +37,7 @@ impl NetworkPromise {
 
     /// Returns true if the network promises nothing: its config allows rounds without end.
     pub fn is_none(&self) -> bool {
+        // One service without an end is enough: its losses are part of every sum (MIX-70).
         self.spent.iter().any(|spent| spent.rounds >= ROUNDS_WITHOUT_PROMISE)
     }
 

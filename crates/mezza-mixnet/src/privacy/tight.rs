@@ -54,6 +54,7 @@ impl Count {
     /// At least, and at most, the probability that the noise is `n` or less.
     fn at_most(&self, mode: Mode, n: u32) -> Bracket {
         let below = self.mean - f64::from(n);
+        // The bounds of the tail hold from one step below the mean on. Nothing is claimed above.
         if below < 1.0 {
             return Bracket { low: 0.0, high: 1.0 };
         }
@@ -89,6 +90,7 @@ pub fn tight(spent: &RoundsSpent, epsilon: f64) -> Option<Bracket> {
     if spent.rounds == 0 {
         return Some(Bracket { low: 0.0, high: 0.0 });
     }
+    // Without noise some outcome belongs to one story alone, so delta is 1.
     if spent.law.scale == 0 {
         return Some(Bracket { low: 1.0, high: 1.0 });
     }
@@ -107,6 +109,7 @@ fn counts(spent: &RoundsSpent) -> Option<[Count; 2]> {
     if spent.service != Service::Conversation {
         return Some([Count { mean, scale: wide, shift: 1, weight: 1 }; 2]);
     }
+    // Odd values would shift the second count off the lattice. No config has them.
     let even = mu.is_multiple_of(2) && (spent.law.mode == Mode::Paper || scale.is_multiple_of(2));
     even.then_some([
         Count { mean, scale: wide, shift: 2 * slots, weight: 1 },
@@ -143,6 +146,7 @@ fn clamped(spent: &RoundsSpent, counts: &[Count; 2], free: Bracket, epsilon: f64
     let surely = (-libm::expm1(one)).max(-libm::expm1(both) - beside);
     Bracket {
         low: (surely + (free.low - k * changed).max(0.0)).min(1.0),
+        // Upper number: what only one story can produce counts as lost.
         high: (free.high + k * lost).min(1.0),
     }
 }

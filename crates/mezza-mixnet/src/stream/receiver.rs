@@ -57,12 +57,15 @@ snapshot!(struct Receiver { start, open, held, ends, ack, broken });
 impl Receiver {
     /// Returns true if a piece is new, and inside the window.
     pub fn wants(&self, seq: u32) -> bool {
+        // The window bounds what a partner can store here. `sack` could not name more, either.
         let ahead = seq.checked_sub(self.ack).is_some_and(|ahead| ahead <= WINDOW);
         ahead && self.has_room(seq)
     }
 
     fn has_room(&self, seq: u32) -> bool {
         let new = seq >= self.start && !self.held.contains_key(&seq);
+        // A full store refuses new pieces. They are sent again once the messenger has taken
+        // messages.
         new && !self.broken && self.held.len() < HELD_MAX
     }
 
@@ -77,6 +80,7 @@ impl Receiver {
         seq: u32,
         piece: &Piece,
     ) -> Result<Vec<ReceivedMessage>, StreamBroken> {
+        // After one broken message no later position is certain.
         if self.broken {
             return Err(StreamBroken);
         }
@@ -102,6 +106,7 @@ impl Receiver {
                 Err(broken) => {
                     self.held.clear();
                     self.ends.clear();
+                    // All that is held is dropped: it cannot become a message any more.
                     (self.start, self.open, self.broken) = (self.ack, self.ack, true);
                     return Err(broken);
                 }
@@ -114,6 +119,7 @@ impl Receiver {
         let Some(first) = self.held.get(&self.open) else { return Ok(None) };
         let length = first.piece.bytes().first_chunk().map_or(0, |n| u16::from_be_bytes(*n));
         let length = usize::from(length);
+        // The length decides how many pieces are awaited, so it is checked before any of them.
         if !(1..=MESSAGE_BYTES_MAX).contains(&length) {
             return Err(StreamBroken);
         }
@@ -125,6 +131,8 @@ impl Receiver {
             let due = left.min(PIECE_BYTES);
             left -= due;
             match self.held.get(&seq).map(|held| held.piece.bytes()) {
+                // Every piece but the last is full. Another size means that positions differ on
+                // both sides.
                 Some(bytes) if bytes.len() != due => return Err(StreamBroken),
                 Some(bytes) => whole.extend_from_slice(bytes),
                 None => return Ok(None),
@@ -146,6 +154,7 @@ impl Receiver {
 
     /// The message with this last piece, and all before it, are durable at the messenger.
     pub fn kept(&mut self, last: u32) {
+        // Unknown or already confirmed: a confirmation that is repeated changes nothing.
         if !self.ends.contains(&last) {
             return;
         }
@@ -173,6 +182,7 @@ impl Receiver {
     pub fn acknowledged(&self) -> (u32, u32) {
         let full =
             |seq: &u32| self.held.get(seq).is_some_and(|h| h.piece.bytes().len() == PIECE_BYTES);
+        // A short piece may be the end of a message that the messenger does not have (MIX-33).
         let named = |seq: &u32| self.counts(*seq) && (*seq < self.open || full(seq));
         let behind = (0..WINDOW).filter_map(|j| Some((j, self.ack.checked_add(1 + j)?)));
         let sack = behind.filter(|(_, seq)| named(seq)).map(|(j, _)| 1 << j).sum();
@@ -198,6 +208,7 @@ impl Receiver {
     /// [`messages`](Self::messages). It was inside the window when it came; where that was then, only
     /// later records of the same line tell.
     pub fn recorded(&mut self, seq: u32, piece: &Piece) {
+        // No window here: its position at that time is known to later records only.
         if self.has_room(seq) {
             self.held.insert(seq, Held { piece: piece.clone(), durable: true });
         }
@@ -212,6 +223,7 @@ impl Receiver {
             (self.start, self.open) = (start, start);
             self.held = self.held.split_off(&start);
         }
+        // Never lower: the partner may have dropped what was acknowledged.
         self.ack = self.ack.max(ack).max(start);
         if self.is_whole() { Ok(()) } else { Err(DecodeError::Value) }
     }
@@ -248,6 +260,8 @@ impl Receiver {
             let seq = r.u32()?;
             let piece = Piece::new(r.var8()?).ok_or(DecodeError::Value)?;
             let ascends = receiver.held.last_key_value().is_none_or(|(last, _)| *last < seq);
+            // A broken stream holds nothing, and pieces before `start` belong to delivered
+            // messages.
             if !ascends || seq < start || broken {
                 return Err(DecodeError::Value);
             }

@@ -81,6 +81,7 @@ impl Message {
 
     /// Returns true if this is `framed`, as far as it is known, and nobody waits for it.
     fn is_unclaimed(&self, framed: &[u8]) -> bool {
+        // A message with a ticket is awaited already, so an equal text is a second message.
         self.ticket.is_none() && self.len() == framed.len() && framed.starts_with(&self.framed)
     }
 
@@ -176,12 +177,14 @@ impl Sender {
         if message.is_empty() || message.len() > MESSAGE_BYTES_MAX {
             return Err(StreamError::TooBig);
         }
+        // Zeros mark a retracted message, so a real one of zeros would be thrown away (MIX-66).
         if message.iter().all(|byte| *byte == 0) {
             return Err(StreamError::Blank);
         }
         let mut framed = Wiping::new(Vec::with_capacity(LENGTH_BYTES + message.len()));
         framed.extend_from_slice(&(message.len() as u16).to_be_bytes());
         framed.extend_from_slice(message);
+        // Sent again it would arrive twice, and its pieces have numbers already (MIX-75).
         if let Some(cut) = self.cuts.iter_mut().find(|cut| cut.message.is_unclaimed(&framed)) {
             cut.message.ticket = Some(ticket);
             cut.message.framed = framed;
@@ -193,6 +196,7 @@ impl Sender {
         if let Some(place) = self.unclaimed.iter().position(|held| held.is_unclaimed(&framed)) {
             self.unclaimed.remove(place);
             self.handed.push(ticket);
+            // It was acknowledged while nobody waited, so its ticket is settled at once.
             self.acked.push(ticket);
             return Ok(());
         }
@@ -207,6 +211,7 @@ impl Sender {
     /// Nobody waits for news any longer: what was not cut is dropped, the rest goes on without
     /// tickets.
     pub fn detach(&mut self) {
+        // Nothing of these was sealed. The messenger has them and chooses the way again.
         self.waiting.clear();
         self.waiting_bytes = 0;
         self.cuts.iter_mut().for_each(|cut| cut.message.ticket = None);
@@ -227,6 +232,7 @@ impl Sender {
         let begun = self.cuts.iter_mut().find(|cut| !cut.message.told && is_it(&cut.message));
         let Some(cut) = begun else { return false };
         cut.message.ticket = None;
+        // The numbers are used, so zeros follow: a gap would stop the partner's stream (MIX-66).
         cut.message.blank();
         true
     }
@@ -241,6 +247,7 @@ impl Sender {
         self.next = self.next.max(begun);
         // A message that is not whole is given again by whoever has it.
         let is_real = |message: &Message| message.is_whole() && !message.is_blank();
+        // Under the new root the pieces get new numbers. A message may arrive twice at this moment.
         for cut in old.cuts.iter_mut().filter(|cut| is_real(&cut.message)) {
             let message = cut.message.give_up();
             let anew = MessageInTransit::begin(message, self.next);
@@ -277,6 +284,7 @@ impl Sender {
     /// The piece for the next cell, now in flight: one whose round failed, one that seems lost, or a
     /// new one, in this order. `None`: the cell goes without data.
     pub fn take(&mut self) -> Option<(u32, Piece)> {
+        // `ack` and `sack` name 32 pieces, so a piece beyond them could not be acknowledged.
         let window = ..self.unacknowledged().saturating_add(WINDOW);
         let first = |wanted: fn(&PieceState) -> bool| {
             self.places.range(window).find(|(_, place)| wanted(place)).map(|(seq, _)| *seq)
@@ -303,6 +311,7 @@ impl Sender {
     /// Cuts a new piece, if the window has room for it.
     fn cut(&mut self) -> Option<u32> {
         let seq = self.next;
+        // Beyond the window nothing could be acknowledged. Numbers end before they wrap.
         if seq - self.unacknowledged() >= WINDOW || seq >= u32::MAX - WINDOW {
             return None;
         }
@@ -332,6 +341,7 @@ impl Sender {
                 }
             }
         }
+        // An idle cell has no piece, but its meeting counted for the others above.
         let Some(seq) = seq else { return };
         if outcome == CellOutcome::Met {
             self.in_a_meeting(seq);
@@ -346,7 +356,9 @@ impl Sender {
     /// `false`, and nothing changes, if it names what was never sent.
     pub fn acknowledge(&mut self, ack: u32, sack: u32) -> bool {
         let bits = (0..WINDOW).filter(|j| sack >> j & 1 == 1).map(|j| ack.checked_add(1 + j));
+        // A bit beyond the last number was never sent.
         let Some(named) = bits.collect::<Option<BTreeSet<u32>>>() else { return false };
+        // Nothing changes: the partner's numbers belong to another life of this client.
         if ack > self.next || named.last().is_some_and(|last| *last >= self.next) {
             return false;
         }
@@ -366,6 +378,7 @@ impl Sender {
                 None => self.unclaimed.push_back(cut.message),
             }
         }
+        // Only the newest ones can be given again, so the list stays short.
         let forgotten = self.unclaimed.len().saturating_sub(WINDOW as usize);
         self.unclaimed.drain(..forgotten);
         true
@@ -375,6 +388,7 @@ impl Sender {
         let of = |cut: &&mut MessageInTransit| (cut.first..cut.end()).contains(&seq);
         let Some(cut) = self.cuts.iter_mut().find(of) else { return };
         cut.met |= 1 << (seq - cut.first);
+        // Reported once: a second report would name a ticket that is settled.
         if cut.all_met() && !cut.message.told {
             cut.message.told = true;
             self.handed.extend(cut.message.ticket);

@@ -49,6 +49,7 @@ impl Manifest {
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let id = RoundId::read(reader)?;
         let buckets = reader.u32()?;
+        // The count is bounded before entries are read (MIX-12).
         if id.service.has_replies() || !buckets.is_power_of_two() || buckets > BUCKETS_MAX {
             return Err(DecodeError::Value);
         }
@@ -103,6 +104,7 @@ pub fn invitations(object: &[u8]) -> Result<&[[u8; INVITATION_BYTES]], DecodeErr
     if invitations.len() < count {
         return Err(DecodeError::Truncated);
     }
+    // Surplus bytes mean another format or a damaged object.
     if invitations.len() > count || !rest.is_empty() {
         return Err(DecodeError::Trailing);
     }

@@ -60,6 +60,7 @@ impl core::fmt::Debug for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
+        // A piece is plaintext of the stream until it is sealed.
         mezza_core::wipe(&mut self.bytes);
     }
 }
@@ -93,6 +94,7 @@ impl Cell {
         let (piece, padding) = tail.split_at_checked(len).ok_or(MalformedCell)?;
         let data = flags & DATA != 0;
         let known = flags & !(DATA | LEAVING) == 0;
+        // One form for each cell. Unknown flags and padding would carry bytes that nobody checks.
         if !known || (!data && len > 0) || padding.iter().any(|byte| *byte != 0) {
             return Err(MalformedCell);
         }

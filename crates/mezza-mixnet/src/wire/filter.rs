@@ -31,6 +31,7 @@ pub fn encode(tokens: &[[u8; TOKEN_BYTES]]) -> Vec<u8> {
     debug_assert!(u32::try_from(tokens.len()).is_ok());
     let count = tokens.len() as u32;
     let mut places: Vec<u64> = tokens.iter().map(|token| place(token, count)).collect();
+    // The order of the batch must not survive in the object.
     places.sort_unstable();
     let mut writer = Writer::with_capacity(4 + places.len() * 26 / 8 + 1);
     writer.u32(count);
@@ -60,6 +61,7 @@ impl Filter {
         let mut reader = Reader::new(object);
         let count = reader.u32()?;
         let bytes = reader.rest();
+        // Each token takes 25 bits or more, so the bytes bound the count (MIX-12).
         if u64::from(count) * TOKEN_BITS_MIN > bytes.len() as u64 * 8 {
             return Err(DecodeError::Truncated);
         }
@@ -138,6 +140,8 @@ impl BitReader<'_> {
         let mut difference = 0_u64;
         while self.bit()? {
             difference += 1 << LOW_BITS;
+            // Checked while counting: a run of ones must not make the reader work for the whole
+            // object.
             if difference > max {
                 return Err(DecodeError::Value);
             }
@@ -150,6 +154,7 @@ impl BitReader<'_> {
 
     /// Only zeros, and fewer than eight of them, may be left.
     fn end(&mut self) -> Result<(), DecodeError> {
+        // Whole bytes behind the last token would let two objects mean the same set.
         if self.at.div_ceil(8) < self.bytes.len() {
             return Err(DecodeError::Trailing);
         }

@@ -152,6 +152,8 @@ impl Items {
         let full = usize::from(self.count) == items_per_frame(size);
         self.offset == received
             && self.size() == size
+            // Only the last frame may be short, so that sizes of frames carry no information
+            // (MIX-11).
             && end.is_some_and(|end| end == announced || (full && end < announced))
     }
 }

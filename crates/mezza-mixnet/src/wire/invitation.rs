@@ -38,6 +38,7 @@ impl Invitation {
         round: u64,
     ) -> Option<[u8; INVITATION_BYTES]> {
         let x = *own.public();
+        // A dialling key of small order would give a key that everybody knows.
         let key = key::<B>(&own.dh::<B>(to).ok()?, &x, to, round);
         let mut sealed = [0; INVITATION_BYTES];
         sealed[..32].copy_from_slice(&x.0);
@@ -60,6 +61,7 @@ impl Invitation {
         let key = key::<B>(&own.dh::<B>(&x).ok()?, &x, own.public(), round);
         let mut plain = Wiping::new([0; PLAIN_BYTES]);
         plain.copy_from_slice(text);
+        // Nearly all invitations of a bucket end here: they are for others, or noise.
         if !key.open(&NONCE, &[], &mut *plain, tag) {
             return None;
         }
@@ -72,6 +74,7 @@ impl Invitation {
 
 fn key<B: Backend>(z: &Secret<32>, x: &PublicKey, d: &PublicKey, round: u64) -> B::Chacha {
     let mut both: [u8; 64] =
+        // Both keys and the round are bound, so an invitation cannot be replayed in a later round.
         labelled_hash("mezza/invite", &[z.expose(), &x.0, &d.0, &round.to_be_bytes()]);
     let key = Secret::<32>::init_with(|k| k.copy_from_slice(&both[..32]));
     wipe(&mut both);

@@ -48,6 +48,7 @@ impl Settings {
         let count = usize::from(reader.u8()?);
         let buckets_fit = buckets.is_power_of_two() && buckets <= BUCKETS_MAX;
         let fits = (1..=SLOTS_MAX).contains(&slots) && (1..=MIXES_MAX).contains(&count);
+        // Checked before keys are read, so that a peer's count allocates nothing (MIX-12).
         if !fits || !buckets_fit {
             return Err(DecodeError::Value);
         }
@@ -122,6 +123,7 @@ impl SignedSettings {
 
     /// Returns true if every mix signed, `mixes` being their identities in order.
     pub fn signed_by_all<'a>(&self, mixes: impl ExactSizeIterator<Item = &'a VerifyKey>) -> bool {
+        // Fewer signatures than mixes must never verify (MIX-5).
         mixes.len() == self.settings.keys.len()
             && mixes.len() == self.signatures.len()
             && mixes.zip(&self.signatures).all(|(mix, sig)| self.settings.signed_by(mix, sig))

@@ -39,6 +39,8 @@ impl<B: Backend> Client<B> {
         let Some(round) = self.rounds.get(&id).filter(|_| !id.service.has_replies()) else {
             return;
         };
+        // The bucket depends on our own key only, so the GET is equal whether a call is expected or
+        // not.
         let bucket = self.own_bucket(round.policy.buckets);
         let when = SendTime::AfterReturn(round.fetch_ms());
         let frame = Frame::Round(id, FrameBody::Fetch { bucket });
@@ -54,6 +56,8 @@ impl<B: Backend> Client<B> {
         let Some(buckets) = self.rounds.get(&id).map(|round| round.policy.buckets) else { return };
         let bucket = self.own_bucket(buckets);
         let Some(round) = self.rounds.get_mut(&id) else { return };
+        // The download starts only after the drawn delay, and needs time of its own beyond the
+        // round.
         round.wait_for_bucket(now);
         let mut fetch = Fetch { bucket, expected: Vec::new(), manifest: None, object: Vec::new() };
         match core::mem::replace(&mut round.stage, RoundState::Armed) {
@@ -61,6 +65,7 @@ impl<B: Backend> Client<B> {
                 fetch.expected = expected;
             }
             RoundState::Sent { content: SlotContents::Invite(Some(waiting)), .. } => {
+                // The round returned, so the invitation is in its bucket.
                 let ticket = waiting.invite.map(|invite| invite.ticket);
                 self.outputs.extend(ticket.map(Output::Handed));
             }
@@ -79,15 +84,19 @@ impl<B: Backend> Client<B> {
         let RoundState::Fetching(fetch) = &mut round.stage else {
             return Err(ClientError::Unexpected);
         };
+        // A second manifest could replace the signed lengths while chunks are on their way.
         if fetch.manifest.is_some() {
             return Err(ClientError::Unexpected);
         }
+        // The store lost the bucket. The callers repeat their calls, so nothing has to be asked
+        // again.
         let Some((manifest, signature)) = found else {
             self.rounds.remove(&id);
             return Ok(());
         };
         let config = &round.checked.settings().config;
         let signed = |key| manifest.signed_by(key, config, &signature);
+        // Only the last mix knows the bucket, so entry and store cannot invent one.
         if !round.mixes.last().is_some_and(signed) {
             return Err(ClientError::Signature);
         }
@@ -116,6 +125,7 @@ impl<B: Backend> Client<B> {
             return Err(ClientError::Unexpected);
         };
         let manifest = fetch.manifest.as_ref().ok_or(ClientError::Unexpected)?;
+        // The signed length bounds the buffer before a byte is appended (MIX-12).
         let due = manifest.entries.get(fetch.bucket as usize - 1).map_or(0, |entry| entry.len);
         let end = fetch.object.len() + bytes.len();
         let next = bucket == fetch.bucket && offset as usize == fetch.object.len();
@@ -130,6 +140,7 @@ impl<B: Backend> Client<B> {
         else {
             return Ok(());
         };
+        // The hash is checked once all bytes are there, and before any of them is parsed.
         let honest = fetch.manifest.is_some_and(|manifest| manifest.holds(bucket, &fetch.object));
         match id.service {
             // What the entry changed on the way is as if it were not there.
@@ -138,6 +149,7 @@ impl<B: Backend> Client<B> {
             Service::Conversation => {}
             Service::Call => {
                 self.listen(&fetch.expected, &fetch.object, now);
+                // Calls are read first: a caller found here needs no greeting afterwards (MIX-80).
                 self.on_calls_heard(id, now);
             }
             // The key that opens them is in the locked vault (MIX-78). Inviters repeat them.
@@ -158,9 +170,11 @@ impl<B: Backend> Client<B> {
         object: &[u8],
         now: Time,
     ) {
+        // The last mix signed a malformed object. Its tokens are lost, and callers repeat them.
         let Ok(filter) = Filter::decode(object) else { return };
         for (contact, intent, token) in expected {
             let contact_of = self.contacts.all.get(contact);
+            // Calls of suspended partners are ignored (MIX-66), and those of muted ones as well.
             let heeded = contact_of.is_some_and(|of| !of.muted && !of.suspended);
             if heeded && filter.holds(token) {
                 self.contacts.activate(*contact, now);

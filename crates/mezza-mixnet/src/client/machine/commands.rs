@@ -49,6 +49,8 @@ impl<B: Backend> Client<B> {
     pub fn admits(&self, start: (u64, u64), now: Time) -> Result<(), ClientError> {
         let near = |service, start: u64| {
             let own = self.round_now(service, now)?;
+            // A chain cannot go back, and each missing step costs a hash: roots outside this range
+            // are refused.
             let reach = own.saturating_sub(CHAIN_SKIP_MAX)..=own.saturating_add(AHEAD_MAX);
             reach.contains(&start).then_some(())
         };
@@ -66,11 +68,13 @@ impl<B: Backend> Client<B> {
 
     pub(super) fn add(&mut self, new: &NewRoot, now: Time) -> Result<(), ClientError> {
         self.admits(new.start, now)?;
+        // Numbers of lines are never reused: a record of an old root must not match a new one.
         let number = self.contacts.line_number().ok_or(ClientError::Full)?;
         let root = PartnerRoot::begin(number, &new.root, new.role, new.start.0, new.start.1);
         match self.contacts.all.get_mut(&new.contact) {
             Some(contact) => {
                 contact.bucket = new.bucket;
+                // The old roots stay: the partner may not have the new one yet (MIX-67).
                 contact.add_root(root);
             }
             None => {
@@ -83,6 +87,7 @@ impl<B: Backend> Client<B> {
 
     pub(super) fn remove(&mut self, contact: PartnerId, now: Time) -> Result<(), ClientError> {
         self.contacts.all.remove(&contact).ok_or(ClientError::NoContact)?;
+        // A queued call would cost budget for a partner without a root.
         self.calls.retain(|(called, _)| *called != contact);
         self.take_snapshot(now);
         Ok(())
@@ -101,6 +106,7 @@ impl<B: Backend> Client<B> {
         bytes: &[u8],
         now: Time,
     ) -> Result<(), RefusedReason> {
+        // Without a connection the messenger keeps the note and may choose another carrier.
         if !self.link.is_up() {
             return Err(RefusedReason::Down);
         }
@@ -108,6 +114,7 @@ impl<B: Backend> Client<B> {
         let may_call =
             self.policy(Service::Call, now).is_none() || self.may_spend(Service::Call, now);
         let of = self.contacts.all.get_mut(&contact).ok_or(RefusedReason::NoRoot)?;
+        // Refused by name and not queued: the note would wait until the user allows more (MIX-25).
         if !spend {
             return Err(RefusedReason::Budget);
         }
@@ -115,11 +122,13 @@ impl<B: Backend> Client<B> {
         if !may_call && !of.called {
             return Err(RefusedReason::CallBudget);
         }
+        // All checks come first: a refused message leaves nothing queued and activates no contact.
         of.line.sender.push(ticket, bytes).map_err(|error| match error {
             StreamError::Full => RefusedReason::Full,
             StreamError::TooBig => RefusedReason::TooBig,
             StreamError::Blank => RefusedReason::Blank,
         })?;
+        // A message given again after a start may have been in all its meetings already.
         let handed = of.line.sender.handed();
         self.outputs.extend(handed.into_iter().map(Output::Handed));
         self.contacts.activate(contact, now);
@@ -137,6 +146,7 @@ impl<B: Backend> Client<B> {
         now: Time,
     ) -> Result<(), ClientError> {
         let suspended = self.contacts.all.get(&contact).ok_or(ClientError::NoContact)?.suspended;
+        // A suspended partner is given no call, not even one that the user requested (MIX-66).
         if !suspended {
             self.contacts.activate(contact, now);
             self.queue_call(contact, intent);
@@ -163,6 +173,8 @@ impl<B: Backend> Client<B> {
             return Ok(());
         }
         let waits = contact.lines().any(|line| !line.sender.is_idle());
+        // The time left before the pause goes on, so that a pause neither adds nor costs service
+        // (MIX-42).
         let goes_on = contact.resume(now);
         let calls = contact.is_active() && !contact.called;
         if waits && calls {
@@ -177,6 +189,8 @@ impl<B: Backend> Client<B> {
     pub(super) fn retract(&mut self, contact: PartnerId, message: &[u8], now: Time) {
         self.invites.retract(message);
         let Some(contact) = self.contacts.all.get_mut(&contact) else { return };
+        // Every root is searched: after a change of roots the message may be begun under an old
+        // one.
         let begun = contact.lines_mut().map(|line| line.sender.retract(message));
         if begun.fold(false, |any, begun| any | begun) {
             // A piece that was sealed lies in a record, and would go again after a start.
@@ -189,6 +203,7 @@ impl<B: Backend> Client<B> {
         if let Some(contact) = self.contacts.all.get_mut(&contact) {
             contact.called = true;
         }
+        // A second queued call would spend budget without reaching anybody earlier.
         if self.calls.iter().all(|(waits, _)| *waits != contact) {
             self.calls.push_back((contact, intent));
         }
@@ -247,6 +262,7 @@ impl<B: Backend> Client<B> {
 
     /// Calls the partners of the last days who may rest, while half of the budgets is left.
     fn greet(&mut self, now: Time) {
+        // Greeting is not requested by the user, so it uses half of the budget only (MIX-68).
         if !self.may_repeat(Service::Conversation, now) {
             return;
         }
@@ -302,6 +318,8 @@ impl<B: Backend> Client<B> {
             let round = self.round_now(service, now).unwrap_or(0).min(shown);
             round.saturating_sub(UNDER_WAY)
         };
+        // The smaller of clock and signed settings: neither alone may move what cannot go back
+        // (MIX-50).
         let talks = round(Service::Conversation);
         let calls = round(Service::Call);
         let there = self.contacts.walk(talks, calls, WALK_STEPS);

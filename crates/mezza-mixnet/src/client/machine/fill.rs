@@ -33,8 +33,11 @@ impl<B: Backend> Client<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Filled {
+        // Chains advance also without budget: a chain left behind would have to catch up later.
         let mut turns = self.contacts.turns(round, SEAL_STEPS);
         if !self.may_spend(Service::Conversation, now) {
+            // The budget is used up: contacts are no longer served, but the idle onions go on
+            // (MIX-25).
             turns.clear();
         }
         let meetings: Vec<DeadDrop> = turns.iter().map(|(_, meeting)| *meeting).collect();
@@ -61,6 +64,7 @@ impl<B: Backend> Client<B> {
     /// The next cell for one line.
     fn serve(&mut self, line: u32, now: Time) -> Option<(Slot, SealedSlot)> {
         let (_, contact) = self.contacts.by_line(line)?;
+        // Flag first: it may end the service, and this cell is one of the three that report it.
         let leaving = contact.says_leaving(now);
         let own = contact.line_mut(line)?;
         let taken = own.sender.take();
@@ -76,6 +80,8 @@ impl<B: Backend> Client<B> {
         };
         let piece = taken.map(|(_, piece)| piece);
         let cell = Cell { leaving, seq: seq.unwrap_or(own.sender.next()), ack, sack, piece };
+        // The keys leave the chain with this call, so that no second cell is sealed under them
+        // (MIX-23).
         let access = Access::of::<B>(own.chain.take_round_keys(), &cell);
         Some((Slot { access, served: Some((line, seq)) }, stored))
     }
@@ -89,11 +95,17 @@ impl<B: Backend> Client<B> {
         let id = round.id();
         let expected = self.contacts.expected(id.round, SEAL_STEPS);
         let may = self.may_spend(Service::Call, now);
+        // Repeated calls are queued behind those of the user, and only while half of the budget is
+        // left.
         self.ring(id.round, now);
         let contacts = &mut self.contacts.all;
+        // The idle token is drawn in every round, so that a real call takes no other steps
+        // (MIX-22).
         let mut inner = no_call(rng);
         let mut is_there = |(contact, _): &(PartnerId, Intent)| {
             let contact = contacts.get_mut(contact).filter(|contact| !contact.suspended);
+            // A chain beyond this round gave its token already, and one before it cannot catch up
+            // in time.
             contact.is_some_and(|contact| contact.call_root().calls.round() == id.round)
         };
         let at = self.calls.iter().position(&mut is_there).filter(|_| may);
@@ -127,6 +139,7 @@ impl<B: Backend> Client<B> {
         let invite = waiting.as_ref().and_then(|waiting| waiting.invite.as_ref());
         let network = self.network();
         let buckets = round.policy.buckets;
+        // Both pairs are drawn in every round, whether somebody is invited or not (MIX-22).
         let own = EphemeralKey::random::<B>(rng);
         let nobody = EphemeralKey::random::<B>(rng);
         let bucket = contact::bucket(self.setup.dialling.public(), &network, buckets);

@@ -51,10 +51,13 @@ impl Invites {
         let is_given_anew =
             |waiting: &&mut Waiting| waiting.invite.is_none() && waiting.to == invite.to;
         if let Some(waiting) = self.0.iter_mut().find(is_given_anew) {
+            // The wait of the earlier tries goes on: a new connection must not make repeats cheaper
+            // (MIX-42).
             waiting.invite = Some(invite);
             return true;
         }
         if self.0.len() >= INVITES_MAX {
+            // Entries without an invitation only remember a wait, so they give way first.
             let Some(gone) = self.0.iter().position(|waiting| waiting.invite.is_none()) else {
                 return false;
             };
@@ -87,6 +90,8 @@ impl Invites {
 
     /// Nobody waits for news any longer. When one that went for nothing may go again is kept.
     pub fn detach(&mut self) {
+        // The wait is kept for those that were tried: the entry may drop the connection on purpose
+        // (MIX-42).
         self.0.retain(|waiting| waiting.times > 0);
         self.0.iter_mut().for_each(|waiting| waiting.invite = None);
     }

@@ -83,6 +83,7 @@ impl Link {
 /// When to try: after 2, 4 .. 60 s, give or take a fifth; independent of what waits.
 fn backoff(failed: u32, rng: &mut dyn CryptoRng) -> u64 {
     let (first, longest) = BACKOFF_MS;
+    // The bound keeps the shift defined, and 60 s are reached after five failures.
     let wait = first.checked_shl(failed.min(16)).map_or(longest, |ms| ms.min(longest));
     let fifth = wait / 5;
     wait - fifth + below(u128::from(2 * fifth) + 1, rng) as u64
@@ -105,6 +106,8 @@ impl<B: Backend> Client<B> {
                 let at = *at;
                 let failed = *failed;
                 self.link = Link::Dialling { failed };
+                // The HELLO goes with the dial: written later, it would show when this process was
+                // busy (MIX-74).
                 let hello = Frame::Hello { version: VERSION, config: self.head() };
                 let search = self.next_search(at, failed);
                 self.outputs.push_back(Output::Dial { at, hello, search });
@@ -129,7 +132,9 @@ impl<B: Backend> Client<B> {
     /// comes by no line to its old place (MIX-77).
     fn next_search(&mut self, at: Time, failed: u32) -> Option<u32> {
         let known = self.chain.as_ref().is_some_and(|chain| chain.current(at).is_some());
+        // A line without rounds counts as a failed try: the entry may have moved (MIX-77).
         let vain = failed.saturating_add(self.silent_lines);
+        // Every second try stays with the entry, which may be back before any config is found.
         let searches = !known || vain >= SEARCH_AFTER && vain % 2 == SEARCH_AFTER % 2;
         let number = self.searches;
         self.searches = number.wrapping_add(u32::from(searches));
@@ -159,6 +164,8 @@ impl<B: Backend> Client<B> {
         let (at, failed) = match self.link {
             Link::Down { .. } => return Err(ClientError::Unasked),
             Link::Joined { trusted: true, .. } if self.silent_lines == 0 => {
+                // Uniform over an interval: all clients of a lost entry would otherwise return at
+                // once (MIX-26).
                 (self.first_try(now, rng), 0)
             }
             // Nothing came by the last lines: they are as good as tries that failed.
@@ -176,7 +183,10 @@ impl<B: Backend> Client<B> {
             self.left.get_or_insert(now);
         }
         self.link = Link::Down { at, failed };
+        // Pairs on their way belong to rounds that this connection no longer takes part in.
         self.wanted = 0;
+        // Rounds are missed before anything is dialled, because none of them is made up for
+        // (MIX-21).
         self.stop_waiting();
         Ok(())
     }
@@ -200,6 +210,8 @@ impl<B: Backend> Client<B> {
 
     /// The line lives: settings of conversations came, good or not.
     pub(super) fn on_settings(&mut self, now: Time) {
+        // Bad settings also prove that the line works. Only silence is a reason to leave it
+        // (MIX-75).
         let until = self.silence_ms(now).map(|ms| now.plus_ms(ms));
         if let Link::Joined { until: end, trusted: true, .. } = &mut self.link {
             *end = until;
@@ -230,11 +242,14 @@ impl<B: Backend> Client<B> {
                 let wait_ms = if trusted { self.silence_ms(now) } else { Some(PATIENCE_MS) };
                 let until = wait_ms.map(|ms| now.plus_ms(ms));
                 self.link = Link::Joined { trusted, failed, asked: None, fetching: false, until };
+                // A search accepts configs alone: the peer proved no key of the config (MIX-1).
                 if trusted {
                     self.outputs.push_back(Output::Joined);
                     self.await_rounds(now);
                     self.come_back(now);
                 }
+                // The entry may be ahead or behind by a config. The signatures of what it sends
+                // decide.
                 if head != self.head() {
                     self.ask(read_at, now, rng);
                 } else if !trusted {
@@ -242,6 +257,8 @@ impl<B: Backend> Client<B> {
                 }
                 Ok(())
             }
+            // A client asks once, at a time that it draws (MIX-74). A config without a request is
+            // refused.
             (Frame::Config { left, config }, Link::Joined { fetching: true, .. }) => {
                 self.config(left, &config, now, rng)
             }
@@ -255,6 +272,8 @@ impl<B: Backend> Client<B> {
                 }
                 FrameBody::Return { users, replies } => self.returned(id, users, &replies, now),
                 FrameBody::Missed(_) => {
+                    // A MISSED of a round that is not under way is refused, as any frame that no
+                    // round waits for.
                     self.rounds.get(&id).ok_or(ClientError::UnknownRound)?;
                     self.missed(id);
                     Ok(())
@@ -282,10 +301,12 @@ impl<B: Backend> Client<B> {
         let config = chain.of_round(id).ok_or(ClientError::Unexpected)?;
         let key = config.mix_keys().nth(position.into()).ok_or(ClientError::Malformed)?;
         let bytes = alarm_bytes(&config.hash(), id, position);
+        // An entry that could forge alarms would accuse honest mixes.
         if !sign::verify(key, Purpose::Alarm, &[&bytes], signature) {
             return Err(ClientError::Signature);
         }
         let mix = (id.service, position);
+        // Ascending rounds only, so that one alarm repeated by the entry counts once (MIX-46).
         if self.standing.alarmed.get(&mix).is_some_and(|last| id.round <= *last) {
             return Err(ClientError::Unexpected);
         }
@@ -298,6 +319,7 @@ impl<B: Backend> Client<B> {
     /// when the frame was read that shows them missing.
     pub(super) fn ask(&mut self, read_at: Time, now: Time, rng: &mut dyn CryptoRng) {
         let Link::Joined { asked, fetching, .. } = &mut self.link else { return };
+        // The entry closes a connection that requests configs a third time (MIX-28).
         if asked.is_none_or(|asked| now.since_ms(asked) >= ASK_MS) {
             (*asked, *fetching) = (Some(now), true);
             let (least, most) = ASK_DELAY_MS;
@@ -319,6 +341,7 @@ impl<B: Backend> Client<B> {
         let signed = SignedConfig::decode(config).map_err(|_| ClientError::Malformed)?;
         let known = self.head();
         match &mut self.chain {
+            // Guardians' signatures decide, so a config may come over any connection.
             Some(chain) => chain.accept(&signed, now)?,
             none => {
                 let chain = Chain::begin(&self.setup.pin, &signed)?;
@@ -328,6 +351,7 @@ impl<B: Backend> Client<B> {
         }
         let is_new = self.head() != known;
         if is_new {
+            // Stored before anything is done by it: a rollback must not be accepted later (MIX-3).
             self.take_snapshot(now);
             self.outputs.push_back(Output::Config);
         }

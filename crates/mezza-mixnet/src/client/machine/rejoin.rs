@@ -15,6 +15,7 @@ impl<B: Backend> Client<B> {
     /// Returns the state to remember of a network that is left; `None` while no config is known, as
     /// nothing can have been spent. It holds no key, and at most 64 configs of some 5,000 bytes.
     pub fn remembered(&self) -> Option<Wiping<Vec<u8>>> {
+        // Nothing was charged without a config, so a later join may begin anew.
         self.chain.as_ref()?;
         Some(Wiping::new(self.write(&Partners::default()).finish()))
     }
@@ -36,6 +37,8 @@ impl<B: Backend> Client<B> {
     ) -> Result<Self, RestoreError> {
         let mut client = Self::read(setup, remembered, now)?;
         client.link = Link::Down { at: client.first_try(now, rng), failed: 0 };
+        // The ledger of the first stay counts on, and must be durable before a round is charged
+        // (MIX-69).
         client.take_snapshot(now);
         Ok(client)
     }

@@ -161,17 +161,22 @@ impl<B: Backend> Client<B> {
         let id = announced.settings.id;
         match self.fits(announced, read_at, rng).and_then(|round| self.shows(round, now)) {
             Ok(round) => {
+                // Set here and only here: a level above 1 needs settings that verified (MIX-31).
                 self.standing.verified = true;
                 self.standing.draw_needed(rng);
                 self.rounds.insert(id, round);
+                // Handed over now, before it is known whether a call is expected (MIX-74).
                 self.schedule_fetch(id);
                 self.want();
             }
             Err(error) => {
                 use SettingsError::{Late, Old, TooMany};
                 if !matches!(error, Late | Old | TooMany) {
+                    // Late, old or surplus settings are no fault of the mixes. All others end the
+                    // protection (MIX-31).
                     self.standing.doubt();
                 }
+                // Settings of an unknown config mean that a config is missing here.
                 let known = self.chain.as_ref().and_then(|chain| chain.hash_of_round(id));
                 if known != Some(announced.settings.config) {
                     self.ask(read_at, now, rng);
@@ -194,18 +199,24 @@ impl<B: Backend> Client<B> {
         let config = chain.of_round(id).ok_or(SettingsError::NoConfig)?;
         let (_, policy) = config.policy(id.service).ok_or(SettingsError::NoConfig)?;
         let under_way = self.rounds.keys().filter(|other| other.service == id.service);
+        // The entry may repeat settings. Drawing times again would let it choose among them.
         if self.rounds.contains_key(&id) {
             return Err(SettingsError::Old);
         }
+        // Each round under way holds keys and slots: the bound keeps memory independent of the
+        // entry.
         if under_way.count() >= ROUNDS_IN_FLIGHT {
             return Err(SettingsError::TooMany);
         }
         // The hint is not signed. It corrects for our clock and is refused where it is far off.
         let closes = u64::from(announced.closes_in_ms);
         let collect = u64::from(policy.collect_ms);
+        // The round is open already: a client that joined late would be the only one without all
+        // its time.
         if closes < collect {
             return Err(SettingsError::Late);
         }
+        // A far close would keep a round, its pairs and its place among four under way for long.
         if closes > collect + u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + AHEAD_MS {
             return Err(SettingsError::Clock);
         }
@@ -225,14 +236,17 @@ impl<B: Backend> Client<B> {
     fn shows(&mut self, round: Round, now: Time) -> Result<Round, SettingsError> {
         let id = round.id();
         let shown = self.shown.entry(id.service).or_default();
+        // Signed by all mixes, so neither entry nor clock can move chains beyond it (MIX-50).
         *shown = id.round.max(*shown);
         self.walk_at.get_or_insert(now);
         if !self.unread.remove(&id.service) {
             return Ok(round);
         }
+        // Our clock may be off by 60 s, and settings arrive up to ask + lead ahead (MIX-51).
         let latest = round.checked.open().plus_ms(round.policy.ahead_ms() + CLOCK_MS);
         let last = round.policy.round_at(latest).unwrap_or(id.round);
         self.goes_to(RoundId { round: last, ..id });
+        // This round is skipped: the unreadable row may be its record.
         Err(SettingsError::Old)
     }
 
@@ -240,6 +254,7 @@ impl<B: Backend> Client<B> {
     fn want(&mut self) {
         let armed = self.rounds.values().filter(|round| matches!(round.stage, RoundState::Armed));
         let due: usize = armed.map(|round| usize::from(round.policy.slots)).sum();
+        // Pairs that are on their way count, so that a late pair is not requested twice.
         let missing = due.saturating_sub(self.pairs.len() + self.wanted);
         if missing > 0 {
             self.wanted += missing;
@@ -254,6 +269,7 @@ impl<B: Backend> Client<B> {
 
     pub(super) fn move_on(&mut self, id: RoundId, now: Time, rng: &mut dyn CryptoRng) {
         match self.rounds.get(&id).map(|round| &round.stage) {
+            // The seal time comes first, and a round that cannot be sealed at it is given up.
             Some(RoundState::Armed) => self.seal(id, now, rng),
             // Its record or its onions are not there, and its time has come: nothing is sent.
             Some(RoundState::Sealed { .. } | RoundState::Sent { .. } | RoundState::Fetching(_))
@@ -265,9 +281,12 @@ impl<B: Backend> Client<B> {
     fn seal(&mut self, id: RoundId, now: Time, rng: &mut dyn CryptoRng) {
         let Some(mut round) = self.rounds.remove(&id) else { return };
         let slots = usize::from(round.policy.slots);
+        // Without pairs or with a disk that lags, the round is missed: nothing late is sent
+        // (MIX-23).
         let ready = self.pairs.len() >= slots && self.awaited.len() < AWAITED_MAX;
         // When it closes is nobody's word, so that a later round may have been sealed (MIX-40).
         let passed = self.last(id.service).is_some_and(|last| id.round <= last);
+        // Dropping `round` here counts as missed. Rounds are not made up for (MIX-21).
         if !ready || passed || now >= round.timing.send {
             return;
         }
@@ -276,10 +295,13 @@ impl<B: Backend> Client<B> {
             Service::Call => self.fill_call(&round, now, rng),
             Service::Invitation => self.fill_invitation(&round, now, rng),
         };
+        // Drained, so that no other onion gets the same public key.
         let pairs: Vec<EphemeralKey> = self.pairs.drain(..slots).collect();
+        // The record goes out before the job, because the SUBMIT waits for both (MIX-23).
         self.record(&round, &filled, now);
         let layers = round.checked.layers();
         let inner = filled.inner;
+        // The job draws no chance itself, so that a second run gives the same onions.
         let seed = Secret::random(rng);
         let job = ClientJob::Wrap(WrapJob { id, layers, pairs, inner, seed });
         self.outputs.push_back(Output::Job(job));
@@ -292,10 +314,13 @@ impl<B: Backend> Client<B> {
         let id = round.id();
         let policy = &round.policy;
         let kind = PrivacyCost::of(policy);
+        // Charged when sealed, whatever becomes of the round (MIX-24).
         let charged = filled.content.is_real();
         self.goes_to(id);
         if let Some(ledger) = &mut self.ledger {
             if id.service == Service::Conversation {
+                // The period counts every conversation round that was joined, idle ones too
+                // (MIX-25).
                 ledger.joined(id.round, policy.base_round, policy.interval_ms);
             }
             if charged {
@@ -304,6 +329,7 @@ impl<B: Backend> Client<B> {
         }
         let mut received = Vec::new();
         while received.len() < received_max(policy.slots) {
+            // Further pieces wait for the next record, so that all records have one size.
             let Some((line, seq)) = self.unrecorded.pop_front() else { break };
             let held = self.contacts.line(line).and_then(|line| line.receiver.held(seq).cloned());
             received.extend(held.map(|piece| ReceivedPiece { line, seq, piece }));
@@ -332,6 +358,7 @@ impl<B: Backend> Client<B> {
     /// The onions go to the line as soon as they are wrapped and their record is durable; the line sends
     /// them at their time. What is late is not sent.
     pub(super) fn submit(&mut self, id: RoundId, now: Time) {
+        // A SUBMIT after its time would show that this client was busy (MIX-74).
         let Some(round) = self.rounds.get_mut(&id).filter(|round| now < round.timing.send) else {
             return;
         };
@@ -358,6 +385,8 @@ impl<B: Backend> Client<B> {
             ClientJobOutput::Wrap(work) => {
                 let round = self.rounds.get_mut(&id).ok_or(ClientError::UnknownRound)?;
                 let RoundState::Sealed { work: place @ None, .. } = &mut round.stage else {
+                    // A second result of the job, or one of a round that was given up, must not
+                    // replace the onions.
                     return Err(ClientError::Unasked);
                 };
                 *place = work;

@@ -61,6 +61,8 @@ impl Newest {
                     let text = Wiping::new(row.to_vec());
                     Some(Self { text, first: seq, behind: at + 1 })
                 }
+                // Read from the last part backwards: it is written last, so it proves that the
+                // others are there.
                 [PART, _, _, high, low, ..] => {
                     let count = usize::from(u16::from_be_bytes([*high, *low]));
                     let parts = &rows[(at + 1).checked_sub(count)?..=at];
@@ -77,10 +79,12 @@ impl Newest {
 fn cut(mut text: Writer) -> Vec<Wiping<Vec<u8>>> {
     let bytes = text.len();
     if bytes <= ROW_BYTES_MAX {
+        // A power of two, so that the length tells little about the number of contacts.
         text.pad_to(bytes.next_power_of_two().max(SNAPSHOT_BYTES_MIN));
         return Vec::from([Wiping::new(text.finish())]);
     }
     let text = Wiping::new(text.finish());
+    // Filled up with zero parts for the same reason.
     let count = bytes.div_ceil(PART_BYTES).next_power_of_two();
     let part = |number: usize| {
         let rest = text.get(number * PART_BYTES..).unwrap_or_default();
@@ -101,6 +105,7 @@ fn joined(parts: &[(u64, &[u8])]) -> Option<Wiping<Vec<u8>>> {
         let its = (PART, number, parts.len() as u16);
         let mut r = Reader::new(head);
         let is_next = (r.u8().ok()?, r.u16().ok()?, r.u16().ok()?) == its;
+        // Parts of two snapshots must not be joined: their contacts would not fit each other.
         if !is_next || *seq != first + u64::from(number) || bytes.len() != PART_BYTES {
             return None;
         }
@@ -113,6 +118,7 @@ impl<B: Backend> Client<B> {
     /// A snapshot, from which on rows are needed. All pieces that came are in it.
     pub(super) fn take_snapshot(&mut self, now: Time) {
         self.snapshot_at = now.plus_ms(SNAPSHOT_MS.0);
+        // The snapshot holds all pieces, so no record needs to repeat them.
         self.unrecorded.clear();
         let lines = self.contacts.all.values().flat_map(Partner::lines);
         let pieces = lines.flat_map(|line| line.receiver.pieces().map(|seq| (line.id, seq)));
@@ -123,12 +129,14 @@ impl<B: Backend> Client<B> {
         let last = rows.len() - 1;
         for (at, record) in rows.into_iter().enumerate() {
             let whole = at == last;
+            // Pieces become durable with the last part: the earlier ones alone restore nothing.
             let inside = if whole { core::mem::take(&mut pieces) } else { Vec::new() };
             let seq = self.number(PendingWrite::Record(None, inside));
             // Until all of it is there, a start needs the one before.
             let first = if whole { first } else { before };
             self.outputs.push_back(Output::Store { seq, first, record });
         }
+        // From here on, records are read on top of this snapshot.
         self.snapshot = first;
     }
 
@@ -161,6 +169,7 @@ impl<B: Backend> Client<B> {
             return Err(DecodeError::Value.into());
         }
         if r.array_ref()? != &client.setup.pin {
+            // Rows of another network would bring its ledger and its last rounds.
             return Err(RestoreError::Foreign);
         }
         client.chain = if flag(r)? { Some(Chain::read(r)?) } else { None };
@@ -171,6 +180,8 @@ impl<B: Backend> Client<B> {
         for service in Service::ALL {
             let known = r.u8()?;
             let last = r.u64()?;
+            // One form for each state, so that a damaged flag cannot pass for a service without
+            // rounds.
             if known > 3 || known & 1 == 0 && last != 0 {
                 return Err(DecodeError::Value.into());
             }
@@ -179,8 +190,10 @@ impl<B: Backend> Client<B> {
         }
         client.allow_more = flag(r)?;
         client.contacts = Partners::read(r)?;
+        // A ledger without configs, or configs without one, was never written by a client.
         let sound = r.rest().iter().all(|byte| *byte == 0)
             && client.chain.is_some() == client.ledger.is_some();
+        // The pin is the only root of trust, so stored configs must lead to it, too (MIX-2).
         let pinned =
             client.chain.as_ref().is_none_or(|chain| chain.genesis_hash() == client.setup.pin);
         if sound && pinned { Ok(client) } else { Err(DecodeError::Value.into()) }

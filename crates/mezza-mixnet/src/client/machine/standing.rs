@@ -60,6 +60,7 @@ snapshot!(struct ProtectionState {
 impl ProtectionState {
     /// No round comes back any more.
     pub fn stop(&mut self) {
+        // The level falls at once, and rises after several rounds again (MIX-31).
         (self.users, self.streak) = (0, 0);
         (self.due, self.returning) = (None, false);
     }
@@ -93,6 +94,7 @@ impl ClientOptions {
     /// Returns true if the noise of a config counts as protection. Whatever the person says, nothing below
     /// `relaxed` does.
     fn is_noisy(&self, config: &Config) -> bool {
+        // The fixed floor comes first: a user's own floor may only raise it (MIX-31).
         NoiseFloor::RELAXED.allows(config) && self.floor.allows(config)
     }
 }
@@ -123,16 +125,20 @@ impl<B: Backend> Client<B> {
         if self.standing.proven.is_none_or(|(its, _)| its != hash) {
             let all = self.chain.iter().flat_map(Chain::newest_first);
             let config = all.into_iter().find(|config| config.hash() == hash);
+            // A config that is no longer kept counts as without noise.
             let noisy = config.is_some_and(|config| self.setup.is_noisy(config));
             self.standing.proven = Some((hash, noisy));
         }
         let standing = &mut self.standing;
         standing.users = users;
+        // The entry reports the number of users without a signature: it is a hint, and no part of
+        // the promise.
         standing.streak = if users >= USERS_MIN && standing.verified {
             standing.streak.saturating_add(1)
         } else {
             0
         };
+        // Three intervals without a return end the level, whatever the connection reports (MIX-75).
         standing.due = Some(now.plus_ms(OVERDUE_INTERVALS * u64::from(interval_ms)));
         if !core::mem::replace(&mut standing.returning, true) {
             self.outputs.push_back(Output::Returning(true));
@@ -143,6 +149,7 @@ impl<B: Backend> Client<B> {
     pub(super) fn check_overdue(&mut self, now: Time) {
         if self.standing.due.is_some_and(|due| due <= now) {
             self.standing.stop();
+            // Tickets end here, so that the messenger may send the notes another way.
             self.detach();
             self.outputs.push_back(Output::Returning(false));
         }
@@ -152,6 +159,7 @@ impl<B: Backend> Client<B> {
     pub(super) fn tell(&mut self, now: Time) {
         let protects = self.link.is_up() && self.is_protected(now);
         let level = if protects { LEVELS.0 } else { LEVELS.1 };
+        // Reported on change only: the outputs of a client must not grow with its wakes.
         if self.standing.level.replace(level) != Some(level) {
             self.outputs.push_back(Output::Level(level));
         }
@@ -166,12 +174,14 @@ impl<B: Backend> Client<B> {
         let mut left = true;
         for policy in &config.services {
             let level = ledger.level(policy);
+            // One used-up service is enough: losses of services add (MIX-70).
             left &= level != BudgetState::Used;
             let before = standing.budgets.insert(policy.service, level);
             if before.unwrap_or(BudgetState::Plenty) != level {
                 self.outputs.push_back(Output::Budget(policy.service, level));
             }
         }
+        // The noise of a config is computed once, because the accounting takes many orders.
         if standing.noise.is_none_or(|(its, _)| its != hash) {
             standing.noise = Some((hash, self.setup.is_noisy(config)));
         }

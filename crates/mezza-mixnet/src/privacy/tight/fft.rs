@@ -49,6 +49,7 @@ pub fn error(n: usize) -> f64 {
 /// the factor 1/n, is the transform in the opposite order: see [`mirror`].
 pub fn transform(values: &mut [Complex]) {
     let n = values.len();
+    // The butterflies below expect the values in bit-reversed order.
     reorder(values);
     let roots: Vec<Complex> = (0..n / 2).map(|j| root(j, n)).collect();
     let mut half = 1;

@@ -59,6 +59,7 @@ impl Lattice {
     pub fn delta(&self, rounds: u64, epsilon: f64, tilt: f64) -> Option<Bracket> {
         let k = real(rounds);
         let mean = k * (self.drift + self.step * Tilted::of(self, 0.0).mean);
+        // Without a tilt the window lies around the mean, where delta is decided in this case.
         let tilt = if mean < epsilon { tilt } else { 0.0 };
         let tilted = Tilted::of(self, tilt);
         let n = tilted.values(rounds)?;
@@ -71,6 +72,8 @@ impl Lattice {
             let ahead = k * self.drift + self.step * far(place) - epsilon;
             if ahead > 0.0 {
                 let weight = -libm::expm1(-ahead) * libm::exp(-tilt * ahead);
+                // The second transform is an inverse in mirrored order, so the place is mirrored
+                // too.
                 let at = fft::mirror(index(place, n), n);
                 delta += weight * sum.values[at].re / far(span(n));
                 weights += weight;
@@ -124,6 +127,7 @@ impl Tilted {
         let mut n = 64;
         while self.outside(rounds, n) > OUTSIDE_MAX {
             n *= 2;
+            // No figure is better than one whose error is not bounded (MIX-53).
             if n > VALUES_MAX {
                 return None;
             }
@@ -136,6 +140,7 @@ impl Tilted {
     fn outside(&self, rounds: u64, n: usize) -> f64 {
         let k = real(rounds);
         let far = far(span(n)) / 2.0 - 1.0;
+        // The sum cannot get as far as the edge of the window.
         if k * 2.0 * self.reach < far {
             return 0.0;
         }
@@ -164,6 +169,7 @@ impl Tilted {
         let mut error = 0.0;
         for (value, other) in values.iter_mut().zip(other) {
             *value = value.times(other);
+            // Rounded up by the error of the transform, so that the bound of the power holds.
             let size = (value.size() + 3.0 * each).min(1.0);
             *value = value.power(rounds);
             let power = libm::exp((k - 1.0) * libm::log(size));
@@ -177,6 +183,7 @@ impl Tilted {
 
 /// `ln E e^(t place)`.
 fn log_moment(law: &Law, t: f64) -> f64 {
+    // The largest exponent is taken out, or the sum would overflow.
     let most = law.iter().map(|(place, _)| t * far(*place)).fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = law.iter().map(|(place, p)| p * libm::exp(t * far(*place) - most)).sum();
     most + libm::log(sum)

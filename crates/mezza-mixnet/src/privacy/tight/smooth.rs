@@ -40,6 +40,7 @@ pub fn delta(counts: &[Count; 2], rounds: u64, epsilon: f64) -> Option<Bracket> 
         + 2.0
             * libm::exp(-k * square(PI * counts[0].scale) / 32.0 + 3.0 * k * ripple(least * least));
     let rippled = each * (2.0 * DEVIATIONS * libm::sqrt(variance) + 1.0);
+    // Outside of these limits the normal law is no proven bound, and the lattice is used.
     if rippled > RIPPLE_MAX || libm::sqrt(variance) < STEPS_MIN {
         return None;
     }

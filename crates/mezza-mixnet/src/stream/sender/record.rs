@@ -14,10 +14,12 @@ impl Sender {
     /// # Errors
     /// [`DecodeError::Value`] if it does not continue what came before.
     pub fn sealed(&mut self, seq: u32, first: u32, piece: &Piece) -> Result<(), DecodeError> {
+        // The snapshot or an earlier record has this piece already.
         if seq < self.next {
             return Ok(());
         }
         let bytes = piece.bytes();
+        // A gap means that a row is missing, and the content of a number must not be guessed.
         if seq != self.next || seq >= u32::MAX - WINDOW {
             return Err(DecodeError::Value);
         }
@@ -44,6 +46,7 @@ impl Sender {
                 return Err(DecodeError::Value);
             }
         }
+        // The result of its round is unknown, so the piece is sent again.
         self.places.insert(seq, PieceState::Failed);
         self.next = seq + 1;
         Ok(())
@@ -57,6 +60,7 @@ impl Sender {
         for cut in &self.cuts {
             let open = self.places.range(cut.first..cut.end());
             let mut bits = open.fold(0_u64, |bits, (seq, _)| bits | 1 << (seq - cut.first));
+            // All bits zero would mean acknowledged and gone, which this message is not yet.
             if bits == 0 && cut.end() <= self.next {
                 bits = (1 << cut.message.pieces()) - 1;
             }
@@ -86,6 +90,8 @@ impl Sender {
             let follows = begins.is_none_or(|begins| begins <= first);
             let known = u64::from(sealed) * PIECE_BYTES as u64;
             let whole = cut.message.framed.len() == cut.message.len();
+            // Each condition is one that `write` keeps: anything else would reuse a number for
+            // other bytes.
             if !follows
                 || !cut.message.is_sound()
                 || sealed == 0

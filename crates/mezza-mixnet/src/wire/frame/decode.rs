@@ -15,6 +15,7 @@ impl Frame {
     /// # Errors
     /// [`DecodeError`] unless the bytes are exactly one frame.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        // The deframer enforces this on links. Here the limit holds for any other caller.
         if bytes.len() > FRAME_BYTES_MAX {
             return Err(DecodeError::Value);
         }
@@ -29,6 +30,7 @@ impl Frame {
 }
 
 fn link(kind: u8, r: &mut Reader<'_>) -> Result<Frame, DecodeError> {
+    // Frames without a round have service 0 and round 0, so that each has one form.
     if r.u8()? != 0 || r.u64()? != 0 {
         return Err(DecodeError::Value);
     }
@@ -88,6 +90,7 @@ fn items(r: &mut Reader<'_>) -> Result<Items, DecodeError> {
     let count = r.u16()?;
     let bytes = r.rest();
     let whole = bytes.len().checked_rem(usize::from(count)) == Some(0);
+    // Items of size 0 would make any count fit.
     if !whole || bytes.is_empty() {
         return Err(DecodeError::Value);
     }

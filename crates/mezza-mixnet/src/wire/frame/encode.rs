@@ -48,6 +48,7 @@ impl Frame {
         }
         let mut bytes = writer.finish();
         let len = bytes.len() - LENGTH_BYTES + behind;
+        // The peer would close the link at such a length, so it is refused here.
         if len > FRAME_BYTES_MAX {
             return Err(FrameTooLong);
         }
