@@ -44,7 +44,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     report.say("random, frozen and dragging clocks, empty promises, black holes, BUSY, BYE, empty comparisons, floods");
     report.say(format!(
         "  {:>4} {:>12} {:>12} {:>14} {:>12} {:>10}",
-        "hour", "right, %", "captured, %", "off > 10 s, %", "arrived, %", "MiB"
+        "hour", "within 1 s, %", "captured, %", "off > 10 s, %", "arrived, %", "MiB"
     ));
     let scene = Scene {
         moves: Moves::Walk,
