@@ -132,7 +132,7 @@ const PARCEL: &[u8] = b"\x01parcel";
 pub fn envelope_seeds() -> Vec<Vec<u8>> {
     let sealed = wrap::seal::<PortableBackend>(
         &ADDRESS,
-        pair(5).public(),
+        pair(5).public_key(),
         PARCEL,
         EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|scalar| scalar.fill(6))),
     );
@@ -146,7 +146,7 @@ pub fn window(data: &[u8]) {
     let mut writer = Writer::new();
     window.write(&mut writer);
     assert_eq!(writer.as_slice(), &data[..data.len() - reader.len()]);
-    let seqs = reader.rest().chunks_exact(4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+    let seqs = reader.read_rest().chunks_exact(4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     for seq in seqs {
         window.insert(seq);
         window.void(seq, seq.saturating_add(5));
@@ -165,7 +165,7 @@ pub fn window_seeds() -> Vec<Vec<u8>> {
     let mut writer = Writer::new();
     window.write(&mut writer);
     for seq in [3, 4, 5, 1_024, 1_025, u32::MAX] {
-        writer.u32(seq);
+        writer.put_u32(seq);
     }
     vec![writer.finish()]
 }

@@ -17,7 +17,7 @@ pub fn frames(data: &[u8]) {
     for mut input in stream.chunks(usize::from(*piece) + 1) {
         fed += input.len();
         loop {
-            match splitter.next(&mut input) {
+            match splitter.next_frame(&mut input) {
                 Ok(Some(frame)) => one(&frame),
                 Ok(None) => break,
                 Err(_) => return,

@@ -22,7 +22,7 @@ pub fn frames(data: &[u8]) {
     for mut input in stream.chunks(usize::from(*piece) + 1) {
         fed += input.len();
         loop {
-            match splitter.next(&mut input) {
+            match splitter.next_frame(&mut input) {
                 Ok(Some(bytes)) => {
                     if let Ok(frame) = Frame::decode(&bytes) {
                         let again = frame.encode().expect("what came in a frame fits into one");

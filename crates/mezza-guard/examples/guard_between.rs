@@ -113,7 +113,7 @@ fn exchange_keys(driver: &mut Driver, rng: &mut SimRng) {
     let group = Ristretto::new();
     let [alice, bob] =
         [(); 2].map(|()| StaticKey::from_scalar::<PortableBackend>(Secret::random(rng.rng())));
-    let ends = (&alice, bob.public());
+    let ends = (&alice, bob.public_key());
     let (initiator, g1) =
         GkxInitiator::begin::<PortableBackend>(&group, ends, &mut Uniform, rng.rng()).expect("G1");
     let g1 = driver.pass_frame(GuardSide::Inside, &g1, &[("C1", 32), ("C2", 32)]);
@@ -121,8 +121,8 @@ fn exchange_keys(driver: &mut Driver, rng: &mut SimRng) {
     let g2 = driver.pass_frame(GuardSide::Wire, &g2, &[("Y", 32)]);
     let (opened, g3) = initiator.open(&group, &g2).expect("G3");
     let g3 = driver.pass_frame(GuardSide::Inside, &g3, &[("r", 32), ("s", 32), ("tag", 16)]);
-    let known = [GkxCandidate::new::<PortableBackend>(&bob, *alice.public()).expect("a valid key")];
-    let accepted = responder.finish(&group, &g3, bob.public(), &known).expect("G4");
+    let known = [GkxCandidate::new::<PortableBackend>(&bob, *alice.public_key()).expect("a valid key")];
+    let accepted = responder.finish(&group, &g3, bob.public_key(), &known).expect("G4");
     let g4 = driver.pass_frame(GuardSide::Wire, &accepted.frame, &[("tag", 16)]);
     let keys = opened.finish(&g4).expect("keys");
     assert!(keys.initiator == accepted.keys.initiator, "both ends have equal keys");

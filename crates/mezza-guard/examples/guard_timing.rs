@@ -209,7 +209,7 @@ fn identities() -> [StaticKey; 2] {
 
 fn begun(group: &Ristretto, dice: &mut SimRng) -> (GkxInitiator, Vec<u8>) {
     let ([own, peer], coins) = (identities(), &mut GivenCoins::new([7_u8, 8, 9].map(Scalar::from)));
-    let ends = (&own, peer.public());
+    let ends = (&own, peer.public_key());
     GkxInitiator::begin::<PortableBackend>(group, ends, coins, dice.rng()).expect("G1")
 }
 
@@ -228,8 +228,8 @@ fn comparisons(group: &Ristretto, count: usize) -> Vec<(&'static str, f64)> {
     let (responder, g2) = GkxResponder::answer(group, &g1, &mut Uniform, dice.rng()).expect("G2");
     let (_, g3) = opened(group, &g2, &mut dice);
     let candidates =
-        [GkxCandidate::new::<PortableBackend>(&bob, *alice.public()).expect("a candidate")];
-    let g4 = responder.finish(group, &g3, bob.public(), &candidates).expect("accepted").frame;
+        [GkxCandidate::new::<PortableBackend>(&bob, *alice.public_key()).expect("a candidate")];
+    let g4 = responder.finish(group, &g3, bob.public_key(), &candidates).expect("accepted").frame;
     let g4: [u8; 18] = g4.try_into().expect("18 bytes");
     let tags = compared(
         count / 4,

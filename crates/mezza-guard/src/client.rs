@@ -104,18 +104,18 @@ impl StoredCoin {
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(75);
         let SlotIndex { name, index } = &self.slot;
-        w.u8(name.purpose.byte()).u16(name.dest).u64(*index).bytes(&self.h);
-        w.bytes(self.secret.encode().expose());
+        w.put_u8(name.purpose.byte()).put_u16(name.dest).put_u64(*index).put_bytes(&self.h);
+        w.put_bytes(self.secret.encode().expose());
         Wiping::new(w.finish())
     }
 
     fn decode(pairing: &PairingKey, bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let purpose = CoinPurpose::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
-            let name = SlotName { client: pairing.client(), purpose, dest: r.u16()? };
-            let slot = SlotIndex { name, index: r.u64()? };
-            let h = r.array()?;
-            let secret = CoinSecret::decode(r.array_ref()?).map_err(|_| DecodeError::Value)?;
+            let purpose = CoinPurpose::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?;
+            let name = SlotName { client: pairing.client(), purpose, dest: r.read_u16()? };
+            let slot = SlotIndex { name, index: r.read_u64()? };
+            let h = r.read_array()?;
+            let secret = CoinSecret::decode(r.read_array_ref()?).map_err(|_| DecodeError::Value)?;
             Ok(Self { slot, h, secret })
         })
     }
@@ -435,16 +435,16 @@ impl Machine for GuardClient {
 impl Snapshot for GuardClient {
     fn snapshot_into(&self, w: &mut Writer) {
         for coin in self.coins.values() {
-            w.bytes(&coin.encode());
+            w.put_bytes(&coin.encode());
         }
         for (conn, Dialogue { wants, nonce, channel, pointed, in_use }) in self.dialogues.iter() {
-            w.u64(conn.0).u16(wants.map_or(0, |(_, dest)| dest)).bytes(nonce);
+            w.put_u64(conn.0).put_u16(wants.map_or(0, |(_, dest)| dest)).put_bytes(nonce);
             for counter in channel.as_ref().map_or([0; 2], ControlChannel::counters) {
-                w.u64(counter);
+                w.put_u64(counter);
             }
-            w.bytes(&pointed.unwrap_or_default()).bytes(&in_use.unwrap_or_default());
+            w.put_bytes(&pointed.unwrap_or_default()).put_bytes(&in_use.unwrap_or_default());
         }
-        w.u64(self.dialogues.deadline().map_or(0, Time::ms)).u64(self.out.len() as u64);
+        w.put_u64(self.dialogues.deadline().map_or(0, Time::as_ms)).put_u64(self.out.len() as u64);
     }
 }
 

@@ -63,7 +63,7 @@ impl GkxCandidate {
     /// # Errors
     /// The contact's key is of low order.
     pub fn new<B: Backend>(own: &StaticKey, identity: PublicKey) -> Result<Self, GkxError> {
-        let ss = own.dh::<B>(&identity).map_err(|_| GkxError::Identity)?;
+        let ss = own.diffie_hellman::<B>(&identity).map_err(|_| GkxError::Identity)?;
         Ok(Self { identity, ss })
     }
 }
@@ -147,11 +147,11 @@ impl GkxInitiator {
         coins: &mut dyn Coins<Ristretto>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(Self, Vec<u8>), GkxError> {
-        let ss = own.dh::<B>(peer).map_err(|_| GkxError::Identity)?;
+        let ss = own.diffie_hellman::<B>(peer).map_err(|_| GkxError::Identity)?;
         let ([x, r, s], [c1, c2]) = coins_and_commitment(group, coins, rng);
         // The commitment leaves before Y is known, so that X cannot be chosen after it (GUARD-11).
         let frame = wire::frame(G1, &[&group.encode(&c1), &group.encode(&c2)]);
-        Ok((Self { x, r, s, ss, identities: [*own.public(), *peer] }, frame))
+        Ok((Self { x, r, s, ss, identities: [*own.public_key(), *peer] }, frame))
     }
 
     /// Takes G2; gives G3, 82 bytes.

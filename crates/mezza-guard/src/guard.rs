@@ -382,15 +382,15 @@ impl Machine for Guard {
 impl Snapshot for Guard {
     fn snapshot_into(&self, w: &mut Writer) {
         let Self { settings: _, group: _, key: _, era, ledger, sessions, out } = self;
-        w.bytes(&era.0);
+        w.put_bytes(&era.0);
         ledger.snapshot_into(w);
         for (conn, session) in sessions.iter() {
-            w.u64(conn.0);
+            w.put_u64(conn.0);
             session.snapshot_into(w);
         }
-        w.u64(sessions.deadline().map_or(0, Time::ms)).u64(out.len() as u64);
+        w.put_u64(sessions.deadline().map_or(0, Time::as_ms)).put_u64(out.len() as u64);
         for output in out {
-            w.var16(alloc::format!("{output:?}").as_bytes());
+            w.put_var16(alloc::format!("{output:?}").as_bytes());
         }
     }
 }

@@ -67,20 +67,20 @@ impl DetectKey {
 
     /// Reads the next one. Every point must lie in the subgroup (HIBE-2).
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let version = r.u8()?;
-        let tree = r.u8()?;
-        let k = r.u8()?;
-        let depth = usize::from(r.u8()?);
+        let version = r.read_u8()?;
+        let tree = r.read_u8()?;
+        let k = r.read_u8()?;
+        let depth = usize::from(r.read_u8()?);
         let shape = low_of_suite(tree).and_then(Shape::from_nibble).ok_or(DecodeError::Value)?;
         let profile = TreeProfile::from_byte(k).ok_or(DecodeError::Value)?;
-        let origin = Tick(r.u32()?);
-        let start = Epoch(r.u32()?);
+        let origin = Tick(r.read_u32()?);
+        let start = Epoch(r.read_u32()?);
         let known = version == VERSION && start.0 < shape.epochs();
         if !known || shape.path(start).depth() != depth {
             return Err(DecodeError::Value);
         }
         let points = (0..USER_POINTS + 2 * (shape.depth() - depth)).map(|_| {
-            let point = G2Affine::uncompress(r.array_ref()?)?;
+            let point = G2Affine::uncompress(r.read_array_ref()?)?;
             if point.in_subgroup() { Ok(point.to_point()) } else { Err(DecodeError::Value) }
         });
         let points = points.collect::<Result<_, _>>()?;
@@ -90,9 +90,9 @@ impl DetectKey {
     /// Its bytes: a secret, which tells who receives what.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(HEAD_BYTES + G2_BYTES * self.points.len());
-        w.u8(VERSION).u8(nibbles(self.shape.nibble())).u8(self.profile.byte());
-        w.u8(self.shape.path(self.start).depth() as u8).u32(self.origin.0).u32(self.start.0);
-        w.bytes(&G2::compress_each(self.points.iter()));
+        w.put_u8(VERSION).put_u8(nibbles(self.shape.nibble())).put_u8(self.profile.byte());
+        w.put_u8(self.shape.path(self.start).depth() as u8).put_u32(self.origin.0).put_u32(self.start.0);
+        w.put_bytes(&G2::compress_each(self.points.iter()));
         Wiping::new(w.finish())
     }
 

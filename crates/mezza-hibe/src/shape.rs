@@ -19,7 +19,7 @@ pub struct Tick(pub u32);
 impl Tick {
     /// The tick of a time.
     pub const fn at(time: Time) -> Self {
-        Self((time.ms() / TICK_MS) as u32)
+        Self((time.as_ms() / TICK_MS) as u32)
     }
 
     /// The time at which it begins.

@@ -185,9 +185,9 @@ impl Vault {
         let master = MasterKey::draw(rng);
         let head = VaultHeader::seal(&master, pass, cost, rng)?;
         let mut ring = Keyring::new(dir.join(KEYRING), &master);
-        ring.add(&[RetentionCode::PERMANENT, RetentionCode::rolling(now.days())], rng)?;
+        ring.add(&[RetentionCode::PERMANENT, RetentionCode::rolling(now.as_days())], rng)?;
         let mut rows = Rows::create(&dir.join(RECORDS))?;
-        let today = RetentionCode::rolling(now.days());
+        let today = RetentionCode::rolling(now.as_days());
         rows.transaction(|writing| commit::put_memory(writing, &ring, today))?;
         let mut vault = Self::new(rows, ring, lock, &master, now);
         vault.commit(first)?;
@@ -271,9 +271,9 @@ impl Vault {
     /// Does what is due at `now`: change of day, end of expiry buckets, hourly checkpoint.
     pub fn tick(&mut self, now: Time) -> Result<(), Fault> {
         while self.step(now)? {}
-        if self.hour != now.hours() {
+        if self.hour != now.as_hours() {
             self.rows.checkpoint()?;
-            self.hour = now.hours();
+            self.hour = now.as_hours();
         }
         self.deadline = next_hour(now);
         Ok(())
@@ -292,7 +292,7 @@ impl Vault {
     /// How many days live state is ahead of the clock. Not 0 only if the clock was once wrong:
     /// until it has caught up, yesterday's live state is not sealed anew.
     pub fn days_ahead(&self, now: Time) -> u32 {
-        self.ring.today().unwrap_or(0).saturating_sub(now.days())
+        self.ring.today().unwrap_or(0).saturating_sub(now.as_days())
     }
 
     /// The key of what is kept of this vault outside of it (module `witness`).
@@ -314,7 +314,7 @@ impl Vault {
             unread: Vec::new(),
             last_id: MEMORY_ID,
             swept: false,
-            hour: now.hours(),
+            hour: now.as_hours(),
             deadline: next_hour(now),
             outside: master.derive(OUTSIDE),
             _lock: lock,
@@ -443,5 +443,5 @@ fn remove_leftovers(dir: &Path) -> Result<(), Fault> {
 }
 
 fn next_hour(now: Time) -> Time {
-    Time::from_ms((now.ms() / Time::HOUR_MS).saturating_add(1).saturating_mul(Time::HOUR_MS))
+    Time::from_ms((now.as_ms() / Time::HOUR_MS).saturating_add(1).saturating_mul(Time::HOUR_MS))
 }

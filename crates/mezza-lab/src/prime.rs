@@ -172,7 +172,7 @@ mod tests {
             if case.text("kind") != "safe-prime" {
                 continue;
             }
-            let bits: u32 = case.parsed("bits");
+            let bits: u32 = case.parse_value("bits");
             let search = SafePrimeSearch::new(bits, &case.bytes("seed")).unwrap();
             let i = naive(&search);
             assert_eq!(case.text("i"), i.to_string());

@@ -147,7 +147,7 @@ impl Connection {
     fn receive(&mut self) -> Result<Vec<u8>> {
         loop {
             let mut input = self.waiting.as_slice();
-            let message = self.deframer.next(&mut input).context("not a message")?;
+            let message = self.deframer.next_frame(&mut input).context("not a message")?;
             self.waiting = input.to_vec();
             if let Some(message) = message {
                 return Ok(message);

@@ -16,9 +16,9 @@ pub fn encode<'a>(cells: impl IntoIterator<Item = &'a MeshCell>) -> Vec<u8> {
     cells.sort_unstable_by_key(|(id, _)| *id);
     cells.truncate(CELLS_MAX as usize);
     let mut w = Writer::new();
-    w.bytes(MAGIC).u32(cells.len() as u32);
+    w.put_bytes(MAGIC).put_u32(cells.len() as u32);
     for (_, cell) in cells {
-        w.var16(cell.bytes());
+        w.put_var16(cell.bytes());
     }
     w.finish()
 }
@@ -29,16 +29,16 @@ pub fn encode<'a>(cells: impl IntoIterator<Item = &'a MeshCell>) -> Vec<u8> {
 /// If it is no bundle, or its number of cells is beyond [`CELLS_MAX`].
 pub fn decode(bytes: &[u8]) -> Result<Vec<MeshCell>, DecodeError> {
     let mut r = Reader::new(bytes);
-    if r.bytes(4)? != MAGIC {
+    if r.read_bytes(4)? != MAGIC {
         return Err(DecodeError::Value);
     }
-    let n = r.u32()?;
+    let n = r.read_u32()?;
     if n > CELLS_MAX {
         return Err(DecodeError::Value);
     }
     let mut cells = Vec::new();
     for _ in 0..n {
-        let Ok(cell) = r.var16() else { break };
+        let Ok(cell) = r.read_var16() else { break };
         cells.extend(MeshCell::decode(cell).ok());
     }
     Ok(cells)

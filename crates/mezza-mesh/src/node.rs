@@ -344,7 +344,7 @@ impl Machine for Node {
 
 /// The engine's microseconds.
 fn micros(time: Time) -> u64 {
-    time.ms().saturating_mul(MS)
+    time.as_ms().saturating_mul(MS)
 }
 
 /// A time between two others.

@@ -195,12 +195,12 @@ impl Card {
         let mut r = Reader::new(bytes);
         let head = CardHead::read(&mut r)?;
         let head_bytes = &bytes[..bytes.len() - r.len()];
-        let signature = r.array()?;
+        let signature = r.read_array()?;
         if !xeddsa::verify::<Blake2b512>(&head.ik, &[SIGNED, head_bytes], &signature) {
             return Err(CardError::Forged);
         }
         let parts: Vec<_> = head.entries.iter().map(|entry| entry.take(&mut r)).collect();
-        r.end().map_err(|_| CardError::PartChanged)?;
+        r.expect_end().map_err(|_| CardError::PartChanged)?;
         let mut card = Self { head, signature, parts, relays: Vec::new() };
         if let Some(part) = card.part(RELAY_PART) {
             card.relays = decode_relays(part)?;
@@ -369,7 +369,7 @@ fn encode_relays(relays: &[RelayEntry]) -> Result<Vec<u8>, CardError> {
         return Err(CardError::Relays);
     }
     let mut w = Writer::new();
-    w.u8(relays.len() as u8);
+    w.put_u8(relays.len() as u8);
     for relay in relays {
         relay.write(&mut w);
     }
@@ -378,7 +378,7 @@ fn encode_relays(relays: &[RelayEntry]) -> Result<Vec<u8>, CardError> {
 
 fn decode_relays(part: &[u8]) -> Result<Vec<RelayEntry>, CardError> {
     let relays = Reader::decode_exact(part, |r| {
-        let count = usize::from(r.u8()?);
+        let count = usize::from(r.read_u8()?);
         if count == 0 || count > RELAYS_MAX {
             return Err(DecodeError::Value);
         }

@@ -92,14 +92,14 @@ impl Contact {
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let card = self.card.encode();
         let mut w = Writer::with_capacity(128 + card.len());
-        w.u8(VERSION).u8(self.phase as u8).u8(u8::from(self.blocked));
-        w.var16(&card).var8(self.petname.as_deref().unwrap_or("").as_bytes());
+        w.put_u8(VERSION).put_u8(self.phase as u8).put_u8(u8::from(self.blocked));
+        w.put_var16(&card).put_var8(self.petname.as_deref().unwrap_or("").as_bytes());
         let (how, at) = match self.verified {
             None => (0, Time::default()),
             Some((VerificationMethod::InPerson, at)) => (1, at),
             Some((VerificationMethod::Number, at)) => (2, at),
         };
-        w.u8(how).u64(at.ms());
+        w.put_u8(how).put_u64(at.as_ms());
         self.policy.write(&mut w);
         Wiping::new(w.finish())
     }
@@ -107,13 +107,13 @@ impl Contact {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
+            if r.read_u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
         })
     }
 
     /// Reads what follows the version; the versions before began with the same.
     pub fn read_body(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let phase = match r.u8()? {
+        let phase = match r.read_u8()? {
             0 => ContactPhase::Held,
             1 => ContactPhase::Asked,
             2 => ContactPhase::Open,
@@ -121,9 +121,9 @@ impl Contact {
             _ => return Err(DecodeError::Value),
         };
         let blocked = flag(r)?;
-        let card = Card::decode_stored(r.var16()?).map_err(|_| DecodeError::Value)?;
-        let petname = Some(text(r.var8()?)?).filter(|name| !name.is_empty());
-        let verified = match (r.u8()?, Time::from_ms(r.u64()?)) {
+        let card = Card::decode_stored(r.read_var16()?).map_err(|_| DecodeError::Value)?;
+        let petname = Some(text(r.read_var8()?)?).filter(|name| !name.is_empty());
+        let verified = match (r.read_u8()?, Time::from_ms(r.read_u64()?)) {
             (0, _) => None,
             (1, at) => Some((VerificationMethod::InPerson, at)),
             (2, at) => Some((VerificationMethod::Number, at)),
@@ -138,9 +138,9 @@ impl Contact {
 /// is none of ours.
 pub(crate) fn owner(bytes: &[u8]) -> Option<(IdentityKey, String)> {
     let mut r = Reader::new(bytes);
-    r.bytes(HEAD_BYTES).ok()?;
-    let (ik, claimed) = Card::claims(r.var16().ok()?)?;
-    let petname = r.var8().ok().and_then(|name| text(name).ok());
+    r.read_bytes(HEAD_BYTES).ok()?;
+    let (ik, claimed) = Card::claims(r.read_var16().ok()?)?;
+    let petname = r.read_var8().ok().and_then(|name| text(name).ok());
     let petname = petname.filter(|name| !name.is_empty() && crate::name::is_clean(name));
     Some((ik, petname.unwrap_or(claimed)))
 }

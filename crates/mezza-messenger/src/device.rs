@@ -128,7 +128,7 @@ impl<P: Port> DeviceOver<P> {
     }
 
     fn set_timers(&mut self, step: &mut Step) {
-        step.timers.drain(..).for_each(|(due, at)| self.timers.set(due, at));
+        step.timers.drain(..).for_each(|(due, at)| self.timers.set_deadline(due, at));
     }
 
     /// The carriers of a device that ends.
@@ -283,7 +283,7 @@ impl<P: Port> Machine for DeviceOver<P> {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next_deadline()
     }
 
     /// The whole state: a refused input changes nothing of it (MSG-36).

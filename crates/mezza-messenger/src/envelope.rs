@@ -71,8 +71,8 @@ impl SenderContext {
         to: &PublicKey,
         fresh: EphemeralKey,
     ) -> Result<Self, EnvelopeError> {
-        let enc = *fresh.public();
-        let dh = fresh.dh::<B>(to).map_err(|ZeroSecret| EnvelopeError::BadKey)?;
+        let enc = *fresh.public_key();
+        let dh = fresh.diffie_hellman::<B>(to).map_err(|ZeroSecret| EnvelopeError::BadKey)?;
         let (key, iv) = key_schedule(&dh, &enc, to, &[INFO.as_bytes(), &address.0]);
         Ok(Self { address: *address, to: *to, enc, key, iv })
     }
@@ -124,21 +124,21 @@ pub fn open<B: Backend>(
         return None;
     }
     let mut r = Reader::new(envelope);
-    let version = r.u8().ok()?;
-    let enc = PublicKey::read(&mut r).ok()?;
-    let (ct, tag) = r.rest().split_last_chunk::<TAG_BYTES>()?;
+    let version = r.read_u8().ok()?;
+    let enc = PublicKey::read_from(&mut r).ok()?;
+    let (ct, tag) = r.read_rest().split_last_chunk::<TAG_BYTES>()?;
     if version != VERSION {
         return None;
     }
-    let dh = own.dh::<B>(&enc).ok()?;
-    let (key, iv) = key_schedule(&dh, &enc, own.public(), &[INFO.as_bytes(), &address.0]);
+    let dh = own.diffie_hellman::<B>(&enc).ok()?;
+    let (key, iv) = key_schedule(&dh, &enc, own.public_key(), &[INFO.as_bytes(), &address.0]);
     let mut text = Wiping::new(ct.to_vec());
     if !B::Chacha::new(key.expose()).open(&iv, &[version], &mut text, tag) {
         return None;
     }
     let mut r = Reader::new(&text);
-    let parcel = r.var16().ok()?;
-    r.rest().iter().all(|b| *b == 0).then(|| parcel.to_vec())
+    let parcel = r.read_var16().ok()?;
+    r.read_rest().iter().all(|b| *b == 0).then(|| parcel.to_vec())
 }
 
 /// Key and nonce of the only message of a context: sections 4.1 (`ExtractAndExpand`) and 5.1
@@ -203,7 +203,7 @@ mod tests {
             for filler in [0, 1] {
                 let fresh = EphemeralKey::from_scalar::<PortableBackend>(scalar(9));
                 let outer =
-                    SenderContext::new::<PortableBackend>(&address, own.public(), fresh).unwrap();
+                    SenderContext::new::<PortableBackend>(&address, own.public_key(), fresh).unwrap();
                 let mut text = vec![0; SIZES[0] - OVERHEAD_BYTES + 2];
                 (text[1], text[at]) = (3, filler);
                 let chacha = <PortableBackend as Backend>::Chacha::new(outer.key.expose());
@@ -226,10 +226,10 @@ mod tests {
             PublicKey(hex("4310ee97d88cc1f088a5576c77ab0cf5c3ac797f3d95139c6c84b5429c59662a"));
         let fresh = EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(&sk_e));
         let own = StaticKey::from_scalar::<PortableBackend>(Secret::copy_from(&sk_r));
-        assert_eq!((fresh.public(), own.public()), (&enc, &pk_r));
+        assert_eq!((fresh.public_key(), own.public_key()), (&enc, &pk_r));
 
-        let dh = fresh.dh::<PortableBackend>(&pk_r).unwrap();
-        assert_eq!(dh, own.dh::<PortableBackend>(&enc).unwrap());
+        let dh = fresh.diffie_hellman::<PortableBackend>(&pk_r).unwrap();
+        assert_eq!(dh, own.diffie_hellman::<PortableBackend>(&enc).unwrap());
         let (key, iv) = key_schedule(&dh, &enc, &pk_r, &[b"Ode on a ", b"Grecian Urn"]);
         let key_hex = "ad2744de8e17f4ebba575b3f5f5a8fa1f69c2a07f6e7500bc60ca6e3e3ec1c91";
         assert_eq!((key.expose(), iv), (&hex(key_hex), hex("5c4d98150661b848853b547f")));

@@ -134,7 +134,7 @@ pub fn add(facts: &mut Vec<Fact>, fact: Fact) -> bool {
 }
 
 pub(crate) fn write(facts: &[Fact], w: &mut Writer) {
-    w.u8(facts.len() as u8);
+    w.put_u8(facts.len() as u8);
     for fact in facts {
         let (what, k) = match fact.what {
             FactKind::Handed => (1, 0),
@@ -142,31 +142,31 @@ pub(crate) fn write(facts: &[Fact], w: &mut Writer) {
             FactKind::Delivered => (3, 0),
             FactKind::Read => (4, 0),
         };
-        w.u8(what).u16(k).u8(fact.carrier.number()).u8(fact.level).u64(fact.at.ms());
+        w.put_u8(what).put_u16(k).put_u8(fact.carrier.number()).put_u8(fact.level).put_u64(fact.at.as_ms());
     }
 }
 
 /// Reads facts; those of a version before have no `levels`.
 pub(crate) fn read(r: &mut Reader<'_>, levels: bool) -> Result<Vec<Fact>, DecodeError> {
     let mut facts = Vec::new();
-    for _ in 0..r.u8()? {
-        let what = match (r.u8()?, r.u16()?) {
+    for _ in 0..r.read_u8()? {
+        let what = match (r.read_u8()?, r.read_u16()?) {
             (1, 0) => FactKind::Handed,
             (2, k) => FactKind::Carried(k),
             (3, 0) => FactKind::Delivered,
             (4, 0) => FactKind::Read,
             _ => return Err(DecodeError::Value),
         };
-        let carrier = CarrierId::from_number(r.u8()?).ok_or(DecodeError::Value)?;
+        let carrier = CarrierId::from_number(r.read_u8()?).ok_or(DecodeError::Value)?;
         let level = if levels { level(r)? } else { 0 };
-        facts.push(Fact { what, carrier, level, at: Time::from_ms(r.u64()?) });
+        facts.push(Fact { what, carrier, level, at: Time::from_ms(r.read_u64()?) });
     }
     Ok(facts)
 }
 
 /// A level of a stored form, 0 to 4.
 pub(crate) fn level(r: &mut Reader<'_>) -> Result<u8, DecodeError> {
-    let level = r.u8()?;
+    let level = r.read_u8()?;
     if level <= 4 { Ok(level) } else { Err(DecodeError::Value) }
 }
 

@@ -210,7 +210,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<String, DecodeError> {
 
 /// A flag of a stored form, 1 byte.
 pub(crate) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
-    match r.u8()? {
+    match r.read_u8()? {
         0 => Ok(false),
         1 => Ok(true),
         _ => Err(DecodeError::Value),

@@ -149,35 +149,35 @@ impl Profile {
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let card = self.card.encode();
         let mut w = Writer::with_capacity(96 + card.len());
-        w.u8(VERSION).bytes(self.scalar.expose()).bytes(&self.era.0);
-        w.u32(self.next_contact).u64(self.next_note.next_multiple_of(NOTE_BLOCK));
-        w.bytes(&self.mended).var16(&card);
+        w.put_u8(VERSION).put_bytes(self.scalar.expose()).put_bytes(&self.era.0);
+        w.put_u32(self.next_contact).put_u64(self.next_note.next_multiple_of(NOTE_BLOCK));
+        w.put_bytes(&self.mended).put_var16(&card);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form. What a version before had, and another owner has now, comes with it:
     /// the number of the next mailbox.
     pub fn read<B: Backend>(bytes: &[u8]) -> Result<(Self, Option<u32>), DecodeError> {
-        Reader::decode_exact(bytes, |r| match r.u8()? {
+        Reader::decode_exact(bytes, |r| match r.read_u8()? {
             VERSION => {
-                let scalar = Secret::read(r)?;
+                let scalar = Secret::read_from(r)?;
                 let era = Era::read(r)?;
-                let counters = (r.u32()?, r.u64()?);
-                let mended = r.array()?;
-                let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
+                let counters = (r.read_u32()?, r.read_u64()?);
+                let mended = r.read_array()?;
+                let card = Card::decode(r.read_var16()?).map_err(|_| DecodeError::Value)?;
                 Ok((Self::of::<B>(scalar, era, counters, mended, card)?, None))
             }
             version @ (FIRST | MENDED) => {
-                let scalar = Secret::read(r)?;
+                let scalar = Secret::read_from(r)?;
                 let era = Era::read(r)?;
-                let _name = text(r.var8()?)?;
-                let counters = (r.u32()?, r.u64()?);
-                let mailbox = r.u32()?;
-                for _ in 0..r.u8()? {
+                let _name = text(r.read_var8()?)?;
+                let counters = (r.read_u32()?, r.read_u64()?);
+                let mailbox = r.read_u32()?;
+                for _ in 0..r.read_u8()? {
                     RelayEntry::read(r)?;
                 }
-                let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
-                let mended = if version == MENDED { r.array()? } else { [0; 16] };
+                let card = Card::decode(r.read_var16()?).map_err(|_| DecodeError::Value)?;
+                let mended = if version == MENDED { r.read_array()? } else { [0; 16] };
                 if mailbox > u32::MAX / 2 {
                     return Err(DecodeError::Value);
                 }
@@ -211,8 +211,8 @@ fn issue(
     rng: &mut dyn CryptoRng,
 ) -> Result<Card, CardError> {
     // Counting from the day keeps the serial ahead of every card of an older life.
-    let serial = last.saturating_add(1).max(now.days().min(SERIAL_DAYS_MAX) * 256);
-    let issued_days = now.days();
+    let serial = last.saturating_add(1).max(now.as_days().min(SERIAL_DAYS_MAX) * 256);
+    let issued_days = now.as_days();
     let suites = SuiteList::ours();
     let draft = CardDraft { serial, issued_days, suites, name, relays: parts.relays };
     Card::issue_with(identity, draft, parts.further, rng)

@@ -94,14 +94,14 @@ impl Receipt {
     }
 
     pub(crate) fn write(&self, w: &mut Writer) {
-        w.u8(self.what).bytes(&self.era.0).u32(self.floor).u32(self.base).u64(self.bits);
+        w.put_u8(self.what).put_bytes(&self.era.0).put_u32(self.floor).put_u32(self.base).put_u64(self.bits);
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let what = r.u8()?;
+        let what = r.read_u8()?;
         if what != Self::DELIVERED && what != Self::READ {
             return Err(DecodeError::Value);
         }
-        Ok(Self { what, era: Era::read(r)?, floor: r.u32()?, base: r.u32()?, bits: r.u64()? })
+        Ok(Self { what, era: Era::read(r)?, floor: r.read_u32()?, base: r.read_u32()?, bits: r.read_u64()? })
     }
 }

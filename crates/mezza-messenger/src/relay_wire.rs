@@ -58,7 +58,7 @@ impl MailboxAddress {
 
     /// Reads the next 16 bytes.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self(reader.array()?))
+        Ok(Self(reader.read_array()?))
     }
 }
 
@@ -78,11 +78,11 @@ pub struct RawOneTimePrekey {
 
 impl RawOneTimePrekey {
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { id: reader.u32()?, key: reader.array()? })
+        Ok(Self { id: reader.read_u32()?, key: reader.read_array()? })
     }
 
     fn write(&self, writer: &mut Writer) {
-        writer.u32(self.id).bytes(&self.key);
+        writer.put_u32(self.id).put_bytes(&self.key);
     }
 }
 
@@ -93,7 +93,7 @@ fn frame(kind: u8, bytes: usize, body: impl FnOnce(&mut Writer)) -> Result<Vec<u
         return Err(FrameTooLong);
     }
     let mut writer = Writer::with_capacity(LENGTH_BYTES + len);
-    writer.u24(len as u32).u8(kind);
+    writer.put_u24(len as u32).put_u8(kind);
     body(&mut writer);
     debug_assert_eq!(writer.len(), LENGTH_BYTES + len);
     Ok(writer.finish())

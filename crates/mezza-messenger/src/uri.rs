@@ -139,7 +139,7 @@ pub fn relay(key: &RelayKey, port: u16, host: &str, upper: bool) -> Result<Strin
         return Err(UriError::Relay);
     }
     let mut w = Writer::new();
-    w.bytes(&key.0);
+    w.put_bytes(&key.0);
     write_place(&mut w, port, host);
     Ok(encode(RELAY, w.finish(), upper))
 }
@@ -173,7 +173,7 @@ fn payload(kind: &str, letters: &str) -> Result<Vec<u8>, UriError> {
 
 fn decode_relay(payload: &[u8]) -> Result<Uri, UriError> {
     let relay = Reader::decode_exact(payload, |r| {
-        let key = RelayKey(r.array()?);
+        let key = RelayKey(r.read_array()?);
         let (port, host) = read_place(r)?;
         Ok::<_, mezza_core::DecodeError>(Uri::Relay { key, port, host })
     });

@@ -124,10 +124,10 @@ pub fn wrap<B: Backend>(
     let mut back = Vec::with_capacity(body);
     let slots = pairs.into_iter().zip(wrapped.onions.chunks_exact(bytes)).enumerate();
     for (slot, (pair, onion)) in slots {
-        let public = *pair.public();
+        let public = *pair.public_key();
         // The round key was checked as a fixed point (MIX-6), so a zero result means a broken
         // caller.
-        let shared = pair.dh::<B>(&outermost.key).ok()?;
+        let shared = pair.diffie_hellman::<B>(&outermost.key).ok()?;
         let (whole, first) = wrap_one(kernel, outermost, &public, shared.expose(), onion);
         let mut keys = SecretVec::zeros(layers.len());
         keys[0] = first[0];

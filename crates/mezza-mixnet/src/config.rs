@@ -99,24 +99,24 @@ impl Config {
     /// # Errors
     /// Whatever the bytes lack, or a value outside its limits.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let version = r.u16()?;
+        let version = r.read_u16()?;
         // An unknown version may have other fields, so nothing of it can be checked.
         if !(VERSION_WITHOUT_TRAPS..=VERSION).contains(&version) {
             return Err(DecodeError::Value);
         }
-        let network = NetworkId(r.array()?);
-        let seq = r.u64()?;
-        let prev = r.array()?;
-        let valid_from = Time::from_ms(r.u64()?);
-        let valid_until = Time::from_ms(r.u64()?);
-        let threshold = r.u8()?;
-        let guardians = list(r, GUARDIANS_MAX, Reader::array)?;
+        let network = NetworkId(r.read_array()?);
+        let seq = r.read_u64()?;
+        let prev = r.read_array()?;
+        let valid_from = Time::from_ms(r.read_u64()?);
+        let valid_until = Time::from_ms(r.read_u64()?);
+        let threshold = r.read_u8()?;
+        let guardians = list(r, GUARDIANS_MAX, Reader::read_array)?;
         let coordinator = server(r)?;
         let bucket = server(r)?;
         let mixes = list(r, MIXES_MAX, |r| {
-            Ok(MixServer { server: server(r)?, operator: text(r.var8()?)? })
+            Ok(MixServer { server: server(r)?, operator: text(r.read_var8()?)? })
         })?;
-        let users_max = r.u32()?;
+        let users_max = r.read_u32()?;
         let services = list(r, Service::ALL.len(), |r| ServicePolicy::read(r, version))?;
         let config = Self {
             network,
@@ -149,20 +149,20 @@ impl Config {
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(1_024);
         let version = self.version();
-        w.u16(version).bytes(&self.network.0).u64(self.seq).bytes(&self.prev);
-        w.u64(self.valid_from.ms()).u64(self.valid_until.ms());
-        w.u8(self.threshold).u8(self.guardians.len() as u8);
+        w.put_u16(version).put_bytes(&self.network.0).put_u64(self.seq).put_bytes(&self.prev);
+        w.put_u64(self.valid_from.as_ms()).put_u64(self.valid_until.as_ms());
+        w.put_u8(self.threshold).put_u8(self.guardians.len() as u8);
         for key in &self.guardians {
-            w.bytes(key);
+            w.put_bytes(key);
         }
         for server in [&self.coordinator, &self.bucket] {
-            w.bytes(&server.key).var8(server.address.as_bytes());
+            w.put_bytes(&server.key).put_var8(server.address.as_bytes());
         }
-        w.u8(self.mixes.len() as u8);
+        w.put_u8(self.mixes.len() as u8);
         for MixServer { server, operator } in &self.mixes {
-            w.bytes(&server.key).var8(server.address.as_bytes()).var8(operator.as_bytes());
+            w.put_bytes(&server.key).put_var8(server.address.as_bytes()).put_var8(operator.as_bytes());
         }
-        w.u32(self.users_max).u8(self.services.len() as u8);
+        w.put_u32(self.users_max).put_u8(self.services.len() as u8);
         self.services.iter().for_each(|service| service.write(&mut w, version));
         w.finish()
     }
@@ -220,7 +220,7 @@ fn list<'a, T>(
     max: usize,
     mut one: impl FnMut(&mut Reader<'a>) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
-    let count = usize::from(r.u8()?);
+    let count = usize::from(r.read_u8()?);
     if count > max {
         return Err(DecodeError::Value);
     }
@@ -228,7 +228,7 @@ fn list<'a, T>(
 }
 
 fn server(r: &mut Reader<'_>) -> Result<Server, DecodeError> {
-    Ok(Server { key: r.array()?, address: text(r.var8()?)? })
+    Ok(Server { key: r.read_array()?, address: text(r.read_var8()?)? })
 }
 
 fn text(bytes: &[u8]) -> Result<String, DecodeError> {

@@ -154,11 +154,11 @@ impl Keywheel {
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { secret: Secret::read(r)?, round: r.u64()? })
+        Ok(Self { secret: Secret::read_from(r)?, round: r.read_u64()? })
     }
 
     fn write(&self, w: &mut Writer) {
-        w.bytes(self.secret.expose()).u64(self.round);
+        w.put_bytes(self.secret.expose()).put_u64(self.round);
     }
 }
 
@@ -237,12 +237,12 @@ impl ConversationKeywheel {
     /// # Errors
     /// Whatever the bytes lack.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { role: Role::from_number(r.u8()?)?, chain: Keywheel::read(r)? })
+        Ok(Self { role: Role::from_number(r.read_u8()?)?, chain: Keywheel::read(r)? })
     }
 
     /// Writes 41 secret bytes.
     pub fn write(&self, w: &mut Writer) {
-        w.u8(self.role.number());
+        w.put_u8(self.role.number());
         self.chain.write(w);
     }
 }

@@ -21,8 +21,8 @@ fn main() -> Result<(), Failure> {
     let now = Time::from_ms(1_800_000_000_000);
     let pairs: [_; 6] = core::array::from_fn(|_| EphemeralKey::random::<PortableBackend>(&mut rng));
     let [initiator, responder, base, turn_1, turn_2, turn_3] = pairs;
-    let initiator = IdentityKeyPair::new(initiator.keep());
-    let responder = IdentityKeyPair::new(responder.keep());
+    let initiator = IdentityKeyPair::new(initiator.into_static());
+    let responder = IdentityKeyPair::new(responder.into_static());
 
     // responder -> server: bundle (suite list, signed prekey), one-time keys
     let mut prekeys = Prekeys::new(responder.duplicate());

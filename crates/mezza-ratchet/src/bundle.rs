@@ -52,7 +52,7 @@ impl OneTimePrekey {
     /// Decodes 36 bytes; refuses an id out of range and a key that is not allowed.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let decoded = Reader::decode_exact(bytes, |reader| {
-            Ok::<_, DecodeError>(Self { id: reader.u32()?, key: PublicKey::read(reader)? })
+            Ok::<_, DecodeError>(Self { id: reader.read_u32()?, key: PublicKey::read_from(reader)? })
         })?;
         decoded.check()?;
         Ok(decoded)
@@ -93,9 +93,9 @@ pub(crate) fn encode<'a>(
     entries: impl ExactSizeIterator<Item = &'a SignedPrekeyEntry>,
 ) -> Vec<u8> {
     let mut writer = Writer::new();
-    writer.u8(VERSION);
+    writer.put_u8(VERSION);
     list.write(&mut writer);
-    writer.u8(entries.len() as u8);
+    writer.put_u8(entries.len() as u8);
     for entry in entries {
         entry.write(&mut writer);
     }
@@ -113,11 +113,11 @@ impl Bundle {
     /// Decodes a bundle; `Malformed` is the only error. Entries of unknown suites are skipped.
     pub fn decode(bytes: &[u8]) -> Result<Self, BundleError> {
         Reader::decode_exact(bytes, |reader| {
-            if reader.u8()? != VERSION {
+            if reader.read_u8()? != VERSION {
                 return Err(BundleError::Malformed);
             }
             let list = SuiteList::read(reader)?;
-            let count = usize::from(reader.u8()?);
+            let count = usize::from(reader.read_u8()?);
             if count == 0 || count > list.ids().len() {
                 return Err(BundleError::Malformed);
             }
@@ -125,8 +125,8 @@ impl Bundle {
             let mut ids = list.ids().iter();
             let mut entries = Vec::with_capacity(count);
             for _ in 0..count {
-                let suite = SuiteId(reader.u16()?);
-                let body = reader.var16()?;
+                let suite = SuiteId(reader.read_u16()?);
+                let body = reader.read_var16()?;
                 ids.find(|id| **id == suite).ok_or(BundleError::Malformed)?;
                 if suite::is_known(suite) {
                     entries.push(Reader::decode_exact(body, |reader| {

@@ -98,7 +98,7 @@ impl IdentityKeyPair {
     /// The identity of a pair that is kept for ever.
     pub fn new(pair: StaticKey) -> Self {
         // A clamped scalar times the base point is canonical and never of low order.
-        let public = IdentityKey(*pair.public());
+        let public = IdentityKey(*pair.public_key());
         Self { pair, public }
     }
 

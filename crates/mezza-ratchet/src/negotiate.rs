@@ -53,22 +53,22 @@ impl SuiteList {
 
     /// Reads a list from the front.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let count = usize::from(reader.u8()?);
+        let count = usize::from(reader.read_u8()?);
         if count > SUITES_MAX {
             return Err(DecodeError::Value);
         }
         let mut ids = [SuiteId(0); SUITES_MAX];
         for id in &mut ids[..count] {
-            *id = SuiteId(reader.u16()?);
+            *id = SuiteId(reader.read_u16()?);
         }
         Self::new(&ids[..count])
     }
 
     /// Writes the list.
     pub fn write(&self, writer: &mut Writer) {
-        writer.u8(self.count);
+        writer.put_u8(self.count);
         for id in self.ids() {
-            writer.u16(id.0);
+            writer.put_u16(id.0);
         }
     }
 

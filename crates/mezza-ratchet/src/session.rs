@@ -122,7 +122,7 @@ impl<B: Backend> Session<B> {
     }
 
     pub(crate) fn last_opened(&self) -> Option<Time> {
-        each!(self, r => (r.opened.ms() != 0).then_some(r.opened))
+        each!(self, r => (r.opened.as_ms() != 0).then_some(r.opened))
     }
 
     /// The later of created and last opened.

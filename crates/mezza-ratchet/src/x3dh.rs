@@ -46,15 +46,15 @@ impl Transcript<'_> {
     pub fn hash(&self) -> [u8; 64] {
         let first = self.first;
         let mut writer = Writer::with_capacity(192);
-        writer.u16(first.suite.0);
+        writer.put_u16(first.suite.0);
         for list in [first.list.as_ref(), self.list].into_iter().flatten() {
             list.write(&mut writer);
         }
-        writer.bytes(&first.identity.0).bytes(self.responder.as_bytes()).bytes(&first.base.0);
-        writer.u32(first.spk_id).bytes(&self.spk.0);
-        writer.u32(first.opk_id).bytes(&self.opk.map_or([0; 32], |opk| opk.0));
+        writer.put_bytes(&first.identity.0).put_bytes(self.responder.as_bytes()).put_bytes(&first.base.0);
+        writer.put_u32(first.spk_id).put_bytes(&self.spk.0);
+        writer.put_u32(first.opk_id).put_bytes(&self.opk.map_or([0; 32], |opk| opk.0));
         if let (Some(kem), Some(key)) = (&first.kem, self.kem_key) {
-            writer.u32(kem.id).bytes(key).bytes(&kem.ciphertext);
+            writer.put_u32(kem.id).put_bytes(key).put_bytes(&kem.ciphertext);
         }
         let mut hash = [0; 64];
         blake2b(&mut hash, &[], "b2c20 trans", &[writer.as_slice()]);
@@ -74,12 +74,12 @@ pub fn initiate<S: RatchetSuite, B: Backend>(
     if let Some(opk) = &one_time {
         opk.check_in(S::ID)?;
     }
-    let base_public = *base.public();
+    let base_public = *base.public_key();
     let mut shared = Vec::with_capacity(5);
-    shared.push(identity.pair().dh::<B>(bundle.spk())?);
+    shared.push(identity.pair().diffie_hellman::<B>(bundle.spk())?);
     let theirs = [bundle.identity().public_key(), bundle.spk()];
     let theirs = theirs.into_iter().chain(one_time.as_ref().map(|opk| &opk.key));
-    shared.extend(base.dh_each::<B>(theirs)?);
+    shared.extend(base.diffie_hellman_each::<B>(theirs)?);
     let mut encapsulated = None;
     if let (Some(kem), Some(their)) = (S::KEM, bundle.kem()) {
         let made = kem.encapsulate(&their.key, &Secret::random(rng)).ok_or(BundleError::BadKey)?;
@@ -144,11 +144,11 @@ pub fn accept<S: RatchetSuite, B: Backend>(
         return Err(OpenError::SuiteDowngrade);
     }
     let mut shared: Vec<Secret<32>> = Vec::with_capacity(5);
-    shared.push(offered.spk.dh::<B>(remote.public_key())?);
-    shared.push(identity.pair().dh::<B>(&first.base)?);
-    shared.push(offered.spk.dh::<B>(&first.base)?);
+    shared.push(offered.spk.diffie_hellman::<B>(remote.public_key())?);
+    shared.push(identity.pair().diffie_hellman::<B>(&first.base)?);
+    shared.push(offered.spk.diffie_hellman::<B>(&first.base)?);
     if let Some(opk) = offered.opk {
-        shared.push(opk.dh::<B>(&first.base)?);
+        shared.push(opk.diffie_hellman::<B>(&first.base)?);
     }
     let mut kem_key = None;
     if let (Some(kem), Some(theirs), Some(seed)) = (S::KEM, &first.kem, offered.kem) {
@@ -161,8 +161,8 @@ pub fn accept<S: RatchetSuite, B: Backend>(
         first,
         responder: &local,
         list: offered.list.as_ref(),
-        spk: offered.spk.public(),
-        opk: offered.opk.map(StaticKey::public),
+        spk: offered.spk.public_key(),
+        opk: offered.opk.map(StaticKey::public_key),
         kem_key: kem_key.as_deref(),
     };
     let Agreement { id, root, exporter } = S::Kdf::x3dh(&shared, &transcript);

@@ -102,7 +102,7 @@ impl Side {
             PeerOutput::Install(session) => self.sessions.push((*session, Opener::default())),
             PeerOutput::Retire(attempt) => self.sessions.retain(|(s, _)| s.attempt() != attempt),
             PeerOutput::Tell(event) => {
-                println!("{:>5} {:?}: {event:?}", self.now().ms(), self.role);
+                println!("{:>5} {:?}: {event:?}", self.now().as_ms(), self.role);
             }
             // The responder ends an exchange with an empty frame. The initiator uses the new session once
             // that frame opens.
@@ -165,7 +165,7 @@ impl Side {
                     }
                     PairingOutput::Failed(failure) => panic!("{failure}"),
                     output => {
-                        println!("{:>5} {:?}: {output:?}", self.now().ms(), self.role);
+                        println!("{:>5} {:?}: {output:?}", self.now().as_ms(), self.role);
                         None
                     }
                 };
@@ -193,7 +193,7 @@ impl Side {
         let key = self.store_key.duplicate();
         let mut peer =
             Peer::<Suite>::restore((seq, record), key, settings, self.now()).expect("this suite");
-        println!("{:>5} {:?}: restarted from write {seq}", self.now().ms(), self.role);
+        println!("{:>5} {:?}: restarted from write {seq}", self.now().as_ms(), self.role);
         let mut input = Some(PeerInput::Carrier(true));
         let mut opened = 0;
         while opened < SESSIONS {
@@ -213,7 +213,7 @@ impl Side {
                 if !text.is_empty() {
                     println!(
                         "{:>5} {:?}: \"{text}\" in session {attempt}",
-                        self.now().ms(),
+                        self.now().as_ms(),
                         self.role
                     );
                     opened += 1;

@@ -106,6 +106,6 @@ impl<S: LinkSuite> TagKey<S> {
 /// The key follows from the state, which is part of the record.
 impl<S: LinkSuite> Snapshot for TagKey<S> {
     fn snapshot_into(&self, w: &mut Writer) {
-        w.bytes(&self.born.to_be_bytes());
+        w.put_bytes(&self.born.to_be_bytes());
     }
 }

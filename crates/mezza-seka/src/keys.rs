@@ -35,7 +35,7 @@ impl LinkId {
 
     /// Reads the next 6 bytes.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Self::from_bytes(reader.array()?).ok_or(DecodeError::Value)
+        Self::from_bytes(reader.read_array()?).ok_or(DecodeError::Value)
     }
 }
 
@@ -135,7 +135,7 @@ impl CanonicalPoint {
 
     /// Reads the next 32 bytes.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Self::check(reader.array()?).ok_or(DecodeError::Value)
+        Self::check(reader.read_array()?).ok_or(DecodeError::Value)
     }
 }
 
@@ -246,7 +246,7 @@ snapshot!(struct LinkPair { initiator, responder });
 impl LinkId {
     /// Writes the 6 bytes.
     pub(crate) fn write(self, w: &mut Writer) {
-        w.bytes(&self.0);
+        w.put_bytes(&self.0);
     }
 }
 

@@ -103,9 +103,9 @@ impl<S: LinkSuite> Pairing<S> {
         let mut coins = [0; 16];
         rng.fill_bytes(&mut coins);
         let mut timers = Timers::default();
-        timers.set(PairingTimer::Window, Some(now.plus_ms(settings.window_ms)));
+        timers.set_deadline(PairingTimer::Window, Some(now.plus_ms(settings.window_ms)));
         if settings.role != Some(LinkRole::Responder) {
-            timers.set(PairingTimer::Speak, Some(now.plus_ms(listens)));
+            timers.set_deadline(PairingTimer::Speak, Some(now.plus_ms(listens)));
         }
         Self {
             role: settings.role.unwrap_or(LinkRole::Responder),
@@ -160,7 +160,7 @@ impl<S: LinkSuite> Pairing<S> {
         let to = self.peer.map(|(_, address)| address).filter(|_| self.asks_left.is_none());
         let to = to.filter(|_| !matches!(self.step, Step::Asking(_)));
         self.outputs.push_back(PairingOutput::Send { to, frame: self.asks.clone() });
-        self.timers.set(PairingTimer::Ask, Some(now.plus_ms(ASK_MS)));
+        self.timers.set_deadline(PairingTimer::Ask, Some(now.plus_ms(ASK_MS)));
     }
 
     fn due(&mut self, timer: PairingTimer, now: Time, rng: &mut dyn CryptoRng) {
@@ -201,7 +201,7 @@ impl<S: LinkSuite> Pairing<S> {
     }
 
     fn begin_asking(&mut self, ephemeral: EphemeralKey, now: Time, rng: &mut dyn CryptoRng) {
-        let m1 = CanonicalPoint::own(ephemeral.public());
+        let m1 = CanonicalPoint::own(ephemeral.public_key());
         self.session_id = S::session_id(&self.settings.own, &m1, rng);
         self.first = if self.settings.sas { self.s1(&m1) } else { self.b1(&m1) };
         self.asks = self.first.clone();
@@ -268,7 +268,7 @@ impl<S: LinkSuite> Machine for Pairing<S> {
             Step::Exchanging(peer) | Step::Over(Some(peer)) => peer.deadline(),
             _ => None,
         };
-        [self.timers.next(), peer].into_iter().flatten().min()
+        [self.timers.next_deadline(), peer].into_iter().flatten().min()
     }
 
     fn snapshot(&self) -> Wiping<Vec<u8>> {

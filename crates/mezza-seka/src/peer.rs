@@ -186,7 +186,7 @@ impl<S: LinkSuite> Peer<S> {
             outputs: VecDeque::new(),
         };
         peer.outputs.push_back(PeerOutput::Want);
-        peer.timers.set(PeerTimer::Heal, Some(now.plus_ms(peer.settings.heal_ms)));
+        peer.timers.set_deadline(PeerTimer::Heal, Some(now.plus_ms(peer.settings.heal_ms)));
         peer
     }
 
@@ -289,7 +289,7 @@ impl<S: LinkSuite> Peer<S> {
             PeerTimer::Rekey => self.rekey_due(now, rng),
             PeerTimer::Overdue => self.tell(PeerEvent::Overdue),
             PeerTimer::Heal => {
-                self.timers.set(PeerTimer::Heal, Some(now.plus_ms(self.settings.heal_ms)));
+                self.timers.set_deadline(PeerTimer::Heal, Some(now.plus_ms(self.settings.heal_ms)));
                 if self.record.role == LinkRole::Initiator {
                     self.need(now, rng);
                 }
@@ -334,7 +334,7 @@ impl<S: LinkSuite> Machine for Peer<S> {
                 self.heard_used(usage, now, rng);
             }
             PeerInput::Rekey => {
-                self.timers.set(PeerTimer::Retry, None);
+                self.timers.set_deadline(PeerTimer::Retry, None);
                 self.need(now, rng);
             }
             PeerInput::Wanted => {
@@ -344,11 +344,11 @@ impl<S: LinkSuite> Machine for Peer<S> {
             }
             PeerInput::Carrier(true) => {
                 self.backoff_ms = BACKOFF_MS;
-                self.timers.set(PeerTimer::Retry, None);
+                self.timers.set_deadline(PeerTimer::Retry, None);
                 self.need(now, rng);
             }
             PeerInput::Carrier(false) => self.end_sessions(),
-            PeerInput::Wall(ms) => self.wall_ms = ms.saturating_sub(now.ms()),
+            PeerInput::Wall(ms) => self.wall_ms = ms.saturating_sub(now.as_ms()),
             PeerInput::Heard(address) => self.record.address = address,
         }
         Ok(())
@@ -365,7 +365,7 @@ impl<S: LinkSuite> Machine for Peer<S> {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next_deadline()
     }
 
     fn snapshot(&self) -> Wiping<Vec<u8>> {

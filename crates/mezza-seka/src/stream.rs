@@ -99,7 +99,7 @@ impl<F: FrameKey> Records<F> {
         let body = BODY_BYTES.into_iter().find(|body| *body >= needed).ok_or(RecordTooLong)?;
         let packet = self.session.reserve(1).ok_or(RecordTooLong)?;
         let mut w = Writer::with_capacity(RECORD_HEADER_BYTES + body);
-        w.u8(VERSION).u8(RECORD).u16(body as u16).u8(kind.number()).var16(payload);
+        w.put_u8(VERSION).put_u8(RECORD).put_u16(body as u16).put_u8(kind.number()).put_var16(payload);
         w.pad_to(RECORD_HEADER_BYTES + body);
         let mut record = w.finish();
         let (header, rest) = record.split_at_mut(RECORD_HEADER_BYTES);
@@ -154,19 +154,19 @@ impl<F: FrameKey> Records<F> {
 /// A header that is none, or a size that no body has.
 pub fn body_bytes(record: &[u8]) -> Result<usize, DecodeError> {
     let mut reader = Reader::new(record);
-    if reader.u8()? != VERSION || reader.u8()? != RECORD {
+    if reader.read_u8()? != VERSION || reader.read_u8()? != RECORD {
         return Err(DecodeError::Value);
     }
-    let bytes = usize::from(reader.u16()?);
+    let bytes = usize::from(reader.read_u16()?);
     BODY_BYTES.contains(&bytes).then_some(bytes).ok_or(DecodeError::Value)
 }
 
 /// Type and payload of a text; what fills it up is zeros.
 fn payload_of(text: &[u8]) -> Result<(RecordType, &[u8]), DecodeError> {
     let mut reader = Reader::new(text);
-    let kind = RecordType::of(reader.u8()?);
-    let payload = reader.var16()?;
-    let is_filled = reader.rest().iter().all(|byte| *byte == 0);
+    let kind = RecordType::of(reader.read_u8()?);
+    let payload = reader.read_var16()?;
+    let is_filled = reader.read_rest().iter().all(|byte| *byte == 0);
     is_filled.then_some((kind, payload)).ok_or(DecodeError::Value)
 }
 

@@ -84,11 +84,11 @@ impl FieldBytes for Option<LinkId> {
     const BYTES: usize = 6;
 
     fn write(&self, w: &mut Writer) {
-        w.bytes(self.as_ref().map_or(&[0; 6], |id| id.as_bytes()));
+        w.put_bytes(self.as_ref().map_or(&[0; 6], |id| id.as_bytes()));
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        match reader.array()? {
+        match reader.read_array()? {
             [0, 0, 0, 0, 0, 0] => Ok(None),
             bytes => LinkId::from_bytes(bytes).map(Some).ok_or(DecodeError::Value),
         }
@@ -99,11 +99,11 @@ impl<const N: usize> FieldBytes for [u8; N] {
     const BYTES: usize = N;
 
     fn write(&self, w: &mut Writer) {
-        w.bytes(self);
+        w.put_bytes(self);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        reader.array()
+        reader.read_array()
     }
 }
 
@@ -111,11 +111,11 @@ impl FieldBytes for u32 {
     const BYTES: usize = 4;
 
     fn write(&self, w: &mut Writer) {
-        w.u32(*self);
+        w.put_u32(*self);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        reader.u32()
+        reader.read_u32()
     }
 }
 
@@ -123,7 +123,7 @@ impl FieldBytes for CanonicalPoint {
     const BYTES: usize = 32;
 
     fn write(&self, w: &mut Writer) {
-        w.bytes(self.as_bytes());
+        w.put_bytes(self.as_bytes());
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {

@@ -256,12 +256,12 @@ impl<H: Host> World<H> {
 impl<H: Host> Site<H> {
     /// Returns the time that the clock of the site shows when the world's shows `now`.
     fn clock(&self, now: Time) -> Time {
-        Time::from_ms(now.ms().saturating_add_signed(self.skew_ms))
+        Time::from_ms(now.as_ms().saturating_add_signed(self.skew_ms))
     }
 
     /// When it wants to wake, by the world's clock.
     fn deadline(&self) -> Option<Time> {
         let own = self.host.as_ref()?.deadline()?;
-        Some(Time::from_ms(own.ms().saturating_add_signed(self.skew_ms.saturating_neg())))
+        Some(Time::from_ms(own.as_ms().saturating_add_signed(self.skew_ms.saturating_neg())))
     }
 }

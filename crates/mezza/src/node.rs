@@ -96,7 +96,7 @@ impl LastActivity {
 
     /// It was now.
     pub(crate) fn now(&self) {
-        self.boot_ms.store(self.clock.boot().ms(), Ordering::Relaxed);
+        self.boot_ms.store(self.clock.boot().as_ms(), Ordering::Relaxed);
     }
 
     /// When it was, by boot time.

@@ -313,7 +313,7 @@ impl Pair {
             slots: 1,
             buckets: 1,
             policy: 0,
-            keys: vec![pair(SECRET).public().0],
+            keys: vec![pair(SECRET).public_key().0],
         };
         let signatures = vec![settings.sign(&signer(50))];
         let closes_in_ms = closes_ms + opens.since_ms(self.now) as u32;
@@ -327,7 +327,7 @@ impl Pair {
     /// The mix does its part; `fate` says who hears of it, and what.
     pub fn end_round(&mut self, fate: u8) {
         let id = RoundId { service: Service::Conversation, round: self.round };
-        let layer = Layer { id, position: 0, key: *pair(SECRET).public() };
+        let layer = Layer { id, position: 0, key: *pair(SECRET).public_key() };
         let secret = Scalar::copy_from(pair(SECRET).scalar().expose());
         let of = |person: &mut Person| person.submitted.take().filter(|(its, _)| *its == id);
         let sent = [0, 1].map(|who| of(&mut self.people[who]).map(|(_, onions)| onions));

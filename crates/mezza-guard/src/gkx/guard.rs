@@ -199,15 +199,15 @@ impl Snapshot for GkxGuard {
     fn snapshot_into(&self, w: &mut Writer) {
         let scalar = |coin: &Coin<Ristretto>| coin.scalar().to_bytes();
         match &self.0 {
-            State::NewDialling => w.u8(0),
-            State::Committed(drawn, sent) => w.u8(1).bytes(&drawn.snapshot()).bytes(sent),
-            State::Answered(drawn, sent) => w.u8(2).bytes(&drawn.snapshot()).bytes(sent),
-            State::OpenedDialling => w.u8(3),
-            State::NewAnswering => w.u8(4),
-            State::Asked(beta) => w.u8(5).bytes(&scalar(beta)),
-            State::Replied(beta) => w.u8(6).bytes(&scalar(beta)),
-            State::OpenedAnswering => w.u8(7),
-            State::Done => w.u8(8),
+            State::NewDialling => w.put_u8(0),
+            State::Committed(drawn, sent) => w.put_u8(1).put_bytes(&drawn.snapshot()).put_bytes(sent),
+            State::Answered(drawn, sent) => w.put_u8(2).put_bytes(&drawn.snapshot()).put_bytes(sent),
+            State::OpenedDialling => w.put_u8(3),
+            State::NewAnswering => w.put_u8(4),
+            State::Asked(beta) => w.put_u8(5).put_bytes(&scalar(beta)),
+            State::Replied(beta) => w.put_u8(6).put_bytes(&scalar(beta)),
+            State::OpenedAnswering => w.put_u8(7),
+            State::Done => w.put_u8(8),
         };
     }
 }

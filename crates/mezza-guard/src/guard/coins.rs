@@ -300,7 +300,7 @@ impl Session {
 impl Snapshot for Coined {
     fn snapshot_into(&self, w: &mut Writer) {
         let Self { slot, public, step, first, last_out } = self;
-        w.u64(slot.map_or(0, |slot| slot.index + 1)).bytes(&public.unwrap_or_default());
-        w.u64(*step as u64).var16(first).var16(last_out);
+        w.put_u64(slot.map_or(0, |slot| slot.index + 1)).put_bytes(&public.unwrap_or_default());
+        w.put_u64(*step as u64).put_var16(first).put_var16(last_out);
     }
 }

@@ -405,35 +405,35 @@ impl Session {
 
 impl Snapshot for Session {
     fn snapshot_into(&self, w: &mut Writer) {
-        w.bytes(&self.client.map_or([0; 16], |client| client.0));
-        w.u16(self.dest.unwrap_or(0)).u64(self.origin);
+        w.put_bytes(&self.client.map_or([0; 16], |client| client.0));
+        w.put_u16(self.dest.unwrap_or(0)).put_u64(self.origin);
         for flag in [self.is_dialling, self.owed.answer, self.owed.gap, self.owed.frame] {
-            w.u8(u8::from(flag));
+            w.put_u8(u8::from(flag));
         }
-        w.u8(self.link as u8).u8(self.mode as u8);
+        w.put_u8(self.link as u8).put_u8(self.mode as u8);
         match self.talk.as_deref() {
-            None => w.u8(0),
-            Some(Talk::Greeted(nonce)) => w.u8(1).bytes(nonce),
+            None => w.put_u8(0),
+            Some(Talk::Greeted(nonce)) => w.put_u8(1).put_bytes(nonce),
             Some(Talk::Sealed(channel)) => {
                 let [sent, received] = channel.counters();
-                w.u8(2).u64(sent).u64(received)
+                w.put_u8(2).put_u64(sent).put_u64(received)
             }
         };
         match &self.stage {
             Stage::New => {
-                w.u8(0);
+                w.put_u8(0);
             }
             Stage::Blind(blinded) => {
                 let Blinded { wall, waiting } = &**blinded;
-                w.u8(1).var16(waiting.as_deref().unwrap_or_default());
+                w.put_u8(1).put_var16(waiting.as_deref().unwrap_or_default());
                 wall.snapshot_into(w);
             }
             Stage::Coins(coined) => {
-                w.u8(2);
+                w.put_u8(2);
                 coined.snapshot_into(w);
             }
             Stage::Forward => {
-                w.u8(3);
+                w.put_u8(3);
             }
         }
     }

@@ -153,15 +153,15 @@ impl Control {
     fn plain(&self) -> Zeroizing<Vec<u8>> {
         let mut w = Writer::with_capacity(CONTROL_BODY_MAX);
         match self {
-            Self::Hail { client, nonce } => w.bytes(&client.0).bytes(nonce),
-            Self::Hello { nonce } => w.bytes(nonce),
-            Self::Open { mode, dest } => w.u8(u8::from(*mode == GuardMode::Coins)).u16(*dest),
+            Self::Hail { client, nonce } => w.put_bytes(&client.0).put_bytes(nonce),
+            Self::Hello { nonce } => w.put_bytes(nonce),
+            Self::Open { mode, dest } => w.put_u8(u8::from(*mode == GuardMode::Coins)).put_u16(*dest),
             Self::Slot(slot) | Self::Point(slot) | Self::Coin(slot) => {
-                w.u8(slot.purpose.byte()).u64(slot.index).bytes(&slot.value)
+                w.put_u8(slot.purpose.byte()).put_u64(slot.index).put_bytes(&slot.value)
             }
-            Self::Seed(seed) => w.bytes(seed),
+            Self::Seed(seed) => w.put_bytes(seed),
             Self::Ready => &mut w,
-            Self::Refused(code) => w.u8(*code as u8),
+            Self::Refused(code) => w.put_u8(*code as u8),
         };
         Zeroizing::new(w.finish())
     }
@@ -173,26 +173,26 @@ impl Control {
     pub fn decode(kind: u8, plain: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(plain, |r| {
             let slot = |r: &mut Reader<'_>| -> Result<SlotValue, DecodeError> {
-                let purpose = CoinPurpose::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
-                Ok(SlotValue { purpose, index: r.u64()?, value: r.array()? })
+                let purpose = CoinPurpose::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?;
+                Ok(SlotValue { purpose, index: r.read_u64()?, value: r.read_array()? })
             };
             Ok(match kind {
-                0x70 => Self::Hail { client: GuardClientId(r.array()?), nonce: r.array()? },
-                0x71 => Self::Hello { nonce: r.array()? },
+                0x70 => Self::Hail { client: GuardClientId(r.read_array()?), nonce: r.read_array()? },
+                0x71 => Self::Hello { nonce: r.read_array()? },
                 0x72 => {
-                    let mode = match r.u8()? {
+                    let mode = match r.read_u8()? {
                         0 => GuardMode::Blind,
                         1 => GuardMode::Coins,
                         _ => return Err(DecodeError::Value),
                     };
-                    Self::Open { mode, dest: r.u16()? }
+                    Self::Open { mode, dest: r.read_u16()? }
                 }
                 0x73 => Self::Slot(slot(r)?),
                 0x74 => Self::Point(slot(r)?),
                 0x75 => Self::Coin(slot(r)?),
-                0x76 => Self::Seed(r.array()?),
+                0x76 => Self::Seed(r.read_array()?),
                 0x77 => Self::Ready,
-                0x78 => Self::Refused(RefusalCode::from_byte(r.u8()?).ok_or(DecodeError::Value)?),
+                0x78 => Self::Refused(RefusalCode::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?),
                 _ => return Err(DecodeError::Value),
             })
         })
@@ -224,10 +224,10 @@ fn header(kind: u8, body_bytes: usize) -> [u8; 4] {
 /// Kind and body of a frame whose length field says what follows.
 fn split(frame: &[u8]) -> Result<(u8, &[u8]), DecodeError> {
     Reader::decode_exact(frame, |r| {
-        if r.u8()? != VERSION {
+        if r.read_u8()? != VERSION {
             return Err(DecodeError::Value);
         }
-        Ok((r.u8()?, r.var16()?))
+        Ok((r.read_u8()?, r.read_var16()?))
     })
 }
 

@@ -218,7 +218,7 @@ impl Bench {
         let coins = &mut Uniform;
         let alice = identity(1);
         let bob = identity(2);
-        let ends = (&alice, bob.public());
+        let ends = (&alice, bob.public_key());
         let begun = GkxInitiator::begin::<PortableBackend>(&group, ends, coins, self.dice.rng());
         let (initiator, g1) = begun.expect("G1");
         self.inside(conn, g1.clone());
@@ -230,9 +230,9 @@ impl Bench {
         let (opened, g3) = initiator.open(&group, &self.wire.remove(0)).expect("G3");
         self.inside(conn, g3);
         let candidates =
-            [GkxCandidate::new::<PortableBackend>(&bob, *alice.public()).expect("a key")];
+            [GkxCandidate::new::<PortableBackend>(&bob, *alice.public_key()).expect("a key")];
         let g3 = self.wire.remove(0);
-        let accepted = responder.finish(&group, &g3, bob.public(), &candidates).expect("accepted");
+        let accepted = responder.finish(&group, &g3, bob.public_key(), &candidates).expect("accepted");
         self.outside(conn, accepted.frame);
         assert!(self.is_pumped, "G4 answers the tag");
         let keys = opened.finish(&self.wire.remove(0)).expect("keys");

@@ -111,8 +111,8 @@ fn a_coin_key_agrees_with_every_clamped_peer() {
         let pair = secret.with_coin(&slot(index), &h, &rho).expect("a key");
         let peer = StaticKey::random::<PortableBackend>(dice.rng());
         let own = PublicKey(pair.public(CoinEncoding::X25519));
-        let theirs = peer.dh::<PortableBackend>(&own).expect("a secret");
-        assert_eq!(pair.x25519(peer.public()).expect("a secret"), theirs);
+        let theirs = peer.diffie_hellman::<PortableBackend>(&own).expect("a secret");
+        assert_eq!(pair.x25519(peer.public_key()).expect("a secret"), theirs);
     }
     let secret = CoinSecret::random(dice.rng());
     let rho = key().rho(&slot(0));

@@ -68,7 +68,7 @@ fn exchange(
         frame
     };
     let text = |e: &dyn std::fmt::Debug| format!("{e:?}");
-    let (initiator, g1) = GkxInitiator::begin::<B>(&group, (&alice, bob.public()), coins, rng)
+    let (initiator, g1) = GkxInitiator::begin::<B>(&group, (&alice, bob.public_key()), coins, rng)
         .map_err(|e| text(&e))?;
     let g1 = wire(1, own.out(g1, coins, rng).map_err(|e| text(&e))?);
     let g1 = their.inwards(g1, coins, rng).map_err(|e| text(&e))?;
@@ -79,9 +79,9 @@ fn exchange(
     let g3 = wire(3, own.out(g3, coins, rng).map_err(|e| text(&e))?);
     let g3 = their.inwards(g3, coins, rng).map_err(|e| text(&e))?;
     let candidates = [9, 1, 8]
-        .map(|byte| GkxCandidate::new::<B>(&bob, *identity(byte).public()).expect("a key"));
+        .map(|byte| GkxCandidate::new::<B>(&bob, *identity(byte).public_key()).expect("a key"));
     let accepted =
-        responder.finish(&group, &g3, bob.public(), &candidates).map_err(|e| text(&e))?;
+        responder.finish(&group, &g3, bob.public_key(), &candidates).map_err(|e| text(&e))?;
     assert_eq!(accepted.candidate, 1);
     let g4 = wire(4, their.out(accepted.frame, coins, rng).map_err(|e| text(&e))?);
     let g4 = own.inwards(g4, coins, rng).map_err(|e| text(&e))?;
@@ -157,7 +157,7 @@ fn guard_11_the_responder_answers_before_it_knows_x_and_both_refuse_bad_values()
     assert_eq!(GkxCandidate::new::<B>(&bob, low).expect_err("no secret"), GkxError::Identity);
     // The identity as Y, and as an element of the commitment.
     let begin = |rng: &mut dyn CryptoRng| {
-        GkxInitiator::begin::<B>(&group, (&alice, bob.public()), &mut Uniform, rng).expect("G1")
+        GkxInitiator::begin::<B>(&group, (&alice, bob.public_key()), &mut Uniform, rng).expect("G1")
     };
     let (initiator, g1) = begin(rng);
     let y = [&[1, 2][..], &[0; 32]].concat();
@@ -173,7 +173,7 @@ fn guard_11_the_responder_answers_before_it_knows_x_and_both_refuse_bad_values()
     let g1 = [&[1, 1][..], &group.encode(&c1), &group.encode(&c2)].concat();
     let (responder, _) = GkxResponder::answer(&group, &g1, &mut Uniform, rng).expect("G2");
     let g3 = [&[1, 3][..], &r.to_bytes(), &s.to_bytes(), &[0; 16]].concat();
-    let end = responder.finish(&group, &g3, bob.public(), &[]);
+    let end = responder.finish(&group, &g3, bob.public_key(), &[]);
     assert_eq!(end.expect_err("the identity"), GkxError::Refused);
 }
 
@@ -186,14 +186,14 @@ fn guard_13_candidates_are_tried_all_and_bounded() {
     let bob = identity(2);
     let run = |count: usize, place: usize, rng: &mut dyn CryptoRng| {
         let (initiator, g1) =
-            GkxInitiator::begin::<B>(&group, (&alice, bob.public()), &mut Uniform, rng)
+            GkxInitiator::begin::<B>(&group, (&alice, bob.public_key()), &mut Uniform, rng)
                 .expect("G1");
         let (responder, g2) = GkxResponder::answer(&group, &g1, &mut Uniform, rng).expect("G2");
         let (_, g3) = initiator.open(&group, &g2).expect("G3");
-        let of = |at| if at == place { *alice.public() } else { *identity(7).public() };
+        let of = |at| if at == place { *alice.public_key() } else { *identity(7).public_key() };
         let candidates: Vec<_> =
             (0..count).map(|at| GkxCandidate::new::<B>(&bob, of(at)).expect("a key")).collect();
-        responder.finish(&group, &g3, bob.public(), &candidates).map(|accepted| accepted.candidate)
+        responder.finish(&group, &g3, bob.public_key(), &candidates).map(|accepted| accepted.candidate)
     };
     assert_eq!(run(20, 0, rng), Ok(0));
     assert_eq!(run(20, 19, rng), Ok(19));
@@ -215,7 +215,7 @@ fn guard_12_tags_and_keys_depend_on_the_shared_element_and_identities_alone() {
     let alice = identity(1);
     let bob = identity(2);
     let (initiator, g1) =
-        GkxInitiator::begin::<B>(&group, (&alice, bob.public()), &mut given(&["x", "r", "s"]), rng)
+        GkxInitiator::begin::<B>(&group, (&alice, bob.public_key()), &mut given(&["x", "r", "s"]), rng)
             .expect("G1");
     assert_eq!(hex(&g1[2..34]), "8c22ea2824eaf239c9b6bfe8d0cda7221f466ff793d85de0a3b96cca80f16457");
     assert_eq!(hex(&g1[34..]), "f869b0751c3e0f8336caf7376ee6e544ecb924a0f9b660fa59abc6875bcefa5c");
@@ -241,8 +241,8 @@ fn guard_12_tags_and_keys_depend_on_the_shared_element_and_identities_alone() {
         "ef7f49a61a0d448818f391c0c97a7f6cb616e48da376a30b24c69f3308493a06"
     );
     let g3 = their.incoming(&group, &g3, &mut Uniform, rng).expect("G3 in");
-    let candidates = [GkxCandidate::new::<B>(&bob, *alice.public()).expect("a key")];
-    let accepted = responder.finish(&group, &g3, bob.public(), &candidates).expect("accepted");
+    let candidates = [GkxCandidate::new::<B>(&bob, *alice.public_key()).expect("a key")];
+    let accepted = responder.finish(&group, &g3, bob.public_key(), &candidates).expect("accepted");
     let g4 = their.outgoing(&group, &accepted.frame, &mut Uniform, rng).expect("G4 out");
     let g4 = own.incoming(&group, &g4, &mut Uniform, rng).expect("G4 in");
     assert!(own.is_done() && their.is_done() && !own.awaits_answer());

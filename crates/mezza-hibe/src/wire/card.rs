@@ -66,9 +66,9 @@ impl CardBlock {
     /// The card block of a new public key.
     pub fn new(shape: Shape, profile: TreeProfile, origin: Tick, parameters: Parameters) -> Self {
         let mut w = Writer::with_capacity(bytes_of(shape.depth()));
-        w.u8(nibbles(shape.nibble())).u8(profile.byte()).u32(origin.0);
+        w.put_u8(nibbles(shape.nibble())).put_u8(profile.byte()).put_u32(origin.0);
         for point in parameters.z.iter().flatten().chain([&parameters.z_prime]) {
-            w.bytes(&point.compress());
+            w.put_bytes(&point.compress());
         }
         let bytes = w.finish();
         let hash = CardBlockHash(labelled_hash("fshibe/v1/card", &[&bytes]));
@@ -90,14 +90,14 @@ impl CardBlock {
             return Err(length);
         }
         let mut r = Reader::new(&bytes[1..]);
-        let k = r.u8().map_err(|_| length)?;
+        let k = r.read_u8().map_err(|_| length)?;
         let profile = TreeProfile::from_byte(k).ok_or(CardBlockError::Profile)?;
-        let origin = Tick(r.u32().map_err(|_| length)?);
+        let origin = Tick(r.read_u32().map_err(|_| length)?);
         if !can_begin(shape, profile, origin) {
             return Err(CardBlockError::Origin);
         }
         let points: Vec<G1Affine> =
-            (0..).zip(r.rest().as_chunks().0).map(point).collect::<Result<_, _>>()?;
+            (0..).zip(r.read_rest().as_chunks().0).map(point).collect::<Result<_, _>>()?;
         let (z, z_prime) = points.as_chunks::<2>();
         let parameters = Parameters { z: z.to_vec(), z_prime: z_prime[0].clone() };
         Ok(Self::new(shape, profile, origin, parameters))

@@ -189,7 +189,7 @@ fn hibe_23_slow_nothing_below_the_floor_opens_whatever_happens() {
                 let hours = i64::try_from(hours).expect("a few hours");
                 world.shift_clock(host, sign * hours * Time::HOUR_MS.cast_signed());
             }
-            let boot_ms = world.now().ms();
+            let boot_ms = world.now().as_ms();
             world.command(host, 0, Look { boot_ms, writes });
             world.run_for(sleep * PERIOD_MS, |world, step| {
                 if let Some(receiver) = world.host(host) {
@@ -222,7 +222,7 @@ fn by_pairings_the_same() {
         let host = world.add(medium);
         let mut envelopes: Vec<(Epoch, Vec<u8>)> = Vec::new();
         for _ in 0..20 {
-            let boot_ms = world.now().ms();
+            let boot_ms = world.now().as_ms();
             world.command(host, 0, Look { boot_ms, writes: None });
             world.run_for(5 * PERIOD_MS, |_, _| {});
             let tick = Tick::at(world.now());

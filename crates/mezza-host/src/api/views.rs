@@ -43,7 +43,7 @@ pub fn session(contact: ContactId, session: &SessionSummary) -> json::RatchetSes
         received: session.received,
         skipped: session.skipped,
         archived: session.archived,
-        last_opened_ms: session.last_opened.map(Time::ms),
+        last_opened_ms: session.last_opened.map(Time::as_ms),
     }
 }
 
@@ -51,14 +51,14 @@ pub fn session(contact: ContactId, session: &SessionSummary) -> json::RatchetSes
 pub fn prekeys(held: &PrekeysView) -> json::PrekeysJson {
     let signed = held.signed.iter().map(|(id, made, wiped)| json::SignedPrekey {
         suite: suite(id.0),
-        made_ms: made.ms(),
-        wiped_ms: wiped.ms(),
+        made_ms: made.as_ms(),
+        wiped_ms: wiped.as_ms(),
     });
     let mut signed = signed.collect::<Vec<_>>();
     signed.sort_by(|a, b| a.suite.cmp(&b.suite).then(b.made_ms.cmp(&a.made_ms)));
     json::PrekeysJson {
         signed,
-        bundle_until_ms: held.until.map(Time::ms),
+        bundle_until_ms: held.until.map(Time::as_ms),
         one_time_held: held.one_time_held,
         one_time_stock: held.one_time_stock,
         sessions_today: held.sessions_today,
@@ -91,7 +91,7 @@ pub fn contact(view: &ContactView, last: Option<json::NoteJson>) -> json::Contac
                 VerificationMethod::InPerson => json::VerifiedHow::InPerson,
                 VerificationMethod::Number => json::VerifiedHow::Number,
             },
-            at_ms: at.ms(),
+            at_ms: at.as_ms(),
         }),
         policy: policy(&view.policy),
         suites: view.suites.iter().map(|s| suite(s.0)).collect(),
@@ -107,7 +107,7 @@ pub fn contact(view: &ContactView, last: Option<json::NoteJson>) -> json::Contac
 
 /// Somebody who invites over the mixnet.
 pub fn invitation(view: &InvitationView) -> json::InvitationJson {
-    json::InvitationJson { id: view.id.0.to_string(), at_ms: view.at.ms(), asked: view.asked }
+    json::InvitationJson { id: view.id.0.to_string(), at_ms: view.at.as_ms(), asked: view.asked }
 }
 
 fn standing(standing: ContactState) -> json::StandingJson {
@@ -176,8 +176,8 @@ pub fn note(view: &NoteView) -> json::NoteJson {
         incoming: view.incoming,
         kind,
         text,
-        sent_ms: view.sent.ms(),
-        at_ms: view.at.ms(),
+        sent_ms: view.sent.as_ms(),
+        at_ms: view.at.as_ms(),
         state,
         why,
         words,
@@ -185,13 +185,13 @@ pub fn note(view: &NoteView) -> json::NoteJson {
         level: view.level,
         pin: view.level_min,
         facts: view.facts.iter().map(fact).collect(),
-        due_ms: view.due.map(mezza_core::Time::ms),
+        due_ms: view.due.map(mezza_core::Time::as_ms),
     }
 }
 
 fn fact(fact: &Fact) -> json::FactJson {
     let (what, words) = words::fact_words(fact);
-    json::FactJson { what, carrier: fact.carrier.name().into(), at_ms: fact.at.ms(), words }
+    json::FactJson { what, carrier: fact.carrier.name().into(), at_ms: fact.at.as_ms(), words }
 }
 
 /// One line of the carriers' table.

@@ -33,7 +33,7 @@ impl SystemStart {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let mut w = Writer::with_capacity(16);
-        w.u64(now().ms()).u32(process::id()).u32(count);
+        w.put_u64(now().as_ms()).put_u32(process::id()).put_u32(count);
         Self(w.finish().try_into().unwrap_or_default())
     }
 }
@@ -70,8 +70,8 @@ impl WrittenDate {
     /// u8`; since 0: no doubt.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(42);
-        w.u8(VERSION).u64(self.at.wall.ms()).u64(self.since.map_or(0, Time::ms));
-        w.u64(self.at.boot.ms()).bytes(&self.start.0).u8(u8::from(self.confirmed));
+        w.put_u8(VERSION).put_u64(self.at.wall.as_ms()).put_u64(self.since.map_or(0, Time::as_ms));
+        w.put_u64(self.at.boot.as_ms()).put_bytes(&self.start.0).put_u8(u8::from(self.confirmed));
         Wiping::new(w.finish())
     }
 
@@ -81,14 +81,14 @@ impl WrittenDate {
     /// Another version or length.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
+            if r.read_u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let wall = Time::from_ms(r.u64()?);
-            let since = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
-            let at = Moment { wall, boot: Time::from_ms(r.u64()?) };
-            let start = SystemStart(r.array()?);
-            Ok(Self { at, start, since, confirmed: r.u8()? == 1 })
+            let wall = Time::from_ms(r.read_u64()?);
+            let since = Some(r.read_u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            let at = Moment { wall, boot: Time::from_ms(r.read_u64()?) };
+            let start = SystemStart(r.read_array()?);
+            Ok(Self { at, start, since, confirmed: r.read_u8()? == 1 })
         })
     }
 }

@@ -239,7 +239,7 @@ fn next<const MAX: usize>(
     splitter: &mut Deframer<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>,
     input: &mut &[u8],
 ) -> Result<Option<Frame>, End> {
-    let Some(bytes) = splitter.next(input).map_err(|_: DecodeError| End::Length)? else {
+    let Some(bytes) = splitter.next_frame(input).map_err(|_: DecodeError| End::Length)? else {
         return Ok(None);
     };
     let kind = bytes.first().copied().unwrap_or_default();

@@ -243,7 +243,7 @@ impl RelayReadHalf {
     pub async fn recv(&mut self) -> Result<RelayFrame, ConnectionError> {
         loop {
             let mut input = &self.buffer[self.begin..];
-            let found = self.splitter.next(&mut input);
+            let found = self.splitter.next_frame(&mut input);
             self.begin = self.buffer.len() - input.len();
             if let Some(frame) = found.map_err(|_| ConnectionError::Malformed)? {
                 self.point.record_body(Direction::ToClient, &frame);

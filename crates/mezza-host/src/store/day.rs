@@ -34,7 +34,7 @@ impl Vault {
             self.ring.write(&mut OsRng)?;
             return Ok(true);
         }
-        let newest = self.ring.today().map_or(now.days(), |day| day.max(now.days()));
+        let newest = self.ring.today().map_or(now.as_days(), |day| day.max(now.as_days()));
         if self.ring.today() != Some(newest) {
             self.ring.add(&[RetentionCode::rolling(newest)], &mut OsRng)?;
             return Ok(true);

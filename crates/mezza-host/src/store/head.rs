@@ -100,11 +100,11 @@ impl VaultHeader {
     /// Reads the layout; the cost must be an allowed one.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.array_ref()? != MAGIC {
+            if r.read_array_ref()? != MAGIC {
                 return Err(DecodeError::Value);
             }
-            let cost = Argon2Params { m_kib: r.u32()?, t: r.u32()?, p: r.u32()? };
-            let head = Self { cost, salt: r.array()?, slots: [r.array()?, r.array()?] };
+            let cost = Argon2Params { m_kib: r.read_u32()?, t: r.read_u32()?, p: r.read_u32()? };
+            let head = Self { cost, salt: r.read_array()?, slots: [r.read_array()?, r.read_array()?] };
             if cost.is_allowed() { Ok(head) } else { Err(DecodeError::Value) }
         })
     }
@@ -137,7 +137,7 @@ impl VaultHeader {
 
     fn front(&self) -> [u8; FRONT_BYTES] {
         let mut w = Writer::with_capacity(FRONT_BYTES);
-        w.bytes(MAGIC).u32(self.cost.m_kib).u32(self.cost.t).u32(self.cost.p).bytes(&self.salt);
+        w.put_bytes(MAGIC).put_u32(self.cost.m_kib).put_u32(self.cost.t).put_u32(self.cost.p).put_bytes(&self.salt);
         let mut front = [0; FRONT_BYTES];
         front.copy_from_slice(w.as_slice());
         front

@@ -134,9 +134,9 @@ impl Keyring {
         let n = u16::try_from(self.keys.len())
             .map_err(|_| Fault::bug("the keyring has more keys than its file can hold"))?;
         let mut w = Writer::with_capacity(2 + self.keys.len() * ENTRY_BYTES);
-        w.u16(n);
+        w.put_u16(n);
         for (bucket, key) in &self.keys {
-            w.u32(bucket.0).bytes(key.expose());
+            w.put_u32(bucket.0).put_bytes(key.expose());
         }
         let text = Wiping::new(w.finish());
         let sealed = aead::seal(&self.ring_key, nonce, &aad(self.used), &text)?;
@@ -146,9 +146,9 @@ impl Keyring {
     /// Takes generation and keys from a file's bytes; nothing is taken from wrong ones.
     pub fn decode(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         let mut r = Reader::new(bytes);
-        let generation = r.u64()?;
+        let generation = r.read_u64()?;
         let text =
-            aead::open(&self.ring_key, &aad(generation), r.rest()).ok_or(DecodeError::Value)?;
+            aead::open(&self.ring_key, &aad(generation), r.read_rest()).ok_or(DecodeError::Value)?;
         let keys = Reader::decode_exact(&text, entries)?;
         (self.used, self.written, self.tag) = (generation, generation, tag_of(bytes));
         self.keys = keys;
@@ -232,13 +232,13 @@ fn aad(generation: u64) -> Vec<u8> {
 
 fn entries(r: &mut Reader<'_>) -> Result<BTreeMap<RetentionCode, Secret<32>>, DecodeError> {
     let mut keys = BTreeMap::new();
-    for _ in 0..r.u16()? {
-        let bucket = RetentionCode(r.u32()?);
+    for _ in 0..r.read_u16()? {
+        let bucket = RetentionCode(r.read_u32()?);
         let ascending = keys.last_key_value().is_none_or(|(last, _)| *last < bucket);
         if !ascending || !bucket.is_valid() {
             return Err(DecodeError::Value);
         }
-        keys.insert(bucket, Secret::read(r)?);
+        keys.insert(bucket, Secret::read_from(r)?);
     }
     Ok(keys)
 }

@@ -183,7 +183,7 @@ impl Witness {
 fn read(path: &Path, key: &Secret<32>) -> Option<(u64, bool)> {
     let bytes = private::read(path, FILE_BYTES + 1).ok()?;
     let text = aead::open(key, AAD, &bytes)?;
-    Reader::decode_exact(&text, |r| Ok::<_, DecodeError>((r.u64()?, r.u8()? == 1))).ok()
+    Reader::decode_exact(&text, |r| Ok::<_, DecodeError>((r.read_u64()?, r.read_u8()? == 1))).ok()
 }
 
 #[cfg(test)]

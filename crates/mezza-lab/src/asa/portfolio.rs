@@ -321,15 +321,15 @@ fn refused_handshake(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<([u8; 16], 
     let coins = &mut Uniform;
     let mut guard = GkxGuard::dialling();
     let (initiator, g1) =
-        GkxInitiator::begin::<PortableBackend>(group, (&alice, bob.public()), coins, rng)?;
+        GkxInitiator::begin::<PortableBackend>(group, (&alice, bob.public_key()), coins, rng)?;
     let g1 = guard.outgoing(group, &g1, coins, rng)?;
     let (responder, g2) = GkxResponder::answer(group, &g1, coins, rng)?;
     let (_, mut g3) = initiator.open(group, &guard.incoming(group, &g2, coins, rng)?)?;
     g3[66..].copy_from_slice(&stage.embed(secret));
     let g3 = guard.outgoing(group, &g3, coins, rng)?;
     let seen = g3[66..].try_into()?;
-    let candidates = [GkxCandidate::new::<PortableBackend>(&bob, *alice.public())?];
-    let accepted = responder.finish(group, &g3, bob.public(), &candidates).is_ok();
+    let candidates = [GkxCandidate::new::<PortableBackend>(&bob, *alice.public_key())?];
+    let accepted = responder.finish(group, &g3, bob.public_key(), &candidates).is_ok();
     Ok((secret, seen, accepted))
 }
 

@@ -102,9 +102,9 @@ impl<S: RatchetSuite + 'static, B: Backend> MeasuredDevice for Bare<S, B> {
         }
         let [spk, opk] = [0; 2].map(|_| StaticKey::random::<B>(&mut OsRng));
         let signature =
-            self.identity.sign::<S::SignatureHash>(&[&[5], &spk.public().0], &mut OsRng);
-        let spk_key = *spk.public();
-        let one_time = OneTimePrekey { id: 7, key: *opk.public() };
+            self.identity.sign::<S::SignatureHash>(&[&[5], &spk.public_key().0], &mut OsRng);
+        let spk_key = *spk.public_key();
+        let one_time = OneTimePrekey { id: 7, key: *opk.public_key() };
         self.offered = Some((spk, opk));
         Ok(PublishedBundle::Signal(Box::new(SignalBundle {
             registration: REGISTRATION,

@@ -130,7 +130,7 @@ fn gkx_guard() -> Call {
         let coins = &mut Uniform;
         let mut guard = GkxGuard::dialling();
         let begun =
-            GkxInitiator::begin::<PortableBackend>(&group, (&alice, bob.public()), coins, &mut rng);
+            GkxInitiator::begin::<PortableBackend>(&group, (&alice, bob.public_key()), coins, &mut rng);
         let Ok((initiator, g1)) = begun else { return };
         let Ok(g1) = guard.outgoing(&group, &g1, coins, &mut rng) else { return };
         let Ok((_, g2)) = GkxResponder::answer(&group, &g1, coins, &mut rng) else { return };
@@ -181,7 +181,7 @@ fn units(unit: &str) -> Result<Call> {
             let bob = key(2);
             Box::new(move |_| {
                 let coins = &mut Uniform;
-                let peers = (&alice, bob.public());
+                let peers = (&alice, bob.public_key());
                 let begun = GkxInitiator::begin::<PortableBackend>(&group, peers, coins, &mut rng);
                 let Ok((initiator, g1)) = begun else { return };
                 let Ok((_, g2)) = GkxResponder::answer(&group, &g1, coins, &mut rng) else {

@@ -212,9 +212,9 @@ fn limit() -> Call {
     Box::new(move |_| {
         let one = EphemeralKey::random::<AwsLc>(&mut rng);
         let two = EphemeralKey::random::<AwsLc>(&mut rng);
-        let first = *one.public();
-        let second = *two.public();
-        let _ = black_box((one.dh::<AwsLc>(&second), two.dh::<AwsLc>(&first)));
+        let first = *one.public_key();
+        let second = *two.public_key();
+        let _ = black_box((one.diffie_hellman::<AwsLc>(&second), two.diffie_hellman::<AwsLc>(&first)));
     })
 }
 
@@ -226,11 +226,11 @@ fn bootstrap<S: LinkSuite>() -> Result<Call> {
     Ok(Box::new(move |_| {
         let one = EphemeralKey::random::<S::Backend>(&mut rng);
         let two = EphemeralKey::random::<S::Backend>(&mut rng);
-        let points = [&one, &two].map(|key| CanonicalPoint::check(*key.public().as_bytes()));
+        let points = [&one, &two].map(|key| CanonicalPoint::check(*key.public_key().as_bytes()));
         let [Some(m1), Some(m2)] = points else { return };
         let session_id = S::session_id(&pair.initiator, &m1, &mut rng);
         let view = ExchangeView { pair: &pair, session_id: &session_id, m1: &m1, m2: &m2 };
-        let shared = [one.dh::<S::Backend>(m2.public()), two.dh::<S::Backend>(m1.public())];
+        let shared = [one.diffie_hellman::<S::Backend>(m2.public()), two.diffie_hellman::<S::Backend>(m1.public())];
         let _ = black_box(shared.map(|dh| dh.map(|dh| S::bootstrap(&dh, &view))));
     }))
 }

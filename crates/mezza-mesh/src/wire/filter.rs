@@ -38,22 +38,22 @@ pub struct SyncFilter<'a> {
 
 impl<'a> SyncFilter<'a> {
     pub(super) fn encode(&self, w: &mut Writer) {
-        w.u64(self.nonce).u8(self.slice).u8(self.slices).u8(self.p).u16(self.n).bytes(self.bits);
+        w.put_u64(self.nonce).put_u8(self.slice).put_u8(self.slices).put_u8(self.p).put_u16(self.n).put_bytes(self.bits);
     }
 
     /// Reads the head; the differences are read by [`values`](Self::values).
     pub(super) fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let nonce = r.u64()?;
-        let slice = r.u8()?;
-        let slices = r.u8()?;
-        let p = r.u8()?;
-        let n = r.u16()?;
+        let nonce = r.read_u64()?;
+        let slice = r.read_u8()?;
+        let slices = r.read_u8()?;
+        let p = r.read_u8()?;
+        let n = r.read_u16()?;
         let fits = slices.is_power_of_two()
             && slices <= SLICES_MAX
             && slice < slices
             && P_RANGE.contains(&p)
             && usize::from(n) <= N_MAX;
-        let bits = r.rest();
+        let bits = r.read_rest();
         // A difference has at least p + 1 bits.
         let least = (usize::from(n) * (usize::from(p) + 1)).div_ceil(8);
         if !fits || bits.len() < least || (n == 0 && !bits.is_empty()) {
@@ -212,7 +212,7 @@ mod tests {
             |bytes: &[u8]| SyncFilter::decode(&mut Reader::new(bytes)).and_then(|f| f.values());
         let head = |slice: u8, slices: u8, p: u8, n: u16| {
             let mut w = Writer::new();
-            w.u64(1).u8(slice).u8(slices).u8(p).u16(n);
+            w.put_u64(1).put_u8(slice).put_u8(slices).put_u8(p).put_u16(n);
             w.finish()
         };
         for bad in [

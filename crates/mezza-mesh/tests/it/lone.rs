@@ -96,11 +96,11 @@ impl Lone {
     /// Lets time pass. The node is never due again in the millisecond in which it was woken (MESH-54).
     pub fn run(&mut self, ms: u64) {
         let end = self.now_ms + ms;
-        while let Some(at) = self.node.deadline().map(Time::ms).filter(|at| *at < end) {
+        while let Some(at) = self.node.deadline().map(Time::as_ms).filter(|at| *at < end) {
             self.now_ms = at.max(self.now_ms);
             self.node.wake(Time::from_ms(self.now_ms), self.rng.rng());
             self.drain();
-            let next = self.node.deadline().map(Time::ms);
+            let next = self.node.deadline().map(Time::as_ms);
             assert!(next.is_none_or(|at| at > self.now_ms), "it is due for ever");
         }
         self.now_ms = end;

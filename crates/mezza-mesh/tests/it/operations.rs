@@ -29,7 +29,7 @@ fn drive(data: &[u8]) -> u32 {
         now += [0, 1, 60, 1_500, 31_000][operations.below(5)];
         node.wake(Time::from_ms(now), rng.rng());
         // MESH-54: whatever came, what is due is done.
-        assert!(node.deadline().is_none_or(|at| at.ms() > now), "it is due for ever");
+        assert!(node.deadline().is_none_or(|at| at.as_ms() > now), "it is due for ever");
         while let Some(output) = node.poll() {
             if let Output::Send { frame, .. } = output
                 && seen.len() < 64

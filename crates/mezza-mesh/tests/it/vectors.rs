@@ -8,7 +8,7 @@ use mezza_testing::{Case, read_cases};
 
 fn cell(case: &Case) {
     let mut bytes = case.bytes("cell");
-    bytes.resize(case.parsed("bytes"), case.bytes("fill")[0]);
+    bytes.resize(case.parse_value("bytes"), case.bytes("fill")[0]);
     let decoded = MeshCell::decode(&bytes);
     if let Some(error) = case.texts("error").next() {
         let expected = match error {
@@ -26,12 +26,12 @@ fn cell(case: &Case) {
 }
 
 fn net(case: &Case) {
-    let key = case.has("key").then(|| Secret::copy_from(&case.array("key")));
+    let key = case.has_key("key").then(|| Secret::copy_from(&case.array("key")));
     let mut network = MeshNetwork::new(case.text("name"), key);
     let noon = (case.number("day") * 86_400 + 43_200) * 1_000_000;
     network.follow(noon);
     assert_eq!(network.net().to_vec(), case.bytes("net"), "{}", case.name());
-    if case.has("frame") {
+    if case.has_key("frame") {
         let mut frame = case.bytes("frame");
         network.close(&mut frame);
         assert_eq!(frame, case.bytes("closed"), "{}", case.name());
@@ -56,12 +56,12 @@ fn sync(case: &Case) {
         WireFrame::Sync { filter, .. } => filter.values().map(|values| (filter, values)),
         other => panic!("{}: {other:?}", case.name()),
     });
-    if case.has("error") {
+    if case.has_key("error") {
         assert!(values.is_err(), "{}", case.name());
         return;
     }
     let (filter, values) = values.unwrap();
-    let count: u32 = case.parsed("count");
+    let count: u32 = case.parse_value("count");
     let id = |n: u32| labelled_hash::<16>("test", &[&n.to_be_bytes()]);
     let ids: Vec<_> = (0..count).map(id).collect();
     assert!(

@@ -187,7 +187,7 @@ impl<B: Backend> Relay<B> {
         match ours {
             Some(mailbox) if mailbox.opened => HelloPlace::Mailbox(RemoteMailbox {
                 relay: mailbox.relay.clone(),
-                seal: *mailbox.seal.public(),
+                seal: *mailbox.seal.public_key(),
             }),
             None if self.own_relay().is_none() => HelloPlace::Tag,
             Some(_) | None => HelloPlace::NotYet,

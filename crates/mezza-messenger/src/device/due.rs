@@ -15,7 +15,7 @@ pub(super) fn fire_all<P: Port>(parts: &mut Parts<P>, timers: &mut Timers<Due>, 
         parts.carriers.put_back(at);
     }
     parts.seen = at.now;
-    for due in timers.take(at.now) {
+    for due in timers.take_due(at.now) {
         fire(parts, due, at);
     }
 }

@@ -202,7 +202,7 @@ kinds! {
 
 impl Snapshot for RecordKind {
     fn snapshot_into(&self, w: &mut Writer) {
-        w.u8(*self as u8);
+        w.put_u8(*self as u8);
     }
 }
 

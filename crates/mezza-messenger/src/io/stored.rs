@@ -158,12 +158,12 @@ pub fn fits(value: &[u8]) -> bool {
 /// A number of ours: none comes near the end of its range. The profile takes counters up to half of
 /// the range, so that a counter that begins above any row has as much room again.
 pub(crate) fn id32(key: &[u8]) -> Result<u32, DecodeError> {
-    let id = Reader::decode_exact(key, Reader::u32)?;
+    let id = Reader::decode_exact(key, Reader::read_u32)?;
     if (1..=u32::MAX / 4).contains(&id) { Ok(id) } else { Err(DecodeError::Value) }
 }
 
 /// The same for numbers of 8 bytes.
 pub(crate) fn id64(key: &[u8]) -> Result<u64, DecodeError> {
-    let id = Reader::decode_exact(key, Reader::u64)?;
+    let id = Reader::decode_exact(key, Reader::read_u64)?;
     if id <= u64::MAX / 4 { Ok(id) } else { Err(DecodeError::Value) }
 }

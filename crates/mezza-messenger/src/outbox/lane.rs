@@ -63,12 +63,12 @@ impl AgainWish {
 
     /// Writes `at u64 | waits u8`.
     fn write(&self, w: &mut Writer) {
-        w.u64(self.at.ms()).u8(u8::from(self.waits));
+        w.put_u64(self.at.as_ms()).put_u8(u8::from(self.waits));
     }
 
     /// Reads what [`write`](Self::write) wrote.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { at: Time::from_ms(r.u64()?), waits: flag(r)? })
+        Ok(Self { at: Time::from_ms(r.read_u64()?), waits: flag(r)? })
     }
 }
 
@@ -118,10 +118,10 @@ impl Lane {
     /// The stored form: `next seq u32 | owed | again | flag u8 | era[4]`; version 4 has the timer behind.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(32);
-        w.u8(if self.timer.is_open() { VERSION } else { NO_TIMER }).u32(self.next_seq);
+        w.put_u8(if self.timer.is_open() { VERSION } else { NO_TIMER }).put_u32(self.next_seq);
         self.owed.write(&mut w);
         self.again.write(&mut w);
-        w.u8(u8::from(self.era.is_some())).bytes(self.era.as_ref().map_or(&[], |era| &era.0[..]));
+        w.put_u8(u8::from(self.era.is_some())).put_bytes(self.era.as_ref().map_or(&[], |era| &era.0[..]));
         if self.timer.is_open() {
             self.timer.write(&mut w);
         }
@@ -131,12 +131,12 @@ impl Lane {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let version = r.u8()?;
+            let version = r.read_u8()?;
             let is_known = [VERSION, NO_TIMER].contains(&version) || OLDER.contains(&version);
             if !is_known {
                 return Err(DecodeError::Value);
             }
-            let next_seq = r.u32()?;
+            let next_seq = r.read_u32()?;
             let owed = Owed::read(r, version >= NO_TIMER)?;
             let again = AgainWish::read(r)?;
             let era = if version != OLDER[0] && flag(r)? { Some(Era::read(r)?) } else { None };

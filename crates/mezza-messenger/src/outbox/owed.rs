@@ -147,24 +147,24 @@ impl Owed {
         let flags = [self.hello, self.receipt, self.read, self.timer, self.card, self.void];
         let flags = flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on));
         // Levels 1 to 4; below 1 there is none.
-        w.u8(flags | self.level.saturating_sub(1) << FLAGS);
-        w.u8(self.anew.unwrap_or(0)).u16(self.voids.len() as u16);
+        w.put_u8(flags | self.level.saturating_sub(1) << FLAGS);
+        w.put_u8(self.anew.unwrap_or(0)).put_u16(self.voids.len() as u16);
         for (from, to) in &self.voids {
-            w.u32(*from).u32(*to);
+            w.put_u32(*from).put_u32(*to);
         }
-        w.u8(self.answers.len() as u8);
+        w.put_u8(self.answers.len() as u8);
         for (era, from, to) in &self.answers {
-            w.bytes(&era.0).u32(*from).u32(*to);
+            w.put_bytes(&era.0).put_u32(*from).put_u32(*to);
         }
-        w.u16(self.kept.len() as u16);
+        w.put_u16(self.kept.len() as u16);
         for (era, seq, digest) in &self.kept {
-            w.bytes(&era.0).u32(*seq).bytes(&digest.0);
+            w.put_bytes(&era.0).put_u32(*seq).put_bytes(&digest.0);
         }
     }
 
     /// Reads what [`write`](Self::write) wrote; versions before had no `kept`.
     pub fn read(r: &mut Reader<'_>, has_kept: bool) -> Result<Self, DecodeError> {
-        let bits = r.u8()?;
+        let bits = r.read_u8()?;
         let on = |i: u8| bits >> i & 1 == 1;
         let mut owed = Self {
             hello: on(0),
@@ -173,20 +173,20 @@ impl Owed {
             timer: on(3),
             card: on(4),
             void: on(5),
-            anew: Some(r.u8()?).filter(|cause| *cause != 0),
+            anew: Some(r.read_u8()?).filter(|cause| *cause != 0),
             voids: Vec::new(),
             answers: Vec::new(),
             kept: Vec::new(),
             level: 1 + (bits >> FLAGS),
         };
-        for _ in 0..r.u16()? {
-            owed.voids.push((r.u32()?, r.u32()?));
+        for _ in 0..r.read_u16()? {
+            owed.voids.push((r.read_u32()?, r.read_u32()?));
         }
-        for _ in 0..r.u8()? {
-            owed.answers.push((Era::read(r)?, r.u32()?, r.u32()?));
+        for _ in 0..r.read_u8()? {
+            owed.answers.push((Era::read(r)?, r.read_u32()?, r.read_u32()?));
         }
-        for _ in 0..if has_kept { r.u16()? } else { 0 } {
-            owed.kept.push((Era::read(r)?, r.u32()?, NoteDigest::read(r)?));
+        for _ in 0..if has_kept { r.read_u16()? } else { 0 } {
+            owed.kept.push((Era::read(r)?, r.read_u32()?, NoteDigest::read(r)?));
         }
         Ok(owed)
     }

@@ -68,12 +68,12 @@ impl TimerState {
 
     /// Writes `said in u32`, if it is open.
     pub fn write(&self, w: &mut Writer) {
-        w.u8(u8::from(self.open)).u32(self.said_in);
+        w.put_u8(u8::from(self.open)).put_u32(self.said_in);
     }
 
     /// Reads what [`write`](Self::write) wrote.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { open: flag(r)?, said_in: r.u32()?, ..Self::default() })
+        Ok(Self { open: flag(r)?, said_in: r.read_u32()?, ..Self::default() })
     }
 }
 

@@ -73,18 +73,18 @@ impl Bits {
     /// Appends `n u8 | n words u64`; words of zeros at the high end are left out.
     pub fn write(&self, w: &mut Writer) {
         let words = self.highest().map_or(0, |i| i as usize / 64 + 1);
-        w.u8(words as u8);
+        w.put_u8(words as u8);
         for word in &self.0[..words] {
-            w.u64(*word);
+            w.put_u64(*word);
         }
     }
 
     /// Reads what [`Bits::write`] wrote, and nothing longer.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let words = usize::from(r.u8()?);
+        let words = usize::from(r.read_u8()?);
         let mut out = Self::NONE;
         for word in out.0.get_mut(..words).ok_or(DecodeError::Value)? {
-            *word = r.u64()?;
+            *word = r.read_u64()?;
         }
         let is_shortest = words == 0 || out.0[words - 1] != 0;
         if is_shortest { Ok(out) } else { Err(DecodeError::Value) }

@@ -23,7 +23,7 @@ impl NoteDigest {
 
     /// Reads the next 4 bytes.
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        r.array().map(Self)
+        r.read_array().map(Self)
     }
 }
 
@@ -47,9 +47,9 @@ impl Kept {
     }
 
     pub(crate) fn write(&self, w: &mut Writer) {
-        w.bytes(&self.era.0);
+        w.put_bytes(&self.era.0);
         for (seq, digest) in &self.notes {
-            w.u32(*seq).bytes(&digest.0);
+            w.put_u32(*seq).put_bytes(&digest.0);
         }
     }
 
@@ -60,7 +60,7 @@ impl Kept {
             if notes.len() == Self::NOTES_MAX {
                 return Err(DecodeError::Value);
             }
-            notes.push((r.u32()?, NoteDigest::read(r)?));
+            notes.push((r.read_u32()?, NoteDigest::read(r)?));
         }
         Ok(Self { era, notes })
     }

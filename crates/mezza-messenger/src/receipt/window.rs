@@ -133,7 +133,7 @@ impl Window {
 
     /// Appends the stored form.
     pub fn write(&self, w: &mut Writer) {
-        w.bytes(&self.era.0).u32(self.floor);
+        w.put_bytes(&self.era.0).put_u32(self.floor);
         self.arrived.write(w);
         self.voided.write(w);
         self.passed.write(w);
@@ -142,7 +142,7 @@ impl Window {
     /// Reads the stored form from the front.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let era = Era::read(r)?;
-        let floor = r.u32()?;
+        let floor = r.read_u32()?;
         let arrived = Bits::read(r)?;
         let voided = Bits::read(r)?;
         let passed = Bits::read(r)?;
@@ -292,7 +292,7 @@ mod tests {
         let stored = |floor: u32| {
             let mut w = Writer::new();
             // Bit 1 of the arrived ones: the note floor + 2.
-            w.bytes(&[7; 4]).u32(floor).u8(1).u64(2).u8(0).u8(0);
+            w.put_bytes(&[7; 4]).put_u32(floor).put_u8(1).put_u64(2).put_u8(0).put_u8(0);
             Reader::decode_exact(&w.finish(), Window::read).map(|_| ())
         };
         assert_eq!(stored(u32::MAX - 2), Ok(()));

@@ -62,9 +62,9 @@ impl Renewal {
             (false, _) => TOLD,
         };
         let mut w = Writer::with_capacity(14);
-        w.u8(version).u8(u8::from(self.renew)).u64(self.last_reset.ms());
+        w.put_u8(version).put_u8(u8::from(self.renew)).put_u64(self.last_reset.as_ms());
         if version != NOTHING_TOLD {
-            w.u32(self.told);
+            w.put_u32(self.told);
         }
         Wiping::new(w.finish())
     }
@@ -72,12 +72,12 @@ impl Renewal {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let version = r.u8()?;
+            let version = r.read_u8()?;
             let renew = flag(r)?;
-            let last_reset = Time::from_ms(r.u64()?);
+            let last_reset = Time::from_ms(r.read_u64()?);
             let told = match version {
                 NOTHING_TOLD => 0,
-                TOLD | WAITING => r.u32()?,
+                TOLD | WAITING => r.read_u32()?,
                 _ => return Err(DecodeError::Value),
             };
             Ok(Self { renew, last_reset, told, waits: version == WAITING })

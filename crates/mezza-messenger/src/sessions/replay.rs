@@ -55,9 +55,9 @@ impl ReplayCache {
         let mut w = Writer::with_capacity(4 + 8 * CHUNK);
         let chunk = self.0.iter().find(|(number, _)| *number % CHUNKS == u32::from(place));
         if let Some((number, digests)) = chunk {
-            w.u32(*number);
+            w.put_u32(*number);
             for digest in digests {
-                w.bytes(digest);
+                w.put_bytes(digest);
             }
         }
         Wiping::new(w.finish())
@@ -66,8 +66,8 @@ impl ReplayCache {
     /// Reads the stored form of the chunk at a place.
     pub fn read(&mut self, place: u8, bytes: &[u8]) -> Result<(), DecodeError> {
         let mut r = Reader::new(bytes);
-        let number = r.u32()?;
-        let (digests, rest) = r.rest().as_chunks::<8>();
+        let number = r.read_u32()?;
+        let (digests, rest) = r.read_rest().as_chunks::<8>();
         let misplaced = number > NUMBER_MAX || number % CHUNKS != u32::from(place);
         if !rest.is_empty() || digests.len() > CHUNK || misplaced {
             return Err(DecodeError::Value);

@@ -46,11 +46,11 @@ impl Undecrypted {
     /// `len u8 | outer` if it is bound to something.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(16 + self.bytes.len());
-        w.u32(self.contact.0).u64(self.at.ms()).var16(&self.bytes);
+        w.put_u32(self.contact.0).put_u64(self.at.as_ms()).put_var16(&self.bytes);
         if let Some(by) = self.by {
-            w.u8(by.carrier.number()).u8(by.level);
+            w.put_u8(by.carrier.number()).put_u8(by.level);
             if !self.outer.is_empty() {
-                w.var8(&self.outer);
+                w.put_var8(&self.outer);
             }
         }
         Wiping::new(w.finish())
@@ -60,13 +60,13 @@ impl Undecrypted {
     /// below the highest level.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let contact = ContactId(r.u32()?);
-            let at = Time::from_ms(r.u64()?);
-            let bytes = r.var16()?.to_vec();
+            let contact = ContactId(r.read_u32()?);
+            let at = Time::from_ms(r.read_u64()?);
+            let bytes = r.read_var16()?.to_vec();
             let by = if r.is_empty() {
                 None
             } else {
-                let carrier = CarrierId::from_number(r.u8()?).ok_or(DecodeError::Value)?;
+                let carrier = CarrierId::from_number(r.read_u8()?).ok_or(DecodeError::Value)?;
                 Some(By { carrier, level: evidence::level(r)? })
             };
             let outer = if r.is_empty() { Vec::new() } else { read_outer(r)? };
@@ -77,7 +77,7 @@ impl Undecrypted {
 
 /// Reads the outer binding of a message, 1 to 64 bytes if there is one.
 fn read_outer(r: &mut Reader<'_>) -> Result<Vec<u8>, DecodeError> {
-    let outer = r.var8()?;
+    let outer = r.read_var8()?;
     let fits = (1..=OUTER_BYTES_MAX).contains(&outer.len());
     if fits { Ok(outer.to_vec()) } else { Err(DecodeError::Value) }
 }

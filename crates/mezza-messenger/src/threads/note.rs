@@ -97,9 +97,9 @@ impl StoredNote {
         match self.ends() {
             None => Retention::Permanent,
             Some(end) if u64::from(self.timer_s) * Time::SECOND_MS <= Time::DAY_MS => {
-                Retention::Hour(end.hours())
+                Retention::Hour(end.as_hours())
             }
-            Some(end) => Retention::Day(end.days()),
+            Some(end) => Retention::Day(end.as_days()),
         }
     }
 
@@ -110,12 +110,12 @@ impl StoredNote {
             NoteContent::Newer => (1, ""),
         };
         let mut w = Writer::with_capacity(96 + text.len() + 12 * self.facts.len());
-        w.u8(VERSION).u32(self.contact.0).u8(u8::from(self.incoming)).bytes(&self.client);
-        w.bytes(&self.era.0).u32(self.seq).u64(self.sent.ms()).u64(self.at.ms()).u32(self.timer_s);
-        w.u64(self.due.map_or(0, Time::ms)).u8(self.level_min);
-        w.u8(self.carrier.map_or(0, CarrierId::number)).u8(self.level).u8(u8::from(self.seen));
-        w.u8(u8::from(self.again)).u8(u8::from(self.voided));
-        w.u8(kind).var16(text.as_bytes());
+        w.put_u8(VERSION).put_u32(self.contact.0).put_u8(u8::from(self.incoming)).put_bytes(&self.client);
+        w.put_bytes(&self.era.0).put_u32(self.seq).put_u64(self.sent.as_ms()).put_u64(self.at.as_ms()).put_u32(self.timer_s);
+        w.put_u64(self.due.map_or(0, Time::as_ms)).put_u8(self.level_min);
+        w.put_u8(self.carrier.map_or(0, CarrierId::number)).put_u8(self.level).put_u8(u8::from(self.seen));
+        w.put_u8(u8::from(self.again)).put_u8(u8::from(self.voided));
+        w.put_u8(kind).put_var16(text.as_bytes());
         evidence::write(&self.facts, &mut w);
         Wiping::new(w.finish())
     }
@@ -123,22 +123,22 @@ impl StoredNote {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let levels = match r.u8()? {
+            let levels = match r.read_u8()? {
                 VERSION => true,
                 OLDER => false,
                 _ => return Err(DecodeError::Value),
             };
-            let contact = ContactId(r.u32()?);
+            let contact = ContactId(r.read_u32()?);
             let incoming = flag(r)?;
-            let client = r.array()?;
+            let client = r.read_array()?;
             let era = Era::read(r)?;
-            let seq = r.u32()?;
-            let sent = Time::from_ms(r.u64()?);
-            let at = Time::from_ms(r.u64()?);
-            let timer_s = r.u32()?;
-            let due = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
-            let pin = r.u8()?;
-            let carrier = match r.u8()? {
+            let seq = r.read_u32()?;
+            let sent = Time::from_ms(r.read_u64()?);
+            let at = Time::from_ms(r.read_u64()?);
+            let timer_s = r.read_u32()?;
+            let due = Some(r.read_u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            let pin = r.read_u8()?;
+            let carrier = match r.read_u8()? {
                 0 => None,
                 number => Some(CarrierId::from_number(number).ok_or(DecodeError::Value)?),
             };
@@ -146,7 +146,7 @@ impl StoredNote {
             let seen = flag(r)?;
             let again = flag(r)?;
             let voided = flag(r)?;
-            let body = match (r.u8()?, text(r.var16()?)?) {
+            let body = match (r.read_u8()?, text(r.read_var16()?)?) {
                 (0, text) => NoteContent::Text(text),
                 (1, text) if text.is_empty() => NoteContent::Newer,
                 _ => return Err(DecodeError::Value),

@@ -62,14 +62,14 @@ impl Quota {
     pub fn take(&mut self, bytes: u32, unseen: Amount, now: Time) -> bool {
         let most = Amount { notes: DAY_NOTES_MAX, bytes: DAY_BYTES_MAX };
         let most_unseen = Amount { notes: UNSEEN_NOTES_MAX, bytes: UNSEEN_BYTES_MAX };
-        let new_day = self.day != now.days();
+        let new_day = self.day != now.as_days();
         let mut kept = if new_day { Amount::default() } else { self.kept };
         if !kept.has_room(bytes, most) || !unseen.has_room(bytes, most_unseen) {
             self.refused = self.refused.saturating_add(1);
             return false;
         }
         kept.add(bytes);
-        (self.day, self.kept) = (now.days(), kept);
+        (self.day, self.kept) = (now.as_days(), kept);
         self.refused = if new_day { 0 } else { self.refused };
         true
     }
@@ -87,22 +87,22 @@ impl Quota {
     /// The stored form: `day u32 | notes u32 | bytes u32 | refused u32`.
     fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(17);
-        w.u8(VERSION).u32(self.day).u32(self.kept.notes).u32(self.kept.bytes).u32(self.refused);
+        w.put_u8(VERSION).put_u32(self.day).put_u32(self.kept.notes).put_u32(self.kept.bytes).put_u32(self.refused);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
+            if r.read_u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
         })
     }
 
     /// Reads what follows the version.
     pub fn read_body(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let day = r.u32()?;
-        let kept = Amount { notes: r.u32()?, bytes: r.u32()? };
-        Ok(Self { day, kept, refused: r.u32()? })
+        let day = r.read_u32()?;
+        let kept = Amount { notes: r.read_u32()?, bytes: r.read_u32()? };
+        Ok(Self { day, kept, refused: r.read_u32()? })
     }
 }
 

@@ -71,8 +71,8 @@ fn derive(case: &Case) -> Vec<u8> {
     let suites: Vec<_> =
         suites.chunks(2).map(|id| SuiteId(u16::from_be_bytes([id[0], id[1]]))).collect();
     let draft = CardDraft {
-        serial: case.parsed("serial"),
-        issued_days: case.parsed("issued"),
+        serial: case.parse_value("serial"),
+        issued_days: case.parse_value("issued"),
         suites: SuiteList::new(&suites).unwrap(),
         name: &name,
         relays: relays.collect(),
@@ -96,11 +96,11 @@ fn right_cards_are_the_ones_of_the_files() {
     for case in right {
         let bytes = case.bytes("card");
         assert_eq!(derive(case), bytes, "{}", case.name());
-        assert_eq!(bytes.len(), case.parsed::<usize>("bytes"), "{}", case.name());
+        assert_eq!(bytes.len(), case.parse_value::<usize>("bytes"), "{}", case.name());
         let card = Card::decode(&bytes).unwrap();
         assert_eq!(card.id(), case.array("id"), "{}", case.name());
-        assert_eq!(card.serial(), case.parsed::<u32>("serial"));
-        assert_eq!(card.issued_days(), case.parsed::<u32>("issued"));
+        assert_eq!(card.serial(), case.parse_value::<u32>("serial"));
+        assert_eq!(card.issued_days(), case.parse_value::<u32>("issued"));
         assert_eq!(card.name().as_bytes(), case.bytes("name"));
         let absent: Vec<_> = parts(case).iter().filter(|p| !p.1).map(|p| p.0).collect();
         assert_eq!(card.absent_parts(), absent, "{}", case.name());

@@ -19,7 +19,7 @@ fn every_case_decodes_as_it_says() {
 /// How a stream ends, and what its one frame says. A right frame encodes to the same bytes.
 fn meaning(side: &str, bytes: &[u8]) -> (&'static str, Option<String>) {
     let mut input = bytes;
-    let frame = match RelayDeframer::default().next(&mut input) {
+    let frame = match RelayDeframer::default().next_frame(&mut input) {
         Err(_) => return ("refused", None),
         Ok(None) => return ("short", None),
         Ok(Some(frame)) => frame,

@@ -17,7 +17,7 @@ fn right_notes_are_the_ones_of_the_files() {
         let note = Note::decode(&bytes).unwrap_or_else(|e| panic!("{}: {e}", case.name()));
         let holds: Vec<_> = note.items.iter().map(reason).collect();
         assert_eq!(holds.join(" "), case.text("holds"), "{}", case.name());
-        if !case.has("again") {
+        if !case.has_key("again") {
             assert_eq!(*note.encode(), bytes, "{}", case.name());
             assert_eq!(note.wire_bytes(), bytes.len(), "{}", case.name());
         }

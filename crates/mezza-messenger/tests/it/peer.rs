@@ -113,13 +113,13 @@ impl Peer {
     /// A hello with the peer's mailbox at `relay`.
     pub fn hello(&self, stage: &mut Stage, relay: RelayEntry) -> Item {
         let relay = RelayEntry { address: MAILBOX, ..relay };
-        let slot = Some(RemoteMailbox { relay, seal: *self.seal.public() });
+        let slot = Some(RemoteMailbox { relay, seal: *self.seal.public_key() });
         Item::Hello { slot, tag: None, card: self.card(stage, "mallory", vec![]).encode() }
     }
 
     pub fn card(&self, stage: &mut Stage, name: &str, relays: Vec<RelayEntry>) -> Card {
         let serial = self.serial;
-        let issued_days = START.days();
+        let issued_days = START.as_days();
         let draft = CardDraft { serial, issued_days, suites: SuiteList::ours(), name, relays };
         Card::issue(&self.identity, draft, &mut stage.rng).expect("a sound card")
     }

@@ -74,7 +74,7 @@ fn stored(window: &Window) -> Window {
 #[test]
 fn stories_of_the_files() {
     let cases = walk("receipts", 15);
-    for case in cases.iter().filter(|case| !case.has("receipt")) {
+    for case in cases.iter().filter(|case| !case.has_key("receipt")) {
         tell(&mut Window::new(ERA), case);
     }
 }
@@ -82,7 +82,7 @@ fn stories_of_the_files() {
 #[test]
 fn msg_14_for_a_voided_note_a_bit_alone_is_evidence() {
     let cases = walk("receipts", 15);
-    let cases: Vec<_> = cases.iter().filter(|case| case.has("receipt")).collect();
+    let cases: Vec<_> = cases.iter().filter(|case| case.has_key("receipt")).collect();
     assert!(cases.len() >= 5);
     for case in cases {
         let receipt = receipt(case.text("receipt"));

@@ -47,7 +47,7 @@ fn foreign_card(stage: &mut Stage, scalar: u8, serial: u32, name: &str) -> Card 
     let entry = RelayEntry { address: MailboxAddress([scalar; 16]), ..relay() };
     let draft = CardDraft {
         serial,
-        issued_days: START.days(),
+        issued_days: START.as_days(),
         suites: SuiteList::ours(),
         name,
         relays: vec![entry],

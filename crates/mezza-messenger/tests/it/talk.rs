@@ -85,7 +85,7 @@ fn msg_54_slow_a_contact_that_keeps_talking_has_its_part_of_the_rounds() {
     talks(&mut town, ann, 2);
     assert_eq!(trouble(&town, ben), Some(DeliveryProblem::Talk));
     let year_ms = 365 * Time::DAY_MS;
-    let rest = year_ms - town.now().ms() % year_ms;
+    let rest = year_ms - town.now().as_ms() % year_ms;
     town.sleep(rest - Time::DAY_MS);
     assert_eq!(trouble(&town, ben), Some(DeliveryProblem::Talk));
     town.sleep(Time::DAY_MS + 2 * Time::HOUR_MS);

@@ -154,7 +154,7 @@ impl Town {
     fn due(&self, who: usize) -> Option<Time> {
         let Member { device, skew_ms, stalled, .. } = &self.members[who];
         let at = device.deadline().filter(|_| stalled.is_none())?;
-        Some(Time::from_ms(at.ms().saturating_add_signed(skew_ms.saturating_neg())))
+        Some(Time::from_ms(at.as_ms().saturating_add_signed(skew_ms.saturating_neg())))
     }
 
     fn next(&self) -> Option<Time> {

@@ -118,6 +118,6 @@ pub fn no_invitation<B: Backend>(rng: &mut dyn CryptoRng) -> Vec<u8> {
     rng.fill_bytes(&mut invitation);
     // Random bytes are an X25519 key of the curve only half of the time, which a mix could test
     // (MIX-22).
-    invitation[..32].copy_from_slice(EphemeralKey::random::<B>(rng).public().as_bytes());
+    invitation[..32].copy_from_slice(EphemeralKey::random::<B>(rng).public_key().as_bytes());
     to_bucket(NO_BUCKET, &invitation)
 }

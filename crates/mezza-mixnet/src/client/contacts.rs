@@ -98,7 +98,7 @@ impl PartnerRoot {
     }
 
     fn write(&self, w: &mut Writer) {
-        w.u32(self.id).u64(self.rank.start).u64(self.rank.tag);
+        w.put_u32(self.id).put_u64(self.rank.start).put_u64(self.rank.tag);
         self.chain.write(w);
         self.calls.write(w);
         self.sender.write(w);
@@ -120,9 +120,9 @@ impl PartnerRoot {
     }
 
     fn read(r: &mut Reader<'_>, is_ranked: bool) -> Result<Self, DecodeError> {
-        let id = r.u32()?;
+        let id = r.read_u32()?;
         let rank = if is_ranked {
-            RootRank { start: r.u64()?, tag: r.u64()? }
+            RootRank { start: r.read_u64()?, tag: r.read_u64()? }
         } else {
             RootRank::default()
         };
@@ -389,24 +389,24 @@ impl Partner {
     }
 
     fn write(&self, w: &mut Writer) {
-        let met_day = self.met_at.map(|at| (at.ms() / Time::DAY_MS) as u32);
+        let met_day = self.met_at.map(|at| (at.as_ms() / Time::DAY_MS) as u32);
         let flags = u8::from(self.active.is_some()) + 2 * u8::from(met_day.is_some()) + RANKED;
-        w.u32(self.bucket).u8(flags);
-        w.u64(self.active.unwrap_or_default().ms());
+        w.put_u32(self.bucket).put_u8(flags);
+        w.put_u64(self.active.unwrap_or_default().as_ms());
         if let Some(day) = met_day {
-            w.u32(day);
+            w.put_u32(day);
         }
         self.line.write(w);
-        w.u8(self.others.len() as u8);
+        w.put_u8(self.others.len() as u8);
         self.others.iter().for_each(|line| line.write(w));
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let bucket = r.u32()?;
-        let flags = r.u8()?;
-        let end = Time::from_ms(r.u64()?);
+        let bucket = r.read_u32()?;
+        let flags = r.read_u8()?;
+        let end = Time::from_ms(r.read_u64()?);
         // Versions without ranks wrote flags 0 to 3, those without the day of the last meeting 0 and 1.
-        let met_day = if flags & 2 == 2 { Some(r.u32()?) } else { None };
+        let met_day = if flags & 2 == 2 { Some(r.read_u32()?) } else { None };
         let is_active = flags & 1 == 1;
         if flags >= 2 * RANKED || is_active == (end == Time::default()) {
             return Err(DecodeError::Value);
@@ -415,7 +415,7 @@ impl Partner {
         let mut contact = Self::new(bucket, PartnerRoot::read(r, is_ranked)?);
         contact.active = is_active.then_some(end);
         contact.met_at = met_day.map(|day| Time::from_ms(u64::from(day) * Time::DAY_MS).max(FIRST));
-        for _ in 0..r.u8()? {
+        for _ in 0..r.read_u8()? {
             contact.others.push(PartnerRoot::read(r, is_ranked)?);
         }
         if contact.others.len() > OTHERS_MAX {
@@ -562,18 +562,18 @@ impl Partners {
 
     /// Writes `next line u32 | count u16 | contacts`.
     pub fn write(&self, w: &mut Writer) {
-        w.u32(self.next_line).u16(self.all.len() as u16);
+        w.put_u32(self.next_line).put_u16(self.all.len() as u16);
         for (id, contact) in &self.all {
-            w.u32(*id);
+            w.put_u32(*id);
             contact.write(w);
         }
     }
 
     /// Reads what [`write`](Self::write) wrote.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut contacts = Self { all: BTreeMap::new(), next_line: r.u32()? };
-        for _ in 0..r.u16()? {
-            let id = r.u32()?;
+        let mut contacts = Self { all: BTreeMap::new(), next_line: r.read_u32()? };
+        for _ in 0..r.read_u16()? {
+            let id = r.read_u32()?;
             let contact = Partner::read(r)?;
             let ascends = contacts.all.last_key_value().is_none_or(|(last, _)| *last < id);
             let mut lines = contact.lines();

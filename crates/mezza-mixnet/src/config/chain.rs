@@ -186,9 +186,9 @@ impl Chain {
 
     /// Writes `genesis 32 | count u8 | count x var16 config`: the stored form of who checked them.
     pub fn write(&self, w: &mut Writer) {
-        w.bytes(&self.genesis).u8(self.kept.len() as u8);
+        w.put_bytes(&self.genesis).put_u8(self.kept.len() as u8);
         for (config, _) in &self.kept {
-            w.var16(&config.encode());
+            w.put_var16(&config.encode());
         }
     }
 
@@ -197,10 +197,10 @@ impl Chain {
     /// # Errors
     /// [`DecodeError`] unless the configs follow one another.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let genesis = r.array()?;
+        let genesis = r.read_array()?;
         let mut kept: Vec<(Config, [u8; 32])> = Vec::new();
-        for _ in 0..r.u8()? {
-            let config = Config::decode(r.var16()?)?;
+        for _ in 0..r.read_u8()? {
+            let config = Config::decode(r.read_var16()?)?;
             let hash = config.hash();
             // Signatures were checked before storing, so only the chain of hashes is checked here.
             let follows = kept.last().is_none_or(|(last, its)| {

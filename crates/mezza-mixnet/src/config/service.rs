@@ -86,43 +86,43 @@ snapshot!(struct ServicePolicy {
 impl ServicePolicy {
     pub(super) fn read(r: &mut Reader<'_>, version: u16) -> Result<Self, DecodeError> {
         Ok(Self {
-            service: Service::from_number(r.u8()?)?,
-            base_round: r.u64()?,
-            base_time: Time::from_ms(r.u64()?),
-            interval_ms: r.u32()?,
-            ask_ms: r.u32()?,
-            lead_ms: r.u32()?,
-            collect_ms: r.u32()?,
-            mix_limit_ms: r.u32()?,
-            slots: r.u8()?,
-            buckets: r.u32()?,
-            mode: match r.u8()? {
+            service: Service::from_number(r.read_u8()?)?,
+            base_round: r.read_u64()?,
+            base_time: Time::from_ms(r.read_u64()?),
+            interval_ms: r.read_u32()?,
+            ask_ms: r.read_u32()?,
+            lead_ms: r.read_u32()?,
+            collect_ms: r.read_u32()?,
+            mix_limit_ms: r.read_u32()?,
+            slots: r.read_u8()?,
+            buckets: r.read_u32()?,
+            mode: match r.read_u8()? {
                 0 => Mode::Paper,
                 1 => Mode::Gauss,
                 _ => return Err(DecodeError::Value),
             },
-            mu: r.u32()?,
-            scale: r.u32()?,
-            epsilon_micro: r.u32()?,
-            delta_pico: r.u64()?,
-            rounds: r.u64()?,
+            mu: r.read_u32()?,
+            scale: r.read_u32()?,
+            epsilon_micro: r.read_u32()?,
+            delta_pico: r.read_u64()?,
+            rounds: r.read_u64()?,
             traps: match version {
                 // Version 1 ends with `rounds`, and its mixes check nothing (MIX-45).
                 super::VERSION_WITHOUT_TRAPS => Traps::NONE,
-                _ => Traps { singles: r.u16()?, pairs: r.u16()? },
+                _ => Traps { singles: r.read_u16()?, pairs: r.read_u16()? },
             },
         })
     }
 
     pub(super) fn write(&self, w: &mut Writer, version: u16) {
-        w.u8(self.service.number()).u64(self.base_round).u64(self.base_time.ms());
-        w.u32(self.interval_ms).u32(self.ask_ms).u32(self.lead_ms);
-        w.u32(self.collect_ms).u32(self.mix_limit_ms);
-        w.u8(self.slots).u32(self.buckets).u8(u8::from(self.mode == Mode::Gauss));
-        w.u32(self.mu).u32(self.scale);
-        w.u32(self.epsilon_micro).u64(self.delta_pico).u64(self.rounds);
+        w.put_u8(self.service.number()).put_u64(self.base_round).put_u64(self.base_time.as_ms());
+        w.put_u32(self.interval_ms).put_u32(self.ask_ms).put_u32(self.lead_ms);
+        w.put_u32(self.collect_ms).put_u32(self.mix_limit_ms);
+        w.put_u8(self.slots).put_u32(self.buckets).put_u8(u8::from(self.mode == Mode::Gauss));
+        w.put_u32(self.mu).put_u32(self.scale);
+        w.put_u32(self.epsilon_micro).put_u64(self.delta_pico).put_u64(self.rounds);
         if version != super::VERSION_WITHOUT_TRAPS {
-            w.u16(self.traps.singles).u16(self.traps.pairs);
+            w.put_u16(self.traps.singles).put_u16(self.traps.pairs);
         }
     }
 
@@ -157,7 +157,7 @@ impl ServicePolicy {
     /// of numbers.
     pub fn round_at(&self, t: Time) -> Option<u64> {
         // Before its base time a config has no rounds: the predecessor numbers them.
-        let since = t.ms().checked_sub(self.base_time.ms())?;
+        let since = t.as_ms().checked_sub(self.base_time.as_ms())?;
         self.base_round.checked_add(since / u64::from(self.interval_ms))
     }
 
@@ -165,7 +165,7 @@ impl ServicePolicy {
     pub fn open(&self, round: u64) -> Option<Time> {
         let rounds = round.checked_sub(self.base_round)?;
         let since = rounds.checked_mul(u64::from(self.interval_ms))?;
-        self.base_time.ms().checked_add(since).map(Time::from_ms)
+        self.base_time.as_ms().checked_add(since).map(Time::from_ms)
     }
 
     /// When a round opens, if `now` is at most `slack_ms` outside [open - lead - ask, close]: else a

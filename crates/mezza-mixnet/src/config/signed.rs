@@ -65,22 +65,22 @@ impl SignedConfig {
     /// Whatever the bytes lack, or a value outside its limits.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let config = Config::read(r)?;
-        let count = r.u8()?;
+        let count = r.read_u8()?;
         let mut signatures = BTreeMap::new();
         for _ in 0..count {
-            let set = match r.u8()? {
+            let set = match r.read_u8()? {
                 // Genesis has no predecessor whose guardians could sign it.
                 0 if config.seq > 0 => SignatureSet::Predecessor,
                 1 => SignatureSet::Own,
                 _ => return Err(DecodeError::Value),
             };
-            let place = (set, r.u8()?);
+            let place = (set, r.read_u8()?);
             let ascends = signatures.last_key_value().is_none_or(|(last, _)| *last < place);
             // Strictly ascending, so that one set of signatures has one form.
             if !ascends || usize::from(place.1) >= GUARDIANS_MAX {
                 return Err(DecodeError::Value);
             }
-            signatures.insert(place, r.array()?);
+            signatures.insert(place, r.read_array()?);
         }
         Ok(Self { config, signatures })
     }
@@ -96,9 +96,9 @@ impl SignedConfig {
     /// The bytes of the config, then those of the signatures.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
-        w.bytes(&self.config.encode()).u8(self.signatures.len() as u8);
+        w.put_bytes(&self.config.encode()).put_u8(self.signatures.len() as u8);
         for ((set, index), signature) in &self.signatures {
-            w.u8(u8::from(*set == SignatureSet::Own)).u8(*index).bytes(signature);
+            w.put_u8(u8::from(*set == SignatureSet::Own)).put_u8(*index).put_bytes(signature);
         }
         w.finish()
     }

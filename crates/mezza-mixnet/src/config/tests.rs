@@ -277,9 +277,9 @@ fn a_config_takes_over_when_it_begins_and_ends_when_it_ends() {
 /// A chain as it is stored, whether or not its configs follow one another.
 fn stored(pin: [u8; 32], configs: &[&Config]) -> Vec<u8> {
     let mut w = Writer::new();
-    w.bytes(&pin).u8(configs.len() as u8);
+    w.put_bytes(&pin).put_u8(configs.len() as u8);
     for config in configs {
-        w.var16(&config.encode());
+        w.put_var16(&config.encode());
     }
     w.finish()
 }

@@ -118,7 +118,7 @@ impl<B: Backend> Mix<B> {
             position,
             mixes: config.mixes.len() as u8,
             deadline: now.plus_ms(policy.secret_ms()),
-            key: B::public_key(&B::prepare(&secret)).0,
+            key: B::public_key(&B::prepare_scalar(&secret)).0,
             stage: RoundState::Keyed(Arc::new(Scalar::copy_from(secret.expose()))),
         };
         let key = Frame::Round(id, FrameBody::RoundKey(round.key));

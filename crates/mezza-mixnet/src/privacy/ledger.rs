@@ -55,8 +55,8 @@ impl PrivacyCost {
 
     /// Writes `service u8 | mode u8 | mu u32 | scale u32 | slots u8`, 11 bytes.
     pub fn write(self, w: &mut Writer) {
-        w.u8(self.service.number()).u8(u8::from(self.law.mode == Mode::Gauss));
-        w.u32(self.law.mu).u32(self.law.scale).u8(self.slots);
+        w.put_u8(self.service.number()).put_u8(u8::from(self.law.mode == Mode::Gauss));
+        w.put_u32(self.law.mu).put_u32(self.law.scale).put_u8(self.slots);
     }
 
     /// Reads what [`write`](Self::write) wrote.
@@ -64,14 +64,14 @@ impl PrivacyCost {
     /// # Errors
     /// Whatever the bytes lack, or a value outside its limits.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let service = Service::from_number(r.u8()?)?;
-        let mode = match r.u8()? {
+        let service = Service::from_number(r.read_u8()?)?;
+        let mode = match r.read_u8()? {
             0 => Mode::Paper,
             1 => Mode::Gauss,
             _ => return Err(DecodeError::Value),
         };
-        let law = Law { mode, mu: r.u32()?, scale: r.u32()? };
-        let slots = r.u8()?;
+        let law = Law { mode, mu: r.read_u32()?, scale: r.read_u32()? };
+        let slots = r.read_u8()?;
         // No config has such values, so the entry is damaged.
         if law.mu > MU_MAX || law.scale > SCALE_MAX || !(1..=SLOTS_MAX).contains(&slots) {
             return Err(DecodeError::Value);
@@ -233,14 +233,14 @@ impl Ledger {
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(58 + ENTRY_BYTES * self.rounds.len());
         let (base, round) = self.clock.last.unwrap_or_default();
-        w.u8(VERSION).bytes(&self.network.0).u64(self.branch);
-        w.u32(self.clock.period).u64(self.clock.elapsed_ms);
-        w.u8(u8::from(self.clock.last.is_some())).u64(base).u64(round);
-        w.u32(self.rounds.len() as u32);
+        w.put_u8(VERSION).put_bytes(&self.network.0).put_u64(self.branch);
+        w.put_u32(self.clock.period).put_u64(self.clock.elapsed_ms);
+        w.put_u8(u8::from(self.clock.last.is_some())).put_u64(base).put_u64(round);
+        w.put_u32(self.rounds.len() as u32);
         for ((branch, kind, period), rounds) in &self.rounds {
-            w.u64(*branch);
+            w.put_u64(*branch);
             kind.write(&mut w);
-            w.u32(*period).u64(*rounds);
+            w.put_u32(*period).put_u64(*rounds);
         }
         w.finish()
     }
@@ -251,14 +251,14 @@ impl Ledger {
     /// [`DecodeError`] unless [`encode`](Self::encode) makes these bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
+            if r.read_u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let network = NetworkId(r.array()?);
-            let branch = r.u64()?;
-            let period = r.u32()?;
-            let elapsed_ms = r.u64()?;
-            let last = match (r.u8()?, r.u64()?, r.u64()?) {
+            let network = NetworkId(r.read_array()?);
+            let branch = r.read_u64()?;
+            let period = r.read_u32()?;
+            let elapsed_ms = r.read_u64()?;
+            let last = match (r.read_u8()?, r.read_u64()?, r.read_u64()?) {
                 (0, 0, 0) => None,
                 (1, base, round) => Some((base, round)),
                 _ => return Err(DecodeError::Value),
@@ -268,9 +268,9 @@ impl Ledger {
             }
             let clock = Clock { period, elapsed_ms, last };
             let mut ledger = Self { network, branch, clock, rounds: BTreeMap::new() };
-            for _ in 0..r.u32()? {
-                let key = (r.u64()?, PrivacyCost::read(r)?, r.u32()?);
-                let rounds = r.u64()?;
+            for _ in 0..r.read_u32()? {
+                let key = (r.read_u64()?, PrivacyCost::read(r)?, r.read_u32()?);
+                let rounds = r.read_u64()?;
                 // Ascending without repetition, so that one ledger has one form.
                 if ledger.rounds.last_key_value().is_some_and(|(last, _)| *last >= key) {
                     return Err(DecodeError::Value);

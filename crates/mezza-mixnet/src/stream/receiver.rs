@@ -236,9 +236,9 @@ impl Receiver {
 
     /// Writes `start u32 | ack u32 | broken u8 | count u8 | count x (seq u32 | var8 piece)`.
     pub fn write(&self, w: &mut Writer) {
-        w.u32(self.start).u32(self.ack).u8(u8::from(self.broken)).u8(self.held.len() as u8);
+        w.put_u32(self.start).put_u32(self.ack).put_u8(u8::from(self.broken)).put_u8(self.held.len() as u8);
         for (seq, held) in &self.held {
-            w.u32(*seq).var8(held.piece.bytes());
+            w.put_u32(*seq).put_var8(held.piece.bytes());
         }
     }
 
@@ -248,17 +248,17 @@ impl Receiver {
     /// # Errors
     /// [`DecodeError`] unless `write` makes these bytes.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let start = r.u32()?;
-        let ack = r.u32()?;
-        let broken = match r.u8()? {
+        let start = r.read_u32()?;
+        let ack = r.read_u32()?;
+        let broken = match r.read_u8()? {
             0 => false,
             1 => true,
             _ => return Err(DecodeError::Value),
         };
         let mut receiver = Self { start, open: start, ack, broken, ..Self::default() };
-        for _ in 0..r.u8()? {
-            let seq = r.u32()?;
-            let piece = Piece::new(r.var8()?).ok_or(DecodeError::Value)?;
+        for _ in 0..r.read_u8()? {
+            let seq = r.read_u32()?;
+            let piece = Piece::new(r.read_var8()?).ok_or(DecodeError::Value)?;
             let ascends = receiver.held.last_key_value().is_none_or(|(last, _)| *last < seq);
             // A broken stream holds nothing, and pieces before `start` belong to delivered
             // messages.

@@ -48,12 +48,12 @@ impl Manifest {
     /// Whatever the bytes lack, or a value outside its limits.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let id = RoundId::read(reader)?;
-        let buckets = reader.u32()?;
+        let buckets = reader.read_u32()?;
         // The count is bounded before entries are read (MIX-12).
         if id.service.has_replies() || !buckets.is_power_of_two() || buckets > BUCKETS_MAX {
             return Err(DecodeError::Value);
         }
-        let entry = |_| Ok(ObjectDigest { len: reader.u32()?, hash: reader.array()? });
+        let entry = |_| Ok(ObjectDigest { len: reader.read_u32()?, hash: reader.read_array()? });
         Ok(Self { id, entries: (0..buckets).map(entry).collect::<Result<_, DecodeError>>()? })
     }
 
@@ -61,9 +61,9 @@ impl Manifest {
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::with_capacity(13 + 36 * self.entries.len());
         self.id.write(&mut writer);
-        writer.u32(self.entries.len() as u32);
+        writer.put_u32(self.entries.len() as u32);
         for entry in &self.entries {
-            writer.u32(entry.len).bytes(&entry.hash);
+            writer.put_u32(entry.len).put_bytes(&entry.hash);
         }
         writer.finish()
     }
@@ -89,7 +89,7 @@ impl Manifest {
 pub fn invitation_object(invitations: &[u8]) -> Vec<u8> {
     debug_assert!(invitations.len().is_multiple_of(INVITATION_BYTES));
     let mut writer = Writer::with_capacity(4 + invitations.len());
-    writer.u32((invitations.len() / INVITATION_BYTES) as u32).bytes(invitations);
+    writer.put_u32((invitations.len() / INVITATION_BYTES) as u32).put_bytes(invitations);
     writer.finish()
 }
 
@@ -99,8 +99,8 @@ pub fn invitation_object(invitations: &[u8]) -> Vec<u8> {
 /// [`DecodeError`] unless the object holds exactly as many as its count says.
 pub fn invitations(object: &[u8]) -> Result<&[[u8; INVITATION_BYTES]], DecodeError> {
     let mut reader = Reader::new(object);
-    let count = reader.u32()? as usize;
-    let (invitations, rest) = reader.rest().as_chunks();
+    let count = reader.read_u32()? as usize;
+    let (invitations, rest) = reader.read_rest().as_chunks();
     if invitations.len() < count {
         return Err(DecodeError::Truncated);
     }

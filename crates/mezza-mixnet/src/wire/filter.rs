@@ -34,7 +34,7 @@ pub fn encode(tokens: &[[u8; TOKEN_BYTES]]) -> Vec<u8> {
     // The order of the batch must not survive in the object.
     places.sort_unstable();
     let mut writer = Writer::with_capacity(4 + places.len() * 26 / 8 + 1);
-    writer.u32(count);
+    writer.put_u32(count);
     let mut bits = BitWriter { writer, byte: 0, used: 0 };
     let mut last = 0;
     for place in places {
@@ -59,8 +59,8 @@ impl Filter {
     /// [`DecodeError`] unless the object is what [`encode`] makes of some tokens.
     pub fn decode(object: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(object);
-        let count = reader.u32()?;
-        let bytes = reader.rest();
+        let count = reader.read_u32()?;
+        let bytes = reader.read_rest();
         // Each token takes 25 bits or more, so the bytes bound the count (MIX-12).
         if u64::from(count) * TOKEN_BITS_MIN > bytes.len() as u64 * 8 {
             return Err(DecodeError::Truncated);
@@ -103,7 +103,7 @@ impl BitWriter {
         self.byte = (self.byte << 1) | u8::from(bit);
         self.used += 1;
         if self.used == 8 {
-            self.writer.u8(self.byte);
+            self.writer.put_u8(self.byte);
             (self.byte, self.used) = (0, 0);
         }
     }
@@ -116,7 +116,7 @@ impl BitWriter {
 
     fn finish(mut self) -> Vec<u8> {
         if self.used > 0 {
-            self.writer.u8(self.byte << (8 - self.used));
+            self.writer.put_u8(self.byte << (8 - self.used));
         }
         self.writer.finish()
     }

@@ -245,18 +245,18 @@ impl AbortReason {
 /// Returns the bytes that the signature of an ABORT covers, 43 bytes.
 pub fn abort_bytes(config: &[u8; 32], id: RoundId, position: u8, reason: AbortReason) -> Vec<u8> {
     let mut w = Writer::with_capacity(43);
-    w.bytes(config);
+    w.put_bytes(config);
     id.write(&mut w);
-    w.u8(position).u8(reason.number());
+    w.put_u8(position).put_u8(reason.number());
     w.finish()
 }
 
 /// Returns the bytes that the signature of an ALARM covers, 42 bytes.
 pub fn alarm_bytes(config: &[u8; 32], id: RoundId, position: u8) -> Vec<u8> {
     let mut w = Writer::with_capacity(42);
-    w.bytes(config);
+    w.put_bytes(config);
     id.write(&mut w);
-    w.u8(position);
+    w.put_u8(position);
     w.finish()
 }
 

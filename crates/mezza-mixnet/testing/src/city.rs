@@ -115,7 +115,7 @@ impl<B: Backend> City<B> {
                         let told = self.told.entry(client).or_default();
                         let mut splitter = LinkDeframer::default();
                         let mut rest = &bytes[..];
-                        while let Some(frame) = splitter.next(&mut rest).expect("frames") {
+                        while let Some(frame) = splitter.next_frame(&mut rest).expect("frames") {
                             told.push(Frame::decode(&frame).expect("our own frame"));
                         }
                     }

@@ -202,7 +202,7 @@ impl Alone {
             slots: policy.slots,
             buckets: 1,
             policy: 0,
-            keys: vec![pair(SECRET).public().0],
+            keys: vec![pair(SECRET).public_key().0],
         };
         let signatures = vec![settings.sign(&signer(50))];
         let open = OPEN.plus_ms(INTERVAL_MS * (round - 100));
@@ -232,7 +232,7 @@ impl Alone {
     /// RETURN of the last round that was submitted.
     pub fn end_round(&mut self, cell: &Cell) {
         let Some((id, onions)) = self.submits.pop() else { return };
-        let layer = Layer { id, position: 0, key: *pair(SECRET).public() };
+        let layer = Layer { id, position: 0, key: *pair(SECRET).public_key() };
         let secret = Scalar::copy_from(pair(SECRET).scalar().expose());
         let opened = unwrap(&TOY, &secret, &layer, &onions, id.service.onion_bytes(1));
         let mut cells = Vec::new();

@@ -173,7 +173,7 @@ impl Desk {
     fn settings(&self, id: RoundId) -> Settings {
         let (policy, of) = self.config.policy(id.service).expect("a service");
         let key = |n: u8| {
-            StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n))).public().0
+            StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n))).public_key().0
         };
         Settings {
             config: self.config.hash(),

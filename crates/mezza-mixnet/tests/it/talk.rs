@@ -251,7 +251,7 @@ fn an_invitation_is_opened_by_the_one_it_is_for() {
     let carol = StaticKey::random::<PortableBackend>(&mut rng);
     let said = Invitation { bucket: 1, body: Wiping::new([7; BODY_BYTES]) };
     let own = EphemeralKey::random::<PortableBackend>(&mut rng);
-    let sealed = said.seal::<PortableBackend>(own, bob.public(), id.round).expect("a good key");
+    let sealed = said.seal::<PortableBackend>(own, bob.public_key(), id.round).expect("a good key");
     let inner = vec![to_bucket(1, &sealed), no_invitation::<PortableBackend>(&mut rng)];
     let object = bucket_round(&mut one_bucket(), id, &inner);
     let all = bucket::invitations(&object).expect("an object");

@@ -17,7 +17,7 @@ impl Prekeys {
         rng: &mut dyn CryptoRng,
         changes: &mut Changes,
     ) {
-        let made = now.minutes();
+        let made = now.as_minutes();
         // The newest is the current one, also after a clock that was ahead.
         for spk in self.spks.iter_mut().filter(|spk| spk.made >= made) {
             spk.made = made.saturating_sub(1);
@@ -51,7 +51,7 @@ impl Prekeys {
         let mut one_time = Vec::with_capacity(pairs.len());
         for pair in pairs {
             let id = unused(rng, |id| self.opks.contains_key(&id));
-            let opk = StoredOneTimePrekey { id, made: now.minutes(), pair };
+            let opk = StoredOneTimePrekey { id, made: now.as_minutes(), pair };
             opk.put(changes);
             one_time.push(opk.one_time());
             self.opks.insert(id, opk);

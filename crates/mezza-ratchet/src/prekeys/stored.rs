@@ -68,16 +68,16 @@ impl KemPair {
         if suite::kem(suite).is_none() {
             return Ok(None);
         }
-        let id = reader.u32()?;
-        let seed = Secret::read(reader)?;
-        let signature = if is_container(suite) { None } else { Some(reader.array()?) };
+        let id = reader.read_u32()?;
+        let seed = Secret::read_from(reader)?;
+        let signature = if is_container(suite) { None } else { Some(reader.read_array()?) };
         Ok(Some(Self { id, seed, signature }))
     }
 
     fn write(&self, writer: &mut Writer) {
-        writer.u32(self.id).bytes(self.seed.expose());
+        writer.put_u32(self.id).put_bytes(self.seed.expose());
         if let Some(signature) = &self.signature {
-            writer.bytes(signature);
+            writer.put_bytes(signature);
         }
     }
 }
@@ -100,7 +100,7 @@ impl StoredSignedPrekey {
         let mut spk = Self { kem, ..self };
         spk.signature = match &spk.list {
             Some(list) => spk.entry().sign(identity, list, rng),
-            None => signal::sign(identity, spk.pair.public(), rng),
+            None => signal::sign(identity, spk.pair.public_key(), rng),
         };
         let key = spk.kem_key().filter(|_| spk.list.is_none());
         if let (Some(kem), Some(KemKey { key, .. })) = (&mut spk.kem, key) {
@@ -114,7 +114,7 @@ impl StoredSignedPrekey {
         SignedPrekeyEntry {
             suite: self.suite,
             spk_id: self.id,
-            spk: *self.pair.public(),
+            spk: *self.pair.public_key(),
             not_after: ends(self.made),
             signature: self.signature,
             kem: self.kem_key(),
@@ -128,7 +128,7 @@ impl StoredSignedPrekey {
         SignalBundle {
             registration,
             spk_id: self.id,
-            spk: *self.pair.public(),
+            spk: *self.pair.public_key(),
             signature: self.signature,
             one_time: None,
             kem: kem.map(|(KemKey { id, key }, signature)| SignalKem { id, key, signature }),
@@ -154,15 +154,15 @@ impl StoredSignedPrekey {
 
     pub(super) fn put(&self, changes: &mut Changes) {
         let mut writer = Writer::with_capacity(160);
-        writer.u8(SPK).u16(self.suite.0).u32(self.id).u32(self.made);
+        writer.put_u8(SPK).put_u16(self.suite.0).put_u32(self.id).put_u32(self.made);
         match &self.list {
             Some(list) => list.write(&mut writer),
             None => {
-                writer.u8(0);
+                writer.put_u8(0);
             }
         }
         write_pair(&mut writer, &self.pair);
-        writer.bytes(&self.signature);
+        writer.put_bytes(&self.signature);
         if let Some(kem) = &self.kem {
             kem.write(&mut writer);
         }
@@ -172,14 +172,14 @@ impl StoredSignedPrekey {
     pub(super) fn decode(row: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
         let spk = Reader::decode_exact(value, |reader| {
             expect(reader, SPK)?;
-            let suite = SuiteId(reader.u16()?);
+            let suite = SuiteId(reader.read_u16()?);
             Ok::<_, DecodeError>(Self {
                 suite,
-                id: reader.u32()?,
-                made: reader.u32()?,
+                id: reader.read_u32()?,
+                made: reader.read_u32()?,
                 list: read_list(reader)?,
                 pair: read_pair(reader)?,
-                signature: reader.array()?,
+                signature: reader.read_array()?,
                 kem: KemPair::read(reader, suite)?,
             })
         })?;
@@ -195,7 +195,7 @@ impl StoredSignedPrekey {
 /// A list, or 00 in a suite that stands in none.
 fn read_list(reader: &mut Reader<'_>) -> Result<Option<SuiteList>, DecodeError> {
     if reader.peek().first() == Some(&0) {
-        reader.u8()?;
+        reader.read_u8()?;
         return Ok(None);
     }
     SuiteList::read(reader).map(Some)
@@ -218,7 +218,7 @@ snapshot!(struct StoredOneTimePrekey { id, made, pair });
 
 impl StoredOneTimePrekey {
     pub(super) fn one_time(&self) -> OneTimePrekey {
-        OneTimePrekey { id: self.id, key: *self.pair.public() }
+        OneTimePrekey { id: self.id, key: *self.pair.public_key() }
     }
 
     pub(super) fn wiped_at(&self) -> Time {
@@ -227,7 +227,7 @@ impl StoredOneTimePrekey {
 
     pub(super) fn put(&self, changes: &mut Changes) {
         let mut writer = Writer::with_capacity(74);
-        writer.u8(OPK).u32(self.id).u32(self.made);
+        writer.put_u8(OPK).put_u32(self.id).put_u32(self.made);
         write_pair(&mut writer, &self.pair);
         changes.put(Table::Opk, key(self.id), writer.finish());
     }
@@ -235,8 +235,8 @@ impl StoredOneTimePrekey {
     pub(super) fn decode(row: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
         let opk = Reader::decode_exact(value, |reader| {
             expect(reader, OPK)?;
-            let id = reader.u32()?;
-            let made = reader.u32()?;
+            let id = reader.read_u32()?;
+            let made = reader.read_u32()?;
             Ok::<_, DecodeError>(Self { id, made, pair: read_pair(reader)? })
         })?;
         if row == key(opk.id) && opk.id != 0 { Ok(opk) } else { Err(DecodeError::Value) }
@@ -263,34 +263,34 @@ pub(super) fn seen_hash(PublicKey(base): &PublicKey) -> [u8; 16] {
 /// The row of a base key, 20 bytes.
 pub(super) fn seen_key(spk_id: u32, hash: &[u8; 16]) -> Vec<u8> {
     let mut writer = Writer::with_capacity(20);
-    writer.u32(spk_id).bytes(hash);
+    writer.put_u32(spk_id).put_bytes(hash);
     writer.finish()
 }
 
 pub(super) fn put_seen(spk_id: u32, hash: &[u8; 16], changes: &mut Changes) {
     let mut writer = Writer::with_capacity(21);
-    writer.u8(SEEN).u32(spk_id).bytes(hash);
+    writer.put_u8(SEEN).put_u32(spk_id).put_bytes(hash);
     changes.put(Table::Seen, seen_key(spk_id, hash), writer.finish());
 }
 
 pub(super) fn decode_seen(row: &[u8], value: &[u8]) -> Result<(u32, [u8; 16]), DecodeError> {
     let (spk_id, hash) = Reader::decode_exact(value, |reader| {
         expect(reader, SEEN)?;
-        Ok::<_, DecodeError>((reader.u32()?, reader.array()?))
+        Ok::<_, DecodeError>((reader.read_u32()?, reader.read_array()?))
     })?;
     if row == seen_key(spk_id, &hash) { Ok((spk_id, hash)) } else { Err(DecodeError::Value) }
 }
 
 fn expect(reader: &mut Reader<'_>, version: u8) -> Result<(), DecodeError> {
-    if reader.u8()? == version { Ok(()) } else { Err(DecodeError::Value) }
+    if reader.read_u8()? == version { Ok(()) } else { Err(DecodeError::Value) }
 }
 
 fn write_pair(writer: &mut Writer, pair: &StaticKey) {
-    writer.u8(PLAIN).bytes(pair.scalar().expose()).bytes(&pair.public().0);
+    writer.put_u8(PLAIN).put_bytes(pair.scalar().expose()).put_bytes(&pair.public_key().0);
 }
 
 fn read_pair(reader: &mut Reader<'_>) -> Result<StaticKey, DecodeError> {
     expect(reader, PLAIN)?;
-    let scalar = Secret::read(reader)?;
-    Ok(StaticKey::from_stored(scalar, PublicKey::read(reader)?))
+    let scalar = Secret::read_from(reader)?;
+    Ok(StaticKey::from_stored(scalar, PublicKey::read_from(reader)?))
 }

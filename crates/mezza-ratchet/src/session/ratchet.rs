@@ -167,7 +167,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
 
     /// The next message of the sending chain, if there is one.
     fn sealed(&mut self, body: &[u8], outer: &[u8], padded_bytes: usize) -> Option<Vec<u8>> {
-        let header = self.header(self.own_ratchet_key.as_ref()?.public(), padded_bytes);
+        let header = self.header(self.own_ratchet_key.as_ref()?.public_key(), padded_bytes);
         let local = &self.parties.local;
         let remote = &self.parties.remote;
         let mut aad = Vec::with_capacity(AAD_BYTES);
@@ -190,8 +190,8 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         if self.send.is_some() {
             return Ok(());
         }
-        let own = fresh.ok_or(SealError::NeedEphemeral)?.keep();
-        let shared = own.dh::<B>(&self.remote_ratchet_key)?;
+        let own = fresh.ok_or(SealError::NeedEphemeral)?.into_static();
+        let shared = own.diffie_hellman::<B>(&self.remote_ratchet_key)?;
         let (root, chain) = S::Kdf::root(&self.root, &shared);
         self.root = root;
         self.own_ratchet_key = Some(own);
@@ -259,7 +259,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         if inner.n > S::JUMP_MAX {
             return Err(OpenError::TooFar(inner.n));
         }
-        let shared = own.dh::<B>(&inner.key)?;
+        let shared = own.diffie_hellman::<B>(&inner.key)?;
         let (root, chain) = S::Kdf::root(&self.root, &shared);
         Ok(Step { chain: ReceiveChain::new(chain), root: Some(root) })
     }

@@ -75,7 +75,7 @@ impl Skipped {
         self.drop_oldest(id, excess, changes);
         for (ratchet_key, n, key) in rows {
             let place = (ratchet_key, n);
-            let born = now.hours();
+            let born = now.as_hours();
             changes.put(Table::Skipped, row_key(id, &place), row_value(&key, born));
             self.insert(place, key, born);
         }
@@ -154,24 +154,24 @@ impl StoredKey {
     /// Key: `session id | ratchet key | n u32`, 52 bytes; value: `mk[32] | born u32`, 36 bytes.
     pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
         let (session, ratchet_key, n) = Reader::decode_exact(key, |reader| {
-            Ok::<_, DecodeError>((reader.array()?, PublicKey::read(reader)?, reader.u32()?))
+            Ok::<_, DecodeError>((reader.read_array()?, PublicKey::read_from(reader)?, reader.read_u32()?))
         })?;
         Reader::decode_exact(value, |reader| {
-            let key = MessageKey::new(Secret::read(reader)?);
-            Ok(Self { session, ratchet_key, n, key, born: reader.u32()? })
+            let key = MessageKey::new(Secret::read_from(reader)?);
+            Ok(Self { session, ratchet_key, n, key, born: reader.read_u32()? })
         })
     }
 }
 
 fn row_key(id: &[u8; SESSION_ID_BYTES], (ratchet_key, n): &MessagePosition) -> Vec<u8> {
     let mut writer = Writer::with_capacity(52);
-    writer.bytes(id).bytes(&ratchet_key.0).u32(*n);
+    writer.put_bytes(id).put_bytes(&ratchet_key.0).put_u32(*n);
     writer.finish()
 }
 
 fn row_value(key: &MessageKey, born: u32) -> Vec<u8> {
     let mut writer = Writer::with_capacity(36);
-    writer.bytes(key.secret().expose()).u32(born);
+    writer.put_bytes(key.secret().expose()).put_u32(born);
     writer.finish()
 }
 

@@ -41,10 +41,10 @@ impl<B: Backend> Session<B> {
     /// Decodes a stored session; also says whether it is the active one.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, bool), DecodeError> {
         Reader::decode_exact(bytes, |reader| {
-            if reader.u8()? != VERSION {
+            if reader.read_u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let suite = SuiteId(reader.u16()?);
+            let suite = SuiteId(reader.read_u16()?);
             of_suite!(suite, S => {
                 Ratchet::<S, B>::read(reader).map(|(ratchet, active)| (ratchet.into(), active))
             }, else Err(DecodeError::Value))
@@ -55,19 +55,19 @@ impl<B: Backend> Session<B> {
 impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     pub(super) fn encode(&self, active: bool) -> Vec<u8> {
         let mut writer = Writer::with_capacity(RECORD_BYTES + self.prefix.len());
-        writer.u8(VERSION).u16(S::ID.0).u8(self.flags(active)).bytes(&self.parties.id);
-        writer.bytes(self.parties.local.as_bytes()).bytes(self.parties.remote.as_bytes());
-        writer.bytes(self.root.expose()).bytes(&self.remote_ratchet_key.0);
+        writer.put_u8(VERSION).put_u16(S::ID.0).put_u8(self.flags(active)).put_bytes(&self.parties.id);
+        writer.put_bytes(self.parties.local.as_bytes()).put_bytes(self.parties.remote.as_bytes());
+        writer.put_bytes(self.root.expose()).put_bytes(&self.remote_ratchet_key.0);
         let own = self.own_ratchet_key.as_ref();
-        writer.bytes(own.map_or(&NOTHING, |own| own.scalar().expose()));
-        writer.bytes(own.map_or(&NOTHING, |own| own.public().as_bytes()));
+        writer.put_bytes(own.map_or(&NOTHING, |own| own.scalar().expose()));
+        writer.put_bytes(own.map_or(&NOTHING, |own| own.public_key().as_bytes()));
         let send = self.send.as_ref();
-        writer.bytes(send.map_or(&NOTHING, |send| send.secret().expose()));
-        writer.u32(send.map_or(0, SendChain::n)).u32(self.pn);
+        writer.put_bytes(send.map_or(&NOTHING, |send| send.secret().expose()));
+        writer.put_u32(send.map_or(0, SendChain::n)).put_u32(self.pn);
         let recv = self.recv.as_ref();
-        writer.bytes(recv.map_or(&NOTHING, |recv| recv.secret().expose()));
-        writer.u32(recv.map_or(0, ReceiveChain::n));
-        writer.u64(self.created.ms()).u64(self.opened.ms()).var16(&self.prefix);
+        writer.put_bytes(recv.map_or(&NOTHING, |recv| recv.secret().expose()));
+        writer.put_u32(recv.map_or(0, ReceiveChain::n));
+        writer.put_u64(self.created.as_ms()).put_u64(self.opened.as_ms()).put_var16(&self.prefix);
         writer.finish()
     }
 
@@ -85,35 +85,35 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
 
     /// Reads what stands behind the suite.
     fn read(reader: &mut Reader<'_>) -> Result<(Self, bool), DecodeError> {
-        let flags = reader.u8()?;
+        let flags = reader.read_u8()?;
         if flags & !KNOWN != 0 {
             return Err(DecodeError::Value);
         }
         let has = |flag| flags & flag != 0;
-        let id = reader.array()?;
+        let id = reader.read_array()?;
         let parties = Parties { id, local: identity(reader)?, remote: identity(reader)? };
-        let root = Secret::read(reader)?;
-        let their = PublicKey::read(reader)?;
+        let root = Secret::read_from(reader)?;
+        let their = PublicKey::read_from(reader)?;
         let own_scalar = present(reader, has(OWN))?;
-        let own_public = PublicKey::read(reader)?;
+        let own_public = PublicKey::read_from(reader)?;
         let send_key = present(reader, has(SEND))?;
-        let send_n = reader.u32()?;
-        let pn = reader.u32()?;
+        let send_n = reader.read_u32()?;
+        let pn = reader.read_u32()?;
         let recv_key = present(reader, has(RECV))?;
-        let recv_n = reader.u32()?;
+        let recv_n = reader.read_u32()?;
         let ratchet = Self {
             parties,
             initiator: has(INITIATOR),
             pending: has(PENDING),
-            created: Time::from_ms(reader.u64()?),
-            opened: Time::from_ms(reader.u64()?),
+            created: Time::from_ms(reader.read_u64()?),
+            opened: Time::from_ms(reader.read_u64()?),
             root,
             remote_ratchet_key: their,
             own_ratchet_key: own_scalar.map(|scalar| StaticKey::from_stored(scalar, own_public)),
             send: send_key.map(|key| SendChain::from_stored(key, send_n)),
             pn,
             recv: recv_key.map(|key| ReceiveChain::from_stored(key, recv_n)),
-            prefix: reader.var16()?.to_vec(),
+            prefix: reader.read_var16()?.to_vec(),
             skipped: Skipped::default(),
             suite: PhantomData,
         };
@@ -144,12 +144,12 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
 }
 
 fn identity(reader: &mut Reader<'_>) -> Result<IdentityKey, DecodeError> {
-    IdentityKey::decode(reader.array_ref()?).map_err(|_| DecodeError::Value)
+    IdentityKey::decode(reader.read_array_ref()?).map_err(|_| DecodeError::Value)
 }
 
 /// A key that is there, or 32 zeros.
 fn present(reader: &mut Reader<'_>, there: bool) -> Result<Option<Secret<32>>, DecodeError> {
-    let bytes: &[u8; 32] = reader.array_ref()?;
+    let bytes: &[u8; 32] = reader.read_array_ref()?;
     if !there && *bytes != NOTHING {
         return Err(DecodeError::Value);
     }

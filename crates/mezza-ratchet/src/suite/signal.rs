@@ -12,7 +12,7 @@ use core::marker::PhantomData;
 
 use hkdf::{Hkdf, HkdfExtract};
 use hmac::{Hmac, KeyInit, Mac};
-use mezza_core::{Secret, SuiteId, Wiping, blake2b, wipe};
+use mezza_core::{Secret, SuiteId, Wiping, blake2b, wipe_bytes};
 use sha2::Sha256;
 
 use super::{Agreement, Kdf, halves};
@@ -47,7 +47,7 @@ impl<D: Dialect> Kdf for HmacKdf<D> {
         let mut wide = Wiping::new([0; 128]);
         let exporter = D::EXPORTER_AT..D::EXPORTER_AT + 32;
         expand(&hkdf, D::X3DH_INFO, &mut wide[..exporter.end]);
-        wipe(&mut prk);
+        wipe_bytes(&mut prk);
         Agreement {
             id: session_id(transcript),
             root: Secret::init_with(|out| out.copy_from_slice(&wide[..32])),
@@ -76,7 +76,7 @@ pub(super) fn derive<const N: usize>(
     let (mut prk, hkdf) = Hkdf::<Sha256>::extract(salt.map(<[u8; 32]>::as_slice), secret.expose());
     let mut out = Wiping::new([0; N]);
     expand(&hkdf, info, &mut *out);
-    wipe(&mut prk);
+    wipe_bytes(&mut prk);
     out
 }
 
@@ -95,7 +95,7 @@ fn digest(mut keyed: Hmac<Sha256>, byte: u8, out: &mut [u8; 32]) {
     keyed.update(&[byte]);
     let mut digest = keyed.finalize().into_bytes();
     out.copy_from_slice(&digest);
-    wipe(&mut digest);
+    wipe_bytes(&mut digest);
 }
 
 /// `B_16`("", "b2c20 session", suite | `IKa` | `IKb` | `EKa`). It never leaves the device.

@@ -42,15 +42,15 @@ pub fn peek_suite(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
 }
 
 fn read_claim(reader: &mut Reader<'_>) -> Result<(SuiteId, bool), DecodeError> {
-    if reader.u8()? != FAMILY {
+    if reader.read_u8()? != FAMILY {
         return Err(DecodeError::Value);
     }
-    let is_first = match reader.u8()? {
+    let is_first = match reader.read_u8()? {
         KIND_MESSAGE => false,
         KIND_FIRST => true,
         _ => return Err(DecodeError::Value),
     };
-    Ok((SuiteId(reader.u16()?), is_first))
+    Ok((SuiteId(reader.read_u16()?), is_first))
 }
 
 /// A ciphertext of `None` bytes ends with the prefix.
@@ -59,16 +59,16 @@ fn read_first(
     suite: SuiteId,
     ciphertext_bytes: Option<usize>,
 ) -> Result<FirstMessageHeader, DecodeError> {
-    let identity = PublicKey::read(reader)?;
+    let identity = PublicKey::read_from(reader)?;
     let base = read_key(reader)?;
-    let spk_id = reader.u32()?;
-    let opk_id = reader.u32()?;
+    let spk_id = reader.read_u32()?;
+    let opk_id = reader.read_u32()?;
     let list = Some(SuiteList::read(reader)?);
     let kem = match suite::kem(suite) {
         Some(_) => {
-            let id = reader.u32()?;
+            let id = reader.read_u32()?;
             let ciphertext_bytes = ciphertext_bytes.unwrap_or(reader.len());
-            Some(Encapsulated { id, ciphertext: reader.bytes(ciphertext_bytes)?.to_vec() })
+            Some(Encapsulated { id, ciphertext: reader.read_bytes(ciphertext_bytes)?.to_vec() })
         }
         None => None,
     };
@@ -83,9 +83,9 @@ fn read_inner<'a>(
 ) -> Result<RatchetMessage<'a>, DecodeError> {
     let start = message.len() - reader.len();
     let key = read_key(reader)?;
-    let n = reader.u24()?;
-    let pn = reader.u24()?;
-    let sealed = reader.rest();
+    let n = reader.read_u24()?;
+    let pn = reader.read_u24()?;
+    let sealed = reader.read_rest();
     if sealed.len() > SEALED_BYTES_MAX {
         return Err(DecodeError::Value);
     }
@@ -103,7 +103,7 @@ fn claimed(kind: u8, suite: SuiteId) -> [u8; CLAIM_BYTES] {
 }
 
 fn read_key(reader: &mut Reader<'_>) -> Result<PublicKey, DecodeError> {
-    let key = PublicKey::read(reader)?;
+    let key = PublicKey::read_from(reader)?;
     keys::canonical(&key).map_err(|_| DecodeError::Value)?;
     Ok(key)
 }
@@ -130,13 +130,13 @@ impl Wire for ContainerFormat {
         let mut writer = Writer::with_capacity(
             85 + first.kem.as_ref().map_or(0, |kem| 4 + kem.ciphertext.len()),
         );
-        writer.bytes(&claimed(KIND_FIRST, first.suite));
-        writer.bytes(&first.identity.0).bytes(&first.base.0).u32(first.spk_id).u32(first.opk_id);
+        writer.put_bytes(&claimed(KIND_FIRST, first.suite));
+        writer.put_bytes(&first.identity.0).put_bytes(&first.base.0).put_u32(first.spk_id).put_u32(first.opk_id);
         if let Some(list) = &first.list {
             list.write(&mut writer);
         }
         if let Some(kem) = &first.kem {
-            writer.u32(kem.id).bytes(&kem.ciphertext);
+            writer.put_u32(kem.id).put_bytes(&kem.ciphertext);
         }
         writer.finish()
     }

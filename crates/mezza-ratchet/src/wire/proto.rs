@@ -235,10 +235,10 @@ impl<'a> Fields<'a> {
             BYTES => {
                 let len = read_varint(&mut self.reader, VARINT_BYTES_MAX)?;
                 let len = usize::try_from(len).map_err(|_| DecodeError::Truncated)?;
-                Value::Bytes(self.reader.bytes(len)?)
+                Value::Bytes(self.reader.read_bytes(len)?)
             }
-            FIXED_32 => self.reader.bytes(4).map(|_| Value::Fixed)?,
-            FIXED_64 => self.reader.bytes(8).map(|_| Value::Fixed)?,
+            FIXED_32 => self.reader.read_bytes(4).map(|_| Value::Fixed)?,
+            FIXED_64 => self.reader.read_bytes(8).map(|_| Value::Fixed)?,
             _ => return Err(DecodeError::Value),
         };
         Ok(Some(Field { number, value }))
@@ -254,7 +254,7 @@ impl<'a> Fields<'a> {
 fn read_varint(reader: &mut Reader<'_>, bytes_max: usize) -> Result<u64, DecodeError> {
     let mut value = 0;
     for i in 0..bytes_max {
-        let byte = reader.u8()?;
+        let byte = reader.read_u8()?;
         let part = u64::from(byte & 0x7f);
         if i == SKIPPED_BYTES_MAX - 1 && part > 1 {
             return Err(DecodeError::Value);

@@ -110,9 +110,9 @@ impl<D: Dialect> Wire for SignalFormat<D> {
 
     fn prefix(first: &FirstMessageHeader) -> Vec<u8> {
         let mut writer = Writer::with_capacity(44);
-        writer.u32(first.registration).u32(first.opk_id).u32(first.spk_id).bytes(&first.base.0);
+        writer.put_u32(first.registration).put_u32(first.opk_id).put_u32(first.spk_id).put_bytes(&first.base.0);
         if let Some(kem) = &first.kem {
-            writer.u32(kem.id).bytes(&kem.ciphertext);
+            writer.put_u32(kem.id).put_bytes(&kem.ciphertext);
         }
         writer.finish()
     }
@@ -123,15 +123,15 @@ impl<D: Dialect> Wire for SignalFormat<D> {
         prefix: &[u8],
     ) -> Result<FirstMessageHeader, DecodeError> {
         Reader::decode_exact(prefix, |reader| {
-            let registration = reader.u32()?;
-            let opk_id = reader.u32()?;
-            let spk_id = reader.u32()?;
-            let base = PublicKey::read(reader)?;
+            let registration = reader.read_u32()?;
+            let opk_id = reader.read_u32()?;
+            let spk_id = reader.read_u32()?;
+            let base = PublicKey::read_from(reader)?;
             keys::canonical(&base).map_err(|_| DecodeError::Value)?;
             let identity = *initiator.public_key();
             let kem = match suite::kem(suite) {
                 Some(_) => {
-                    Some(Encapsulated { id: reader.u32()?, ciphertext: reader.rest().to_vec() })
+                    Some(Encapsulated { id: reader.read_u32()?, ciphertext: reader.read_rest().to_vec() })
                 }
                 None => None,
             };

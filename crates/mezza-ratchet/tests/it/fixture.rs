@@ -24,7 +24,7 @@ pub type Talk = Conversation<PortableBackend>;
 
 /// The pair of a name, from its scalar in `vectors/ratchet/key-NAME.txt`.
 pub fn pair(name: &str) -> StaticKey {
-    ephemeral(name).keep()
+    ephemeral(name).into_static()
 }
 
 /// The same, for one exchange.
@@ -55,7 +55,7 @@ pub fn bundle_bytes() -> Vec<u8> {
 }
 
 pub fn one_time() -> OneTimePrekey {
-    OneTimePrekey { id: OPK_ID, key: *pair("opkB").public() }
+    OneTimePrekey { id: OPK_ID, key: *pair("opkB").public_key() }
 }
 
 /// Bob's prekeys: SPK 9, OPK 7.
@@ -77,7 +77,7 @@ fn prekeys_of(suite: SuiteId, list: &[u8], signature: &[u8]) -> Prekeys {
     let spk_id = SPK_ID.to_be_bytes();
     let opk_id = OPK_ID.to_be_bytes();
     let made = MADE_MIN.to_be_bytes();
-    let pair = |pair: &StaticKey| [&[0], &pair.scalar().expose()[..], &pair.public().0].concat();
+    let pair = |pair: &StaticKey| [&[0], &pair.scalar().expose()[..], &pair.public_key().0].concat();
     let front = [&[1], &suite.0.to_be_bytes()[..], &spk_id, &made, list].concat();
     let spk = [&front[..], &pair(&spk), signature].concat();
     let opk = [&[2], &opk_id[..], &made, &pair(&opk)].concat();
@@ -93,7 +93,7 @@ pub fn first(one_time: Option<OneTimePrekey>) -> FirstMessageHeader {
     FirstMessageHeader {
         suite: B2c20::ID,
         identity: *alice().public().public_key(),
-        base: *pair("ekA").public(),
+        base: *pair("ekA").public_key(),
         spk_id: SPK_ID,
         opk_id: one_time.map_or(0, |opk| opk.id),
         list: Some(SuiteList::without_kem()),
@@ -132,7 +132,7 @@ pub fn session_field(talk: &Talk, offset: usize, len: usize) -> Vec<u8> {
 
 /// A DH of two pairs.
 pub fn dh(own: &StaticKey, their: &StaticKey) -> Secret<32> {
-    own.dh::<PortableBackend>(their.public()).expect("not zero")
+    own.diffie_hellman::<PortableBackend>(their.public_key()).expect("not zero")
 }
 
 /// A fresh pair.

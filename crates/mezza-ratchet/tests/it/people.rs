@@ -39,17 +39,17 @@ impl Backend for Counted {
     type Chacha = <PortableBackend as Backend>::Chacha;
     type Pair = <PortableBackend as Backend>::Pair;
 
-    fn prepare(scalar: &Secret<32>) -> Self::Pair {
-        PortableBackend::prepare(scalar)
+    fn prepare_scalar(scalar: &Secret<32>) -> Self::Pair {
+        PortableBackend::prepare_scalar(scalar)
     }
 
     fn public_key(pair: &Self::Pair) -> PublicKey {
         PortableBackend::public_key(pair)
     }
 
-    fn dh(pair: &Self::Pair, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+    fn diffie_hellman(pair: &Self::Pair, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
         DHS.set(DHS.get() + 1);
-        PortableBackend::dh(pair, their)
+        PortableBackend::diffie_hellman(pair, their)
     }
 }
 
@@ -240,8 +240,8 @@ impl Person {
         while let Some(output) = self.prekeys.poll() {
             match output {
                 Output::Need { spk, opk } => {
-                    let spk = (0..spk).map(|_| self.fresh().keep()).collect();
-                    let opk = (0..opk.min(STOCK)).map(|_| self.fresh().keep()).collect();
+                    let spk = (0..spk).map(|_| self.fresh().into_static()).collect();
+                    let opk = (0..opk.min(STOCK)).map(|_| self.fresh().into_static()).collect();
                     let fresh = Input::Fresh { spk, opk };
                     self.prekeys.handle(fresh, self.now, &mut self.rng).expect("asked for");
                 }

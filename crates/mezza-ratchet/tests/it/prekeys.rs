@@ -27,7 +27,7 @@ fn answer(prekeys: &mut Prekeys, now: Time, rng: &mut ChaCha20Rng) -> Vec<Output
             others.push(output);
             continue;
         };
-        let mut draw = |n| (0..n).map(|_| crate::fixture::draw(rng).keep()).collect::<Vec<_>>();
+        let mut draw = |n| (0..n).map(|_| crate::fixture::draw(rng).into_static()).collect::<Vec<_>>();
         let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk) };
         prekeys.handle(fresh, now, rng).expect("asked for");
     }
@@ -75,7 +75,7 @@ fn a_rotation_every_seven_days_replaces_the_stock() {
     let mut prekeys = stocked(&mut rng);
     let first = prekeys.current_bundle().expect("a bundle");
     let due = prekeys.deadline().expect("a timer");
-    assert_eq!(due, Time::from_ms(START.ms() / 60_000 * 60_000 + 7 * DAY));
+    assert_eq!(due, Time::from_ms(START.as_ms() / 60_000 * 60_000 + 7 * DAY));
     prekeys.wake(due.minus_ms(1), &mut rng);
     assert!(prekeys.poll().is_none());
     prekeys.wake(due, &mut rng);
@@ -119,7 +119,7 @@ fn keys_come_in_the_numbers_that_were_asked_for() {
     prekeys.handle(Input::Stock(19), START, &mut rng).expect("a stock");
     for (spk, opk, taken) in [(1, 81, false), (0, 82, false), (1, 82, false), (0, 80, true)] {
         let mut draw =
-            |n| (0..n).map(|_| crate::fixture::draw(&mut rng).keep()).collect::<Vec<_>>();
+            |n| (0..n).map(|_| crate::fixture::draw(&mut rng).into_static()).collect::<Vec<_>>();
         let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk) };
         assert_eq!(prekeys.handle(fresh, START, &mut rng).is_ok(), taken, "{spk} and {opk}");
     }

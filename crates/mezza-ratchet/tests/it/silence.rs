@@ -59,7 +59,7 @@ fn ratchet_70_outputs_and_errors_are_silent() {
     let mut prekeys = people::offering(Prekeys::new(bob.identity.duplicate()), B2c20::ID);
     prekeys.wake(START, &mut bob.rng);
     let mut shown = vec![format!("{:?}", prekeys.poll())];
-    let fresh = Input::Fresh { spk: vec![bob.fresh().keep()], opk: vec![bob.fresh().keep()] };
+    let fresh = Input::Fresh { spk: vec![bob.fresh().into_static()], opk: vec![bob.fresh().into_static()] };
     shown.push(format!("{fresh:?}"));
     prekeys.handle(fresh, START, &mut bob.rng).expect("asked for");
     while let Some(output) = prekeys.poll() {

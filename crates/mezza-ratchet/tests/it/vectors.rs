@@ -71,11 +71,11 @@ fn blake2b(case: &Case) {
 fn key(case: &Case) {
     let pair =
         EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(&case.array("scalar")));
-    assert_eq!(hex(pair.public().as_bytes()), case.text("public"), "{}", case.name());
+    assert_eq!(hex(pair.public_key().as_bytes()), case.text("public"), "{}", case.name());
 }
 
 fn public_key(case: &Case) {
-    case.expect(match IdentityKey::decode(&case.array("key")) {
+    case.assert_outcome(match IdentityKey::decode(&case.array("key")) {
         Ok(_) => "ok",
         Err(KeyError::NotCanonical) => "not-canonical",
         Err(KeyError::LowOrder) => "low-order",
@@ -95,7 +95,7 @@ fn verify(case: &Case) {
     let key = identity(case, "public");
     let message = case.bytes("message");
     let good = xeddsa::verify::<Blake2b512>(&key, &[&message], &case.array("signature"));
-    case.expect(if good { "ok" } else { "refused" });
+    case.assert_outcome(if good { "ok" } else { "refused" });
 }
 
 fn list(case: &Case) {
@@ -104,7 +104,7 @@ fn list(case: &Case) {
     if let Ok(list) = &decoded {
         assert_eq!(list.encode(), bytes, "{}", case.name());
     }
-    case.expect(if decoded.is_ok() { "ok" } else { "malformed" });
+    case.assert_outcome(if decoded.is_ok() { "ok" } else { "malformed" });
 }
 
 fn one_time(case: &Case) {
@@ -113,7 +113,7 @@ fn one_time(case: &Case) {
     if let Ok(key) = &decoded {
         assert_eq!(key.encode().as_slice(), bytes, "{}", case.name());
     }
-    case.expect(if decoded.is_ok() { "ok" } else { "malformed" });
+    case.assert_outcome(if decoded.is_ok() { "ok" } else { "malformed" });
 }
 
 fn bundle(case: &Case) {
@@ -122,7 +122,7 @@ fn bundle(case: &Case) {
     let checked = Bundle::decode(&case.bytes("bundle")).and_then(|bundle| {
         bundle.check_with(&SuiteList::without_kem(), &identity(case, "identity"), &floor, now)
     });
-    case.expect(match checked {
+    case.assert_outcome(match checked {
         Ok(_) => "ok",
         Err(BundleError::Malformed) => "malformed",
         Err(BundleError::SuiteDowngrade { .. }) => "suite-downgrade",
@@ -159,7 +159,7 @@ fn handshake(case: &Case) {
         first: &first,
         responder: &bob.public(),
         list: Some(&list),
-        spk: spk.public(),
+        spk: spk.public_key(),
         opk: opk.as_ref(),
         kem_key: None,
     };
@@ -232,7 +232,7 @@ fn sealed(case: &Case) {
 fn message(case: &Case) {
     let mut bobs = Talk::new(fixture::bob().public(), fixture::alice().public());
     let mut prekeys = fixture::bobs_prekeys();
-    if case.has("after") {
+    if case.has_key("after") {
         open(&mut bobs, &case.bytes("after"), &fixture::bob(), &mut prekeys);
     }
     let before = (bobs.encode(), prekeys.encode());
@@ -243,7 +243,7 @@ fn message(case: &Case) {
         &mut prekeys,
         fixture::now(),
     );
-    case.expect(outcome(&opened.map(|opened| opened.body.to_vec())));
+    case.assert_outcome(outcome(&opened.map(|opened| opened.body.to_vec())));
     if case.text("expect") != "ok" {
         assert!(before == (bobs.encode(), prekeys.encode()), "{} changed the state", case.name());
     }
@@ -262,7 +262,7 @@ fn reply(case: &Case) {
         &mut none,
         fixture::now(),
     );
-    case.expect(outcome(&opened.map(|opened| opened.body.to_vec())));
+    case.assert_outcome(outcome(&opened.map(|opened| opened.body.to_vec())));
     if case.text("expect") != "ok" {
         assert!(before == alices.encode(), "{} changed the state", case.name());
     }
@@ -290,7 +290,7 @@ fn stored(case: &Case) {
     let table = Table::from_number(number).expect("a table");
     let key = case.bytes("key");
     let value = case.bytes("value");
-    let beside = if case.has("beside_key") {
+    let beside = if case.has_key("beside_key") {
         vec![(case.bytes("beside_key"), case.bytes("beside_value"))]
     } else {
         Vec::new()
@@ -307,7 +307,7 @@ fn stored(case: &Case) {
         }
         _ => Prekeys::load(fixture::bob(), rows).map(|prekeys| prekeys.records()),
     };
-    case.expect(if encoded.is_ok() { "ok" } else { "refused" });
+    case.assert_outcome(if encoded.is_ok() { "ok" } else { "refused" });
     let Ok(records) = encoded else { return };
     let same = records.iter().any(|change| match change {
         mezza_ratchet::Change::Put { table: t, key: k, value: v } => {

@@ -54,7 +54,7 @@ impl<S: LinkSuite> Pairing<S> {
             from: self.settings.own,
             to: s1.from,
             session_id: s1.session_id,
-            m2: CanonicalPoint::own(ephemeral.public()),
+            m2: CanonicalPoint::own(ephemeral.public_key()),
             coins: self.coins,
         };
         self.second = answer.encode();
@@ -75,7 +75,7 @@ impl<S: LinkSuite> Pairing<S> {
             return Err(LinkError::Refused);
         }
         let Some(ephemeral) = self.heard_answer(frame, (sender, from)) else { return Ok(()) };
-        let m1 = CanonicalPoint::own(ephemeral.public());
+        let m1 = CanonicalPoint::own(ephemeral.public_key());
         let s3 = self.s3(&m1, sender);
         if let Some(state) = self.first_state(ephemeral, &m1, &s2.m2) {
             self.asks.clone_from(&s3);
@@ -121,7 +121,7 @@ impl<S: LinkSuite> Pairing<S> {
             return Ok(());
         };
         self.peer = Some((sender, from));
-        let m2 = CanonicalPoint::own(ephemeral.public());
+        let m2 = CanonicalPoint::own(ephemeral.public_key());
         if let Some(state) = self.first_state(ephemeral, &s3.m1, &m2) {
             self.show(frame, state);
         }
@@ -153,7 +153,7 @@ impl<S: LinkSuite> Pairing<S> {
         else {
             return Ok(());
         };
-        self.timers.set(PairingTimer::Ask, None);
+        self.timers.set_deadline(PairingTimer::Ask, None);
         self.exchange(state, now, rng);
         // Without an ephemeral key yet the peer is busy; the initiator repeats KE1.
         if let (Some((frame, from)), Step::Exchanging(peer)) = (early, &mut self.step) {

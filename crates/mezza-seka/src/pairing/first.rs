@@ -25,7 +25,7 @@ impl<S: LinkSuite> Pairing<S> {
         let (peer, _) = self.peer?;
         let pair = self.pair(peer);
         let their = if self.role == LinkRole::Initiator { m2 } else { m1 };
-        let Ok(shared) = ephemeral.dh::<S::Backend>(their.public()) else {
+        let Ok(shared) = ephemeral.diffie_hellman::<S::Backend>(their.public()) else {
             self.fail(PairingFailure::LowOrder);
             return None;
         };

@@ -185,7 +185,7 @@ impl<S: LinkSuite> Pairing<S> {
     fn become_responder(&mut self, frame: &[u8]) {
         self.role = LinkRole::Responder;
         for timer in [PairingTimer::Speak, PairingTimer::Ask] {
-            self.timers.set(timer, None);
+            self.timers.set_deadline(timer, None);
         }
         self.first = frame.to_vec();
         self.step = Step::Choosing(frame.to_vec());

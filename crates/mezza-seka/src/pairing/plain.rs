@@ -48,7 +48,7 @@ impl<S: LinkSuite> Pairing<S> {
     ) {
         let Ok(b1) = B1::decode(S::NUMBER, frame) else { return };
         let Some((_, to)) = self.peer else { return };
-        let m2 = CanonicalPoint::own(ephemeral.public());
+        let m2 = CanonicalPoint::own(ephemeral.public_key());
         self.session_id = b1.session_id;
         let answer = B2 {
             suite: S::NUMBER,
@@ -85,16 +85,16 @@ impl<S: LinkSuite> Pairing<S> {
     fn settle(&mut self, ephemeral: EphemeralKey, m2: CanonicalPoint, now: Time) {
         self.step = Step::Settling { ephemeral, m2 };
         self.asks_left = Some(SETTLE_ASKS);
-        self.timers.set(PairingTimer::Settled, Some(now.plus_ms(SETTLE_MS)));
+        self.timers.set_deadline(PairingTimer::Settled, Some(now.plus_ms(SETTLE_MS)));
     }
 
     /// Nobody else has answered within a second.
     pub(super) fn settled(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        self.timers.set(PairingTimer::Ask, None);
+        self.timers.set_deadline(PairingTimer::Ask, None);
         if let Step::Settling { ephemeral, m2 } =
             core::mem::replace(&mut self.step, Step::Over(None))
         {
-            let m1 = CanonicalPoint::own(ephemeral.public());
+            let m1 = CanonicalPoint::own(ephemeral.public_key());
             self.step = Step::Listening;
             if let Some(state) = self.first_state(ephemeral, &m1, &m2) {
                 self.exchange(state, now, rng);

@@ -16,7 +16,7 @@ impl<S: LinkSuite> Peer<S> {
     pub(super) fn flush_soon(&mut self, copies: u8, now: Time) {
         // A write that is out holds the record of before and counts for nothing.
         self.flushes = copies + u8::from(self.flush_out.is_some());
-        self.timers.set(PeerTimer::Flush, Some(now.plus_ms(FLUSH_MS)));
+        self.timers.set_deadline(PeerTimer::Flush, Some(now.plus_ms(FLUSH_MS)));
     }
 
     /// Writes the record into the older slot once more, unless a newer one is on its way there.
@@ -64,7 +64,7 @@ impl<S: LinkSuite> Peer<S> {
         } else {
             return Err(LinkError::Unknown);
         }
-        self.timers.set(PeerTimer::Flush, Some(now.plus_ms(FLUSH_RETRY_MS)));
+        self.timers.set_deadline(PeerTimer::Flush, Some(now.plus_ms(FLUSH_RETRY_MS)));
         self.tell(PeerEvent::StoreFailed);
         Ok(())
     }

@@ -44,7 +44,7 @@ impl<S: LinkSuite> Peer<S> {
             return;
         };
         self.begun = now;
-        self.timers.set(PeerTimer::Retry, None);
+        self.timers.set_deadline(PeerTimer::Retry, None);
         if self.reserved.take().is_some() {
             self.stage = Stage::Idle;
             self.send_ke1_with(attempt, now, rng);
@@ -61,7 +61,7 @@ impl<S: LinkSuite> Peer<S> {
     /// Chance for the session id of suite `paper`, drawn where a generator is at hand.
     fn draw_session_id(&mut self, rng: &mut dyn CryptoRng) {
         if let Some(ephemeral) = &self.ephemeral {
-            let m1 = CanonicalPoint::own(ephemeral.public());
+            let m1 = CanonicalPoint::own(ephemeral.public_key());
             self.session_id = S::session_id(&self.record.own, &m1, rng);
         }
     }
@@ -81,7 +81,7 @@ impl<S: LinkSuite> Peer<S> {
             to: self.record.peer,
             session_id: self.session_id,
             attempt,
-            m1: CanonicalPoint::own(ephemeral.public()),
+            m1: CanonicalPoint::own(ephemeral.public_key()),
             tag: [0; TAG_BYTES],
         };
         let untagged = frame.encode();
@@ -91,9 +91,9 @@ impl<S: LinkSuite> Peer<S> {
         self.send_to_peer(ke1.clone());
         // The former exchange is over, confirmed or not.
         self.confirming = None;
-        self.timers.set(PeerTimer::Ke3, None);
+        self.timers.set_deadline(PeerTimer::Ke3, None);
         self.stage = Stage::Sent(Sent { attempt, ephemeral, ke1, repeats: 0 });
-        self.timers.set(PeerTimer::Ke1, Some(now.plus_ms(KE1_REPEAT_MS)));
+        self.timers.set_deadline(PeerTimer::Ke1, Some(now.plus_ms(KE1_REPEAT_MS)));
     }
 
     /// Sends KE1 to the known address. An attempt that a nudge began goes to the source of the nudge as
@@ -117,7 +117,7 @@ impl<S: LinkSuite> Peer<S> {
             };
             let ke1 = sent.ke1.clone();
             self.send_to_peer(ke1);
-            self.timers.set(PeerTimer::Ke1, Some(now.plus_ms(pause)));
+            self.timers.set_deadline(PeerTimer::Ke1, Some(now.plus_ms(pause)));
             return;
         }
         self.stage = Stage::Idle;
@@ -135,7 +135,7 @@ impl<S: LinkSuite> Peer<S> {
         let spread = self.backoff_ms * 2 / 5;
         let seed = u64::from(self.record.own.as_bytes()[5]) + 37 * self.seq;
         let pause = self.backoff_ms - spread / 2 + seed % (spread + 1);
-        self.timers.set(PeerTimer::Retry, Some(now.plus_ms(pause)));
+        self.timers.set_deadline(PeerTimer::Retry, Some(now.plus_ms(pause)));
         self.backoff_ms = (self.backoff_ms * 2).min(BACKOFF_MAX_MS);
     }
 
@@ -162,7 +162,7 @@ impl<S: LinkSuite> Peer<S> {
         let Stage::Sent(sent) = core::mem::replace(&mut self.stage, Stage::Idle) else {
             return Ok(());
         };
-        self.timers.set(PeerTimer::Ke1, None);
+        self.timers.set_deadline(PeerTimer::Ke1, None);
         self.stage_initiator(sent, &ke2, frame, now, rng);
         Ok(())
     }
@@ -177,10 +177,10 @@ impl<S: LinkSuite> Peer<S> {
     ) {
         let attempt = sent.attempt;
         let pair = self.pair();
-        let m1 = CanonicalPoint::own(sent.ephemeral.public());
+        let m1 = CanonicalPoint::own(sent.ephemeral.public_key());
         let view = ExchangeView { pair: &pair, session_id: &self.session_id, m1: &m1, m2: &ke2.m2 };
         // SEKA-4: a peer that holds the state and sends a point of low order ends the attempt.
-        let Ok(shared) = sent.ephemeral.dh::<S::Backend>(ke2.m2.public()) else {
+        let Ok(shared) = sent.ephemeral.diffie_hellman::<S::Backend>(ke2.m2.public()) else {
             return self.retry(now);
         };
         let derived = S::exchange(&shared, &self.record.current, &view);
@@ -201,7 +201,7 @@ impl<S: LinkSuite> Peer<S> {
         record.current_born = i64::from(attempt);
         record.accepted = true;
         record.rekeys += 1;
-        record.accepted_ms = now.ms().saturating_add(self.wall_ms);
+        record.accepted_ms = now.as_ms().saturating_add(self.wall_ms);
         let current = TagKey::current(&record, &self.prefixes);
         let seq = self.write(&record, rng);
         self.stage = Stage::Staged(Box::new(Staged {
@@ -244,7 +244,7 @@ impl<S: LinkSuite> Peer<S> {
         let ke3 = confirming.ke3.clone();
         let pause = confirming.pause_ms;
         self.send(FrameTarget::Known, ke3);
-        self.timers.set(PeerTimer::Ke3, Some(now.plus_ms(pause)));
+        self.timers.set_deadline(PeerTimer::Ke3, Some(now.plus_ms(pause)));
     }
 
     /// The peer was heard under a session: it has it.
@@ -254,7 +254,7 @@ impl<S: LinkSuite> Peer<S> {
         }
         self.verified(now);
         if self.confirming.take_if(|confirming| confirming.attempt == attempt).is_some() {
-            self.timers.set(PeerTimer::Ke3, None);
+            self.timers.set_deadline(PeerTimer::Ke3, None);
             if self.sessions.sending().is_none_or(|(sending, _)| sending != attempt) {
                 self.use_session(attempt, now);
             }

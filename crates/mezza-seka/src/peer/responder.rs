@@ -126,10 +126,10 @@ impl<S: LinkSuite> Peer<S> {
         }
         let current = TagKey::current(&record, &self.prefixes);
         let pair = self.pair();
-        let m2 = CanonicalPoint::own(ephemeral.public());
+        let m2 = CanonicalPoint::own(ephemeral.public_key());
         let view = ExchangeView { pair: &pair, session_id: &ke1.session_id, m1: &ke1.m1, m2: &m2 };
         // SEKA-4: the attempt is not answered.
-        let Ok(shared) = ephemeral.dh::<S::Backend>(ke1.m1.public()) else { return };
+        let Ok(shared) = ephemeral.diffie_hellman::<S::Backend>(ke1.m1.public()) else { return };
         let derived = S::exchange(&shared, &record.current, &view);
         let attempt = ke1.attempt;
         let ke2 = self.ke2((&current, &m2), (ke1, frame));
@@ -223,7 +223,7 @@ impl<S: LinkSuite> Peer<S> {
         }
         self.record.accepted = true;
         self.record.rekeys += 1;
-        self.record.accepted_ms = now.ms().saturating_add(self.wall_ms);
+        self.record.accepted_ms = now.as_ms().saturating_add(self.wall_ms);
         // Both slots still hold the former state beside the new one.
         self.flush_soon(2, now);
         self.verified(now);
@@ -252,7 +252,7 @@ impl<S: LinkSuite> Peer<S> {
     /// Asks for an exchange, under every state that the initiator may hold, until one is accepted.
     pub(super) fn nudge(&mut self, now: Time) {
         self.nudging = true;
-        self.timers.set(PeerTimer::Nudge, Some(now.plus_ms(NUDGE_MS)));
+        self.timers.set_deadline(PeerTimer::Nudge, Some(now.plus_ms(NUDGE_MS)));
         let frames: Vec<Vec<u8>> = core::iter::once((&self.current, self.record.current_born))
             .chain(self.pending.as_ref().map(|key| (key, self.record.pending_born)))
             .map(|(key, born)| self.nudge_under(key, born))

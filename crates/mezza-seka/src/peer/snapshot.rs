@@ -66,7 +66,7 @@ impl<S: LinkSuite> Snapshot for Peer<S> {
         for part in parts {
             part.erased(w);
         }
-        timers.next().snapshot_into(w);
+        timers.next_deadline().snapshot_into(w);
     }
 }
 

@@ -110,7 +110,7 @@ impl<S: LinkSuite> Peer<S> {
         self.send(FrameTarget::Known, ke3.clone());
         self.confirming =
             Some(Confirming { attempt, ke3, repeats: 0, pause_ms: KE3_REPEAT_MS, since: now });
-        self.timers.set(PeerTimer::Ke3, Some(now.plus_ms(KE3_REPEAT_MS)));
+        self.timers.set_deadline(PeerTimer::Ke3, Some(now.plus_ms(KE3_REPEAT_MS)));
         if !waits {
             self.use_session(attempt, now);
         }

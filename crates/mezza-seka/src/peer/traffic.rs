@@ -18,7 +18,7 @@ impl<S: LinkSuite> Peer<S> {
             self.outputs.push_back(PeerOutput::Retire(gone));
         }
         self.outputs.push_back(PeerOutput::Install(Box::new(session)));
-        self.timers.set(PeerTimer::Session, self.sessions.next_end());
+        self.timers.set_deadline(PeerTimer::Session, self.sessions.next_end());
     }
 
     /// Sends under a session from now on.
@@ -27,11 +27,11 @@ impl<S: LinkSuite> Peer<S> {
         self.used = (0, 0);
         self.outputs.push_back(PeerOutput::Use(attempt));
         let at = |ms| Some(now.plus_ms(ms));
-        self.timers.set(PeerTimer::Session, self.sessions.next_end());
-        self.timers.set(PeerTimer::Rekey, at(self.settings.rekey_ms));
-        self.timers.set(PeerTimer::Overdue, at(OVERDUE_MS.max(self.settings.rekey_ms)));
-        self.timers.set(PeerTimer::Heal, at(self.settings.heal_ms));
-        self.timers.set(PeerTimer::Nudge, None);
+        self.timers.set_deadline(PeerTimer::Session, self.sessions.next_end());
+        self.timers.set_deadline(PeerTimer::Rekey, at(self.settings.rekey_ms));
+        self.timers.set_deadline(PeerTimer::Overdue, at(OVERDUE_MS.max(self.settings.rekey_ms)));
+        self.timers.set_deadline(PeerTimer::Heal, at(self.settings.heal_ms));
+        self.timers.set_deadline(PeerTimer::Nudge, None);
         self.set_keep_alive(now);
         self.nudging = false;
     }
@@ -71,7 +71,7 @@ impl<S: LinkSuite> Peer<S> {
             self.need(now, rng);
         } else {
             // Looked at again, in case frames begin to flow.
-            self.timers.set(PeerTimer::Rekey, Some(now.plus_ms(NUDGE_MS * 10)));
+            self.timers.set_deadline(PeerTimer::Rekey, Some(now.plus_ms(NUDGE_MS * 10)));
         }
     }
 
@@ -80,7 +80,7 @@ impl<S: LinkSuite> Peer<S> {
         for gone in self.sessions.expire(now) {
             self.outputs.push_back(PeerOutput::Retire(gone));
         }
-        self.timers.set(PeerTimer::Session, self.sessions.next_end());
+        self.timers.set_deadline(PeerTimer::Session, self.sessions.next_end());
         if had && self.sessions.sending().is_none() {
             self.session_ended();
             // Whoever asked for keep-alives wants to be reached at any time.
@@ -93,7 +93,7 @@ impl<S: LinkSuite> Peer<S> {
     /// No session is left to send under.
     fn session_ended(&mut self) {
         for timer in [PeerTimer::Rekey, PeerTimer::Overdue, PeerTimer::KeepAlive] {
-            self.timers.set(timer, None);
+            self.timers.set_deadline(timer, None);
         }
         self.tell(PeerEvent::Ended);
     }
@@ -106,7 +106,7 @@ impl<S: LinkSuite> Peer<S> {
         }
         self.confirming = None;
         for timer in [PeerTimer::Ke3, PeerTimer::Session] {
-            self.timers.set(timer, None);
+            self.timers.set_deadline(timer, None);
         }
         if had {
             self.session_ended();
@@ -122,6 +122,6 @@ impl<S: LinkSuite> Peer<S> {
 
     fn set_keep_alive(&mut self, now: Time) {
         let pause = self.settings.keepalive_ms;
-        self.timers.set(PeerTimer::KeepAlive, (pause > 0).then(|| now.plus_ms(pause)));
+        self.timers.set_deadline(PeerTimer::KeepAlive, (pause > 0).then(|| now.plus_ms(pause)));
     }
 }

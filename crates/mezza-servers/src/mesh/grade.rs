@@ -63,7 +63,7 @@ impl BentClock {
 
     /// The time of day that a node is told.
     pub(crate) fn bend(self, wall: Time) -> Time {
-        Time::from_ms(wall.ms().saturating_add_signed(self.offset_ms))
+        Time::from_ms(wall.as_ms().saturating_add_signed(self.offset_ms))
     }
 }
 

@@ -58,9 +58,9 @@ impl NetworkChoice {
         let code = Zeroizing::new(code.to_uppercase());
         let bytes = Zeroizing::new(BASE32_NOPAD.decode(code.as_bytes()).map_err(|_| wrong())?);
         let mut reader = Reader::new(&bytes);
-        let key = Secret::read(&mut reader).map_err(|_| wrong())?;
-        let name = reader.var8().map_err(|_| wrong())?;
-        reader.end().map_err(|_| wrong())?;
+        let key = Secret::read_from(&mut reader).map_err(|_| wrong())?;
+        let name = reader.read_var8().map_err(|_| wrong())?;
+        reader.expect_end().map_err(|_| wrong())?;
         Self::closed(std::str::from_utf8(name).map_err(|_| wrong())?, key)
     }
 

@@ -45,7 +45,7 @@ struct Vouched {
 
 impl Vouched {
     const fn new(at: Time, within_ms: u64) -> Self {
-        Self { at_ms: at.ms(), within_ms, moved_ms: 0, farthest_ms: 0 }
+        Self { at_ms: at.as_ms(), within_ms, moved_ms: 0, farthest_ms: 0 }
     }
 
     const fn add_move(&mut self, moved_ms: i64) {
@@ -81,7 +81,7 @@ impl Readings {
     /// How far the clock was moved against boot time, ms.
     fn moved_ms(self) -> i64 {
         let unmoved = self.before.wall.plus_ms(self.passed_ms());
-        self.now.wall.ms().cast_signed().saturating_sub(unmoved.ms().cast_signed())
+        self.now.wall.as_ms().cast_signed().saturating_sub(unmoved.as_ms().cast_signed())
     }
 
     /// Returns true if a source that stamped `at` certainly spoke after the move: only the moved clock can have
@@ -89,7 +89,7 @@ impl Readings {
     fn is_after_move(self, at: Time) -> bool {
         let passed_ms = self.passed_ms();
         let unmoved = self.before.wall..=self.before.wall.plus_ms(passed_ms);
-        let moved = Time::from_ms(self.now.wall.ms().saturating_sub(passed_ms))..=self.now.wall;
+        let moved = Time::from_ms(self.now.wall.as_ms().saturating_sub(passed_ms))..=self.now.wall;
         moved.contains(&at) && !unmoved.contains(&at)
     }
 }
@@ -113,8 +113,8 @@ impl Record {
         Self {
             source: None,
             person: None,
-            wall_ms: now.wall.ms(),
-            boot_ms: now.boot.ms(),
+            wall_ms: now.wall.as_ms(),
+            boot_ms: now.boot.as_ms(),
             start: format!("{start:?}"),
         }
     }
@@ -209,7 +209,7 @@ impl SystemClock {
         }
         let known = self.record.source;
         if let Some(Statement { at, within_ms }) = source
-            && known.is_none_or(|vouched| vouched.at_ms != at.ms())
+            && known.is_none_or(|vouched| vouched.at_ms != at.as_ms())
         {
             let mut new = Vouched::new(at, within_ms);
             // The source vouches for a move that it made, and for none that came after it.
@@ -221,7 +221,7 @@ impl SystemClock {
                 self.record.source = Some(new);
             }
         }
-        (self.record.wall_ms, self.record.boot_ms) = (now.wall.ms(), now.boot.ms());
+        (self.record.wall_ms, self.record.boot_ms) = (now.wall.as_ms(), now.boot.as_ms());
     }
 
     /// A person names the grade of the clock as it is now.

@@ -73,7 +73,7 @@ async fn configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
             return Err(DialError::Refused);
         }
         let mut input = &buffer[..count];
-        while let Some(bytes) = splitter.next(&mut input).map_err(|_| DialError::Refused)? {
+        while let Some(bytes) = splitter.next_frame(&mut input).map_err(|_| DialError::Refused)? {
             let Ok(Frame::Config { left, config }) = Frame::decode(&bytes) else {
                 return Err(DialError::Refused);
             };

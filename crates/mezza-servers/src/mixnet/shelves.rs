@@ -122,7 +122,7 @@ impl BucketDir {
         };
         let described = read("manifest".into())?.and_then(|bytes| {
             let described =
-                |r: &mut Reader<'_>| Ok::<_, DecodeError>((Manifest::read(r)?, r.array()?));
+                |r: &mut Reader<'_>| Ok::<_, DecodeError>((Manifest::read(r)?, r.read_array()?));
             Reader::decode_exact(&bytes, described).ok()
         });
         let Some((manifest, object)) = described.zip(read(bucket.to_string())?) else {

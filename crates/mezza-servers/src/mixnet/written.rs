@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn dates_of_leap_years() {
-        let ms = |text: &str| time(&text.parse().unwrap()).unwrap().ms();
+        let ms = |text: &str| time(&text.parse().unwrap()).unwrap().as_ms();
         assert_eq!(ms("1970-01-01T00:00:00Z"), 0);
         assert_eq!(ms("2000-02-29T00:00:01Z"), 11_016 * 86_400_000 + 1_000);
         assert_eq!(ms("2026-11-21T13:05:00Z"), 1_795_266_300_000);

@@ -233,7 +233,7 @@ impl Connection {
     async fn hello(&mut self) -> Result<(), End> {
         self.say(&RelayFrame::Hello {
             version: VERSION,
-            now_ms: self.shared.clock.wall().ms(),
+            now_ms: self.shared.clock.wall().as_ms(),
             envelope_bytes_max: ENVELOPE_BYTES_MAX as u32,
             ttl_h_max: self.shared.limits.ttl_h_max,
         })?;
@@ -243,7 +243,7 @@ impl Connection {
     /// Bytes from the client.
     async fn feed(&mut self, mut bytes: &[u8]) -> Result<(), End> {
         while !bytes.is_empty() {
-            let handled = match self.splitter.next(&mut bytes) {
+            let handled = match self.splitter.next_frame(&mut bytes) {
                 Ok(None) => break,
                 Ok(Some(frame)) => self.handle(&frame).await,
                 Err(_) => Err(End::Malformed),

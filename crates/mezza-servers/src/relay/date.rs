@@ -51,7 +51,7 @@ impl ClockRecord {
 
     /// The operator says that this hour is right.
     pub(crate) fn agreed(now: Time) -> Self {
-        Self { believed_h: now.hours(), doubted_h: None }
+        Self { believed_h: now.as_hours(), doubted_h: None }
     }
 }
 
@@ -98,23 +98,23 @@ impl RelayDate {
     fn is_agreed(&self, at: Moment) -> bool {
         let found = ClockRecord::read(&self.dir);
         found.is_some_and(|found| {
-            found.doubted_h.is_none() && found.believed_h.abs_diff(at.wall.hours()) <= 1
+            found.doubted_h.is_none() && found.believed_h.abs_diff(at.wall.as_hours()) <= 1
         })
     }
 
     fn doubt(&mut self, doubt: Doubt) {
         if self.written.is_none_or(|written| written.doubted_h.is_none()) {
             tracing::warn!(
-                clock_h = doubt.wall.hours(),
-                expected_h = doubt.expected.hours(),
+                clock_h = doubt.wall.as_hours(),
+                expected_h = doubt.expected.as_hours(),
                 left_h = doubt.left_ms.div_ceil(Time::HOUR_MS),
                 "the clock of this machine has jumped by more than a day: no mail expires until it has \
                  stood for a day; if it is right, say `mezza relay trust-clock`"
             );
         }
         self.keep(ClockRecord {
-            believed_h: doubt.expected.hours(),
-            doubted_h: Some(doubt.wall.hours()),
+            believed_h: doubt.expected.as_hours(),
+            doubted_h: Some(doubt.wall.as_hours()),
         });
     }
 
@@ -140,7 +140,7 @@ mod tests {
 
     fn at(day: u64, boot_h: u64) -> Moment {
         let boot = Time::from_ms(boot_h * Time::HOUR_MS);
-        Moment { wall: Time::from_ms(day * Time::DAY_MS).plus_ms(boot.ms()), boot }
+        Moment { wall: Time::from_ms(day * Time::DAY_MS).plus_ms(boot.as_ms()), boot }
     }
 
     fn folder() -> TempDir {

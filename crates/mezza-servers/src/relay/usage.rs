@@ -141,9 +141,9 @@ impl Account {
         limits: &Limits,
     ) -> Result<(), u16> {
         let mut accounts = self.usage.lock();
-        accounts.turn(now.days());
+        accounts.turn(now.as_days());
         accounts.charge(&self.source, count, limits.addresses_per_site).ok_or_else(|| {
-            let left_ms = Time::DAY_MS - now.ms() % Time::DAY_MS;
+            let left_ms = Time::DAY_MS - now.as_ms() % Time::DAY_MS;
             u16::try_from(left_ms.div_ceil(1_000)).unwrap_or(u16::MAX)
         })
     }

@@ -406,32 +406,32 @@ impl<S: MailStore> Writer<S> {
             return Ok(false);
         }
         let now = at.wall;
-        if self.tidied.0 != now.hours() {
+        if self.tidied.0 != now.as_hours() {
             self.store.begin().await?;
-            let removed = self.store.expire(now.hours(), TIDY_ROWS).await?;
+            let removed = self.store.expire(now.as_hours(), TIDY_ROWS).await?;
             self.store.commit().await?;
             self.ledger.forget();
             if removed.mails == TIDY_ROWS {
                 return Ok(true);
             }
-            self.tidied.0 = now.hours();
+            self.tidied.0 = now.as_hours();
         }
-        if self.tidied.1 == now.days() { Ok(false) } else { self.tidy_boxes(now).await }
+        if self.tidied.1 == now.as_days() { Ok(false) } else { self.tidy_boxes(now).await }
     }
 
     async fn tidy_boxes(&mut self, now: Time) -> Result<bool, StoreError> {
         self.store.begin().await?;
         for id in self.owners.boxes() {
-            self.store.seen(id, now.days()).await?;
+            self.store.seen(id, now.as_days()).await?;
         }
-        let day = now.days().saturating_sub(self.limits.idle_box_days);
+        let day = now.as_days().saturating_sub(self.limits.idle_box_days);
         let dropped = self.store.drop_idle(day, TIDY_ROWS).await?;
         self.store.commit().await?;
         self.ledger.forget();
         if dropped == TIDY_ROWS {
             return Ok(true);
         }
-        self.tidied.1 = now.days();
+        self.tidied.1 = now.as_days();
         Ok(false)
     }
 }

@@ -202,7 +202,7 @@ impl Daemon {
             let short = self.links.values().any(few);
             self.used_due = now.plus_ms(if short { USED_PAUSE_SHORT_MS } else { USED_PAUSE_MS });
             // The time of day may be right only now: a machine without a battery clock asks for it.
-            let wall = self.moment().wall.ms();
+            let wall = self.moment().wall.as_ms();
             for link in self.links.values_mut() {
                 link.input(PeerInput::Wall(wall), now);
                 link.look(now);

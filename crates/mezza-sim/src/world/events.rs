@@ -37,7 +37,7 @@ impl<H: Host> World<H> {
                 continue;
             }
             let event = self.queue.first_key_value().map(|(&(at, _), _)| at);
-            let wake = self.deadlines.next();
+            let wake = self.deadlines.next_deadline();
             let event_first = match (event, wake) {
                 (Some(at), Some(wake)) => at <= wake,
                 (at, _) => at.is_some(),
@@ -89,7 +89,7 @@ impl<H: Host> World<H> {
     pub(super) fn rest(&mut self, place: HostId) {
         self.busy.remove(&place);
         let due = self.site(place).deadline();
-        self.deadlines.set(place, due.map(|due| due.max(self.now)));
+        self.deadlines.set_deadline(place, due.map(|due| due.max(self.now)));
     }
 
     fn wake(&mut self, place: HostId) -> WorldStep<H::News> {

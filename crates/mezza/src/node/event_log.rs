@@ -34,7 +34,7 @@ pub struct Listener {
 impl EventLog {
     /// An empty log.
     pub fn new(start: Time) -> Self {
-        let ring = Ring { next: start.ms(), events: VecDeque::new() };
+        let ring = Ring { next: start.as_ms(), events: VecDeque::new() };
         Self { ring: Mutex::new(ring), live: broadcast::channel(EVENTS_MAX).0 }
     }
 

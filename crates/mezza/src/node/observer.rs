@@ -153,7 +153,7 @@ impl Ring {
             self.events.pop_front();
         }
         let n = self.next;
-        let at_ms = now().ms();
+        let at_ms = now().as_ms();
         self.next += 1;
         self.events.push_back(Seen { n, at_ms, who, direction, length, head, fields });
     }

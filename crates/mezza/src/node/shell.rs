@@ -148,7 +148,7 @@ impl NodeShell {
             demo: self.options.demo,
             observer: self.options.observer.as_ref().is_some_and(|observer| observer.is_on()),
             idle_lock_s: self.options.idle_lock_s,
-            now_ms: self.date().ms(),
+            now_ms: self.date().as_ms(),
         }
     }
 

@@ -126,7 +126,7 @@ fn filled() -> Folder {
 }
 
 fn everything() -> Vec<RecordChange> {
-    let hour = noon().hours();
+    let hour = noon().as_hours();
     let buckets = [
         Retention::Permanent,
         Retention::Rolling,

@@ -20,7 +20,7 @@ impl Life {
     fn new(batches: &[WriteBatch]) -> Self {
         let folder = TempDir::new().unwrap();
         let master = MasterKey::draw(&mut OsRng);
-        let today = RetentionCode::rolling(noon().days());
+        let today = RetentionCode::rolling(noon().as_days());
         let mut ring = Keyring::new(folder.path().join(KEYRING), &master);
         ring.add(&[RetentionCode::PERMANENT, today], &mut OsRng).unwrap();
         let mut rows = Rows::create(&folder.path().join(RECORDS)).unwrap();
@@ -50,8 +50,8 @@ impl Life {
 
 /// Live state, what never ends, what ends today, and what ends later.
 fn one_of_each() -> [WriteBatch; 4] {
-    let hour = noon().hours();
-    let day = noon().days();
+    let hour = noon().as_hours();
+    let day = noon().as_days();
     [
         put(1, Retention::Rolling, b"live"),
         put(2, Retention::Permanent, b"for ever"),
@@ -63,7 +63,7 @@ fn one_of_each() -> [WriteBatch; 4] {
 #[test]
 fn a_change_of_day_takes_five_steps_and_then_none() {
     let mut life = Life::new(&one_of_each());
-    let today = noon().days() + 1;
+    let today = noon().as_days() + 1;
     let tomorrow = noon().plus_ms(Time::DAY_MS);
     assert!(!life.vault.step(noon()).unwrap(), "nothing is due yet");
     // A key for the new day.
@@ -100,7 +100,7 @@ fn a_pause_between_two_steps_changes_nothing() {
 #[test]
 fn live_state_stays_in_its_day_when_the_clock_goes_back() {
     let mut life = Life::new(&[put(1, Retention::Rolling, b"live")]);
-    let day = noon().days();
+    let day = noon().as_days();
     life.vault.tick(noon().minus_ms(2 * Time::DAY_MS)).unwrap();
     assert_eq!(life.vault.ring.today(), Some(day));
     life.vault.tick(noon().plus_ms(2 * Time::DAY_MS)).unwrap();

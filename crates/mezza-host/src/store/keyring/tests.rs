@@ -109,9 +109,9 @@ fn a_full_keyring_is_read_again_and_takes_no_key_more() {
 /// A sealed file of generation 5 with keys for these codes in this order.
 fn file(ring: &Keyring, codes: &[u32]) -> Vec<u8> {
     let mut w = Writer::with_capacity(128);
-    w.u16(codes.len() as u16);
+    w.put_u16(codes.len() as u16);
     for code in codes {
-        w.u32(*code).bytes(&[7; 32]);
+        w.put_u32(*code).put_bytes(&[7; 32]);
     }
     let sealed = aead::seal(&ring.ring_key, &[1; NONCE_BYTES], &aad(5), &w.finish()).unwrap();
     [5u64.to_be_bytes().as_slice(), &sealed].concat()

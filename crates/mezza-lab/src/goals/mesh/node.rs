@@ -119,7 +119,7 @@ impl Pair {
         let end = self.now_ms + ms;
         while self.now_ms < end {
             let next = self.nodes.iter().filter_map(Node::deadline).min().context("no deadline")?;
-            self.now_ms = next.ms().clamp(self.now_ms + 1, end);
+            self.now_ms = next.as_ms().clamp(self.now_ms + 1, end);
             for at in 0..2 {
                 self.nodes[at].wake(Time::from_ms(self.now_ms), &mut self.rng);
             }

@@ -179,7 +179,7 @@ impl InvitationCost {
 
 /// Watches the round of invitations that opens at `invited`, and takes away what the other services cost.
 fn invitation(node: &Process, main: &IdleCost, invited: Time) -> Result<InvitationCost> {
-    let wait = invited.ms().saturating_sub(now().ms());
+    let wait = invited.as_ms().saturating_sub(now().as_ms());
     std::thread::sleep(Duration::from_millis(wait));
     let all = IdleCost::watch(node.pid(), CARD, Duration::from_secs(INVITATION_S))?;
     let above =
@@ -215,6 +215,6 @@ mod tests {
         );
         assert_eq!(services.iter().map(|s| s.mu).collect::<Vec<_>>(), [40, 8_000, 4_150]);
         let last = &services[2];
-        assert_eq!((invited.ms() - last.base_time.ms()) % u64::from(last.interval_ms), 0);
+        assert_eq!((invited.as_ms() - last.base_time.as_ms()) % u64::from(last.interval_ms), 0);
     }
 }

@@ -118,8 +118,8 @@ fn four_operations<B: Backend>() -> Result<f64> {
     let [own, their] = [(), ()].map(|()| StaticKey::random::<B>(&mut OsRng));
     let work = || {
         for _ in 0..2 * BATCH {
-            drop(black_box(black_box(&own).dh::<B>(their.public())));
-            black_box(B::public_key(&B::prepare(black_box(own.scalar()))));
+            drop(black_box(black_box(&own).diffie_hellman::<B>(their.public_key())));
+            black_box(B::public_key(&B::prepare_scalar(black_box(own.scalar()))));
         }
     };
     Ok(cost_ns(work)?.1 / f64::from(BATCH))

@@ -108,7 +108,7 @@ impl ProcessMixnet {
         drop(self.servers.remove(at));
         let server = self.server(role)?;
         self.servers.insert(at, server);
-        Ok(mezza::testing::clock::now().ms())
+        Ok(mezza::testing::clock::now().as_ms())
     }
 
     /// The entry server.

@@ -111,8 +111,8 @@ fn their_bundle(line: &str) -> Result<BundleError> {
 fn foreign_bundle() -> Result<Vec<u8>> {
     let entry = [0; 4 + 32 + 4 + 64];
     let mut writer = Writer::new();
-    writer.u8(1).u8(1).u16(FOREIGN).u8(1).u16(FOREIGN);
-    writer.u16(u16::try_from(entry.len())?).bytes(&entry);
+    writer.put_u8(1).put_u8(1).put_u16(FOREIGN).put_u8(1).put_u16(FOREIGN);
+    writer.put_u16(u16::try_from(entry.len())?).put_bytes(&entry);
     Ok(writer.as_slice().to_vec())
 }
 

@@ -49,7 +49,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
     fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
         let net = self.network.as_ref()?;
         let network = net.config(now)?.network;
-        let dialling = *net.member.dialling.public();
+        let dialling = *net.member.dialling.public_key();
         Some((MIXNET_PART, MixnetPart { network, dialling }.encode()))
     }
 

@@ -69,16 +69,16 @@ impl Inviter {
     /// level behind.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(160);
-        w.u8(if self.level == 0 { NO_LEVEL } else { VERSION })
-            .bytes(self.ik.as_bytes())
-            .u32(self.bucket);
-        w.u64(self.at.ms()).u64(self.asked.map_or(0, Time::ms));
-        w.u8(u8::from(self.start.is_some()));
+        w.put_u8(if self.level == 0 { NO_LEVEL } else { VERSION })
+            .put_bytes(self.ik.as_bytes())
+            .put_u32(self.bucket);
+        w.put_u64(self.at.as_ms()).put_u64(self.asked.map_or(0, Time::as_ms));
+        w.put_u8(u8::from(self.start.is_some()));
         if let Some(PendingStart { root, rounds }) = &self.start {
-            w.bytes(root.expose()).u64(rounds.0).u64(rounds.1);
+            w.put_bytes(root.expose()).put_u64(rounds.0).put_u64(rounds.1);
         }
         if self.level > 0 {
-            w.u8(self.level);
+            w.put_u8(self.level);
         }
         Wiping::new(w.finish())
     }
@@ -86,20 +86,20 @@ impl Inviter {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let version = r.u8()?;
+            let version = r.read_u8()?;
             if version != VERSION && version != NO_LEVEL {
                 return Err(DecodeError::Value);
             }
-            let ik = IdentityKey::decode(&r.array()?).map_err(|_| DecodeError::Value)?;
-            let bucket = r.u32()?;
-            let at = Time::from_ms(r.u64()?);
-            let asked = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
-            let start = match r.u8()? {
+            let ik = IdentityKey::decode(&r.read_array()?).map_err(|_| DecodeError::Value)?;
+            let bucket = r.read_u32()?;
+            let at = Time::from_ms(r.read_u64()?);
+            let asked = Some(r.read_u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            let start = match r.read_u8()? {
                 0 => None,
-                1 => Some(PendingStart { root: Secret::read(r)?, rounds: (r.u64()?, r.u64()?) }),
+                1 => Some(PendingStart { root: Secret::read_from(r)?, rounds: (r.read_u64()?, r.read_u64()?) }),
                 _ => return Err(DecodeError::Value),
             };
-            let level = if version == VERSION { r.u8()? } else { 0 };
+            let level = if version == VERSION { r.read_u8()? } else { 0 };
             if version == VERSION && !(1..=4).contains(&level) {
                 return Err(DecodeError::Value);
             }
@@ -117,8 +117,8 @@ fn again(last: Time, times: u8) -> Time {
 /// Whose invitation a stored form is; read leniently, for a form that is none of ours.
 pub(crate) fn owner(bytes: &[u8]) -> Option<IdentityKey> {
     let mut r = Reader::new(bytes);
-    r.u8().ok()?;
-    IdentityKey::decode(r.array_ref().ok()?).ok()
+    r.read_u8().ok()?;
+    IdentityKey::decode(r.read_array_ref().ok()?).ok()
 }
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ mod tests {
 
     fn key(n: u8) -> IdentityKey {
         let pair = EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n)));
-        IdentityKey::decode(pair.public().as_bytes()).expect("a public key")
+        IdentityKey::decode(pair.public_key().as_bytes()).expect("a public key")
     }
 
     proptest! {

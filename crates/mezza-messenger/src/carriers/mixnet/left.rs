@@ -30,18 +30,18 @@ impl LeftNetwork {
     /// The stored form: `version u8 | len u8 | address | what the client remembers`.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(2 + self.address.len() + self.remembered.len());
-        w.u8(VERSION).var8(self.address.as_bytes()).bytes(&self.remembered);
+        w.put_u8(VERSION).put_var8(self.address.as_bytes()).put_bytes(&self.remembered);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         let r = &mut Reader::new(bytes);
-        if r.u8()? != VERSION {
+        if r.read_u8()? != VERSION {
             return Err(DecodeError::Value);
         }
-        let address = text(r.var8()?)?;
-        Ok(Self { address, remembered: Wiping::new(r.rest().to_vec()) })
+        let address = text(r.read_var8()?)?;
+        Ok(Self { address, remembered: Wiping::new(r.read_rest().to_vec()) })
     }
 }
 

@@ -41,20 +41,20 @@ impl Membership {
     /// The stored form.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(128 + self.link.address.len());
-        w.u8(VERSION).bytes(&self.link.pin).var8(self.link.address.as_bytes());
-        w.bytes(self.dialling.scalar().expose()).bytes(&self.dialling.public().0);
+        w.put_u8(VERSION).put_bytes(&self.link.pin).put_var8(self.link.address.as_bytes());
+        w.put_bytes(self.dialling.scalar().expose()).put_bytes(&self.dialling.public_key().0);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
+            if r.read_u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let link = NetworkAddress { pin: r.array()?, address: text(r.var8()?)? };
-            let scalar = Secret::read(r)?;
-            Ok(Self { link, dialling: StaticKey::from_stored(scalar, PublicKey::read(r)?) })
+            let link = NetworkAddress { pin: r.read_array()?, address: text(r.read_var8()?)? };
+            let scalar = Secret::read_from(r)?;
+            Ok(Self { link, dialling: StaticKey::from_stored(scalar, PublicKey::read_from(r)?) })
         })
     }
 

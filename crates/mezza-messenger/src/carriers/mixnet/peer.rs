@@ -37,14 +37,14 @@ snapshot!(struct Talk { year, ms });
 impl Talk {
     /// The mixnet serves it because it said something: so much longer than it would have else.
     pub fn add(&mut self, ms: u64, now: Time) {
-        let year = now.days() / YEAR_DAYS;
+        let year = now.as_days() / YEAR_DAYS;
         let before = if self.year == year { self.ms } else { 0 };
         (self.year, self.ms) = (year, before.saturating_add(ms));
     }
 
     /// How long the mixnet served it in this year for what it said.
     pub fn ms(&self, now: Time) -> u64 {
-        if self.year == now.days() / YEAR_DAYS { self.ms } else { 0 }
+        if self.year == now.as_days() / YEAR_DAYS { self.ms } else { 0 }
     }
 
     /// When the year is over in which it was counted last.
@@ -54,7 +54,7 @@ impl Talk {
 
     /// Reads `year u32 | ms u64`.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { year: r.u32()?, ms: r.u64()? })
+        Ok(Self { year: r.read_u32()?, ms: r.read_u64()? })
     }
 }
 
@@ -162,29 +162,29 @@ impl MixnetPeer {
     /// dialling key, 32 bytes, before the year.
     fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(32);
-        w.u8(VERSIONS[usize::from(self.dialling.is_some())]);
-        w.u8(u8::from(self.root_for.is_some()));
+        w.put_u8(VERSIONS[usize::from(self.dialling.is_some())]);
+        w.put_u8(u8::from(self.root_for.is_some()));
         if let Some(session) = &self.root_for {
-            w.bytes(session);
+            w.put_bytes(session);
         }
-        w.u8(u8::from(self.has_called));
+        w.put_u8(u8::from(self.has_called));
         if let Some(dialling) = &self.dialling {
-            w.bytes(dialling.as_bytes());
+            w.put_bytes(dialling.as_bytes());
         }
-        w.u32(self.talk.year).u64(self.talk.ms);
+        w.put_u32(self.talk.year).put_u64(self.talk.ms);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let version = r.u8()?;
+            let version = r.read_u8()?;
             if !VERSIONS.contains(&version) {
                 return Err(DecodeError::Value);
             }
-            let root_for = if flag(r)? { Some(r.array()?) } else { None };
+            let root_for = if flag(r)? { Some(r.read_array()?) } else { None };
             let has_called = flag(r)?;
-            let dialling = if version == 2 { Some(PublicKey::read(r)?) } else { None };
+            let dialling = if version == 2 { Some(PublicKey::read_from(r)?) } else { None };
             let peer = Self::of(root_for, has_called, Talk::read(r)?);
             Ok(Self { dialling, ..peer })
         })

@@ -128,31 +128,31 @@ impl OwnMailbox {
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(224 + self.relay.host.len());
         let version = if self.closing { CLOSING } else { VERSION };
-        w.u8(version).u32(self.contact.map_or(0, |contact| contact.0));
+        w.put_u8(version).put_u32(self.contact.map_or(0, |contact| contact.0));
         self.relay.write(&mut w);
-        w.bytes(self.token.expose())
-            .bytes(self.seal.scalar().expose())
-            .bytes(&self.seal.public().0);
-        w.u64(self.made.ms()).u8(u8::from(self.opened)).u64(self.retired.map_or(0, Time::ms));
+        w.put_bytes(self.token.expose())
+            .put_bytes(self.seal.scalar().expose())
+            .put_bytes(&self.seal.public_key().0);
+        w.put_u64(self.made.as_ms()).put_u8(u8::from(self.opened)).put_u64(self.retired.map_or(0, Time::as_ms));
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let closing = match r.u8()? {
+            let closing = match r.read_u8()? {
                 VERSION => false,
                 CLOSING => true,
                 _ => return Err(DecodeError::Value),
             };
-            let contact = Some(r.u32()?).filter(|id| *id != 0).map(ContactId);
+            let contact = Some(r.read_u32()?).filter(|id| *id != 0).map(ContactId);
             let relay = RelayEntry::read(r)?;
-            let token = Secret::read(r)?;
-            let scalar = Secret::read(r)?;
-            let seal = StaticKey::from_stored(scalar, PublicKey::read(r)?);
-            let made = Time::from_ms(r.u64()?);
+            let token = Secret::read_from(r)?;
+            let scalar = Secret::read_from(r)?;
+            let seal = StaticKey::from_stored(scalar, PublicKey::read_from(r)?);
+            let made = Time::from_ms(r.read_u64()?);
             let opened = flag(r)?;
-            let retired = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            let retired = Some(r.read_u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
             let watch = WatchState::Nobody;
             let reopened = None;
             Ok(Self {

@@ -21,13 +21,13 @@ impl<B: Backend> Relay<B> {
     /// The stored form of that number.
     pub fn write_next(next: u32) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(5);
-        w.u8(VERSION).u32(next);
+        w.put_u8(VERSION).put_u32(next);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored number of the next mailbox.
     pub fn read_next(bytes: &[u8]) -> Result<u32, DecodeError> {
-        Reader::decode_exact(bytes, |r| match (r.u8()?, r.u32()?) {
+        Reader::decode_exact(bytes, |r| match (r.read_u8()?, r.read_u32()?) {
             (VERSION, next) if (1..=u32::MAX / 2).contains(&next) => Ok(next),
             _ => Err(DecodeError::Value),
         })

@@ -46,19 +46,19 @@ pub(super) fn split(id: ContactId, row: &[u8]) -> Option<Vec<StoredRecord>> {
 }
 
 fn read(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<StoredRecord>, DecodeError> {
-    let version = r.u8()?;
+    let version = r.read_u8()?;
     if !(SHARELESS..=LAST).contains(&version) {
         return Err(DecodeError::Value);
     }
     let contact = Contact::read_body(r)?;
     let relay = RelayPeer::read_body(r)?;
-    let next_seq = r.u32()?;
-    let last_reset = Time::from_ms(r.u64()?);
-    let (renew, has_called) = match r.u8()? {
+    let next_seq = r.read_u32()?;
+    let last_reset = Time::from_ms(r.read_u64()?);
+    let (renew, has_called) = match r.read_u8()? {
         bits @ 0..=3 => (bits & 1 == 1, bits >> 1 == 1),
         _ => return Err(DecodeError::Value),
     };
-    let root_for = if flag(r)? { Some(r.array()?) } else { None };
+    let root_for = if flag(r)? { Some(r.read_array()?) } else { None };
     let owed = Owed::read(r, false)?;
     let mut quota = Quota::default();
     let mut again = AgainWish::default();

@@ -90,7 +90,7 @@ impl Stranger {
 
     fn card(&self, town: &mut Town) -> Vec<u8> {
         let serial = 70_000;
-        let issued_days = START.days();
+        let issued_days = START.as_days();
         let draft = CardDraft {
             serial,
             issued_days,

@@ -74,7 +74,7 @@ pub fn forms(identity: &IdentityKeyPair, serial: u32, parts: &[(u8, Vec<u8>)]) -
     let mut rng = ChaCha20Rng::seed_from_u64(u64::from(serial));
     let draft = CardDraft {
         serial,
-        issued_days: START.days(),
+        issued_days: START.as_days(),
         suites: SuiteList::ours(),
         name: "mallory",
         relays: Vec::new(),
@@ -122,7 +122,7 @@ impl Peer {
         let seal = StaticKey::random::<PortableBackend>(&mut rng);
         let slot = RemoteMailbox {
             relay: RelayEntry { address: MailboxAddress([0xe0 + scalar; 16]), ..relay() },
-            seal: *seal.public(),
+            seal: *seal.public_key(),
         };
         for address in [intro, slot.relay.address] {
             relay_model.store.boxes.entry(address).or_default();

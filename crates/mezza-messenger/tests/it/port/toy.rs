@@ -82,7 +82,7 @@ impl Toy {
 }
 
 fn read(row: &[u8]) -> Result<u32, DecodeError> {
-    Reader::decode_exact(row, Reader::u32)
+    Reader::decode_exact(row, Reader::read_u32)
 }
 
 impl Carrier for Toy {

@@ -100,7 +100,7 @@ fn msg_54_whoever_has_used_up_a_year_is_told_of_once_and_not_answered() {
 fn msg_54_each_year_has_its_own_rounds() {
     let (mut town, ben) = muted();
     let year_ms = 365 * Time::DAY_MS;
-    let end = Time::from_ms((town.now().ms() / year_ms + 1) * year_ms);
+    let end = Time::from_ms((town.now().as_ms() / year_ms + 1) * year_ms);
     let Town { members, rng, .. } = &mut town;
     let device = &mut members[ANN].device;
     let mut wakes = |now: Time| {

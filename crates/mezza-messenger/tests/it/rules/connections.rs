@@ -30,7 +30,7 @@ fn at(host: &str) -> RelayEntry {
 fn card_at(stage: &mut Stage, scalar: u8, relay: RelayEntry) -> Card {
     let suites = SuiteList::ours();
     let serial = 70_000;
-    let issued_days = START.days();
+    let issued_days = START.as_days();
     let draft = CardDraft { serial, issued_days, suites, name: "x", relays: vec![relay] };
     Card::issue(&identity(scalar), draft, &mut stage.rng).expect("a sound card")
 }

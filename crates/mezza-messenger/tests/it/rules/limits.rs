@@ -157,7 +157,7 @@ fn elsewhere(stage: &mut Stage) -> (ContactId, RelayEntry, RelayInput) {
     let who = identity(31);
     let draft = CardDraft {
         serial: 70_000,
-        issued_days: START.days(),
+        issued_days: START.as_days(),
         suites: SuiteList::ours(),
         name: "bob",
         relays: vec![place.clone()],

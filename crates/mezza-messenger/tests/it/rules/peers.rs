@@ -83,7 +83,7 @@ fn msg_8_a_relay_cannot_strip_a_suite_of_the_card() {
     let address = MailboxAddress([31; 16]);
     let draft = CardDraft {
         serial: 70_000,
-        issued_days: START.days(),
+        issued_days: START.as_days(),
         suites: SuiteList::ours(),
         name: "bob",
         relays: vec![RelayEntry { address, ..relay() }],

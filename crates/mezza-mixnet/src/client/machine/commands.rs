@@ -225,7 +225,7 @@ impl<B: Backend> Client<B> {
         }
         let Some(left) = self.left.take() else { return };
         let interval_ms = self.policy(Service::Call, now).map_or(0, |policy| policy.interval_ms);
-        let missed = left.ms() == 0 || now.since_ms(left) >= u64::from(interval_ms);
+        let missed = left.as_ms() == 0 || now.since_ms(left) >= u64::from(interval_ms);
         if missed {
             self.heard = None;
             self.greet(now);

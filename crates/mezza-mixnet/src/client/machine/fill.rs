@@ -142,11 +142,11 @@ impl<B: Backend> Client<B> {
         // Both pairs are drawn in every round, whether somebody is invited or not (MIX-22).
         let own = EphemeralKey::random::<B>(rng);
         let nobody = EphemeralKey::random::<B>(rng);
-        let bucket = contact::bucket(self.setup.dialling.public(), &network, buckets);
+        let bucket = contact::bucket(self.setup.dialling.public_key(), &network, buckets);
         // Without anybody to invite, nobody is: the same steps end in bucket 0.
         let (to, body) = match invite {
             Some(invite) => (&invite.to, invite.body.clone()),
-            None => (nobody.public(), Wiping::new([0; BODY_BYTES])),
+            None => (nobody.public_key(), Wiping::new([0; BODY_BYTES])),
         };
         let sealed = Invitation { bucket, body }.seal::<B>(own, to, round.id().round);
         let inner = match sealed {

@@ -110,7 +110,7 @@ impl<B: Backend> Client<B> {
 
     pub(super) fn empty(setup: ClientOptions, now: Time) -> Self {
         Self {
-            bucket_key: *setup.dialling.public(),
+            bucket_key: *setup.dialling.public_key(),
             idles: false,
             setup,
             chain: None,

@@ -89,8 +89,8 @@ fn cut(mut text: Writer) -> Vec<Wiping<Vec<u8>>> {
     let part = |number: usize| {
         let rest = text.get(number * PART_BYTES..).unwrap_or_default();
         let mut row = Writer::with_capacity(ROW_BYTES_MAX);
-        row.u8(PART).u16(number as u16).u16(count as u16);
-        row.bytes(&rest[..rest.len().min(PART_BYTES)]).pad_to(ROW_BYTES_MAX);
+        row.put_u8(PART).put_u16(number as u16).put_u16(count as u16);
+        row.put_bytes(&rest[..rest.len().min(PART_BYTES)]).pad_to(ROW_BYTES_MAX);
         Wiping::new(row.finish())
     };
     (0..count).map(part).collect()
@@ -104,7 +104,7 @@ fn joined(parts: &[(u64, &[u8])]) -> Option<Wiping<Vec<u8>>> {
         let (head, bytes) = row.split_at_checked(PART_HEAD_BYTES)?;
         let its = (PART, number, parts.len() as u16);
         let mut r = Reader::new(head);
-        let is_next = (r.u8().ok()?, r.u16().ok()?, r.u16().ok()?) == its;
+        let is_next = (r.read_u8().ok()?, r.read_u16().ok()?, r.read_u16().ok()?) == its;
         // Parts of two snapshots must not be joined: their contacts would not fit each other.
         if !is_next || *seq != first + u64::from(number) || bytes.len() != PART_BYTES {
             return None;
@@ -144,19 +144,19 @@ impl<B: Backend> Client<B> {
     pub(super) fn write(&self, contacts: &Partners) -> Writer {
         let room = SNAPSHOT_BYTES_MIN + CONTACT_BYTES * contacts.all.len();
         let mut w = Writer::with_capacity(room);
-        w.u8(SNAPSHOT).bytes(&self.setup.pin);
-        w.u8(u8::from(self.chain.is_some()));
+        w.put_u8(SNAPSHOT).put_bytes(&self.setup.pin);
+        w.put_u8(u8::from(self.chain.is_some()));
         self.chain.iter().for_each(|chain| chain.write(&mut w));
-        w.u8(u8::from(self.ledger.is_some()));
+        w.put_u8(u8::from(self.ledger.is_some()));
         for ledger in self.ledger.iter().map(Ledger::encode) {
-            w.u32(ledger.len() as u32).bytes(&ledger);
+            w.put_u32(ledger.len() as u32).put_bytes(&ledger);
         }
         for service in Service::ALL {
             let last = self.last(service);
             let unread = self.unread.contains(&service);
-            w.u8(u8::from(last.is_some()) + 2 * u8::from(unread)).u64(last.unwrap_or(0));
+            w.put_u8(u8::from(last.is_some()) + 2 * u8::from(unread)).put_u64(last.unwrap_or(0));
         }
-        w.u8(u8::from(self.allow_more));
+        w.put_u8(u8::from(self.allow_more));
         contacts.write(&mut w);
         w
     }
@@ -165,21 +165,21 @@ impl<B: Backend> Client<B> {
     pub(super) fn read(setup: ClientOptions, text: &[u8], now: Time) -> Result<Self, RestoreError> {
         let mut client = Self::empty(setup, now);
         let r = &mut Reader::new(text);
-        if r.u8()? != SNAPSHOT {
+        if r.read_u8()? != SNAPSHOT {
             return Err(DecodeError::Value.into());
         }
-        if r.array_ref()? != &client.setup.pin {
+        if r.read_array_ref()? != &client.setup.pin {
             // Rows of another network would bring its ledger and its last rounds.
             return Err(RestoreError::Foreign);
         }
         client.chain = if flag(r)? { Some(Chain::read(r)?) } else { None };
         if flag(r)? {
-            let bytes = r.u32()? as usize;
-            client.ledger = Some(Ledger::decode(r.bytes(bytes)?)?);
+            let bytes = r.read_u32()? as usize;
+            client.ledger = Some(Ledger::decode(r.read_bytes(bytes)?)?);
         }
         for service in Service::ALL {
-            let known = r.u8()?;
-            let last = r.u64()?;
+            let known = r.read_u8()?;
+            let last = r.read_u64()?;
             // One form for each state, so that a damaged flag cannot pass for a service without
             // rounds.
             if known > 3 || known & 1 == 0 && last != 0 {
@@ -191,7 +191,7 @@ impl<B: Backend> Client<B> {
         client.allow_more = flag(r)?;
         client.contacts = Partners::read(r)?;
         // A ledger without configs, or configs without one, was never written by a client.
-        let sound = r.rest().iter().all(|byte| *byte == 0)
+        let sound = r.read_rest().iter().all(|byte| *byte == 0)
             && client.chain.is_some() == client.ledger.is_some();
         // The pin is the only root of trust, so stored configs must lead to it, too (MIX-2).
         let pinned =

@@ -138,7 +138,7 @@ fn mix_40_what_waits_for_a_time_waits_as_long_as_before_when_the_clock_is_put_ba
         let contacts = client.contacts.all.values().map(Partner::deadline);
         let own = [client.link.deadline(), Some(client.snapshot_at), client.walk_at];
         let all = contacts.chain(own).collect::<Vec<_>>();
-        all.into_iter().map(|at| at.map(|at| at.ms() - now.ms())).collect::<Vec<_>>()
+        all.into_iter().map(|at| at.map(|at| at.as_ms() - now.as_ms())).collect::<Vec<_>>()
     };
     client.walk_at = Some(NOW.plus_ms(70));
     let before = waits(&client, NOW);

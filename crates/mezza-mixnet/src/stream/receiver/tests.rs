@@ -100,9 +100,9 @@ fn a_stream_that_broke_is_broken_after_a_start() {
 fn bytes_that_no_receiver_writes_are_refused() {
     let read = |start: u32, ack: u32, broken: u8, seqs: &[u32]| {
         let mut w = Writer::new();
-        w.u32(start).u32(ack).u8(broken).u8(seqs.len() as u8);
+        w.put_u32(start).put_u32(ack).put_u8(broken).put_u8(seqs.len() as u8);
         for seq in seqs {
-            w.u32(*seq).var8(full().bytes());
+            w.put_u32(*seq).put_var8(full().bytes());
         }
         Reader::decode_exact(w.as_slice(), Receiver::read).map(|receiver| receiver.pieces().count())
     };

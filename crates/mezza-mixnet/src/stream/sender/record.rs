@@ -56,7 +56,7 @@ impl Sender {
     /// pieces, a bit each, u64 | var16 length and bytes)`. What waits is not part of it. Of a message
     /// that is acknowledged whole before its turn all pieces go again after a start.
     pub fn write(&self, w: &mut Writer) {
-        w.u32(self.next).u16(self.cuts.len() as u16);
+        w.put_u32(self.next).put_u16(self.cuts.len() as u16);
         for cut in &self.cuts {
             let open = self.places.range(cut.first..cut.end());
             let mut bits = open.fold(0_u64, |bits, (seq, _)| bits | 1 << (seq - cut.first));
@@ -64,7 +64,7 @@ impl Sender {
             if bits == 0 && cut.end() <= self.next {
                 bits = (1 << cut.message.pieces()) - 1;
             }
-            w.u32(cut.first).u64(bits).var16(&cut.message.framed);
+            w.put_u32(cut.first).put_u64(bits).put_var16(&cut.message.framed);
         }
     }
 
@@ -74,13 +74,13 @@ impl Sender {
     /// # Errors
     /// [`DecodeError`] unless `write` makes these bytes.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut sender = Self { next: r.u32()?, ..Self::default() };
-        let count = r.u16()?;
+        let mut sender = Self { next: r.read_u32()?, ..Self::default() };
+        let count = r.read_u16()?;
         let mut begins = None;
         for at in 0..count {
-            let first = r.u32()?;
-            let bits = r.u64()?;
-            let framed = r.var16()?;
+            let first = r.read_u32()?;
+            let bits = r.read_u64()?;
+            let framed = r.read_var16()?;
             let framed = Wiping::new(framed.to_vec());
             let mut cut =
                 MessageInTransit::begin(Message { ticket: None, told: false, framed }, first);

@@ -67,7 +67,7 @@ fn mix_43_as_many_configs_as_a_network_may_have_reach_a_client() {
         let mut splitter = LinkDeframer::default();
         for parcel in &parcels {
             let mut rest = &parcel[..];
-            while let Some(frame) = splitter.next(&mut rest).expect("frames") {
+            while let Some(frame) = splitter.next_frame(&mut rest).expect("frames") {
                 got.push(Frame::decode(&frame).expect("our own frame"));
             }
         }

@@ -166,7 +166,7 @@ fn mix_5_rounds_are_judged_by_the_config_in_force_when_they_open() {
 fn mix_65_a_client_takes_no_bucket_that_users_and_noise_cannot_make() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let own =
-        *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9))).public();
+        *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9))).public_key();
     let own = bucket(&own, &NetworkId([0xaa; 16]), 2) as usize;
     let id = called(&mut desk, 100);
     for (len, taken) in [(1_560_000_004, false), (200_000, false), (900, true)] {
@@ -345,7 +345,7 @@ fn objects(desk: &Desk, id: RoundId) -> ([Vec<u8>; 2], Manifest, Signature) {
 fn buckets_are_believed_by_the_word_of_the_last_mix() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let own =
-        *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9))).public();
+        *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9))).public_key();
     let own = bucket(&own, &NetworkId([0xaa; 16]), 2);
     let id = called(&mut desk, 100);
     let get = Frame::Round(id, FrameBody::Fetch { bucket: own });

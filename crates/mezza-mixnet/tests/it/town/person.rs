@@ -113,7 +113,7 @@ pub(super) fn dialling<B: Backend>(number: u64) -> StaticKey {
 
 /// The dialling key of a person.
 pub fn dialling_key(number: u64) -> PublicKey {
-    *dialling::<PortableBackend>(number).public()
+    *dialling::<PortableBackend>(number).public_key()
 }
 
 impl<B: Backend> Person<B> {

@@ -40,7 +40,7 @@ impl Ours {
     }
 
     fn draw(suite: SuiteId, mut rng: ChaCha20Rng) -> Self {
-        let identity = IdentityKeyPair::new(draw(&mut rng).keep());
+        let identity = IdentityKeyPair::new(draw(&mut rng).into_static());
         let prekeys = Prekeys::new(identity.duplicate()).offering(&[suite]);
         let registration = 1 + rng.next_u32() % REGISTRATION_MAX;
         let one_time = Vec::new();
@@ -57,7 +57,7 @@ impl Ours {
             match output {
                 Output::Need { spk, opk } => {
                     let mut fresh =
-                        |count| (0..count).map(|_| draw(&mut self.rng).keep()).collect();
+                        |count| (0..count).map(|_| draw(&mut self.rng).into_static()).collect();
                     let fresh = Input::Fresh { spk: fresh(spk), opk: fresh(opk.min(STOCK)) };
                     self.prekeys.handle(fresh, START, &mut self.rng).expect("asked for");
                 }

@@ -60,7 +60,7 @@ fn ratchet_10_a_missing_entry_of_the_best_suite_is_a_downgrade() {
 fn ratchet_11_no_session_from_an_expired_or_forged_bundle() {
     let (alice, bob) = two_people(11);
     let not_after = bob.prekeys.current_not_after().expect("a bundle");
-    assert_eq!(not_after, Time::from_ms(START.ms() / 60_000 * 60_000 + 14 * DAY));
+    assert_eq!(not_after, Time::from_ms(START.as_ms() / 60_000 * 60_000 + 14 * DAY));
     let check = |bytes: &[u8], now| {
         let bundle = Bundle::decode(bytes).expect("a bundle");
         bundle
@@ -202,7 +202,7 @@ fn ratchet_15_a_lower_suite_than_both_list_is_a_downgrade() {
 #[test]
 fn ratchet_16_private_parts_are_gone_after_thirty_days() {
     let (mut alice, mut bob) = two_people(16);
-    let made = START.ms() / 60_000 * 60_000;
+    let made = START.as_ms() / 60_000 * 60_000;
     let scalar = bob.prekeys.spks().next().expect("a key").2.scalar().duplicate();
     let is_prekey = |table| matches!(table, Table::Spk | Table::Opk);
     let first_opks = bob.server.one_time.clone();

@@ -61,7 +61,7 @@ fn ratchet_2_a_dh_result_of_zero_is_refused() {
         one
     }];
     for key in low_order {
-        assert!(pair.dh::<PortableBackend>(&PublicKey(key)).is_err());
+        assert!(pair.diffie_hellman::<PortableBackend>(&PublicKey(key)).is_err());
         assert_eq!(IdentityKey::decode(&key), Err(KeyError::LowOrder));
         let (mut alice, mut bob) = open_session(2);
         let mut message = alice.send(b"text");
@@ -168,13 +168,13 @@ fn ratchet_5_every_key_comes_from_the_caller() {
     assert!(
         bob.prekeys
             .spks()
-            .any(|(_, id, pair)| { id == checked.spk_id() && pair.public() == checked.spk() })
+            .any(|(_, id, pair)| { id == checked.spk_id() && pair.public_key() == checked.spk() })
     );
 
     // The base key and the ratchet key on the wire are the ones handed in.
     let base = alice.fresh();
     let ratchet = alice.fresh();
-    let publics = (*base.public(), *ratchet.public());
+    let publics = (*base.public_key(), *ratchet.public_key());
     let (session, _) =
         checked.initiate(&alice.identity, base, None, &mut alice.rng).expect("a session");
     let _ = alice.talk.add_session(session, now);
@@ -186,13 +186,13 @@ fn ratchet_5_every_key_comes_from_the_caller() {
 
     // The machine publishes what it was given, and takes only what it asked for.
     let mut prekeys = people::offering(Prekeys::new(bob.identity.duplicate()), B2c20::ID);
-    let unasked = Input::Fresh { spk: vec![bob.fresh().keep()], opk: Vec::new() };
+    let unasked = Input::Fresh { spk: vec![bob.fresh().into_static()], opk: Vec::new() };
     assert!(prekeys.handle(unasked, START, &mut bob.rng).is_err());
     prekeys.wake(START, &mut bob.rng);
     assert!(matches!(prekeys.poll(), Some(Output::Need { spk: 1, opk: 100 })));
-    let spk = bob.fresh().keep();
-    let opk = bob.fresh().keep();
-    let publics = (*spk.public(), *opk.public());
+    let spk = bob.fresh().into_static();
+    let opk = bob.fresh().into_static();
+    let publics = (*spk.public_key(), *opk.public_key());
     let fresh = Input::Fresh { spk: vec![spk], opk: vec![opk] };
     prekeys.handle(fresh, START, &mut bob.rng).expect("asked for");
     let outputs: Vec<Output> = std::iter::from_fn(|| prekeys.poll()).collect();
@@ -211,7 +211,7 @@ fn ratchet_6_a_new_key_is_taken_only_in_the_first_seal_of_a_turn() {
     assert!(!alice.talk.needs_ephemeral());
     // A pair that is handed in without need is not used.
     let unused = alice.fresh();
-    let public = *unused.public();
+    let public = *unused.public_key();
     let (two, changes) =
         alice.talk.seal(b"two", &[], Padding::Blocks, Some(unused), alice.now).expect("two");
     alice.disk.apply(changes);

@@ -77,7 +77,7 @@ fn ratchet_51_at_most_forty_archived_sessions_for_thirty_days() {
     alice.begin_with(&mut bob);
     assert_eq!((alice.disk.count(Table::Session), alice.disk.count(Table::Skipped)), (2, 2));
     let due = people::START.plus_ms(30 * DAY);
-    let hour = Time::from_ms(due.ms() / Time::HOUR_MS * Time::HOUR_MS);
+    let hour = Time::from_ms(due.as_ms() / Time::HOUR_MS * Time::HOUR_MS);
     assert_eq!(alice.talk.deadline(), Some(hour.min(due)));
     alice.now = due;
     alice.wake();

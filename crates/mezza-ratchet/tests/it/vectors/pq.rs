@@ -69,7 +69,7 @@ fn bobs_prekeys(case: &Case) -> Prekeys {
         &SuiteList::ours().encode(),
         &[0],
         spk.scalar().expose(),
-        &spk.public().0,
+        &spk.public_key().0,
         &case.bytes("signature"),
         &[0, 0, 0, 5],
         &seed,
@@ -77,7 +77,7 @@ fn bobs_prekeys(case: &Case) -> Prekeys {
     .concat();
     let opk_id = fixture::OPK_ID.to_be_bytes();
     let opk =
-        [&[2][..], &opk_id, &made, &[0], opk.scalar().expose(), opk.public().0.as_slice()].concat();
+        [&[2][..], &opk_id, &made, &[0], opk.scalar().expose(), opk.public_key().0.as_slice()].concat();
     let records = [
         StoredRow { table: Table::Spk, key: &id, value: &spk },
         StoredRow { table: Table::Opk, key: &opk_id, value: &opk },

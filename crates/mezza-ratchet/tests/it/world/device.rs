@@ -226,7 +226,7 @@ impl Device {
         self.last_reset.insert(from, now);
         if self.begin(from, now, rng) {
             self.notes += 1;
-            let note = 1 << 40 | u64::from(self.me) << 32 | now.ms() << 8 >> 20 | self.notes << 50;
+            let note = 1 << 40 | u64::from(self.me) << 32 | now.as_ms() << 8 >> 20 | self.notes << 50;
             self.say(from, note, now, rng);
         }
     }

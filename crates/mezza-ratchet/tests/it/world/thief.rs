@@ -59,7 +59,7 @@ impl Listener {
     /// The victim sends, with a fresh key that the thief does not hold: he goes on with a key of
     /// his own, which serves him if the ratchet does not depend on it.
     pub fn guesses(&mut self) {
-        let mut rng = ChaCha20Rng::seed_from_u64(self.now.ms());
+        let mut rng = ChaCha20Rng::seed_from_u64(self.now.as_ms());
         let fresh = Some(EphemeralKey::random::<PortableBackend>(&mut rng));
         let sealed = self.talk.seal(b"", &[], Padding::Blocks, fresh, self.now);
         assert!(sealed.is_ok());

@@ -521,7 +521,7 @@ impl<S: LinkSuite> Model<S> {
 }
 
 fn point_of<S: LinkSuite>(scalar: &[u8; 32]) -> [u8; 32] {
-    *EphemeralKey::from_scalar::<S::Backend>(secret(scalar)).public().as_bytes()
+    *EphemeralKey::from_scalar::<S::Backend>(secret(scalar)).public_key().as_bytes()
 }
 
 fn his_point<S: LinkSuite>() -> CanonicalPoint {

@@ -236,7 +236,7 @@ fn seka_60_forged_frames_do_not_alarm_a_live_link() {
         forged[14..20].copy_from_slice(sides[1].peer.record().own.as_bytes());
         forged[36] = 0x7f;
         let _ = sides[1].hear(&forged, now);
-        if now.ms() % 20_000 == 0 {
+        if now.as_ms() % 20_000 == 0 {
             assert!(exchange(&mut sides, now));
         }
         run(&mut sides, (now, 10), |_, _| true);

@@ -20,7 +20,7 @@ impl System {
 
     /// Time passes, and the clock is moved meanwhile.
     fn pass(&mut self, passed_ms: u64, moved_ms: i64) -> Time {
-        let wall = self.now.wall.plus_ms(passed_ms).ms().saturating_add_signed(moved_ms);
+        let wall = self.now.wall.plus_ms(passed_ms).as_ms().saturating_add_signed(moved_ms);
         self.now = Moment { wall: Time::from_ms(wall), boot: self.now.boot.plus_ms(passed_ms) };
         self.now.wall
     }
@@ -77,13 +77,13 @@ fn mesh_71_a_move_after_the_source_counts_though_both_are_seen_at_once() {
         let mut system = System::new();
         system.read(None);
         let moved = system.pass(30_000, moved_ms);
-        let source = Time::from_ms(moved.ms() - 5_000);
+        let source = Time::from_ms(moved.as_ms() - 5_000);
         assert_eq!(system.read(Some(source)), 2_500, "moved by {moved_ms} by the source");
     }
     // Ten seconds are shorter than the time between the readings, so that either may have come first.
     let mut system = System::new();
     let now = system.pass(30_000, 10_000);
-    assert_eq!(system.read(Some(Time::from_ms(now.ms() - 15_000))), 12_500);
+    assert_eq!(system.read(Some(Time::from_ms(now.as_ms() - 15_000))), 12_500);
 }
 
 /// A source that is worse than what is known says nothing new.
@@ -155,7 +155,7 @@ impl Restarts {
     }
 
     fn pass(&mut self, passed_ms: u64, moved_ms: i64) {
-        let wall = self.now.wall.plus_ms(passed_ms).ms().saturating_add_signed(moved_ms);
+        let wall = self.now.wall.plus_ms(passed_ms).as_ms().saturating_add_signed(moved_ms);
         self.now = Moment { wall: Time::from_ms(wall), boot: self.now.boot.plus_ms(passed_ms) };
     }
 
@@ -197,7 +197,7 @@ fn mesh_72_a_restart_of_the_system_needs_a_clock_that_ran() {
 
     let mut restarts = Restarts::new();
     restarts.read(Some(AT), true);
-    restarts.now.wall = Time::from_ms(AT.ms() - 1_000);
+    restarts.now.wall = Time::from_ms(AT.as_ms() - 1_000);
     restarts.restart_system(0);
     assert_eq!(restarts.read(None, true), 600_000, "the battery of the clock is empty");
 }

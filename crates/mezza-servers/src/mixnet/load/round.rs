@@ -254,7 +254,7 @@ impl LoadRound {
         };
         LoadReport {
             round: self.id.round,
-            open_ms: self.open.ms(),
+            open_ms: self.open.as_ms(),
             sent,
             returned: latencies.len(),
             right: latencies.len() - wrong,

@@ -86,7 +86,7 @@ impl<S: MailStore> Writer<S> {
         if let Err(retry_s) = self.shares.open(site, &self.limits, at.boot) {
             return Ok(Err((DoneCode::SlowDown, retry_s)));
         }
-        let id = self.store.open_box(address, kind, self.date.latest(at).days()).await?;
+        let id = self.store.open_box(address, kind, self.date.latest(at).as_days()).await?;
         self.ledger.opened(address, id, kind);
         Ok(Ok(()))
     }
@@ -106,7 +106,7 @@ impl<S: MailStore> Writer<S> {
 
     /// Stores mail; watchers who have not been shown it get it before the commit.
     pub(super) async fn put_run(&mut self, puts: Vec<Put>) -> Result<(), StoreError> {
-        let now_h = self.date.latest(self.clock.read()).hours();
+        let now_h = self.date.latest(self.clock.read()).as_hours();
         let mut admitted = Vec::with_capacity(puts.len());
         for put in puts {
             match self.admit(&put).await? {
@@ -179,7 +179,7 @@ impl<S: MailStore> Writer<S> {
             self.done(answer, Err((DoneCode::NoBox, 0)));
             return Ok(());
         };
-        self.store.seen(row.id, self.date.latest(self.clock.read()).days()).await?;
+        self.store.seen(row.id, self.date.latest(self.clock.read()).as_days()).await?;
         let outlet = answer.outlet.clone();
         self.batch.touched.push((address, outlet.clone()));
         self.owners.insert(address, Watcher::new(watch, number, &row, outlet.clone()));
@@ -212,7 +212,7 @@ impl<S: MailStore> Writer<S> {
 
     /// Brings a watcher what the store has for it, as far as there is room.
     pub(super) async fn refill(&mut self, address: &MailboxAddress) -> Result<(), StoreError> {
-        let now_h = self.date.believed(self.clock.read()).hours();
+        let now_h = self.date.believed(self.clock.read()).as_hours();
         while let Some(RefillRequest { box_id, last, room }) = self.owners.lack(address) {
             let wanted = REFILL_MAILS.min(room as u32);
             let mails = self.store.fetch(box_id, last, now_h, wanted).await?;

@@ -188,7 +188,7 @@ mod tests {
         let tls = TlsAcceptor::from(server_config(&identity).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let now_ms = Clock::system().wall().ms();
+        let now_ms = Clock::system().wall().as_ms();
         let version = VERSION;
         let envelope_bytes_max = 16_384;
         let ttl_h_max = 720;

@@ -131,12 +131,12 @@ pub(super) fn open_tree(
 /// A tick as a person reads it: `2026-11-25 10:41Z`, with its second half marked.
 fn minute(tick: Tick) -> String {
     let half = if tick.0.is_multiple_of(2) { "" } else { "+30s" };
-    format!("{}{half}", show::time(tick.time().ms()))
+    format!("{}{half}", show::time(tick.time().as_ms()))
 }
 
 /// A tick as its day.
 fn day(tick: Tick) -> String {
-    let mut text = show::time(tick.time().ms());
+    let mut text = show::time(tick.time().as_ms());
     text.truncate(10);
     text
 }

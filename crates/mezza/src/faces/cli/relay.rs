@@ -209,7 +209,7 @@ async fn status(context: &CliContext, settings: &Settings) -> Result<Exit, Fault
 /// The operator says that the clock is right.
 fn trust_clock(context: &CliContext) -> Result<Exit, Fault> {
     relay::trust_clock(&context.home.relay()).map_err(|error| relay_fault(&error))?;
-    let now = show::time(mezza_host::clock::now().ms());
+    let now = show::time(mezza_host::clock::now().as_ms());
     context.out.either(&json!({ "now": now }), format!("the relay goes by {now} within a minute"));
     Ok(Exit::Done)
 }

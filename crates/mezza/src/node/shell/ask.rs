@@ -303,7 +303,7 @@ fn change(change: &Change) -> json::ChangeJson {
         What::Level(level) => (json::ChangeWhat::Level, Some(u32::from(*level)), Vec::new()),
         What::Name(name) => (json::ChangeWhat::Name, None, vec![name.clone()]),
     };
-    json::ChangeJson { at_ms: change.at.ms(), own: change.own, what, number, names }
+    json::ChangeJson { at_ms: change.at.as_ms(), own: change.own, what, number, names }
 }
 
 fn contact(device: &Device<AwsLc>, view: &ContactView, now: Time) -> json::ContactJson {

@@ -91,14 +91,14 @@ impl Beside {
     }
 
     fn read_draft(&mut self, key: &[u8], value: &[u8]) -> Result<(), DecodeError> {
-        let id = Reader::decode_exact(key, |r| Ok(ContactId(r.u32()?)))?;
+        let id = Reader::decode_exact(key, |r| Ok(ContactId(r.read_u32()?)))?;
         std::str::from_utf8(value).map_err(|_| DecodeError::Value)?;
         self.drafts.insert(id, Wiping::new(value.to_vec()));
         Ok(())
     }
 
     fn read_change(&mut self, key: &[u8], value: &[u8]) -> Result<(), DecodeError> {
-        let (id, n) = Reader::decode_exact(key, |r| Ok((ContactId(r.u32()?), r.u32()?)))?;
+        let (id, n) = Reader::decode_exact(key, |r| Ok((ContactId(r.read_u32()?), r.read_u32()?)))?;
         let line = self.lines.entry(id).or_default();
         // The number of a row that does not load is not given out again.
         line.next = line.next.max(n.saturating_add(1));
@@ -225,16 +225,16 @@ impl Change {
             What::Name(name) => (5, name.as_bytes().to_vec()),
         };
         let mut w = Writer::with_capacity(10 + value.len());
-        w.u64(self.at.ms()).u8(u8::from(self.own)).u8(kind).bytes(&value);
+        w.put_u64(self.at.as_ms()).put_u8(u8::from(self.own)).put_u8(kind).put_bytes(&value);
         Wiping::new(w.finish())
     }
 
     fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
-        let at = Time::from_ms(r.u64()?);
-        let own = r.u8()? == 1;
-        let kind = r.u8()?;
-        let value = r.rest();
+        let at = Time::from_ms(r.read_u64()?);
+        let own = r.read_u8()? == 1;
+        let kind = r.read_u8()?;
+        let value = r.read_rest();
         let bad = DecodeError::Value;
         let what = match (kind, value) {
             (1, value) => What::Timer(u32::from_be_bytes(value.try_into().map_err(|_| bad)?)),

@@ -26,8 +26,8 @@ impl NodeShell {
         match seen {
             Ok(()) => tracing::info!("the clock of this machine is believed again"),
             Err(doubt) => tracing::warn!(
-                clock_h = doubt.wall.hours(),
-                expected_h = doubt.expected.hours(),
+                clock_h = doubt.wall.as_hours(),
+                expected_h = doubt.expected.as_hours(),
                 left_h = doubt.left_ms.div_ceil(Time::HOUR_MS),
                 "the clock of this machine has jumped by more than a day: nothing expires by it until \
                  it has stood for a day; if it is right, say `mezza node trust-clock`"

@@ -114,7 +114,7 @@ impl NodeShell {
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         let expected = open.date.now(today.boot);
         open.date.now.confirmed = today.confirmed;
-        let by_ms = today.date.ms().cast_signed().saturating_sub(expected.ms().cast_signed());
+        let by_ms = today.date.as_ms().cast_signed().saturating_sub(expected.as_ms().cast_signed());
         if by_ms.unsigned_abs() < STEP_MS {
             // A step under way concerns every time, wherever a start of the system comes in between.
             let since = today.doubted.then(|| open.date.now.since.unwrap_or(FIRST));

@@ -43,7 +43,7 @@ fn cell(class: u8, tick: u32, n: u64) -> MeshCell {
 
 /// The last tick whose cells live now, so that they live longest.
 fn next_tick() -> u32 {
-    u32::try_from(clock::now().ms() / 30_000).unwrap() + 1
+    u32::try_from(clock::now().as_ms() / 30_000).unwrap() + 1
 }
 
 /// A name of the liar, and its cells.
@@ -72,8 +72,8 @@ impl LiarName {
     fn announce(&self) {
         let mut network = MeshNetwork::new("open", None);
         let now = clock::now();
-        network.follow(now.ms() * 1_000);
-        let beacon = Beacon { stamp: now.ms() / 125, ..Beacon::default() };
+        network.follow(now.as_ms() * 1_000);
+        let beacon = Beacon { stamp: now.as_ms() / 125, ..Beacon::default() };
         self.send(&WireFrame::Beacon { net: network.net(), name: self.name, beacon });
         let shorts = self.cells.iter().map(|cell| short(&cell.id()));
         let shorts: Vec<u64> =

@@ -58,7 +58,7 @@ fn rounds_go_on_when_guardians_change_the_config() {
         let mut opens = Vec::new();
         loop {
             let told = guest.told(Service::Conversation).await.settings;
-            opens.push((told.id.round, opened(&told.config, told.id.round).ms()));
+            opens.push((told.id.round, opened(&told.config, told.id.round).as_ms()));
             if told.id.round > FIRST {
                 return opens;
             }

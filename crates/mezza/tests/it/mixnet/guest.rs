@@ -62,7 +62,7 @@ impl Guest {
                 return None;
             };
             let mut input = &buffer[..count];
-            while let Some(frame) = self.splitter.next(&mut input).unwrap() {
+            while let Some(frame) = self.splitter.next_frame(&mut input).unwrap() {
                 self.frames.push_back(Frame::decode(&frame).unwrap());
             }
         }

@@ -50,7 +50,7 @@ impl Town {
         self.servers[at].stop(Signal::SIGKILL);
         let home = self.servers[at].home.clone();
         self.servers[at] = start(&self.files, &home, name, (&self.entry, self.metrics));
-        mezza::testing::clock::now().ms()
+        mezza::testing::clock::now().as_ms()
     }
 
     /// Users for so many rounds.

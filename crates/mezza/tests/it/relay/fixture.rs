@@ -382,7 +382,7 @@ impl RawPeer {
                 Ok(1) => (),
                 _ => return None,
             }
-            if let Some(frame) = self.splitter.next(&mut &byte[..]).unwrap() {
+            if let Some(frame) = self.splitter.next_frame(&mut &byte[..]).unwrap() {
                 return Some(RelayFrame::decode(&frame).unwrap());
             }
         }

@@ -67,14 +67,14 @@ fn extensions(record: &[u8]) -> Vec<u16> {
     use mezza_core::wire::Reader;
     // Record header 5, handshake header 4, version 2, random 32.
     let mut r = Reader::new(&record[43..]);
-    r.var8().unwrap();
-    r.var16().unwrap();
-    r.var8().unwrap();
-    let mut list = Reader::new(r.var16().unwrap());
+    r.read_var8().unwrap();
+    r.read_var16().unwrap();
+    r.read_var8().unwrap();
+    let mut list = Reader::new(r.read_var16().unwrap());
     let mut found = Vec::new();
     while !list.is_empty() {
-        found.push(list.u16().unwrap());
-        list.var16().unwrap();
+        found.push(list.read_u16().unwrap());
+        list.read_var16().unwrap();
     }
     found
 }

@@ -101,7 +101,7 @@ async fn tell(
             return Ok(());
         }
         let mut input = &buffer[..count];
-        while let Some(bytes) = splitter.next(&mut input).unwrap() {
+        while let Some(bytes) = splitter.next_frame(&mut input).unwrap() {
             let frame = Frame::decode(&bytes).unwrap();
             let frames = if road.lies.load(Ordering::SeqCst) {
                 let said = lies.of(frame.clone(), &mut road.rng.lock().unwrap());

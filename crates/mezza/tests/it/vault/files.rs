@@ -221,7 +221,7 @@ fn no_file_ever_holds_what_was_stored() {
         [(RecordKind::Note, &planted[..]), (RecordKind::Session, &long)]
             .map(|(k, v)| put(k, &key, *bucket, v))
     };
-    let buckets = [Retention::Permanent, Retention::Rolling, Retention::Hour(noon().hours())];
+    let buckets = [Retention::Permanent, Retention::Rolling, Retention::Hour(noon().as_hours())];
     let changes: Vec<_> = buckets.iter().enumerate().flat_map(change).collect();
     let clean = || {
         let files = Copy::of(&folder.path()).0;

@@ -42,8 +42,8 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn is_over(bucket: Retention, now: Time) -> bool {
     match bucket {
-        Retention::Hour(hour) => now.hours() > hour,
-        Retention::Day(day) => now.days() > day,
+        Retention::Hour(hour) => now.as_hours() > hour,
+        Retention::Day(day) => now.as_days() > day,
         _ => false,
     }
 }
@@ -62,8 +62,8 @@ fn change_of(op: &Op, now: Time, n: usize) -> Option<RecordChange> {
             let bucket = match class {
                 0 => Retention::Permanent,
                 1 => Retention::Rolling,
-                2 => Retention::Hour(now.hours() + u32::from(ahead)),
-                _ => Retention::Day(now.days() + u32::from(ahead)),
+                2 => Retention::Hour(now.as_hours() + u32::from(ahead)),
+                _ => Retention::Day(now.as_days() + u32::from(ahead)),
             };
             Some(put(kind, &[key], bucket, &vec![n as u8; bytes]))
         }
@@ -158,7 +158,7 @@ fn the_last_change_of_a_record_counts() {
 fn a_record_moves_between_buckets() {
     let folder = fresh();
     let (mut vault, _) = folder.enter(noon()).unwrap();
-    let hour = Retention::Hour(noon().hours());
+    let hour = Retention::Hour(noon().as_hours());
     for bucket in [Retention::Permanent, hour, Retention::Rolling, hour, Retention::Permanent] {
         vault.commit(&[WriteBatch(vec![put(RecordKind::Note, b"n", bucket, b"text")])]).unwrap();
     }

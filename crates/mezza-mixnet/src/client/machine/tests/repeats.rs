@@ -47,7 +47,7 @@ fn mix_42_an_invitation_goes_again_on_half_of_the_budget() {
         let mut client = joined(&config);
         super::rounds::arm(&mut client, &config, id, 8_000);
         let mut armed = client.rounds.remove(&id).expect("it takes part");
-        let to = *EphemeralKey::random::<PortableBackend>(&mut rng()).public();
+        let to = *EphemeralKey::random::<PortableBackend>(&mut rng()).public_key();
         let invite = Invite { ticket: 1, to, body: Wiping::new([0; 208]) };
         assert!(client.invites.push(invite));
         spend(&mut client, &config, 2, used);

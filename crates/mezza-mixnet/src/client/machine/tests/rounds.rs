@@ -22,7 +22,7 @@ fn rng() -> ChaCha20Rng {
 pub(super) fn arm(client: &mut Client, config: &Config, id: RoundId, closes_in_ms: u32) {
     let (policy, of) = config.policy(id.service).expect("a service");
     let key = |n: u8| {
-        StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n))).public().0
+        StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n))).public_key().0
     };
     let settings = Settings {
         config: config.hash(),
@@ -217,7 +217,7 @@ fn mix_25_what_would_be_beyond_the_budget_waits() {
         client.contacts.all.insert(0, Partner::new(1, line(0)));
         client.calls.push_back((0, Intent::Talk));
         let pair = EphemeralKey::random::<PortableBackend>(&mut rng());
-        let invite = Invite { ticket: 1, to: *pair.public(), body: Wiping::new([0; 208]) };
+        let invite = Invite { ticket: 1, to: *pair.public_key(), body: Wiping::new([0; 208]) };
         assert!(client.invites.push(invite));
         client.allow_more = allows_more;
         let ledger = client.ledger.as_mut().expect("it has joined");
@@ -241,7 +241,7 @@ fn an_invitation_goes_to_the_bucket_of_its_key_and_none_to_bucket_0() {
     assert!(matches!(idle.content, SlotContents::Invite(None)));
     assert_eq!(idle.inner[..4], [0; 4]);
     let to =
-        *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(5))).public();
+        *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(5))).public_key();
     assert!(client.invites.push(Invite { ticket: 1, to, body: Wiping::new([0; 208]) }));
     let busy = client.fill_invitation(&round, NOW, &mut rng());
     assert!(matches!(busy.content, SlotContents::Invite(Some(_))));

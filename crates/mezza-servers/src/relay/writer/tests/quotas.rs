@@ -172,7 +172,7 @@ async fn mail_is_kept_as_long_as_its_sender_asks_and_no_longer_than_the_relay_sa
     let store = &mut stage.writer.store;
     let id = store.find_box(&BOX).await.unwrap().unwrap().id;
     for (hours, left) in [(0, &[3, 9][..]), (3, &[3, 9]), (4, &[9]), (5, &[9]), (6, &[])] {
-        let mails = store.fetch(id, 0, noon().hours() + hours, 9).await.unwrap();
+        let mails = store.fetch(id, 0, noon().as_hours() + hours, 9).await.unwrap();
         assert!(mails.iter().map(|mail| &mail.body[0]).eq(left), "{hours}");
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn listen(context: &CliContext, asked: &ListenArgs) -> Result<Exit, F
     let (sender, waiting) = sync_channel(LINES_MAX);
     let socket = control::socket(&context.home);
     std::thread::spawn(move || read_lines(answer, &socket, &sender));
-    let mut listener = Listener::new(Keys::new(folder, Clock::system().boot().ms()));
+    let mut listener = Listener::new(Keys::new(folder, Clock::system().boot().as_ms()));
     loop {
         for opened in listener.step(context, &waiting)? {
             show_message(context, asked, &opened);
@@ -113,7 +113,7 @@ struct Listener {
 impl Listener {
     fn new(keys: Keys) -> Self {
         let clock = Clock::system();
-        let now_ms = clock.boot().ms();
+        let now_ms = clock.boot().as_ms();
         Self {
             keys,
             clock,
@@ -132,7 +132,7 @@ impl Listener {
         context: &CliContext,
         waiting: &Receiver<NodeNews>,
     ) -> Result<Vec<OpenedEnvelope>, Fault> {
-        let pause = Duration::from_millis(self.erase_at_ms.saturating_sub(self.clock.boot().ms()));
+        let pause = Duration::from_millis(self.erase_at_ms.saturating_sub(self.clock.boot().as_ms()));
         match waiting.recv_timeout(pause) {
             Ok(news) => self.take(context, news)?,
             Err(RecvTimeoutError::Timeout) => (),
@@ -149,7 +149,7 @@ impl Listener {
 
     /// Erases each half minute by boot time, however busy or silent the node is.
     fn erase_in_time(&mut self, context: &CliContext) -> Result<(), Fault> {
-        let now_ms = self.clock.boot().ms();
+        let now_ms = self.clock.boot().as_ms();
         if now_ms < self.erase_at_ms {
             return Ok(());
         }
@@ -176,7 +176,7 @@ impl Listener {
         };
         match line["event"].as_str() {
             Some("clock") => {
-                self.spoke_ms = self.clock.boot().ms();
+                self.spoke_ms = self.clock.boot().as_ms();
                 if std::mem::take(&mut self.is_silent) {
                     out.aside("the mesh node tells the time again");
                 }
@@ -226,7 +226,7 @@ fn show_message(context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelop
     let out = context.out;
     let payload = opened.payload.as_slice();
     let id = HEXLOWER.encode(&opened.id.0);
-    let minute = show::time(opened.tick.time().ms());
+    let minute = show::time(opened.tick.time().as_ms());
     let path = asked.out.as_ref().map(|dir| dir.join(&id));
     let kept = path.filter(|path| match private::replace(path, payload) {
         Ok(()) => true,

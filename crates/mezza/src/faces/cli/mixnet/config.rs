@@ -216,7 +216,7 @@ fn about(signed: &SignedConfig) -> Value {
         "hash": hex(&config.hash()), "network": hex(&config.network.0), "seq": config.seq,
         "prev": hex(&config.prev), "threshold": config.threshold,
         "guardians": config.guardians.iter().map(|key| hex(key)).collect::<Vec<_>>(),
-        "valid_from_ms": config.valid_from.ms(), "valid_until_ms": config.valid_until.ms(),
+        "valid_from_ms": config.valid_from.as_ms(), "valid_until_ms": config.valid_until.as_ms(),
         "entry": config.coordinator.address, "entry_key": hex(&config.coordinator.key),
         "bucket": config.bucket.address, "bucket_key": hex(&config.bucket.key),
         "mixes": config.mixes.iter().map(mix).collect::<Vec<_>>(), "users_max": config.users_max, "promise": promise(config),
@@ -255,7 +255,7 @@ fn service(config: &Config, policy: &ServicePolicy) -> Value {
     let (epsilon, delta) = figures::promised(policy);
     json!({
         "id": policy.service.number(), "base_round": policy.base_round,
-        "base_time_ms": policy.base_time.ms(), "interval_ms": policy.interval_ms, "ask_ms": policy.ask_ms,
+        "base_time_ms": policy.base_time.as_ms(), "interval_ms": policy.interval_ms, "ask_ms": policy.ask_ms,
         "lead_ms": policy.lead_ms, "collect_ms": policy.collect_ms,
         "mix_limit_ms": policy.mix_limit_ms, "slots": policy.slots, "buckets": policy.buckets,
         "mode": law_name(policy.mode), "mu": policy.mu, "scale": policy.scale,

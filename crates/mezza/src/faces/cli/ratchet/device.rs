@@ -92,7 +92,7 @@ impl PeerDevice {
                 Output::Need { spk, opk } => {
                     let opk = opk.min(self.given.one_time);
                     let now = self.now();
-                    let mut fresh = |count| (0..count).map(|_| self.fresh().keep()).collect();
+                    let mut fresh = |count| (0..count).map(|_| self.fresh().into_static()).collect();
                     let spk = fresh(spk);
                     let opk = fresh(opk);
                     let fresh = Input::Fresh { spk, opk };

@@ -127,8 +127,8 @@ impl Machine {
     /// By how much the date of the node differs from the true time.
     async fn apart_ms(&self) -> u64 {
         let date = self.handle().ask(|shell| Ok(shell.date())).await.unwrap();
-        let wall = self.hands.clock().wall().ms().cast_signed();
-        (date.ms().cast_signed() - (wall - self.error_ms)).unsigned_abs()
+        let wall = self.hands.clock().wall().as_ms().cast_signed();
+        (date.as_ms().cast_signed() - (wall - self.error_ms)).unsigned_abs()
     }
 }
 

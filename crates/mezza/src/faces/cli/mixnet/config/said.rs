@@ -143,7 +143,7 @@ fn decimal(number: u64, digits: u32) -> String {
 
 /// For people, and exactly.
 fn time(time: Time) -> String {
-    format!("{} ({} ms)", show::time(time.ms()), time.ms())
+    format!("{} ({} ms)", show::time(time.as_ms()), time.as_ms())
 }
 
 #[cfg(test)]
