@@ -33,6 +33,8 @@ impl DeliveryReport {
     pub fn decode(text: &[u8]) -> Option<Self> {
         let text: &[u8; REPORT_BYTES] = text.try_into().ok()?;
         let number =
+            // Counters of a session are checked by length and flag only: the frame was
+            // authenticated.
             |at: usize| u32::from_be_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]);
         (text[0] == REPORT).then(|| Self { opened: number(1), next: number(5), forged: number(9) })
     }
@@ -49,6 +51,7 @@ impl DeliveryReport {
 
     /// Frames of a hundred that arrived, of those up to the greatest number; `None` without frames.
     pub fn percent(&self) -> Option<u8> {
+        // At least 1 avoids a division by zero. The caller gets `None` in that case.
         let share = u64::from(self.opened) * 100 / u64::from(self.next.max(1));
         (self.next > 0).then_some(share.min(100) as u8)
     }
