@@ -33,8 +33,6 @@ impl DeliveryReport {
     pub fn decode(text: &[u8]) -> Option<Self> {
         let text: &[u8; REPORT_BYTES] = text.try_into().ok()?;
         let number =
-            // Counters of a session are checked by length and flag only: the frame was
-            // authenticated.
             |at: usize| u32::from_be_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]);
         (text[0] == REPORT).then(|| Self { opened: number(1), next: number(5), forged: number(9) })
     }

@@ -64,7 +64,6 @@ impl Engine {
     #[inline]
     pub(super) fn hear_have(
         &mut self,
-        // A giver comes first, since an announcement alone costs a liar nothing.
         from: NeighbourId,
         set: &Set,
         now: u64,
