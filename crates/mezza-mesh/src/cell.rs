@@ -55,6 +55,8 @@ impl MeshCell {
         cell.extend_from_slice(&[VERSION << 4 | class as u8, life.number()]);
         cell.extend_from_slice(&tick.to_be_bytes());
         cell.extend_from_slice(payload);
+        // The payload comes from the caller, so it passes the same check as a cell from the
+        // network.
         Self::decode(&cell)
     }
 
@@ -92,12 +94,15 @@ impl MeshCell {
 fn check(bytes: &[u8]) -> Result<(), CellError> {
     let [head, life, a, b, c, d, kind, tick, ..] = *bytes else { return Err(CellError::Size) };
     let class = head & 0x0f;
+    // Sizes first: all checks are free of hashing, so that junk costs a comparison only (MESH-1).
     if CELL_BYTES.get(usize::from(class)) != Some(&bytes.len()) {
         return Err(CellError::Size);
     }
     if head >> 4 != VERSION || Life::from_number(life).is_none() {
         return Err(CellError::Head);
     }
+    // The tick appears twice, in the head and in the envelope. A relabelled head disagrees
+    // (MESH-1).
     if kind & 0x0f != class || tick != u32::from_be_bytes([a, b, c, d]) as u8 {
         return Err(CellError::Payload);
     }
@@ -107,6 +112,7 @@ fn check(bytes: &[u8]) -> Result<(), CellError> {
 /// The head of checked bytes.
 fn facts(bytes: &[u8], sum: u32) -> CellFacts {
     let tick = u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
+    // The bytes were checked before, so the fallback is never used.
     let life = Life::from_number(bytes[1]).unwrap_or_default();
     CellFacts { tick, life, class: bytes[0] & 0x0f, sum }
 }

@@ -206,11 +206,13 @@ impl MeshClock {
 
     /// The device's own clock minus the monotonic one, µs, with what a person decided.
     fn anchor(&self) -> i64 {
+        // A decision of the user shifts the anchor, so the bound is measured from there (MESH-56).
         self.rtc + self.trusted.unwrap_or(0)
     }
 
     /// How far neighbours may move the clock from the device's own, µs.
     pub fn bound(&self) -> i64 {
+        // The neighbours' time is not vouched for by any source, so it gets the widest bound.
         if self.trusted.is_some() { Grade::Poor.bound() } else { self.within }
     }
 
@@ -221,6 +223,7 @@ impl MeshClock {
 
     /// Network time, µs since 1970.
     pub fn mesh(&self, now: u64) -> u64 {
+        // Saturating: a neighbour's time before 1970 must not wrap to a far future.
         now.saturating_add_signed(self.offset)
     }
 
@@ -254,6 +257,7 @@ impl MeshClock {
 
     /// How good the device's own clock is.
     pub fn grade(&self) -> Grade {
+        // A clock that follows its neighbours is no better than a poor one.
         if self.trusted.is_some() { Grade::Poor } else { self.grade }
     }
 
@@ -280,6 +284,8 @@ impl MeshClock {
 
     /// The same, where it is known how far the own clock may be off, µs.
     pub fn read_bounded(&mut self, rtc: i64, bound: i64) {
+        // The record of a source may claim less than the least bound. No clock is better than 2.5
+        // s.
         let bound = bound.clamp(Grade::Good.bound(), Grade::Poor.bound());
         self.read_within(rtc, Grade::of_bound(bound), bound);
     }
@@ -297,12 +303,14 @@ impl MeshClock {
             }
         }
         (self.rtc, self.grade, self.within) = (rtc, grade, within);
+        // Also at each reading: a step of the own clock moves the allowed range (MESH-20).
         self.clamp();
     }
 
     /// A person decided that the neighbours are right. Good until the next step of the own clock, however
     /// often that is read. False if no neighbour said so in the last ten seconds.
     pub fn trust_neighbours(&mut self, now: u64) -> bool {
+        // A doubt is acted on for 10 s only, so the user confirms what was shown (MESH-57).
         let Some(doubt) = self.elsewhere.filter(|doubt| doubt.at + SILENT >= now) else {
             return false;
         };
@@ -315,6 +323,7 @@ impl MeshClock {
     pub fn trust(&mut self, correction: i64) {
         self.trusted = Some(correction);
         self.offset = self.anchor();
+        // The clock jumped, so earlier holds prove nothing about it.
         (self.holds, self.state) = (0, ClockState::Seeking);
     }
 
@@ -336,6 +345,7 @@ impl MeshClock {
     pub fn stamp_among(&self, now: u64) -> u64 {
         let heard = self.heard.filter(|heard| heard.at + HEARD >= now);
         let offset = heard.map_or(self.offset, |heard| heard.offset);
+        // Under a new name the own offset would link it to the name before (MESH-30).
         let shown = now.saturating_add_signed(offset).saturating_add_signed(self.veil);
         (shown / STAMP.unsigned_abs()) & 0xffff_ffff_ffff
     }
@@ -350,11 +360,13 @@ impl MeshClock {
     pub fn hear(&mut self, name: Name, stamp: u64, delay: u64, now: u64) {
         // A stamp beyond this is no time, and differences of two samples must not overflow.
         let stamp = stamp.min(STAMP_MAX);
+        // A driver may report a long delay. More than a second would be an error, not an age.
         let age = delay.min(SECOND).cast_signed();
         let offset = stamp.cast_signed() * STAMP + STAMP / 2 + age - now.cast_signed();
         let sample = ClockSample { name, offset, at: now };
         self.hear_beacon(offset);
         match self.samples.iter().position(|known| known.name == name) {
+            // One sample per name: a liar that sends more often must not weigh more (MESH-23).
             Some(at) => self.samples[at] = sample,
             None if self.samples.len() < SAMPLES_MAX => self.samples.push(sample),
             // More neighbours than a node has places for: the vote is no worse without them.
@@ -379,6 +391,8 @@ impl MeshClock {
         let before = self.offset;
         self.observe(around, now);
         match self.mode {
+            // A device without a plausible time does not vote, since it could confirm any liar
+            // (Clock, grades).
             _ if self.grade == Grade::None => (),
             ClockMode::Level => self.vote_level(around, now),
             ClockMode::Paper => self.vote_paper(rng),
@@ -392,6 +406,7 @@ impl MeshClock {
         if self.mode == ClockMode::Level {
             let anchor = self.anchor();
             let bound = self.bound();
+            // W is the bound of the own error. Beyond it neighbours must be wrong (MESH-20).
             self.offset = self.offset.clamp(anchor - bound, anchor + bound);
         }
     }

@@ -138,12 +138,14 @@ impl<R: Rng> Crew<R> {
         let clock = MeshClock::new(self.settings.mode, grade, anchor);
         let engine = self.settings.engine.clone();
         let mut engine = Engine::new(u64::from(device), engine, clock, (&mut self.table, 1), now);
+        // Beacons start at random times, or a crowd would send all of them in one instant.
         let first = now + below(&mut rng, self.settings.engine.beacon as usize + 1) as u64;
         let link = engine.link_up(0xff, self.settings.delay, first);
         let writes_at = match self.settings.every {
             NEVER => NEVER,
             every => now + below(&mut rng, every as usize) as u64,
         };
+        // The key of the epoch before is still held (hibe), so one tick earlier is readable.
         let floor = engine.cur().saturating_sub(1);
         let member = Member { engine, rng, link, writes_at, floor };
         self.due.push(member.due());
@@ -259,6 +261,7 @@ impl<R: Rng> Crew<R> {
     ) -> bool {
         let Self { members, table, parcels, deliveries, counted_from, due, .. } = self;
         let Some(Member { engine, rng, floor, .. }) = members.get_mut(device as usize) else {
+            // A frame may arrive after its device left the simulation.
             return false;
         };
         let cells = &mut self.arrivals;
@@ -267,12 +270,15 @@ impl<R: Rng> Crew<R> {
             due[device as usize] = due[device as usize].min(engine.due());
         }
         for slot in cells.drain(..) {
+            // Watching costs memory for each cell, so it is off unless a test asks for it.
             if let Some(taken) = &mut self.taken {
                 taken.push((device, table.number(slot), now));
             }
             let parcel = &mut parcels[slot as usize];
             if parcel.to == device && !parcel.arrived {
                 parcel.arrived = true;
+                // The key of an epoch that the clock passed is erased, so the cell cannot be
+                // opened.
                 let has_key = table.facts(slot).tick >= *floor;
                 let counts = parcel.made >= *counted_from;
                 deliveries.reached += u64::from(counts);
@@ -309,6 +315,7 @@ impl<R: Rng> Crew<R> {
         let member = &mut self.members[device as usize];
         member.writes_at += self.settings.every;
         let other = below(&mut member.rng, count.saturating_sub(1).max(1)) as MemberId;
+        // The own number is skipped, so nobody writes to itself.
         let to = if other >= device { other + 1 } else { other };
         self.send(device, to, now);
     }
@@ -326,6 +333,7 @@ impl<R: Rng> Crew<R> {
         self.parcels[slot as usize] = Parcel { to, made: now, arrived: false };
         member.engine.originate(slot, now, &mut self.table);
         self.due[device as usize] = member.due();
+        // Messages of the warm-up time are not part of the result.
         if now >= self.counted_from {
             self.deliveries.made += 1;
         }

@@ -107,6 +107,7 @@ impl Link {
     fn forget(&mut self, word: u32, gone: u64) {
         self.fresh.remove(word, gone);
         self.owed.remove(word, gone);
+        // Few words have cells in `given`, so the queue is searched only for those.
         if self.given.word(word) & gone != 0 {
             self.given.remove(word, gone);
             let of_word = self.given_until.iter_mut().filter(|given| given.word == word);
@@ -118,6 +119,7 @@ impl Link {
     /// again would hear nothing else (MESH-54).
     fn put_off(&mut self, now: u64) {
         let times = [&mut self.have_at, &mut self.want_at, &mut self.sync_at, &mut self.give_at];
+        // Only times that have come: later ones belong to work that is still valid.
         for at in times.into_iter().filter(|at| **at <= now) {
             *at = now + PUT_OFF;
         }
@@ -125,6 +127,7 @@ impl Link {
 
     /// When it has something to send at the latest.
     fn due(&self) -> u64 {
+        // Under a new name nothing precedes the beacon, which binds the name to its address.
         if self.mute {
             return self.beacon_at;
         }
@@ -235,7 +238,9 @@ impl Engine {
         self.due = self.due.min(at);
         let free = self.links.iter().position(|link| !link.up);
         let id = free.unwrap_or(self.links.len());
+        // `silent_links` has a bit for each of these links, and their number is bounded (MESH-40).
         assert!(id < self.links_max, "an engine has the links it was made for");
+        // The number may be reused from a stream, whose stamps did not count.
         self.silent_links &= !(1 << id);
         match self.links.get_mut(id) {
             Some(place) => *place = link,
@@ -279,6 +284,7 @@ impl Engine {
                 sum ^= self.sum[at];
             }
         }
+        // The field of a beacon has 16 bits.
         (live.min(u32::from(u16::MAX)), sum)
     }
 
@@ -312,6 +318,7 @@ impl Engine {
         self.catch_up(table);
         self.age(now, table);
         let facts = table.facts(slot);
+        // The own clock decides as for any other cell: own cells get no privilege (MESH-5).
         if facts.life.judge(facts.tick, self.cur) != Age::Live || self.holds(slot, table) {
             return false;
         }
@@ -340,6 +347,8 @@ impl Engine {
                 self.hear_want(from, *again, set, now, table);
             }
             MeshFrame::Want { to, set, .. } => self.overhear_want(*to, set, now, table),
+            // Data is handled here and not by the node, since only the engine knows open requests
+            // (MESH-10).
             MeshFrame::Data(set) => self.hear_data(from, set, now, table, taken),
             MeshFrame::Sync(sync) if sync.to == self.name => {
                 self.hear_sync(from, sync, now, table);
@@ -347,6 +356,7 @@ impl Engine {
             MeshFrame::Busy { to, wait_ms } if *to == self.name => {
                 self.hear_busy(from, *wait_ms, now, table);
             }
+            // A SYNC or BUSY for another device says nothing about this one.
             MeshFrame::Sync(_) | MeshFrame::Busy { .. } => (),
             MeshFrame::Bye => self.hear_bye(from, now),
         }
@@ -365,6 +375,8 @@ impl Engine {
         self.age(now, table);
         let frame = self.make(link, now, table, rng);
         if frame.is_none()
+            // Without a frame every deadline that has come moves on, or the driver would spin
+            // (MESH-54).
             && let Some(link) = self.links.get_mut(usize::from(link))
         {
             link.put_off(now);
@@ -381,9 +393,11 @@ impl Engine {
         rng: &mut (impl Rng + ?Sized),
     ) -> Option<MeshFrame> {
         let link = self.links.get(usize::from(id)).filter(|link| link.up)?;
+        // The beacon goes first: a vote and the removal of silent neighbours depend on its pace.
         if link.beacon_at <= now {
             return Some(self.beacon(id, now, (table, rng)));
         }
+        // A receiver refuses other frames until a beacon bound the name to its address.
         if link.mute {
             return None;
         }
@@ -395,12 +409,14 @@ impl Engine {
         {
             return Some(frame);
         }
+        // Requests before comparisons: a missing cell loses life with each second.
         if self.links[usize::from(id)].sync_at <= now
             && let Some(frame) = self.sync(id, now, table)
         {
             return Some(frame);
         }
         if self.links[usize::from(id)].give_at <= now {
+            // BUSY before cells, so that refused neighbours request elsewhere at once.
             return self.say_busy(id).or_else(|| self.give(id, now, table));
         }
         None
@@ -414,11 +430,13 @@ impl Engine {
         (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
     ) -> MeshFrame {
         if self.settings.votes && self.clock.vote(self.around(now), now, rng) {
+            // After a move the tick may have changed. It is checked within a second (MESH-4).
             self.expire_at = self.clock.next_tick(now).min(now + SECOND);
         }
         self.forget_silent(now, table);
         let quiet = self.clock.state() == crate::clock::ClockState::Agreed;
         let link = &mut self.links[usize::from(id)];
+        // Agreed devices without news send rarely, which saves most of the idle traffic.
         let every = if quiet && !link.news {
             BEACON_QUIET.max(self.settings.beacon)
         } else {
@@ -426,6 +444,7 @@ impl Engine {
         };
         link.news = false;
         (link.mute, link.beaconed_at) = (false, Some(now));
+        // A tenth of jitter keeps devices from sending in step.
         link.beacon_at = now + every - every / 10 + below(rng, every as usize / 5 + 1) as u64;
         let shown = now >= self.shy_until;
         let (live, sum) = self.live_on(&self.links[usize::from(id)]);
@@ -442,6 +461,7 @@ impl Engine {
 
     /// Announces new cells since the last announcement, as many as one frame names.
     fn have<T: CellTable>(&mut self, id: MeshLinkId, now: u64, table: &mut T) -> MeshFrame {
+        // Turns of bringers keep one flood from using all announcements (MESH-77).
         let set = if T::KNOWS_BRINGERS {
             self.fresh_in_turn(id, table)
         } else {
@@ -457,6 +477,7 @@ impl Engine {
         let link = &mut self.links[usize::from(id)];
         let mut waiting = Vec::new();
         for WordMask { word, mask } in link.fresh.parts().collect::<Vec<_>>() {
+            // A cell that died after it was queued is not announced.
             let held = mask & table.rows().hot(self.seat, word)[HELD];
             link.fresh.remove(word, !held);
             waiting.extend(bits(held).map(|bit| 64 * word + bit));
@@ -503,11 +524,13 @@ impl Engine {
         self.live[small] += new.count_ones();
         self.sum[small] ^= sum;
         for link in &mut self.links {
+            // Large classes travel on streams only, so a cast link does not announce them.
             if !link.up || link.classes >> class & 1 == 0 {
                 continue;
             }
             link.fresh.insert(word, new);
             link.news = true;
+            // Announcements are at least 200 ms apart, whoever brings the cell (MESH-5).
             link.have_at = link.have_at.min(now.max(link.had_at + self.settings.have));
             self.due = self.due.min(link.have_at);
         }
@@ -520,18 +543,22 @@ impl Engine {
         }
         let cur = self.clock.tick(now);
         self.expire_at = self.clock.next_tick(now);
+        // Within a tick no cell can expire.
         if cur == self.cur {
             return;
         }
+        // A clock that was set back makes stale cells live again, so their marks are cleared.
         let back = cur < self.cur;
         self.cur = cur;
         for word in 0..table.rows().words() {
+            // Cells that were ahead may be live now and are requested again.
             let ahead = core::mem::take(&mut table.rows_mut().cold_mut(self.seat, word)[AHEAD]);
             let hot = table.rows_mut().hot_mut(self.seat, word);
             hot[KNOWN] = if back { hot[HELD] } else { hot[KNOWN] & !ahead };
             let mut dead = 0_u64;
             for bit in bits(hot[HELD]) {
                 let facts = table.facts(64 * word + bit);
+                // A dead cell must leave store, queues and tables within a second (MESH-4).
                 if facts.life.judge(facts.tick, cur) != Age::Live {
                     dead |= 1 << bit;
                     self.leaves(facts);

@@ -40,9 +40,11 @@ impl Life {
     pub fn judge(self, tick: u32, cur: u32) -> Age {
         let sealed = self.epoch(tick);
         let now = self.epoch(cur);
+        // One epoch of grace, since the keys of the epoch before are still held (MESH-2).
         if now > sealed.saturating_add(1) {
             Age::Stale
         } else if sealed > now.saturating_add(1) {
+            // A clock ahead by more than one epoch: the cell may be live later (MESH-2).
             Age::Ahead
         } else {
             Age::Live

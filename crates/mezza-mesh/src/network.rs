@@ -34,6 +34,7 @@ struct DayKeys {
 impl MeshNetwork {
     /// The network of this name; closed if there is a key. Its name is cut to 32 bytes.
     pub fn new(name: &str, key: Option<Secret<32>>) -> Self {
+        // The cut is at a character, so the name stays valid UTF-8.
         let end = (0..=name.len().min(NAME_BYTES_MAX)).rfind(|at| name.is_char_boundary(*at));
         let name = String::from(&name[..end.unwrap_or(0)]);
         let days = [0, 1, 2].map(|day| DayKeys::new(&name, key.as_ref(), day));
@@ -60,6 +61,7 @@ impl MeshNetwork {
         let day = (mesh / SECOND / DAY_S) as u32;
         if self.days[1].day != day {
             let day_keys = |day| DayKeys::new(&self.name, self.key.as_ref(), day);
+            // All three days are derived at once, and only when the day changes.
             self.days = [day.wrapping_sub(1), day, day.wrapping_add(1)].map(day_keys);
         }
     }
@@ -72,6 +74,7 @@ impl MeshNetwork {
     /// Returns true if a beacon's network is this one: today's, and within an hour of midnight the other
     /// day's.
     pub fn is_ours(&self, net: [u8; 4], mesh: u64) -> bool {
+        // Clocks may differ around midnight, so the other day's frames are accepted for an hour.
         self.near(mesh).any(|day| day.net == net)
     }
 
@@ -85,10 +88,13 @@ impl MeshNetwork {
 
     /// The frame without its check; `None` if that is wrong.
     pub fn open<'a>(&self, frame: &'a [u8], mesh: u64) -> Option<&'a [u8]> {
+        // Frames of an open network have no check. Anybody may be a member.
         if !self.is_closed() {
             return Some(frame);
         }
         let body = frame.len().checked_sub(MAC_BYTES).map(|end| &frame[..end])?;
+        // A wrong check is the same as another network, so nothing of the frame is read (section
+        // Frames).
         self.near(mesh).any(|day| day.fits(frame)).then_some(body)
     }
 
@@ -120,6 +126,8 @@ impl DayKeys {
             })
         });
         let net = match &mac {
+            // The network id must not show the name of a closed network, so it is derived from the
+            // key.
             Some(mac) => labelled_hash("mezza/mesh net", &[mac.expose(), &number]),
             None => labelled_hash("mezza/mesh net", &[name.as_bytes(), &number]),
         };
@@ -130,6 +138,7 @@ impl DayKeys {
     fn fits(&self, frame: &[u8]) -> bool {
         let Some(key) = &self.mac else { return true };
         let Some((body, mac)) = frame.split_last_chunk::<MAC_BYTES>() else { return false };
+        // `Secret` compares in constant time.
         check(key, body) == Secret::copy_from(mac)
     }
 }

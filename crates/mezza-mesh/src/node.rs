@@ -112,7 +112,9 @@ impl Node {
     /// A node that waits for its clock to be read. `name` is drawn anew before anything is sent.
     pub fn new(settings: NodeSettings, network: MeshNetwork, now: Time) -> Self {
         let now = micros(now);
+        // The store is bounded by the settings and by 8 MiB, whichever is less (MESH-40).
         let mut ids = Ids::new(settings.store_bytes);
+        // No clock was read yet, so the node neither sends nor receives.
         let clock = MeshClock::new(settings.mode, Grade::None, 0);
         let rules = EngineSettings { introduces: true, ..settings.engine.clone() };
         let engine = Engine::new(0, rules, clock, (&mut ids, LINKS_MAX), now);
@@ -157,6 +159,7 @@ impl Node {
     fn start_or_stop(&mut self, running: bool, now: u64, rng: &mut dyn CryptoRng) {
         let starts = running && !self.running;
         self.running = running;
+        // The name before the stop may be known to listeners, so a start takes a new one.
         if starts {
             self.rename(now, 0, rng);
         }
@@ -165,17 +168,24 @@ impl Node {
 
     /// Takes a new name. What is known of links and neighbours goes; for a while nothing is sent.
     fn rename(&mut self, now: u64, silence: u64, rng: &mut dyn CryptoRng) {
+        // 48 bits, the size of a name on the wire.
         let name = rng.next_u64() >> 16;
         let quarter = (SECOND / 4).cast_signed();
+        // The offset of stamps is new with each name, so that stamps do not link two names
+        // (MESH-30).
         let veil = (rng.next_u64() % (SECOND / 2)).cast_signed() - quarter;
         self.silent_until = now + silence;
         let (shortest, longest) = self.settings.name_life_s;
         self.rename_at = self.silent_until + between((shortest * SECOND, longest * SECOND), rng);
         self.named_at = now;
+        // A frame of the former name may come back over a link that loops.
         self.former = Some(self.engine.name());
+        // A set that nobody else holds would link two names, so its sum is hidden for 30 s
+        // (MESH-30).
         let quiet = (self.silent_until, if silence == 0 { 0 } else { self.silent_until + SHY });
         self.engine.rename(name, veil, quiet, &mut self.ids);
         self.links.values_mut().for_each(|link| link.names.clear());
+        // Streams end with the name (section Links), so pending dials are void.
         self.dialled.clear();
         self.outputs.push_back(Output::NewName { name, silence_ms: silence / MS });
     }
@@ -184,6 +194,7 @@ impl Node {
     fn due_at(&self, duty: Duty) -> u64 {
         match duty {
             Duty::Tick => self.engine.tick_due(),
+            // A new tick makes cells expire, so the store is checked at once (MESH-4).
             Duty::Sweep if self.swept != self.engine.cur() => 0,
             Duty::Sweep => self.sweep_at,
             // A node without a time, or one that leaves, has no name to change and nothing to say.
@@ -192,6 +203,7 @@ impl Node {
             Duty::Speak => {
                 let ready = self.links.values().filter(|link| link.room > 0);
                 let first = ready.map(|link| self.engine.link_due(link.engine)).min();
+                // Never before the end of the silence, whatever the links owe.
                 first.unwrap_or(NEVER).max(self.silent_until)
             }
         }
@@ -201,6 +213,7 @@ impl Node {
         match duty {
             Duty::Tick => self.engine.tick(now, &mut self.ids),
             Duty::Rename => {
+                // BYE under the old name, before the new one is drawn.
                 self.say_bye();
                 self.rename(now, between(SILENCE, rng), rng);
             }
@@ -208,6 +221,7 @@ impl Node {
                 (self.sweep_at, self.swept) = (now + SWEEP, self.engine.cur());
                 self.sweep(now);
                 self.close_idle_streams(now);
+                // Agreement and doubt must also end when no frame arrives (MESH-57).
                 self.engine.observe_clock(now);
             }
             Duty::Speak => self.speak(now, rng),
@@ -218,6 +232,7 @@ impl Node {
     fn do_due_work(&mut self, now: u64, rng: &mut dyn CryptoRng) {
         self.network.follow(self.engine.clock().mesh(now));
         for duty in Duty::ALL {
+            // Each duty is checked again: one of them may have made another one due.
             if self.due_at(duty) <= now {
                 self.perform(duty, now, rng);
             }
@@ -228,20 +243,24 @@ impl Node {
     /// Cells past their time leave the store, and slots that are waited for in vain become free.
     fn sweep(&mut self, now: u64) {
         let engine = &self.engine;
+        // The engine decides which cells live. The table only follows.
         let dead = |slot: &u32| !engine.holds(*slot, &self.ids);
         let dead: Vec<_> = self.ids.held().map(|(slot, _)| slot).filter(dead).collect();
         for slot in dead {
             if let Some(ticket) = self.own.expire(slot) {
                 self.outputs.push_back(Output::Expired { ticket });
             }
+            // The name of a dead cell stays known, so that it is not requested again (MESH-4).
             self.ids.bury(slot);
         }
         let vain = self.ids.expected().filter(|slot| !self.engine.misses(*slot));
         let mut free: Vec<_> = vain.collect();
         let open: Vec<_> = self.ids.expected().filter(|slot| self.engine.misses(*slot)).collect();
+        // An id that nobody delivered for 30 s makes room for others (MESH-78).
         free.extend(open.into_iter().filter(|slot| self.engine.give_up(*slot, now, &self.ids)));
         // Names of what is past stay as long as there is room for a quarter of the table.
         let past: Vec<_> = self.ids.past().collect();
+        // The oldest names leave first when more than a quarter of the table is past.
         free.extend(past.iter().rev().skip(self.settings.store_bytes / 512 / 4));
         for slot in free {
             self.release(slot);
@@ -260,6 +279,7 @@ impl Node {
         let state = clock.state();
         let grade = clock.grade();
         let shown = Some((self.engine.cur(), state, grade));
+        // Only changes are reported, so a listener is not woken each second.
         if self.running && self.shown != shown {
             self.shown = shown;
             let cur = self.engine.cur();
@@ -293,6 +313,7 @@ impl Machine for Node {
             Input::Frame { link, source, bytes } => self.hear(link, source, &bytes, now, rng)?,
             Input::Room { link, frames } => {
                 let link = self.links.get_mut(&link).ok_or(Error::NoLink)?;
+                // The room is a claim of the driver. Saturating avoids a wrap.
                 link.room = link.room.saturating_add(frames);
             }
             Input::Rtc { time, grade } => self.read_clock(time, grade, now, rng),
@@ -304,6 +325,8 @@ impl Machine for Node {
                 self.engine.trust_correction(correction, now, &mut self.ids);
             }
             Input::TrustNeighbours => {
+                // Nothing to decide is an error, so the user does not believe that something
+                // happened.
                 if !self.engine.trust_neighbours(now, &mut self.ids) {
                     return Err(Error::NothingToDecide);
                 }

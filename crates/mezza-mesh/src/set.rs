@@ -41,6 +41,7 @@ impl Set {
         if mask == 0 {
             return;
         }
+        // Loops push ascending words, so comparing with the last one is enough.
         match self.last_mut() {
             Some(last) if last.word == word => last.mask |= mask,
             _ => self.append(WordMask { word, mask }),
@@ -121,6 +122,7 @@ pub(crate) fn highest(mask: u64, count: u32) -> u64 {
     let mut low = mask;
     for _ in 0..count {
         if low == 0 {
+            // Fewer bits than asked for: all of them.
             return mask;
         }
         low &= !(1 << (low.ilog2()));

@@ -44,6 +44,7 @@ impl Announced {
 /// others (MESH-77). Of one bringer those come first that stood first in its own announcements, since these were
 /// in turn too, and then the newest.
 pub(crate) fn in_turn(mut slots: Vec<Slot>, table: &impl CellTable) -> Vec<Slot> {
+    // The order of sending must not show which cells are our own (MESH-5).
     slots.sort_unstable_by_key(|slot| {
         (table.bringer(*slot), Reverse(table.place(*slot)), Reverse(table.rank(*slot)))
     });
@@ -51,6 +52,7 @@ pub(crate) fn in_turn(mut slots: Vec<Slot>, table: &impl CellTable) -> Vec<Slot>
     for same in slots.chunk_by(|one, other| table.bringer(*one) == table.bringer(*other)) {
         turns.extend(same.iter().enumerate().map(|(turn, slot)| (turn, *slot)));
     }
+    // The first of each bringer, then the second of each: a flood only delays itself (MESH-77).
     turns.sort_unstable_by_key(|(turn, slot)| (*turn, Reverse(table.rank(*slot))));
     turns.into_iter().map(|(_, slot)| slot).collect()
 }

@@ -148,6 +148,7 @@ impl<'a> WireFrame<'a> {
                     let to = r.read_u48()?;
                     let n = r.read_u8()?;
                     let again = r.read_u8()?;
+                    // Other values are reserved. A second encoding of one request is refused.
                     if again > 1 {
                         return Err(DecodeError::Value);
                     }
@@ -179,6 +180,7 @@ impl<'a> WireFrame<'a> {
 fn beacon(r: &mut Reader<'_>) -> Result<Beacon, DecodeError> {
     let stamp = r.read_u48()?;
     let flags = r.read_u8()?;
+    // Unknown flags are ignored, so later versions may set them.
     let [streams, agreed, large] = [STREAMS, AGREED, LARGE].map(|bit| flags & bit != 0);
     Ok(Beacon { stamp, agreed, streams, large, live: r.read_u16()?, sum: r.read_u32()? })
 }
@@ -191,9 +193,11 @@ fn put_shorts(w: &mut Writer, shorts: &[u64]) {
 
 fn shorts(r: &mut Reader<'_>, n: u8) -> Result<Vec<u64>, DecodeError> {
     let n = usize::from(n);
+    // An empty list is malformed, and the bound is checked before memory is allocated (MESH-41).
     if n == 0 || n > SHORTS_PER_FRAME {
         return Err(DecodeError::Value);
     }
+    // The count is compared with the bytes that are there (MESH-41).
     if r.len() < 8 * n {
         return Err(DecodeError::Truncated);
     }

@@ -164,6 +164,8 @@ impl Card {
             name: draft.name.into(),
             entries: entries.collect::<Result<_, _>>()?,
         };
+        // Our own card passes the same limits as a card that is read, so every reader accepts it
+        // (MSG-1).
         head.check()?;
         let signature = identity.sign::<Blake2b512>(&[SIGNED, &head.encode()], rng);
         let parts = parts.into_iter().map(|(_, part)| Some(part)).collect();
@@ -174,6 +176,7 @@ impl Card {
 
     /// Decodes and checks a card; nothing may follow it.
     pub fn decode(bytes: &[u8]) -> Result<Self, CardError> {
+        // The length is checked before anything is parsed (MSG-1).
         if bytes.len() > CARD_BYTES_MAX {
             return Err(CardError::TooBig { bytes: bytes.len() });
         }
@@ -196,10 +199,12 @@ impl Card {
         let head = CardHead::read(&mut r)?;
         let head_bytes = &bytes[..bytes.len() - r.len()];
         let signature = r.read_array()?;
+        // The signature covers the head, and the head binds each part by its hash (section 3.1).
         if !xeddsa::verify::<Blake2b512>(&head.ik, &[SIGNED, head_bytes], &signature) {
             return Err(CardError::Forged);
         }
         let parts: Vec<_> = head.entries.iter().map(|entry| entry.take(&mut r)).collect();
+        // Bytes after the matching parts belong to a changed or foreign part (MSG-1).
         r.expect_end().map_err(|_| CardError::PartChanged)?;
         let mut card = Self { head, signature, parts, relays: Vec::new() };
         if let Some(part) = card.part(RELAY_PART) {
@@ -221,11 +226,13 @@ impl Card {
     /// The same card with fewer parts.
     pub fn form(&self, form: CardForm) -> Result<Self, CardError> {
         match form {
+            // The full form is read from a screen and has room for one relay entry (section 3.1).
             CardForm::Full if self.relays.len() > 1 => {
                 Err(CardError::LeaveOut { part: RELAY_PART, bytes: self.encode().len() })
             }
             CardForm::Full => Ok(self.clone()),
             CardForm::Poster => self.keep(|kind| kind != OFFLINE_PART).no_longer_than_a_poster(),
+            // An offline form without its part would be a head that reaches nobody.
             CardForm::Offline if self.part(OFFLINE_PART).is_none() => Err(CardError::NoOfflinePart),
             CardForm::Offline => Ok(self.keep(|kind| kind == OFFLINE_PART)),
         }
@@ -319,12 +326,14 @@ impl Card {
         let mut bytes = self.head.encode().len() + SIGNATURE_BYTES;
         for part in &mut self.parts {
             let longer = bytes + part.as_ref().map_or(0, Vec::len);
+            // An omitted part counts as unknown, so the card stays valid without it (section 3.1).
             if longer > CARD_BYTES_MAX {
                 *part = None;
             } else {
                 bytes = longer;
             }
         }
+        // Entries of a part that was omitted must not be used.
         if self.part(RELAY_PART).is_none() {
             self.relays.clear();
         }
@@ -346,6 +355,7 @@ impl Card {
 
     fn no_longer_than_a_poster(self) -> Result<Self, CardError> {
         let bytes = self.encode().len();
+        // A longer poster would not fit a QR code on paper, so its creation fails (MSG-4).
         if bytes <= POSTER_BYTES_MAX {
             return Ok(self);
         }
@@ -365,6 +375,7 @@ impl fmt::Debug for Card {
 }
 
 fn encode_relays(relays: &[RelayEntry]) -> Result<Vec<u8>, CardError> {
+    // A host that readers refuse must not be signed.
     if relays.len() > RELAYS_MAX || !relays.iter().all(RelayEntry::is_sound) {
         return Err(CardError::Relays);
     }
@@ -379,6 +390,7 @@ fn encode_relays(relays: &[RelayEntry]) -> Result<Vec<u8>, CardError> {
 fn decode_relays(part: &[u8]) -> Result<Vec<RelayEntry>, CardError> {
     let relays = Reader::decode_exact(part, |r| {
         let count = usize::from(r.read_u8()?);
+        // A part without entries is never written, so it is malformed.
         if count == 0 || count > RELAYS_MAX {
             return Err(DecodeError::Value);
         }

@@ -60,10 +60,12 @@ impl Contact {
     fn take_card(&mut self, card: Card) {
         let known = self.card.name();
         let is_accepted = self.phase != ContactPhase::Request && !known.is_empty();
+        // A contact that takes the name of another one must not be shown under it (MSG-98).
         if self.petname.is_none() && is_accepted && known != card.name() {
             self.petname = Some(known.into());
         }
         self.card = card;
+        // A newer card may name a reachable relay, so earlier problems are tried again.
         self.trouble = None;
     }
 
@@ -189,9 +191,12 @@ impl Contacts {
     /// Checks that this card may replace the stored one (MSG-6).
     pub fn accepts(&self, id: ContactId, card: &Card) -> Result<(), DeviceError> {
         let held = &self.named(id)?.card;
+        // An older card would bring back keys or relays that were replaced (MSG-6).
         if card.serial() < held.serial() {
             return Err(DeviceError::Person(PersonError::CardOlder));
         }
+        // Two cards with one serial: the user must see that one of them is forged or restored
+        // (MSG-6).
         if card.serial() == held.serial() && !card.same_head(held) {
             return Err(DeviceError::Person(PersonError::CardClash));
         }
@@ -243,6 +248,7 @@ impl Contacts {
     pub fn learn_card(&mut self, id: ContactId, bytes: &[u8], step: &mut Step) -> bool {
         let Ok(card) = Card::decode(bytes) else { return false };
         let Some(contact) = self.all.get_mut(&id) else { return true };
+        // The identity of a contact never changes, and old cards are ignored (MSG-6, MSG-7).
         if card.ik() != contact.card.ik() || card.serial() < contact.card.serial() {
             return true;
         }
@@ -252,6 +258,7 @@ impl Contacts {
         } else if card.same_head(&contact.card) {
             contact.card = card.with_parts_of(&contact.card);
         } else {
+            // The stored card stays until the user decides (MSG-6).
             self.trouble(id, DeliveryProblem::CardClash, step);
         }
         self.store(id, step);
@@ -296,6 +303,7 @@ impl Contacts {
 
     /// Something of ours is on its way to it.
     pub fn asked(&mut self, id: ContactId, step: &mut Step) {
+        // Later phases must not fall back to `Asked`.
         if self.get(id).is_some_and(|contact| contact.phase == ContactPhase::Held) {
             self.change(id, step, |contact| contact.phase = ContactPhase::Asked);
         }
@@ -305,6 +313,7 @@ impl Contacts {
     pub fn answered(&mut self, id: ContactId, step: &mut Step) {
         let waits =
             |contact: &Contact| matches!(contact.phase, ContactPhase::Held | ContactPhase::Asked);
+        // A request stays one until the user accepts it (MSG-26).
         if self.get(id).is_some_and(waits) {
             self.change(id, step, |contact| contact.phase = ContactPhase::Open);
         }
@@ -313,6 +322,7 @@ impl Contacts {
     /// Reports a problem once to the user. It stays at the contact until it is over.
     pub fn trouble(&mut self, id: ContactId, trouble: DeliveryProblem, step: &mut Step) {
         let Some(contact) = self.all.get_mut(&id) else { return };
+        // A problem is reported once, not with each message that causes it.
         if contact.trouble.replace(trouble) != Some(trouble) {
             step.show(Event::Trouble(id, trouble));
             step.show(Event::Contact(id));

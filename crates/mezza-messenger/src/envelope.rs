@@ -72,6 +72,7 @@ impl SenderContext {
         fresh: EphemeralKey,
     ) -> Result<Self, EnvelopeError> {
         let enc = *fresh.public_key();
+        // RFC 9180, section 7.1.4: an all-zero shared secret is refused.
         let dh = fresh.diffie_hellman::<B>(to).map_err(|ZeroSecret| EnvelopeError::BadKey)?;
         let (key, iv) = key_schedule(&dh, &enc, to, &[INFO.as_bytes(), &address.0]);
         Ok(Self { address: *address, to: *to, enc, key, iv })
@@ -85,6 +86,7 @@ impl SenderContext {
     /// Puts `parcel` into the smallest envelope that holds it.
     pub fn seal<B: Backend>(self, parcel: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
         let too_big = EnvelopeError::TooBig { bytes: parcel.len() };
+        // The smallest of six sizes that fits: a relay learns 2.6 bits of the length.
         let size = SIZES.into_iter().find(|size| parcel.len() + OVERHEAD_BYTES <= *size);
         let size = size.ok_or(too_big)?;
         let mut envelope = Vec::with_capacity(size);
@@ -93,6 +95,7 @@ impl SenderContext {
         let text_at = envelope.len();
         envelope.extend_from_slice(&(parcel.len() as u16).to_be_bytes());
         envelope.extend_from_slice(parcel);
+        // Zeros fill the envelope, and the AEAD covers them.
         envelope.resize(size - TAG_BYTES, 0);
         // The parcel is encrypted where it lies: no second copy of it stays behind.
         let key = B::Chacha::new(self.key.expose());
@@ -120,6 +123,7 @@ pub fn open<B: Backend>(
     own: &StaticKey,
     envelope: &[u8],
 ) -> Option<Vec<u8>> {
+    // Any other size was not written by this protocol, so nothing is decrypted.
     if !SIZES.contains(&envelope.len()) {
         return None;
     }
@@ -130,6 +134,7 @@ pub fn open<B: Backend>(
     if version != VERSION {
         return None;
     }
+    // A key of low order opens nothing, as in `SenderContext::new`.
     let dh = own.diffie_hellman::<B>(&enc).ok()?;
     let (key, iv) = key_schedule(&dh, &enc, own.public_key(), &[INFO.as_bytes(), &address.0]);
     let mut text = Wiping::new(ct.to_vec());
@@ -138,6 +143,7 @@ pub fn open<B: Backend>(
     }
     let mut r = Reader::new(&text);
     let parcel = r.read_var16().ok()?;
+    // Other filling would be a second encoding of one parcel.
     r.read_rest().iter().all(|b| *b == 0).then(|| parcel.to_vec())
 }
 
@@ -149,6 +155,7 @@ fn key_schedule(
     to: &PublicKey,
     info: &[&[u8]],
 ) -> (Secret<32>, [u8; 12]) {
+    // RFC 9180, section 4.1: `shared_secret` binds both public keys.
     let eae_prk = extract(KEM_ID, &[], "eae_prk", &[dh.expose()]).1;
     let shared = Secret::<32>::init_with(|out| {
         expand(&eae_prk, KEM_ID, "shared_secret", &[&enc.0, &to.0], out);
@@ -156,6 +163,7 @@ fn key_schedule(
     let psk_id_hash = extract(HPKE_ID, &[], "psk_id_hash", &[]).0;
     let info_hash = extract(HPKE_ID, &[], "info_hash", info).0;
     let context = [&[MODE_BASE], psk_id_hash.as_slice(), info_hash.as_slice()];
+    // RFC 9180, section 5.1: without a PSK the second input is empty.
     let secret = extract(HPKE_ID, shared.expose(), "secret", &[]).1;
     let key = Secret::init_with(|out| expand(&secret, HPKE_ID, "key", &context, out));
     let mut iv = [0; 12];
@@ -166,6 +174,7 @@ fn key_schedule(
 /// `LabeledExtract` of section 4: the pseudorandom key as bytes, and ready to expand.
 fn extract(suite: &[u8], salt: &[u8], label: &str, ikm: &[&[u8]]) -> ([u8; 32], Hkdf<Sha256>) {
     let mut hkdf = HkdfExtract::<Sha256>::new(Some(salt));
+    // RFC 9180, section 4: the version and suite labels separate this use from all others.
     for part in [b"HPKE-v1", suite, label.as_bytes()].iter().chain(ikm) {
         hkdf.input_ikm(part);
     }

@@ -93,6 +93,7 @@ pub enum NoteState {
 /// The state of an own note: the strongest of its facts, highest first (messenger 5.2).
 pub fn state(facts: &[Fact], due: Option<Time>, why: WaitReason, now: Time) -> NoteState {
     let has = |what| facts.iter().any(|fact| fact.what == what);
+    // The strongest evidence comes first: a receipt after the end still counts (5.2).
     if has(FactKind::Read) {
         return NoteState::Read;
     }
@@ -106,6 +107,7 @@ pub fn state(facts: &[Fact], due: Option<Time>, why: WaitReason, now: Time) -> N
         FactKind::Carried(k) => Some(k),
         _ => None,
     });
+    // Announcements are stronger than a handover, since other devices have the parcel.
     if let Some(k) = carried.max() {
         return NoteState::Carried(k);
     }
@@ -121,6 +123,7 @@ pub fn add(facts: &mut Vec<Fact>, fact: Fact) -> bool {
             FactKind::Carried(k) if f.carrier == fact.carrier => Some(k),
             _ => None,
         };
+        // A lower count must not weaken the fact (MSG-13).
         if facts.iter().filter_map(by).any(|k| k >= others) {
             return false;
         }

@@ -57,6 +57,7 @@ pub fn folded(name: &str) -> String {
 /// nobody.
 pub fn looks_like(one: &str, other: &str) -> bool {
     let one = folded(one);
+    // The empty name is no claim, so it resembles nobody.
     !one.is_empty() && one == folded(other)
 }
 
@@ -69,6 +70,7 @@ pub(crate) fn looks_like_number(name: &str) -> bool {
 ///
 /// The empty name is clean: who has none is shown by key alone.
 pub fn is_clean(name: &str) -> bool {
+    // Bytes first: the scan below is bounded by them.
     if name.len() > NAME_BYTES_MAX {
         return false;
     }
@@ -79,6 +81,7 @@ pub fn is_clean(name: &str) -> bool {
             before.is_some_and(char::is_alphabetic)
                 && chars.clone().next().is_some_and(char::is_alphabetic)
         };
+        // A joiner at an end or next to another one hides characters (section 3.2).
         if is_forbidden(c) && !(JOINERS.contains(&c) && is_between_letters()) {
             return false;
         }

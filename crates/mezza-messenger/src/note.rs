@@ -103,9 +103,11 @@ impl Note {
         while !r.is_empty() {
             let number = r.read_u8()?;
             if number == 0 {
+                // An item of type 00 is padding. Data behind it would be a hidden channel.
                 let is_blank = r.read_rest().iter().all(|b| *b == 0);
                 return if is_blank { Ok(note) } else { Err(DecodeError::Trailing) };
             }
+            // The bound limits the memory that one note can request (MSG-35).
             if note.items.len() == ITEMS_MAX {
                 return Err(DecodeError::Value);
             }

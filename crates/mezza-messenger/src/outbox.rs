@@ -139,6 +139,8 @@ impl Outbox {
         era: Era,
         step: &mut Step,
     ) -> (Vec<NoteId>, Vec<Dropped>) {
+        // Parcels of the old era are dropped first: their numbers name other notes from now on
+        // (MSG-91).
         let Requeued { notes, dropped, .. } = self.requeue(contact, step);
         for list in &mut self.unreceipted {
             list.retain(|(of, _), _| *of != contact);
@@ -209,6 +211,7 @@ impl Outbox {
     /// Those of the carriers by which a note has not left in vain; all of them once it has by each.
     pub fn untried(&self, note: Option<NoteId>, all: &[CarrierId]) -> Vec<CarrierId> {
         let tried = |by: &CarrierId| note.is_some_and(|note| self.tried.contains(&(note, *by)));
+        // If all carriers were tried, all of them are tried again (MSG-101).
         let left: Vec<CarrierId> = all.iter().copied().filter(|by| !tried(by)).collect();
         if left.is_empty() { all.to_vec() } else { left }
     }
@@ -225,11 +228,13 @@ impl Outbox {
         let range = (contact, 0)..=(contact, u32::MAX);
         let oldest = self.unreceipted[0].range(range).next();
         let Some((&(_, seq), &(oldest, _))) = oldest else { return Reached::Yes };
+        // The reader's window reaches 1,024 seqs: a later note would be dropped (5.4).
         if self.next_seq(contact) - seq < REACH || oldest == note {
             return Reached::Yes;
         }
         let out = self.parcels_of(contact).any(|(_, parcel)| parcel.note == Some(oldest));
         let Some(lane) = self.lanes.get_mut(&contact) else { return Reached::No };
+        // The oldest note is under way already, so nothing more can be done now.
         if out || self.waiting.contains(&(contact, oldest)) {
             return Reached::No;
         }
@@ -263,6 +268,7 @@ impl Outbox {
         }
         if let Some(lane) = self.lanes.get_mut(&contact) {
             lane.next_seq = lane.next_seq.max(wire.seq.saturating_add(1));
+            // Items below their level stay owed, even if the note itself has left (MSG-20).
             if lane.owed.level <= pin {
                 lane.owed.said(wire, spoken);
             }
@@ -291,6 +297,7 @@ impl Outbox {
         let lists = if receipt.what == Receipt::READ { 2 } else { 1 };
         if let Some(lane) = self.lanes.get_mut(&contact) {
             let before = lane.owed.voids.len();
+            // The reader repeats nothing that its floor has passed (5.4).
             lane.owed.voids.retain(|(_, to)| *to > receipt.floor);
             if lane.owed.voids.len() != before {
                 self.store(contact, step);
@@ -301,6 +308,7 @@ impl Outbox {
         let all = self.unreceipted[..lists].iter().flat_map(|list| list.range(range.clone()));
         let arrived = |seq: &u32| self.unreceipted[1].contains_key(&(contact, *seq));
         let proven = all.filter(|((_, seq), (_, voided))| {
+            // A digest or an earlier receipt must show that the bytes are there (MSG-95).
             receipt.proves(*seq, *voided) && (kept.contains(seq) || arrived(seq))
         });
         proven.map(|((_, seq), (note, _))| (*seq, *note)).collect()
@@ -333,6 +341,7 @@ impl Outbox {
         let out = |parcel: &Parcel| parcel.note == Some(note) && parcel.out && !parcel.confirmed;
         let own = self.parcels_of(contact).filter(|(_, parcel)| out(parcel)).map(|(id, _)| id);
         for id in own.collect::<Vec<_>>() {
+            // The carrier's answer is still a fact for this note, so the parcel stays in memory.
             if let Some(parcel) = self.parcels.get_mut(&id) {
                 parcel.confirmed = true;
                 step.drop_row(RecordKind::Parcel, key64(id.0));
@@ -352,6 +361,7 @@ impl Outbox {
             self.store(contact, step);
         }
         let range = (contact, 0)..=(contact, u32::MAX);
+        // A note that was given up must not leave again (MSG-89).
         let notes = self.unreceipted[0].range(range).filter(|(_, (_, voided))| !voided);
         let notes: Vec<NoteId> = notes.map(|(_, (note, _))| *note).collect();
         self.waiting.extend(notes.iter().map(|note| (contact, *note)));
@@ -388,6 +398,7 @@ impl Outbox {
     /// Raises the level of owed items to the level of the message that caused them (MSG-20).
     pub fn caused(&mut self, contact: ContactId, level: u8, step: &mut Step) {
         let Some(lane) = self.lanes.get_mut(&contact) else { return };
+        // Without owed items no level is left behind for later ones.
         let caused = if lane.owed.any() { lane.owed.level.max(level) } else { 0 };
         if lane.owed.level != caused {
             lane.owed.level = caused;
@@ -406,6 +417,7 @@ impl Outbox {
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|_| seq > 0) {
             lane.owed.give_up(seq);
             self.store(contact, step);
+            // From now on only a bit proves the note, since the floor passes voids (MSG-14).
             for list in &mut self.unreceipted {
                 list.entry((contact, seq)).and_modify(|(_, voided)| *voided = true);
             }
@@ -427,6 +439,7 @@ impl Outbox {
     pub fn wants_again(&mut self, contact: ContactId, now: Time, step: &mut Step) -> bool {
         let Some(lane) = self.lanes.get_mut(&contact) else { return false };
         let gets = lane.again.wants(now);
+        // The timer is set again, also when nothing waits, so that no old one remains.
         step.timer(Due::Again(contact), lane.again.due());
         self.store(contact, step);
         gets

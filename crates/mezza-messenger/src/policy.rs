@@ -70,6 +70,7 @@ impl Policy {
     /// Returns true if list, pin and timer are as their fields say.
     pub fn is_sound(&self) -> bool {
         let list = &self.carriers;
+        // A carrier that is listed twice would be tried twice.
         let twice = list.iter().enumerate().any(|(i, c)| list[..i].contains(c));
         let timer = timer_step(self.timer_s) == self.timer_s;
         !list.is_empty() && !twice && (1..=4).contains(&self.level_min) && timer
@@ -78,6 +79,7 @@ impl Policy {
     /// The carriers that a note may take now, best first (MSG-20, MSG-21).
     pub fn candidates(&self) -> &[CarrierId] {
         match self.fallback {
+            // With fallback none only the first carrier may be used (MSG-21).
             Fallback::None => self.carriers.get(..1).unwrap_or_default(),
             Fallback::Listed => &self.carriers,
         }

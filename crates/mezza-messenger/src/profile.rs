@@ -112,6 +112,7 @@ impl Profile {
     pub fn note_number(&mut self, step: &mut Step) -> NoteId {
         let number = self.next_note;
         self.next_note += 1;
+        // The block is stored when it is used up, so a crash skips numbers and repeats none.
         if number.is_multiple_of(NOTE_BLOCK) {
             self.store(step);
         }
@@ -120,6 +121,7 @@ impl Profile {
 
     /// No contact gets this number any more; one that is none of ours is left out.
     pub fn skip_contact(&mut self, id: u32) {
+        // A number from a damaged key must not exhaust the counter.
         if id <= u32::MAX / 4 {
             self.next_contact = self.next_contact.max(id + 1);
         }
@@ -132,6 +134,7 @@ impl Profile {
 
     /// Which parcels were set aside when this was last asked; whether they are others now.
     pub fn mends(&mut self, lost: [u8; 16], step: &mut Step) -> bool {
+        // Sealing again is expensive, so it is done once for each set of quarantined parcels.
         let others = self.mended != lost;
         if others {
             self.mended = lost;
@@ -178,6 +181,7 @@ impl Profile {
                 }
                 let card = Card::decode(r.read_var16()?).map_err(|_| DecodeError::Value)?;
                 let mended = if version == MENDED { r.read_array()? } else { [0; 16] };
+                // The counter was part of the profile in these versions, with the same bound.
                 if mailbox > u32::MAX / 2 {
                     return Err(DecodeError::Value);
                 }

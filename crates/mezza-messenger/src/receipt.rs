@@ -65,12 +65,14 @@ impl Receipt {
     /// Returns true if this receipt is evidence for the own note `seq` of its era; `voided`: whether the
     /// writer gave the note up, so that the floor says nothing about it.
     pub fn proves(&self, seq: u32, voided: bool) -> bool {
+        // The floor also passes voids, so for a voided note only its own bit counts (MSG-14).
         if voided { seq > 0 && self.has_bit(seq) } else { self.covers(seq) }
     }
 
     /// Returns the receipt for a number that came with other content than before: it names a seq that no writer
     /// gets to, so that it is evidence for no note (MSG-91).
     pub fn twice(era: Era) -> Self {
+        // A bit for the last u32: no writer reaches it (MSG-91).
         Self { what: Self::DELIVERED, era, floor: 0, base: u32::MAX, bits: 1 }
     }
 
@@ -99,6 +101,7 @@ impl Receipt {
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let what = r.read_u8()?;
+        // Other values are reserved. A receipt of unknown meaning proves nothing.
         if what != Self::DELIVERED && what != Self::READ {
             return Err(DecodeError::Value);
         }

@@ -89,6 +89,7 @@ impl RawOneTimePrekey {
 /// Puts length and kind before what `body` writes.
 fn frame(kind: u8, bytes: usize, body: impl FnOnce(&mut Writer)) -> Result<Vec<u8>, FrameTooLong> {
     let len = bytes + 1;
+    // The length is checked before memory is allocated.
     if len > FRAME_BYTES_MAX {
         return Err(FrameTooLong);
     }

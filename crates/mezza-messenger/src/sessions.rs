@@ -174,6 +174,7 @@ impl<B: Backend> Sessions<B> {
         at: &mut At<'_>,
     ) -> Result<Opened, Unopened> {
         let peer = self.peers.get_mut(&id).ok_or(Unopened::Repeated)?;
+        // A message that was opened before is no sign of trouble (MSG-30).
         if peer.replays.holds(message.bytes) {
             return Err(Unopened::Repeated);
         }
@@ -239,6 +240,7 @@ impl<B: Backend> Sessions<B> {
             self.unopened += 1;
             return None;
         };
+        // Prekey rows belong to the device and stay, whatever becomes of this sender.
         let own = |change: &Change| !matches!(change.table(), Table::Session | Table::Skipped);
         let (prekeys, changes): (Vec<_>, Vec<_>) = opened.changes.into_iter().partition(own);
         self.store(ContactId(0), prekeys, at.step);
@@ -283,6 +285,7 @@ impl<B: Backend> Sessions<B> {
                 Ok(message)
             }
             Err(error) => {
+                // Errors of the caller leave the session as it was. All others end its use.
                 let caller = matches!(
                     error,
                     SealError::TooLong | SealError::OuterUnsupported | SealError::NeedEphemeral
@@ -313,6 +316,7 @@ impl<B: Backend> Sessions<B> {
         one_time: Option<OneTimePrekey>,
         at: &mut At<'_>,
     ) -> Result<Begun, BundleError> {
+        // Every ephemeral key comes from this one function of the device (4.1).
         let fresh = at.ephemeral::<B>();
         let (session, exporter) = bundle.initiate::<B>(&self.identity, fresh, one_time, at.rng)?;
         let peer = self.peers.get_mut(&id).ok_or(BundleError::Malformed)?;

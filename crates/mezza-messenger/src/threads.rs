@@ -233,6 +233,7 @@ impl Threads {
     /// Decides about a note of the contact. Counts the note if it is to be kept.
     pub fn look(&mut self, note: &Received, request: bool, step: &mut Step) -> Keeping {
         let thread = self.all.entry(note.contact).or_default();
+        // The notes of a request are bounded, since anybody can send them (MSG-35).
         if request && thread.notes.len() >= REQUEST_NOTES_MAX {
             return Keeping::Leave;
         }
@@ -300,6 +301,7 @@ impl Threads {
             let own = self.by_number.range((contact, *era, 0)..=(contact, *era, u32::MAX));
             own.map(|(_, id)| *id).max()
         };
+        // The era that was silent longest is dropped. No era is refused (MSG-109).
         let Some(silent) = thread.windows.keys().copied().min_by_key(newest) else { return };
         if let Some(thread) = self.all.get_mut(&contact) {
             thread.windows.remove(&silent);
@@ -375,6 +377,7 @@ impl Threads {
 
     /// The answer to a void of the contact, or that its numbers were used twice.
     pub fn answer(&self, contact: ContactId, (era, from, to): &(Era, u32, u32)) -> Vec<Receipt> {
+        // The marker of a conflict is answered with a receipt that proves nothing (MSG-91).
         if (*from, *to) == (u32::MAX, u32::MAX) {
             return [Receipt::twice(*era)].into();
         }
@@ -391,6 +394,7 @@ impl Threads {
             windows.filter(move |(era, _)| first.contains(era) == is_first)
         };
         let all = of(true).chain(of(false)).map(|(_, (arrived, read))| {
+            // Eras with digests first: receipts of others prove nothing in this note (5.4).
             if what == Receipt::READ { read } else { arrived }.receipts(what)
         });
         all.flatten().collect()
@@ -409,6 +413,7 @@ impl Threads {
             all.extend(newest.filter_map(|id| self.kept_as(id)).take(NEWEST));
         }
         let mut eras: BTreeMap<Era, BTreeMap<u32, NoteDigest>> = BTreeMap::new();
+        // 48 digests at most, so that the note still fits seven cells (MSG-95).
         for (era, seq, digest) in all.into_iter().take(KEPT_TOTAL_MAX) {
             eras.entry(era).or_default().insert(seq, digest);
         }
@@ -473,6 +478,7 @@ impl Threads {
     /// Own notes that nobody took yet leave at this level at least.
     pub fn raise(&mut self, contact: ContactId, level_min: u8, step: &mut Step) {
         for id in self.of(contact).collect::<Vec<_>>() {
+            // A note that a carrier took has left under its level already (MSG-89).
             let waits = |note: &StoredNote| !note.incoming && note.facts.is_empty();
             if self.notes.get(&id).is_some_and(|note| waits(note) && note.level_min < level_min) {
                 self.change(id, step, |note| note.level_min = level_min);

@@ -99,6 +99,7 @@ pub fn decode(text: &str) -> Result<Uri, UriError> {
     let mut compact = String::new();
     for c in text.chars().filter(|c| !is_between(*c)) {
         // The kind is short; whatever it is, no address is longer than this.
+        // The text is bounded while it is read, before it is decoded.
         if compact.len() > SCHEME.len() + LETTERS_MAX + 16 {
             return Err(UriError::TooLong);
         }
@@ -135,6 +136,7 @@ pub fn block(bytes: &[u8], upper: bool) -> String {
 /// The address of a relay; `upper`: in upper case, for a QR code. Port and host have to be ones
 /// that a reader accepts.
 pub fn relay(key: &RelayKey, port: u16, host: &str, upper: bool) -> Result<String, UriError> {
+    // A reader refuses such an address, so it is never written.
     if port == 0 || !host_is_sound(host) {
         return Err(UriError::Relay);
     }
@@ -159,6 +161,7 @@ fn payload(kind: &str, letters: &str) -> Result<Vec<u8>, UriError> {
         return Err(UriError::TooLong);
     }
     let has = |test: fn(&u8) -> bool| letters.bytes().any(|b| test(&b));
+    // Mixed case is a typing error: programs change the case of the scheme only (3.3).
     if has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase) {
         return Err(UriError::MixedCase);
     }

@@ -60,6 +60,7 @@ impl TagOf {
 impl<S: LinkSuite> TagKey<S> {
     /// The key under the present state of a pairing.
     pub(crate) fn current(record: &PeerRecord, prefixes: &NoncePrefixes) -> Self {
+        // The attempt that made the state is the origin of the counter (key schedule, ctr).
         Self { born: record.current_born, mac: S::Mac::new(&record.current, prefixes) }
     }
 
@@ -76,6 +77,7 @@ impl<S: LinkSuite> TagKey<S> {
 
     /// Returns true if the suite allows this attempt under this state (SEKA-26).
     pub(crate) fn allows(&self, attempt: u32) -> bool {
+        // A negative count is an attempt from before this state, which an old record could allow.
         let before = self.attempts_before(attempt);
         before >= 0 && S::ATTEMPTS_MAX.is_none_or(|most| before < most)
     }
@@ -84,6 +86,8 @@ impl<S: LinkSuite> TagKey<S> {
     pub(crate) fn tag(&self, of: TagOf, attempt: u32, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         // Two tags of an attempt go from the initiator to the responder, one goes back.
         let counter = 2 * self.attempts_before(attempt) + i64::from(of == TagOf::Ke3);
+        // An attempt beyond the bound is refused before, so this value is never sealed under
+        // (SEKA-26).
         let counter = u16::try_from(counter).unwrap_or(u16::MAX);
         let place = TagPlace { sender: of.sender(), counter };
         let mut all: [&[u8]; 4] = [of.label(), &[], &[], &[]];
@@ -99,6 +103,8 @@ impl<S: LinkSuite> TagKey<S> {
         parts: &[&[u8]],
         tag: &[u8; TAG_BYTES],
     ) -> bool {
+        // The bound is checked first: suite 01 must never compute a tag with a repeated nonce
+        // (SEKA-25).
         self.allows(attempt) && self.tag(of, attempt, parts).ct_eq(tag).into()
     }
 }

@@ -19,12 +19,15 @@ impl LinkId {
     pub fn random(rng: &mut dyn CryptoRng) -> Self {
         let mut bytes = [0; ID_BYTES];
         rng.fill_bytes(&mut bytes);
+        // Unicast and locally administered, so the name collides with no vendor address (IEEE 802).
         bytes[0] = (bytes[0] & 0xfc) | 0x02;
         Self(bytes)
     }
 
     /// The name of these bytes; `None` for a group address and for zeros.
     pub fn from_bytes(bytes: [u8; ID_BYTES]) -> Option<Self> {
+        // A group address would be delivered to every station, and zeros stand for "any" in B1 and
+        // S1.
         (bytes[0] & 1 == 0 && bytes != [0; ID_BYTES]).then_some(Self(bytes))
     }
 
@@ -114,12 +117,15 @@ pub struct CanonicalPoint(PublicKey);
 impl CanonicalPoint {
     /// The point of these bytes, if they are its canonical form.
     pub fn check(bytes: [u8; 32]) -> Option<Self> {
+        // Only 2^255 - 19 to 2^255 - 1 start with these 31 bytes. A second form of a point would
+        // make a second tag input.
         let full = bytes[31] == 0x7f && bytes[1..31].iter().all(|byte| *byte == 0xff);
         (bytes[31] & 0x80 == 0 && !(full && bytes[0] >= 0xed)).then_some(Self(PublicKey(bytes)))
     }
 
     /// The own public key, which X25519 makes canonical.
     pub(crate) const fn own(key: &PublicKey) -> Self {
+        // X25519 outputs are reduced modulo p (RFC 7748), so no check is needed.
         Self(*key)
     }
 
@@ -219,6 +225,7 @@ pub(crate) fn finish<const N: usize>(mut mac: Hmac<Sha512>, parts: &[&[u8]]) -> 
     for part in parts {
         mac.update(part);
     }
+    // The whole digest is secret material too, so it is wiped and not only truncated.
     let whole = Wiping::new(<[u8; 64]>::from(mac.finalize().into_bytes()));
     Secret::init_with(|out| out.copy_from_slice(&whole[..N]))
 }
@@ -228,6 +235,7 @@ pub(crate) fn finish<const N: usize>(mut mac: Hmac<Sha512>, parts: &[&[u8]]) -> 
 pub(crate) fn kdf(ikm: &Secret<32>, salt: &[&[u8]], info: &[&[u8]], out: &mut [u8]) {
     let mut joined = Wiping::new([0; 64]);
     let mut len = 0;
+    // Parts are joined on the stack: the longest salt is a session id and a state, 48 bytes.
     for part in salt {
         joined[len..len + part.len()].copy_from_slice(part);
         len += part.len();

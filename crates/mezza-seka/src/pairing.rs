@@ -99,11 +99,13 @@ impl<S: LinkSuite> Pairing<S> {
         let (least, most) = LISTEN_MS;
         let mut draw = [0; 2];
         rng.fill_bytes(&mut draw);
+        // A random delay makes it unlikely that both sides speak at the same moment.
         let listens = least + u64::from(u16::from_be_bytes(draw)) % (most - least + 1);
         let mut coins = [0; 16];
         rng.fill_bytes(&mut coins);
         let mut timers = Timers::default();
         timers.set_deadline(PairingTimer::Window, Some(now.plus_ms(settings.window_ms)));
+        // A side that may only answer never speaks first.
         if settings.role != Some(LinkRole::Responder) {
             timers.set_deadline(PairingTimer::Speak, Some(now.plus_ms(listens)));
         }
@@ -152,12 +154,16 @@ impl<S: LinkSuite> Pairing<S> {
 
     fn ask(&mut self, now: Time) {
         match &mut self.asks_left {
+            // After the first answer three repeats suffice: an attacker must cancel each one
+            // (Pairing, step 3).
             Some(0) => return,
             Some(left) => *left -= 1,
             None => {}
         }
         // Before anybody answered, everybody is asked.
         let to = self.peer.map(|(_, address)| address).filter(|_| self.asks_left.is_none());
+        // While asking, other devices may answer too, and a second one must end the window
+        // (SEKA-33).
         let to = to.filter(|_| !matches!(self.step, Step::Asking(_)));
         self.outputs.push_back(PairingOutput::Send { to, frame: self.asks.clone() });
         self.timers.set_deadline(PairingTimer::Ask, Some(now.plus_ms(ASK_MS)));
@@ -242,6 +248,8 @@ impl<S: LinkSuite> Machine for Pairing<S> {
                 _ => Err(LinkError::Unknown),
             },
             PairingInput::Confirm(equal) => self.confirm(equal, now, rng),
+            // A cancel of the user ends the window like any failure, and what was not sent is
+            // cleared.
             PairingInput::Cancel => {
                 self.fail(PairingFailure::Cancelled);
                 Ok(())

@@ -133,6 +133,7 @@ impl<S: LinkSuite> Peer<S> {
         settings: PeerSettings,
         now: Time,
     ) -> Result<Self, LinkError> {
+        // A record of another suite would derive other keys from the same state (SEKA-27).
         if record.suite != S::NUMBER {
             return Err(LinkError::Refused);
         }
@@ -185,6 +186,7 @@ impl<S: LinkSuite> Peer<S> {
             timers: Timers::default(),
             outputs: VecDeque::new(),
         };
+        // An ephemeral key is requested ahead, so that a KE1 is not refused as busy.
         peer.outputs.push_back(PeerOutput::Want);
         peer.timers.set_deadline(PeerTimer::Heal, Some(now.plus_ms(peer.settings.heal_ms)));
         peer
@@ -235,6 +237,8 @@ impl<S: LinkSuite> Peer<S> {
             (LinkRole::Initiator, Some(Nudge::KIND)) if S::COMPLETE => {
                 self.heard_nudge(arrival, rng)
             }
+            // The peer uses our own role: a replayed frame of ours, or a pairing that was
+            // intercepted.
             (LinkRole::Initiator, Some(Ke1::KIND)) | (LinkRole::Responder, Some(Nudge::KIND)) => {
                 self.heard_own_role(arrival.frame, arrival.now)
             }
@@ -256,6 +260,7 @@ impl<S: LinkSuite> Peer<S> {
     /// elsewhere and never come here (SEKA-77).
     fn move_to(&mut self, address: PeerAddress) {
         self.nudges = 0;
+        // Announce a move only if there is one: data threads react to it.
         if self.record.address != address {
             self.record.address = address;
             self.outputs.push_back(PeerOutput::Moved(address));
@@ -288,6 +293,7 @@ impl<S: LinkSuite> Peer<S> {
             PeerTimer::Retry => self.need(now, rng),
             PeerTimer::Rekey => self.rekey_due(now, rng),
             PeerTimer::Overdue => self.tell(PeerEvent::Overdue),
+            // Only the initiator begins exchanges (SEKA-10). A responder heals with it.
             PeerTimer::Heal => {
                 self.timers.set_deadline(PeerTimer::Heal, Some(now.plus_ms(self.settings.heal_ms)));
                 if self.record.role == LinkRole::Initiator {
@@ -317,6 +323,7 @@ impl<S: LinkSuite> Machine for Peer<S> {
             PeerInput::Datagram { frame, from } => {
                 return self.heard(Arrival { frame: &frame, from, now }, rng);
             }
+            // A second key would replace the first one unused and hide a driver error.
             PeerInput::Give(_) if self.ephemeral.is_some() => return Err(LinkError::Unknown),
             PeerInput::Give(ephemeral) => {
                 self.ephemeral = Some(ephemeral);
@@ -328,21 +335,25 @@ impl<S: LinkSuite> Machine for Peer<S> {
             PeerInput::StoreFailed(seq) => return self.store_failed(seq, now),
             PeerInput::Fresh(attempt) => return self.heard_fresh(attempt, now),
             PeerInput::Used(usage) => {
+                // Counts of a session that is no longer used must not renew the present one.
                 if self.sessions.sending().is_none_or(|(sending, _)| sending != usage.attempt) {
                     return Err(LinkError::Unknown);
                 }
                 self.heard_used(usage, now, rng);
             }
             PeerInput::Rekey => {
+                // The user's request overrides the back-off.
                 self.timers.set_deadline(PeerTimer::Retry, None);
                 self.need(now, rng);
             }
             PeerInput::Wanted => {
+                // A request during an exchange would end the attempt whose answer is on its way.
                 if self.sessions.sending().is_none() && !self.is_renewing() {
                     self.need(now, rng);
                 }
             }
             PeerInput::Carrier(true) => {
+                // A new carrier may reach the peer at once, so the back-off starts again.
                 self.backoff_ms = BACKOFF_MS;
                 self.timers.set_deadline(PeerTimer::Retry, None);
                 self.need(now, rng);

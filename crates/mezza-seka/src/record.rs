@@ -143,6 +143,7 @@ impl PeerRecord {
             let role = role_of(reader.read_u8()?)?;
             let suite = reader.read_u8()?;
             let status = reader.read_u8()?;
+            // Unknown status bits are from a newer version, whose record this one would misread.
             if status > (ACCEPTED | COMPARED) {
                 return Err(DecodeError::Value);
             }
@@ -154,7 +155,9 @@ impl PeerRecord {
             let mut number = || reader.read_array().map(i64::from_be_bytes);
             let numbers = [number()?, number()?, number()?, number()?];
             let [current_born, pending_born, attempt_next, attempt_seen] = numbers;
+            // -1 to 2^32 are the attempts that a u32 and "none" can name.
             let sound = |number: &i64| (-1..=1 << 32).contains(number);
+            // Equal names would give both directions the same nonce prefix.
             if !numbers.iter().all(sound) || own == peer {
                 return Err(DecodeError::Value);
             }
@@ -191,6 +194,8 @@ impl PeerRecord {
         seq: u64,
         rng: &mut dyn CryptoRng,
     ) -> [u8; SEALED_BYTES] {
+        // A random 24-byte nonce does not repeat, also when a slot is written twice with one
+        // number.
         let mut nonce = [0; xchacha::NONCE_BYTES];
         rng.fill_bytes(&mut nonce);
         let mut text = self.encode();
@@ -211,6 +216,7 @@ impl PeerRecord {
         let mut reader = Reader::new(sealed);
         let seq = reader.read_u64()?;
         let nonce = reader.read_array_ref()?;
+        // The record holds states, so its plaintext is wiped.
         let mut text = Wiping::new(reader.read_bytes(RECORD_BYTES)?.to_vec());
         let tag = reader.read_array_ref()?;
         reader.expect_end()?;
@@ -228,6 +234,7 @@ impl PeerRecord {
     pub fn newest(key: &StoreKey, slots: [&[u8]; 2]) -> Result<(u64, usize, Self), RecordError> {
         let [first, second] = slots.map(|sealed| Self::open(key, sealed));
         match (first, second) {
+            // The greater number is the newer write (section Records on the disk).
             (Ok((a, _)), Ok((b, second))) if b > a => Ok((b, 1, second)),
             (Ok((a, first)), _) => Ok((a, 0, first)),
             (Err(_), Ok((b, second))) => Ok((b, 1, second)),
@@ -276,6 +283,7 @@ fn name_of(bytes: &[u8; NAME_BYTES]) -> Result<String, DecodeError> {
 /// letters, digits, `-`, `_` and `.`, the first one a letter.
 pub fn is_name(name: &str) -> bool {
     let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    // 15 bytes: the longest name of a network interface in Linux (IFNAMSIZ less the zero).
     name.len() <= 15
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(sound)

@@ -31,6 +31,7 @@ impl SasDigits {
             .chain_update(s3)
             .finalize();
         let head = digest.iter().take(8).fold(0_u64, |head, byte| (head << 8) | u64::from(*byte));
+        // 2^64 is not a multiple of 10^6: the bias is below 2^-44.
         Self((head % DIGITS_MAX) as u32)
     }
 

@@ -83,6 +83,7 @@ impl Way {
 
     /// The key of the frames `subkey * 2^16` and after.
     pub(crate) fn subkey<F: FrameKey>(&self, subkey: u32) -> F {
+        // The suite decides how many bytes of the subkey it uses.
         let key: Secret<32> =
             keyed_hash(self.root.expose(), &[b"seka1 key", &subkey.to_be_bytes()]);
         F::from_subkey(&key)
@@ -145,6 +146,7 @@ impl LinkSession {
             back: Way::new(&key, &place.prefixes, place.role.other()),
             exporter: finish(key, &[b"seka1 export"]),
             next: AtomicU32::new(0),
+            // The bound of the receiver applies whatever the settings of the sender are (SEKA-41).
             limit: place.subkeys.saturating_mul(FRAMES_PER_SUBKEY).min(PACKETS_MAX),
             received: AtomicU32::new(0),
             opened: AtomicU32::new(0),
@@ -165,6 +167,8 @@ impl LinkSession {
     /// Reserves `count` packet numbers in one step, and gives the first; `None` at the limit, where
     /// nothing is reserved (SEKA-41).
     pub fn reserve(&self, count: u32) -> Option<u32> {
+        // One step reserves all numbers of a super-frame, so that threads cannot interleave them
+        // (SEKA-44).
         let step = |next: u32| next.checked_add(count).filter(|end| *end <= self.limit);
         self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).ok()
     }
@@ -231,6 +235,7 @@ impl<F: FrameKey> Sealer<F> {
     /// # Panics
     /// If the frame has less than 24 bytes.
     pub fn seal(&mut self, session: &LinkSession, packet: u32, frame: &mut [u8]) {
+        // A subkey protects 2^16 frames, because its nonce has 16 bits of the packet number.
         let key = self.key(session, packet / FRAMES_PER_SUBKEY);
         let (header, rest) = frame.split_at_mut(DATA_HEADER_BYTES);
         let (text, tag) = rest.split_at_mut(rest.len() - TAG_BYTES);
@@ -243,6 +248,7 @@ impl<F: FrameKey> Sealer<F> {
     /// Wipes the key unless it belongs to this session (SEKA-44).
     pub fn keep_only(&mut self, session: Option<&LinkSession>) {
         let kept = session.map(LinkSession::attempt);
+        // Keys of an ended session must not stay in memory of an idle thread (SEKA-44).
         if self.of.map(|(attempt, _)| attempt) != kept {
             (self.of, self.key) = (None, None);
         }
@@ -254,6 +260,7 @@ impl<F: FrameKey> Sealer<F> {
     }
 
     fn key(&mut self, session: &LinkSession, subkey: u32) -> &F {
+        // The key is derived once per subkey and not once per frame.
         if self.of != Some((session.attempt, subkey)) {
             self.of = Some((session.attempt, subkey));
             self.key = None;
@@ -309,9 +316,11 @@ impl<F: FrameKey> Opener<F> {
         let (header, rest) = frame.split_at_mut(DATA_HEADER_BYTES);
         let (text, tag) = rest.split_at_mut(text_bytes);
         let (packet, tag) = numbers(header, tag).ok_or(FrameError::Forged)?;
+        // Numbers above the last subkey would repeat a nonce (SEKA-41).
         if packet >= PACKETS_MAX {
             return Err(FrameError::Forged);
         }
+        // The window is checked first: a replayed frame then costs no decryption (SEKA-42).
         if !self.window.allows(packet) {
             return Err(FrameError::Replayed);
         }
@@ -323,6 +332,8 @@ impl<F: FrameKey> Opener<F> {
                 return Err(FrameError::Forged);
             }
         } else {
+            // A key is stored only after a frame opened under it, or forged numbers would evict
+            // good keys (SEKA-43).
             let key: F = session.back.subkey(subkey);
             if !key.open(&iv, header, text, &tag) {
                 return Err(FrameError::Forged);
@@ -330,6 +341,7 @@ impl<F: FrameKey> Opener<F> {
             self.keys[self.place] = Some((subkey, key));
             self.place = (self.place + 1) % self.keys.len();
         }
+        // Marked after the tag was checked: a forged number must not close the window (SEKA-43).
         self.window.mark(packet);
         session.received.store(self.window.next(), Ordering::Relaxed);
         Ok((packet, text))

@@ -97,6 +97,8 @@ impl<F: FrameKey> Records<F> {
     pub fn seal(&mut self, kind: RecordType, payload: &[u8]) -> Result<Vec<u8>, RecordTooLong> {
         let needed = payload.len() + HEAD_BYTES + TAG_BYTES;
         let body = BODY_BYTES.into_iter().find(|body| *body >= needed).ok_or(RecordTooLong)?;
+        // Each record uses one number, so a repeated nonce is impossible even if the caller drops
+        // the record.
         let packet = self.session.reserve(1).ok_or(RecordTooLong)?;
         let mut w = Writer::with_capacity(RECORD_HEADER_BYTES + body);
         w.put_u8(VERSION).put_u8(RECORD).put_u16(body as u16).put_u8(kind.number()).put_var16(payload);
@@ -116,6 +118,7 @@ impl<F: FrameKey> Records<F> {
     /// Anything that is not the next record; the stream is over then.
     pub fn open(&mut self, record: &[u8]) -> Result<(RecordType, Wiping<Vec<u8>>), FrameError> {
         let body = body_bytes(record).map_err(|_| FrameError::Forged)?;
+        // Nothing may follow the end record, or an attacker could extend a stream that is complete.
         if self.ended || self.received >= PACKETS_MAX || record.len() != RECORD_HEADER_BYTES + body
         {
             return Err(FrameError::Forged);
@@ -132,6 +135,7 @@ impl<F: FrameKey> Records<F> {
         }
         let (kind, payload) = payload_of(&text).map_err(|_| FrameError::Forged)?;
         let payload = Wiping::new(payload.to_vec());
+        // Counted after the tag was checked. The number is never sent, so both sides stay in step.
         self.received += 1;
         self.ended = kind == RecordType::End;
         Ok((kind, payload))
@@ -166,6 +170,7 @@ fn payload_of(text: &[u8]) -> Result<(RecordType, &[u8]), DecodeError> {
     let mut reader = Reader::new(text);
     let kind = RecordType::of(reader.read_u8()?);
     let payload = reader.read_var16()?;
+    // Other filling would be a hidden channel, and a second encoding of the same payload.
     let is_filled = reader.read_rest().iter().all(|byte| *byte == 0);
     is_filled.then_some((kind, payload)).ok_or(DecodeError::Value)
 }
@@ -173,6 +178,7 @@ fn payload_of(text: &[u8]) -> Result<(RecordType, &[u8]), DecodeError> {
 /// The key of a packet number, from the place where the last one lies.
 fn key_of<F>(place: &mut Option<(u32, F)>, packet: u32, derive: impl FnOnce(u32) -> F) -> &F {
     let subkey = packet / FRAMES_PER_SUBKEY;
+    // The key of the last subkey is dropped as soon as the next one is needed.
     if place.as_ref().is_some_and(|(of, _)| *of != subkey) {
         *place = None;
     }

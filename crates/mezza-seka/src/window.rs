@@ -30,6 +30,7 @@ impl ReplayWindow {
         if number >= self.next {
             return true;
         }
+        // Too old numbers count as seen: their bits were overwritten (RFC 6479).
         self.next - number <= WINDOW_FRAMES && self.words[word(number)] & bit(number) == 0
     }
 
@@ -48,6 +49,8 @@ impl ReplayWindow {
 
     /// Clears the words between the greatest number so far and `number`.
     fn advance(&mut self, number: u32) {
+        // A word that the last number had opened already keeps its bits, so clearing starts behind
+        // it.
         let from = self.next.div_ceil(WORD_BITS);
         let to = number / WORD_BITS;
         let count = (to + 1).saturating_sub(from).min(WORDS as u32);

@@ -204,10 +204,13 @@ macro_rules! frame {
             fn decode(suite: u8, bytes: &[u8]) -> Result<Self, DecodeError> {
                 Reader::decode_exact(bytes, |reader| {
                     let [version, kind, own, flags] = reader.array()?;
+                    // Flags other than 0 are reserved. A frame of a later version must not be half
+                    // understood (SEKA-1).
                     if version != VERSION || kind != $kind || own != suite || flags != 0 {
                         return Err(DecodeError::Value);
                     }
                     let index = reader.u32()?;
+                    // The index has 24 bits. Upper bits would make two encodings of one value.
                     if index >> 24 != 0 {
                         return Err(DecodeError::Value);
                     }
@@ -374,6 +377,7 @@ pub fn names_of(frame: &[u8]) -> Option<(LinkId, Option<LinkId>)> {
 
 /// Returns true if a handshake frame belongs to pairing.
 pub fn is_pairing(kind: u8) -> bool {
+    // Kinds 10 to 14 are contiguous, so a range is enough.
     (B1::KIND..=S3::KIND).contains(&kind)
 }
 

@@ -13,6 +13,7 @@ impl MeshClock {
     /// A random one of two that agree, else a random one of the three.
     pub(super) fn vote_paper(&mut self, rng: &mut (impl Rng + ?Sized)) {
         let mut all = core::mem::take(&mut self.samples);
+        // The paper needs three samples for a majority.
         if all.len() < 3 {
             self.state = ClockState::Alone;
         } else {
@@ -21,6 +22,7 @@ impl MeshClock {
             self.offset = match (b - a <= MARGIN, c - b <= MARGIN) {
                 (true, false) => [a, b][below(rng, 2)],
                 (false, true) => [b, c][below(rng, 2)],
+                // If all agree or none do, the paper draws one of the three at random.
                 _ => [a, b, c][below(rng, 3)],
             };
             let held = (self.offset - before).abs() <= MARGIN;

@@ -73,6 +73,8 @@ impl Engine {
         for part in set.parts() {
             let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
             *has |= part.mask;
+            // Known cells need no request. Cells that are missing already keep their first
+            // announcement.
             let new = part.mask & !(hot[KNOWN] | self.missing.word(part.word));
             if new != 0 {
                 self.miss(from, WordMask { word: part.word, mask: new }, now, table, rng);
@@ -89,10 +91,15 @@ impl Engine {
         table: &mut impl CellTable,
         rng: &mut (impl Rng + ?Sized),
     ) {
+        // A number without a neighbour is stale: nothing is recorded for it.
         let Some(Some(neighbour)) = self.neighbours.get(usize::from(from)) else { return };
+        // Eight failures of eight: its announcements are ignored for 60 s (Learning what a
+        // neighbour has).
         if neighbour.ignored_until > now {
             return;
         }
+        // The room is checked before an id gets a slot, so that a flood of ids cannot fill the
+        // table (MESH-62).
         let room = self.room_for(from, neighbour.gave, table).min(self.missing_room());
         let new = highest(new, room);
         if new == 0 {
@@ -101,6 +108,7 @@ impl Engine {
         self.missing.insert(word, new);
         let link = &mut self.links[usize::from(neighbour.link)];
         let longest = self.settings.ask;
+        // A random wait: one device of a crowd asks first, and its answer serves all others.
         if link.want_at > now + longest {
             link.want_at = now + below(rng, longest as usize + 1) as u64;
             self.due = self.due.min(link.want_at);
@@ -110,6 +118,7 @@ impl Engine {
     /// How many more cells that `from` announces may be missing here. Asked before an announced id gets a
     /// slot, so that nobody fills the table with ids that are then not asked for (MESH-62).
     pub fn room_for_announced(&self, from: NeighbourId, now: u64, table: &impl CellTable) -> u32 {
+        // No room for an unknown or ignored neighbour.
         let Some(neighbour) = self.neighbour(from).filter(|n| n.ignored_until <= now) else {
             return 0;
         };
@@ -133,6 +142,7 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else {
             return Vec::new();
         };
+        // Not more often than every 100 ms: the search reads the whole table of missing cells.
         if neighbour.ignored_until > now || neighbour.outdated_at + HAVE / 2 > now {
             return Vec::new();
         }
@@ -144,6 +154,7 @@ impl Engine {
         let mut slots = Vec::new();
         for WordMask { word, mask } in self.missing.parts() {
             let own = mask & rows.has(seat, word, from) & !rows.hot(seat, word)[ASKED];
+            // An id that others announced too can still be requested from them.
             let shared = others.iter().fold(0, |all, id| all | rows.has(seat, word, *id));
             slots.extend(bits(own & !shared).map(|bit| 64 * word + bit));
         }
@@ -158,6 +169,7 @@ impl Engine {
         let word = slot / 64;
         let bit = 1 << (slot % 64);
         let is_old = table.announced(slot).is_some_and(|announced| announced.at + STALE < now);
+        // A request in progress must end first, or its answer would arrive unasked.
         if !is_old || table.rows().hot(self.seat, word)[ASKED] & bit != 0 {
             return false;
         }
@@ -165,6 +177,7 @@ impl Engine {
         let announced = |id: &NeighbourId| rows.has(self.seat, word, *id) & bit != 0;
         let from: Vec<_> = self.neighbours().map(|(id, _)| id).filter(announced).collect();
         for id in from {
+            // The next SYNC finds the cell again if it still lives (MESH-78).
             self.compare_soon(id, now);
         }
         true
@@ -173,6 +186,8 @@ impl Engine {
     /// How many cells that a neighbour announced may be missing, by what it gave until now. While the table
     /// is half full everybody has the first few alone, so that those of nobody are kept out by others'.
     fn open_limit(&self, gave: u32) -> u32 {
+        // Above half of the table everybody gets the small share, so a known giver cannot exclude
+        // newcomers.
         let roomy = self.missing.count() < MISSING_MAX as u32 / 2;
         if gave >= TRUSTED_AFTER && roomy { OPEN_LATER } else { OPEN_FIRST }
     }
@@ -192,6 +207,7 @@ impl Engine {
         }
         let limit = self.open_limit(gave);
         // While little is missing at all, nobody needs to be counted.
+        // A count over all columns is expensive, and below this limit nobody is at its bound.
         if self.missing.count() + 64 <= limit {
             return 64;
         }
@@ -217,10 +233,14 @@ impl Engine {
             let hot = table.rows().hot(self.seat, part.word);
             let mask = part.mask & self.missing.word(part.word) & !hot[ASKED];
             if mask != 0
+                // The named device must have announced the cell here too: else its answer may be
+                // out of range.
                 && let Some(id) = self.names.iter().position(|name| *name == to)
             {
                 let mask = mask & table.rows().has(self.seat, part.word, id as NeighbourId);
                 let waited = &mut table.rows_mut().cold_mut(self.seat, part.word)[WAITED];
+                // A cell waits once only. Otherwise a chain of overheard requests would delay it
+                // without end.
                 let mask = mask & !*waited;
                 *waited |= mask;
                 table.rows_mut().hot_mut(self.seat, part.word)[WAITING] |= mask;
@@ -246,6 +266,7 @@ impl Engine {
         let mut open = Set::default();
         for WordMask { word, mask } in self.missing.parts() {
             let hot = table.rows().hot(self.seat, word);
+            // One request at a time for each cell (MESH-11).
             open.push(word, mask & !hot[ASKED] & !hot[WAITING]);
         }
         let frame = if open.is_empty() { None } else { self.ask_one(link, &open, now, table, rng) };
@@ -287,6 +308,8 @@ impl Engine {
         self.neighbour(id).is_some_and(|n| {
             n.link == link
                 && AskRank::of(n) == rank
+                // Busy, ignored and silent neighbours are skipped, so that a request is not wasted
+                // for 1.5 s.
                 && n.busy_until.max(n.ignored_until) <= now
                 && n.heard_at + SILENT >= now
         })
@@ -300,6 +323,7 @@ impl Engine {
         table: &mut impl CellTable,
     ) -> Option<MeshFrame> {
         let neighbour = self.neighbours.get_mut(usize::from(of))?.as_mut()?;
+        // 40 new cells a second bound the bandwidth that one neighbour can cause (section Limits).
         let tokens = if self.settings.budgets { neighbour.refill(now) } else { u64::MAX };
         let room = tokens.min(SHORTS_PER_FRAME as u64) as u32;
         let set = first_of(self.seat, of, open, room, table);
@@ -309,6 +333,8 @@ impl Engine {
         let mut again = false;
         for WordMask { word, mask } in set.parts() {
             table.rows_mut().hot_mut(self.seat, word)[ASKED] |= mask;
+            // `again` lifts the 200 ms rule of the giver, since an earlier answer was lost
+            // (MESH-12).
             again |= table.rows().cold(self.seat, word)[FAILED] & mask != 0;
             self.requests.push_back(Request { at: now, of, word, mask });
         }
@@ -320,6 +346,7 @@ impl Engine {
     fn end_holds(&mut self, now: u64, table: &mut impl CellTable) {
         while let Some(hold) = self.holds.front().copied() {
             let hot = table.rows_mut().hot_mut(self.seat, hold.word);
+            // The queue is in order of time, so the first hold that still counts ends the loop.
             if hold.until > now && hold.mask & self.missing.word(hold.word) != 0 {
                 break;
             }
@@ -332,10 +359,12 @@ impl Engine {
     fn end_requests(&mut self, now: u64, table: &mut impl CellTable) {
         while let Some(request) = self.requests.front().copied() {
             let missing = request.mask & self.missing.word(request.word);
+            // PATIENCE bounds the delay that one silent announcer causes (MESH-43).
             if missing != 0 && request.at + PATIENCE > now {
                 break;
             }
             self.requests.pop_front();
+            // A late failure is no broken promise: the cell may have died meanwhile (MESH-78).
             if !is_late(&request, missing, table)
                 && let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(request.of))
             {
@@ -353,8 +382,10 @@ impl Engine {
         self.counts.failed += u64::from(missing.count_ones());
         let (hot, has) = table.rows_mut().with(self.seat, request.word, request.of);
         hot[ASKED] &= !missing;
+        // An announcer that failed is taken as not having the cell, so the next one is asked.
         *has &= !missing;
         table.rows_mut().cold_mut(self.seat, request.word)[FAILED] |= missing;
+        // Without another announcer the cell is not missing any more. SYNC finds it again.
         let lost = missing & !table.rows().announced(self.seat, request.word);
         self.found(request.word, lost, table);
     }
@@ -373,6 +404,7 @@ impl Engine {
         let mut stuck = false;
         for WordMask { word, mask } in open.parts() {
             let announced = table.rows().announced(self.seat, word);
+            // Cells without announcers can never be requested, so they are not missing any more.
             self.found(word, mask & !announced, table);
             stuck |= mask & announced != 0;
         }
@@ -396,6 +428,7 @@ fn first_of<T: CellTable>(
     table: &T,
 ) -> Set {
     let announced = |part: &WordMask| part.mask & table.rows().has(seat, part.word, of);
+    // With bringers known, the newest announcement is served first (MESH-78).
     if T::KNOWS_BRINGERS {
         let slots =
             open.parts().flat_map(|p| bits(announced(&p)).map(move |bit| 64 * p.word + bit));
@@ -418,6 +451,7 @@ fn first_of<T: CellTable>(
 fn is_late(request: &Request, missing: u64, table: &impl CellTable) -> bool {
     let is_old = |bit| {
         let announced = table.announced(64 * request.word + bit);
+        // Announced 10 s or more before the request: the neighbour need not have it any more.
         announced.is_some_and(|announced| announced.at + PROMISE < request.at)
     };
     missing != 0 && bits(missing).all(is_old)

@@ -22,10 +22,12 @@ impl Engine {
         let mut waiting = self.neighbours.iter_mut().flatten().filter(|n| due(n));
         let neighbour = waiting.next();
         let more = waiting.next().is_some();
+        // One comparison per 10 ms: a SYNC is large, and other frames must fit between.
         self.links[usize::from(id)].sync_at = if more { now + 10 * MS } else { NEVER };
         let neighbour = neighbour?;
         neighbour.sync_due = false;
         neighbour.synced_at = now.max(1);
+        // Answers are accepted unasked for 10 s only (MESH-10).
         neighbour.sync_until = now + SYNC_OPEN;
         neighbour.unasked = SYNC_CELLS_MAX;
         let to = neighbour.name;
@@ -38,6 +40,7 @@ impl Engine {
     pub fn grant_answers(&mut self, link: MeshLinkId, to: Name, frames: u32) {
         let compared = |n: &&mut super::MeshNeighbour| n.link == link && n.name == to;
         if let Some(neighbour) = self.neighbours.iter_mut().flatten().find(compared) {
+            // As many cells as answers are allowed, so nobody can push more under a comparison.
             neighbour.unasked = frames.saturating_mul(SYNC_CELLS_MAX);
         }
     }
@@ -49,11 +52,14 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else {
             return false;
         };
+        // 0 means "never answered". A time of 0 would be read like that, so it is at least 1.
         if neighbour.answered_at == 0 || neighbour.answered_at + SYNC_OPEN <= now {
             (neighbour.answered_at, neighbour.answered) = (now.max(1), 0);
         }
+        // The same slice again within 10 s would only draw the same answer twice (MESH-16).
         let fresh = (neighbour.answered >> (slice % 64)) & 1 == 0;
         neighbour.answered |= 1 << (slice % 64);
+        // Without budgets (in a crowd) every comparison is answered.
         fresh || !budgets
     }
 
@@ -67,6 +73,7 @@ impl Engine {
     ) {
         let live = self.live();
         let SyncFrame { held, within, .. } = sync;
+        // The peer holds more than we know, so our own set is sent soon as well (MESH-65).
         if sync.more || (within.is_none() && self.lacks_any(held, table)) {
             // One meeting goes both ways, although only one side has just met the other.
             self.compare_soon(from, now);
@@ -75,8 +82,10 @@ impl Engine {
         neighbour.heard_at = now;
         let id = neighbour.link;
         neighbour.refill_answers(live, now);
+        // Each answer counts against the budget of this neighbour (MESH-16).
         let allowed = if self.settings.budgets { neighbour.answers } else { u32::MAX };
         let most = allowed.min(SYNC_CELLS_MAX);
+        // Cells that may be sent again by now are free for this answer.
         self.end_given(id, now);
         let compared = within.as_ref().map(|set| set.parts().collect::<Vec<_>>());
         let theirs = held.parts().collect::<Vec<_>>();
@@ -89,6 +98,7 @@ impl Engine {
                 continue;
             }
             let there = mask_of(&theirs, word) & here;
+            // Only compared cells are updated: other slices say nothing about this neighbour.
             *has = (*has & !here) | there;
             if here & !there != 0 {
                 lacked.push(WordMask { word, mask: here & !there });
@@ -106,6 +116,7 @@ impl Engine {
         }
         let owes = given > 0;
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
+            // Cells beyond the budget are announced and then cost a request each.
             neighbour.answers = neighbour.answers.saturating_sub(given);
         }
         if tells {
@@ -132,6 +143,7 @@ impl Engine {
         let given = &self.links[usize::from(id)].given;
         let free = |part: &WordMask| part.mask & !given.word(part.word);
         if T::KNOWS_BRINGERS {
+            // Turns of bringers, so that one flood does not fill the answer (MESH-77).
             let slots =
                 lacked.iter().flat_map(|part| bits(free(part)).map(|bit| 64 * part.word + bit));
             let mut first = in_turn(slots.collect(), table);
@@ -166,10 +178,13 @@ impl super::MeshNeighbour {
         if self.answers_at == 0 {
             (self.answers, self.answers_at) = (SYNC_CELLS_MAX, now.max(1));
         } else if now < self.met_at + NEWCOMER {
+            // A new name draws slowly: otherwise new names would multiply the answers (MESH-16).
             let gained = (now - self.answers_at) * NEWCOMER_PER_SECOND / SECOND;
             self.answers = self.answers.saturating_add(gained as u32).min(most);
+            // Whole cells only move the mark, so no part of the budget is lost.
             self.answers_at += gained * SECOND / NEWCOMER_PER_SECOND;
         } else if now >= self.answers_at + 60 * SECOND {
+            // After the first minute the budget is refilled once a minute.
             (self.answers, self.answers_at) = (most, now);
         }
     }

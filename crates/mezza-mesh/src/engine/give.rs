@@ -30,14 +30,18 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         neighbour.heard_at = now;
         let id = neighbour.link;
+        // A neighbour above its share is answered with BUSY instead of cells.
         if self.has_to_wait(from, set.count(), now) {
             return;
         }
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
+        // Cells drawn are counted by minute, so an asker cannot draw the store again and again.
         if now >= neighbour.drawn_at + 60 * SECOND {
             (neighbour.drawn, neighbour.drawn_at) = (0, now);
         }
         neighbour.drawn = neighbour.drawn.saturating_add(set.count());
+        // Twice the live cells covers losses and repeats. More is an amplification attack
+        // (MESH-16).
         if self.settings.budgets && neighbour.drawn > 2 * live + DRAWN_FIRST {
             return;
         }
@@ -45,6 +49,7 @@ impl Engine {
         let mut some = false;
         for part in set.parts() {
             let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
+            // It asks for the cell, so it does not have it, whatever it announced before.
             *has &= !part.mask;
             let held = part.mask & hot[HELD];
             let link = &mut self.links[usize::from(id)];
@@ -64,23 +69,28 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return true };
         let id = neighbour.link;
         if now >= neighbour.asked_at + SECOND {
+            // The share is measured by second, so a burst of the past does not count.
             (neighbour.asked, neighbour.asked_at) = (0, now);
         }
         neighbour.asked = neighbour.asked.saturating_add(count);
         let asked = neighbour.asked;
+        // Below its part of the busy limit a neighbour is never refused.
         if asked <= OWED_BUSY / NEIGHBOURS_MAX as u32 || !self.settings.budgets {
             return false;
         }
         let owed = self.links[usize::from(id)].owed.count();
+        // With little owed on the link everybody is served.
         if owed < OWED_BUSY {
             return false;
         }
         let askers = |n: &&MeshNeighbour| n.link == id && n.asked > 0 && n.asked_at + SECOND > now;
         let askers = self.neighbours.iter().flatten().filter(askers).count() as u32;
+        // Only askers of this second share what is owed.
         if asked <= owed / askers.max(1) {
             return false;
         }
         let link = &mut self.links[usize::from(id)];
+        // One BUSY per neighbour is enough until it was sent.
         if !link.busy.contains(&from) {
             link.busy.push_back(from);
         }
@@ -97,6 +107,7 @@ impl Engine {
         let pace = self.links[usize::from(id)].pace;
         let a_second = pace[0].max(pace[1]).max(1);
         let wait_ms = u64::from(owed / 2) * 1_000 / u64::from(a_second);
+        // Bounds on both sides: a wrong pace must neither stop a neighbour nor let it hammer.
         let wait_ms = wait_ms.clamp(BUSY_MS.0.into(), BUSY_MS.1.into()) as u16;
         Some(MeshFrame::Busy { to, wait_ms })
     }
@@ -104,6 +115,7 @@ impl Engine {
     /// Something is owed on a link: it goes out after the time of gathering.
     pub(super) fn owe(&mut self, id: MeshLinkId, now: u64) {
         let link = &mut self.links[usize::from(id)];
+        // Requests gather for 5 ms, so that one DATA serves several askers.
         link.give_at = link.give_at.min(now + self.settings.gather);
         self.due = self.due.min(link.give_at);
     }
@@ -126,6 +138,7 @@ impl Engine {
             let mut wanted = new & self.missing.word(part.word);
             let unasked = new & !wanted;
             if unasked != 0 {
+                // Unasked cells are accepted only after a comparison, and only so many (MESH-10).
                 let drawn = highest(unasked, self.take_unasked(from, unasked.count_ones(), now));
                 self.counts.unsolicited += u64::from((unasked & !drawn).count_ones());
                 wanted |= drawn;
@@ -142,6 +155,7 @@ impl Engine {
     fn take_unasked(&mut self, from: NeighbourId, count: u32, now: u64) -> u32 {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return 0 };
         let room = neighbour.unasked(now);
+        // Without budgets the number is not limited, only the 10 s are.
         if room > 0 && !self.settings.budgets {
             return count;
         }
@@ -170,7 +184,9 @@ impl Engine {
                     sum[class] ^= facts.sum;
                     taken(64 * word + bit);
                 }
+                // A stale cell is remembered as known, so that nobody is asked for it again.
                 Age::Stale => hot[KNOWN] |= 1 << bit,
+                // Ahead of our clock: known for now, and requested again when the clock has moved.
                 Age::Ahead => {
                     hot[KNOWN] |= 1 << bit;
                     table.rows_mut().cold_mut(self.seat, word)[AHEAD] |= 1 << bit;
@@ -206,6 +222,7 @@ impl Engine {
         while room > 0
             && let Some((word, mask)) = self.newest(id, room, table)
         {
+            // Cells may have died since they were owed. They are not sent any more (MESH-4).
             let held = mask & table.rows().hot(self.seat, word)[HELD];
             let link = &mut self.links[usize::from(id)];
             link.owed.remove(word, mask);
@@ -220,6 +237,7 @@ impl Engine {
         let link = &mut self.links[usize::from(id)];
         link.give_at = if link.owed.is_empty() { NEVER } else { now };
         if now >= link.pace_at + SECOND {
+            // The pace is that of the last full second, and 0 after an idle one.
             let last = if now < link.pace_at + 2 * SECOND { link.pace[0] } else { 0 };
             (link.pace, link.pace_at) = ([0, last], now);
         }
@@ -238,11 +256,14 @@ impl Engine {
             let age = (newest + words - word) % words;
             match table.rank(64 * word) {
                 None => {
+                    // In a crowd the ring gives the order: the word that was opened last is the
+                    // newest.
                     if best.is_none_or(|(rank, ..)| u64::from(words - age) > rank) {
                         best = Some((u64::from(words - age), word, highest(mask, room)));
                     }
                 }
                 Some(_) => {
+                    // In a node each cell has a rank by tick and arrival, so newer ones go first.
                     for bit in bits(mask) {
                         let rank = table.rank(64 * word + bit).unwrap_or(0);
                         if best.is_none_or(|(held, ..)| rank >= held) {

@@ -23,6 +23,7 @@ impl Engine {
     /// Stamps that arrive on this link do not count: a stream is opened between devices that hear each other
     /// on another link already, and whoever opened it could speak there under every name (MESH-59).
     pub fn ignore_stamps(&mut self, link: MeshLinkId) {
+        // Bits of a u32: an engine has at most 28 links.
         self.silent_links |= 1 << link;
     }
 
@@ -52,6 +53,7 @@ impl Engine {
     /// The device's own clock was read: it says `anchor` µs more than the monotonic one.
     pub fn read_clock(&mut self, anchor: i64, grade: Grade, now: u64, table: &mut impl CellTable) {
         self.clock.read(anchor, grade);
+        // The tick may have changed by any amount, so expiry is checked at once (MESH-4).
         self.expire_at = now;
         self.tick(now, table);
     }
@@ -96,6 +98,7 @@ impl Engine {
         }
         if let Some(link) = self.links.get_mut(usize::from(id)) {
             link.up = false;
+            // What was owed on the link has no receiver any more.
             (0..self.words).for_each(|word| link.forget(word, u64::MAX));
             link.given_until.clear();
         }
@@ -117,9 +120,11 @@ impl Engine {
         self.clock.veil(veil);
         (self.name, self.shy_until) = (name, shy_until);
         for link in &mut self.links {
+            // New cells are announced after the silence. Without any the link has nothing to say.
             let fresh = if link.fresh.is_empty() { NEVER } else { silent_until };
             (link.beacon_at, link.have_at) = (silent_until, fresh);
             (link.mute, link.beaconed_at) = (self.settings.introduces, None);
+            // Requests and comparisons belong to the names before and are dropped (MESH-30).
             (link.want_at, link.give_at, link.sync_at) = (NEVER, NEVER, NEVER);
             link.owed.clear();
             link.busy.clear();
@@ -132,6 +137,7 @@ impl Engine {
         let hot = table.rows().hot(self.seat, slot / 64);
         let is = |column: usize| hot[column] >> (slot % 64) & 1 == 1;
         let compared = self.neighbour(from).is_some_and(|n| n.unasked(now) > 0);
+        // A known cell is not accepted twice, and an unexpected one needs a comparison (MESH-10).
         !is(KNOWN) && (self.missing.contains(slot) || compared)
     }
 
@@ -144,12 +150,14 @@ impl Engine {
     pub fn release(&mut self, slot: Slot, table: &mut impl CellTable) {
         let word = slot / 64;
         let bit = 1 << (slot % 64);
+        // The cell leaves the live count before its slot is emptied.
         if self.holds(slot, table) {
             self.leaves(table.facts(slot));
         }
         self.found(word, bit, table);
         self.bury(table, word, bit);
         table.rows_mut().clear_slot(self.seat, slot);
+        // Open requests must not name the next cell in this slot.
         self.requests.iter_mut().filter(|r| r.word == word).for_each(|r| r.mask &= !bit);
         self.holds.iter_mut().filter(|h| h.word == word).for_each(|h| h.mask &= !bit);
     }

@@ -71,6 +71,7 @@ impl OwnCells {
         if self.cells.is_empty() {
             return;
         }
+        // Names per cell are bounded, since a name costs nothing (MESH-40).
         for slot in set.slots() {
             if let Some(cell) = self.cells.get_mut(&slot)
                 && cell.asked.len() < NAMES_MAX
@@ -95,6 +96,8 @@ impl OwnCells {
         }
         for slot in set.slots() {
             let Some(cell) = self.cells.get_mut(&slot) else { continue };
+            // Evidence needs all three: requested, sent by us, then announced by that name
+            // (MESH-44).
             if cell.given && cell.asked.contains(&name) && cell.carried.insert(name) {
                 let ticket = cell.ticket;
                 let names = cell.carried.len() as u32;
@@ -110,7 +113,9 @@ impl OwnCells {
         let rate = u64::from(rate);
         let burst = u64::from(burst) * SECOND;
         let gained = now.saturating_sub(self.tokens_at).saturating_mul(rate);
+        // The first own cell finds a full bucket.
         let tokens = if self.tokens_at == 0 { burst } else { (self.tokens + gained).min(burst) };
+        // Two own cells a second, and eight at once (section Limits).
         if tokens < SECOND {
             return false;
         }
@@ -129,11 +134,13 @@ impl Node {
         now: u64,
     ) -> Result<(), Error> {
         let cell = MeshCell::new(life, tick, payload)?;
+        // The cell is checked before a token is spent, so a refused cell costs nothing.
         self.admit(&cell)?;
         if self.settings.own_rate.is_some_and(|rate| !self.own.pay(rate, now)) {
             return Err(Refusal::Slow.into());
         }
         let out = cell_out(&cell);
+        // Without a slot the cell is dropped silently: own cells get no privilege (MESH-5).
         if let Some(slot) = self.store(cell, Origin::Own, now) {
             self.own.add(slot, ticket);
             // Listeners of this node are given every cell once, wherever it comes from (MESH-63).
@@ -146,6 +153,7 @@ impl Node {
     pub(super) fn import(&mut self, cell: &[u8], now: u64) -> Result<(), Error> {
         let cell = MeshCell::decode(cell)?;
         self.admit(&cell)?;
+        // A file has a share like any address, or one import could fill the store (MESH-40).
         if self.ids.is_over(Origin::Bundle, cell.facts(), cell.bytes().len()) {
             return Err(Error::Share);
         }
@@ -158,10 +166,12 @@ impl Node {
 
     /// Checks that a cell that came over no link may be stored. Changes nothing.
     fn admit(&self, cell: &MeshCell) -> Result<(), Error> {
+        // Without a time nothing can be judged live.
         if !self.running {
             return Err(Error::NoTime);
         }
         let facts = cell.facts();
+        // All devices of this network refuse another life, so no such cell is made here.
         if self.settings.life.is_some_and(|life| life != facts.life) {
             return Err(Refusal::Life.into());
         }
@@ -170,6 +180,7 @@ impl Node {
         }
         let id = cell.id();
         let held = |slot: &Slot| self.ids.id(*slot) == Some(&id);
+        // The same cell again would reset its age and its bringer.
         if self.ids.named(crate::cell::short(&id)).any(|slot| held(&slot)) {
             return Err(Refusal::Repeated.into());
         }

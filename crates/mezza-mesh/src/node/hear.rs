@@ -27,12 +27,15 @@ impl Node {
     ) -> Result<(), Error> {
         // A machine with many interfaces still has places for streams (MESH-70).
         let of_kind = self.links.values().filter(|other| other.kind == kind).count();
+        // Each kind of link has places of its own (MESH-70).
         if self.links.contains_key(&link) || of_kind >= kind.places() {
             return Err(Error::NoLink);
         }
+        // Links that come up together must not send their first beacons in one instant.
         let at = self.silent_until.max(now) + rng.next_u64() % SECOND;
         let engine = self.engine.link_up(kind.classes(), delay_us, at);
         if kind == LinkKind::Stream {
+            // Stamps of streams would give their opener a vote under every name (MESH-59).
             self.engine.ignore_stamps(engine);
         }
         let names = alloc::collections::BTreeMap::new();
@@ -50,20 +53,24 @@ impl Node {
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
+        // Without a plausible time no frame can be judged.
         if !self.running {
             return Err(Error::NoTime);
         }
         let mesh = self.engine.clock().mesh(now);
         let known = self.links.get(&link).ok_or(Error::NoLink)?;
+        // A beacon of another date is reported, and any other frame refused (MESH-69).
         let Some(body) = self.network.open(bytes, mesh) else {
             return self.dates.hear(&self.network, bytes, now);
         };
         let frame = WireFrame::decode(body)?;
         let name = frame.name();
+        // A looped link or a former name would make this node its own neighbour.
         if name == self.engine.name() || Some(name) == self.former {
             return Err(Error::Own);
         }
         if let WireFrame::Beacon { net, beacon, .. } = frame {
+            // Another network, or this one on another date.
             if !self.network.is_ours(net, mesh) {
                 return self.dates.hear(&self.network, bytes, now);
             }
@@ -71,7 +78,9 @@ impl Node {
             self.bytes.0 += bytes.len() as u64;
             return Ok(());
         }
+        // Frames of names without a beacon are refused: a beacon binds the name to its address.
         let (from, bound) = known.names.get(&name).copied().ok_or(Error::Stranger)?;
+        // A name is bound to the source of its first beacon, so frames from elsewhere are refused.
         if bound != source || self.engine.neighbour(from).is_none_or(|n| n.name != name) {
             return Err(Error::Stranger);
         }
@@ -95,13 +104,17 @@ impl Node {
     ) {
         let frame = match frame {
             WireFrame::Have { name, shorts } => {
+                // Ids become slots only as far as this neighbour has room (MESH-62).
                 let set = self.announced(from, shorts, now);
                 self.note_holder(name, &set);
                 MeshFrame::Have(set)
             }
             WireFrame::Want { name, to, again, shorts } => {
+                // Unknown ids of a request are dropped: this node cannot give them.
                 let named = shorts.into_iter().flat_map(|short| self.ids.named(short));
                 let set: Set = named.collect();
+                // Only requests to this node count as evidence that the asker lacked the cell
+                // (MESH-44).
                 if to == self.engine.name() {
                     self.own.asked(name, &set);
                 }
@@ -123,6 +136,8 @@ impl Node {
         let lacking = unknown.saturating_sub(room as usize);
         let mut left_out = false;
         if lacking > 0 {
+            // Old announcements make room for new ones: they will not be requested in time
+            // (MESH-78).
             for slot in self.engine.outdated(from, lacking, now, &self.ids) {
                 self.release(slot);
                 (room, left_out) = (room + 1, true);
@@ -132,6 +147,7 @@ impl Node {
         for (nth, short) in shorts.into_iter().enumerate() {
             let known = self.ids.named(short).next();
             let announced = Announced::new(now, nth);
+            // Without room the id is left out and found by the next comparison.
             let expect = |ids: &mut Ids| if room > 0 { ids.expect(short, announced) } else { None };
             let slot = known.or_else(|| expect(&mut self.ids));
             room -= u32::from(known.is_none() && slot.is_some());
@@ -167,6 +183,7 @@ impl Node {
         };
         let known = link.names.get(&name).copied().filter(|(id, _)| is_there(&name, *id));
         let from = match known {
+            // A name is bound to the address of its first beacon (Comparison).
             Some((_, bound)) if bound != source => return Err(Error::Stranger),
             Some((from, _)) => from,
             None => {
@@ -177,6 +194,7 @@ impl Node {
                 if let Some(leaver) = leaves {
                     link.replace_at = leaver.replace_at.unwrap_or(link.replace_at);
                     if let Some((id, _)) = link.names.remove(&leaver.name) {
+                        // Its columns are emptied before the newcomer gets them.
                         engine.part(id, ids);
                     }
                 }
@@ -186,6 +204,7 @@ impl Node {
             }
         };
         engine.hear(from, &MeshFrame::Beacon(beacon), now, (ids, rng), |_| ());
+        // Only beacons of cast links open streams, since those addresses are on the link (MESH-67).
         if kind == LinkKind::Cast {
             self.dial(name, source, beacon, now);
         }
@@ -214,10 +233,12 @@ impl Node {
         let cell = MeshCell::decode(cell)?;
         let facts = cell.facts();
         let live = facts.life.judge(facts.tick, self.engine.cur()) == Age::Live;
+        // A life that this network does not carry costs no hash.
         if self.settings.life.is_some_and(|life| life != facts.life) {
             return Err(Error::Time);
         }
         let id = cell.id();
+        // Without a free slot the cell is refused, not stored elsewhere.
         let slot = self.ids.place(&id).ok_or(Error::Share)?;
         let frame = MeshFrame::Data(Set::of(slot));
         if self.ids.id(slot) == Some(&id) {
@@ -225,9 +246,11 @@ impl Node {
             self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| ());
             return Ok(());
         }
+        // Cells that were not requested are dropped before the store is touched (MESH-10).
         if !self.engine.expects(from, slot, now, &self.ids) {
             return Err(Error::Unasked);
         }
+        // The share is checked for live cells only. A dead one is not stored.
         if live && self.ids.is_over(Origin::Neighbour(source), facts, cell.bytes().len()) {
             return Err(Error::Share);
         }
@@ -243,6 +266,7 @@ impl Node {
         if taken {
             self.outputs.push_back(out);
         } else {
+            // The engine refused it: stale, ahead or unasked. Its name stays known.
             self.ids.bury(slot);
         }
         Ok(())
@@ -256,10 +280,14 @@ impl Node {
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
+        // A comparison for another neighbour on this link.
         if to != self.engine.name() {
             return Ok(());
         }
+        // Decoded before it is counted, so that junk does not use up the answer of this slice
+        // (MESH-42).
         let values = filter.values()?;
+        // One answer for each slice in 10 s (MESH-16).
         if !self.engine.may_compare(from, filter.slice, now) {
             return Err(Error::Compared);
         }
@@ -270,6 +298,7 @@ impl Node {
         let mut matched = alloc::vec![false; values.len()];
         for (slot, cell) in self.ids.held() {
             let Some(id) = self.ids.id(slot).filter(|id| filter.covers(id)) else { continue };
+            // Only cells of classes that travel on this link are compared.
             if classes >> cell.facts().class & 1 == 1 && self.engine.holds(slot, &self.ids) {
                 within.insert(slot);
                 match values.binary_search(&filter.value(id)) {
@@ -277,6 +306,7 @@ impl Node {
                         matched[at] = true;
                         held.insert(slot);
                     }
+                    // The filter has no false negatives: this neighbour lacks the cell.
                     Err(_) => lacking.insert(slot),
                 }
             }
@@ -293,10 +323,12 @@ impl Node {
 
     /// Makes room in the store.
     pub(super) fn make_room(&mut self, bytes: usize) {
+        // Names of past cells are the first to give room.
         let past = if self.ids.has_room() { None } else { self.ids.past().next() };
         if let Some(slot) = past {
             self.release(slot);
         }
+        // The bringer of most bytes loses its oldest tick first, own cells last (MESH-40).
         while let Some(slot) = self.ids.victim(bytes, self.engine.cur()) {
             if let Some(ticket) = self.own.expire(slot) {
                 self.outputs.push_back(Output::Expired { ticket });

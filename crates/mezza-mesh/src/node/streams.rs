@@ -18,10 +18,13 @@ impl Node {
     pub(super) fn dial(&mut self, name: Name, source: Source, beacon: Beacon, now: u64) {
         let opens = !self.settings.engine.streams || self.engine.name() < name;
         let has = beacon.large || self.engine.has_large();
+        // One stream per neighbour, and only for cells that need one.
         if !beacon.streams || !has || !opens || self.is_on_a_stream(name) {
             return;
         }
+        // A dial that failed is tried again after 10 s.
         self.dialled.retain(|_, at| *at + AGAIN > now);
+        // Bounded, since beacons of unknown names cause dials (MESH-40).
         let full = self.streams() >= STREAMS_MAX || self.dialled.len() >= DIALLED_MAX;
         if !full && !self.dialled.contains_key(&name) {
             self.dialled.insert(name, now);
@@ -52,6 +55,7 @@ impl Node {
         for (number, link) in links.iter_mut().filter(|(_, link)| link.kind == LinkKind::Stream) {
             let neighbours = link.names.values().filter_map(|(id, _)| engine.neighbour(*id));
             let used = engine.has_large() || neighbours.into_iter().any(|n| n.beacon.large);
+            // One side with large cells is enough to keep the stream.
             if used {
                 link.idle_since = now;
             } else if link.idle_since + IDLE < now {

@@ -19,6 +19,7 @@ pub struct Bits {
 impl Bits {
     /// A ring for at least `cells` cells, at most 32,768.
     pub fn new(cells: usize) -> Self {
+        // At least two words: the newest one is emptied as a whole while the other is in use.
         let words = cells.div_ceil(64).clamp(2, WORDS_MAX);
         Self {
             cells: alloc::vec![CellFacts::default(); 64 * words],

@@ -140,6 +140,7 @@ impl Ids {
         if let Some(slot) = self.named(short).next() {
             return Some(slot);
         }
+        // Announced ids are bounded for the whole node, not only for each neighbour (MESH-40).
         if self.expected.len() >= MISSING_MAX {
             return None;
         }
@@ -156,6 +157,7 @@ impl Ids {
         let mut expected = None;
         for slot in self.named(short(id)) {
             match &self.entries[slot as usize] {
+                // The same id is here already, and its slot is given back.
                 Entry::Held { id: held, .. } if held == id => return Some(slot),
                 Entry::Expected { .. } | Entry::Past { .. } => expected = Some(slot),
                 _ => (),
@@ -174,6 +176,7 @@ impl Ids {
         // The newest tick goes first; among equals, what came last.
         let rank = u64::from(facts.tick) << 32 | (self.arrivals & 0xffff_ffff);
         self.bytes += bytes;
+        // Lives above a minute share one quarter: they occupy the store longer (section Limits).
         self.long_bytes += if facts.life == Life::Minute { 0 } else { bytes };
         *self.shares.entry(from).or_default() += bytes;
         self.shorts.insert((short(&id), slot));
@@ -182,6 +185,7 @@ impl Ids {
 
     /// The bytes of a cell go; its name is remembered so that it is not asked for again.
     pub fn bury(&mut self, slot: Slot) {
+        // A free slot has no name, and nothing is to be remembered.
         if let Some(short) = self.short(slot) {
             self.occupy(slot);
             self.went += 1;
@@ -211,6 +215,7 @@ impl Ids {
             self.long_bytes -= if cell.facts().life == Life::Minute { 0 } else { bytes };
             if let Some(share) = self.shares.get_mut(from) {
                 *share -= bytes;
+                // Empty shares leave, so the map is bounded by the bringers of live cells.
                 if *share == 0 {
                     self.shares.remove(from);
                 }
@@ -249,6 +254,7 @@ impl Ids {
         let quarter = self.bytes_max / 4;
         let share = self.shares.get(&from).copied().unwrap_or(0);
         let long = facts.life != Life::Minute && self.long_bytes + bytes > quarter;
+        // Own cells are never over their share: the pace of own cells bounds them.
         from != Origin::Own && (share + bytes > quarter || long)
     }
 
@@ -262,10 +268,12 @@ impl Ids {
         if self.bytes + bytes <= self.bytes_max && !self.free.is_empty() {
             return None;
         }
+        // Own cells go last, only when nobody else has any (MESH-40).
         let others = self.shares.iter().filter(|(from, _)| **from != Origin::Own);
         let most = others.max_by_key(|(_, bytes)| **bytes).map_or(Origin::Own, |(from, _)| *from);
         let of_most = (0..).zip(&self.entries).filter_map(|(slot, entry)| match entry {
             Entry::Held { cell, from, rank, .. } if *from == most => {
+                // A tick ahead of the clock must not protect a cell from being dropped.
                 Some((cell.facts().tick.min(cur), *rank, slot))
             }
             _ => None,

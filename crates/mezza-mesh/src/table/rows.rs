@@ -31,6 +31,7 @@ pub struct Rows {
 
 impl Rows {
     pub(crate) fn new(words: usize, cold_columns: usize) -> Self {
+        // The table has a fixed largest size (MESH-40).
         debug_assert!(words <= WORDS_MAX);
         let lines = Vec::new();
         let cold = Vec::new();
@@ -40,6 +41,7 @@ impl Rows {
     /// A place for one more engine.
     pub(crate) fn seat(&mut self) -> Seat {
         if self.taken == self.seats {
+            // Doubling: the columns are copied a logarithm of times.
             self.reshape((2 * self.seats).max(1), self.stride);
         }
         self.taken += 1;

@@ -48,6 +48,7 @@ impl<'a> SyncFilter<'a> {
         let slices = r.read_u8()?;
         let p = r.read_u8()?;
         let n = r.read_u16()?;
+        // Slices are a power of two, since the mixer's upper bits select one.
         let fits = slices.is_power_of_two()
             && slices <= SLICES_MAX
             && slice < slices
@@ -56,6 +57,8 @@ impl<'a> SyncFilter<'a> {
         let bits = r.read_rest();
         // A difference has at least p + 1 bits.
         let least = (usize::from(n) * (usize::from(p) + 1)).div_ceil(8);
+        // A count that the bits cannot hold is refused before `values` allocates (MESH-15,
+        // MESH-41).
         if !fits || bits.len() < least || (n == 0 && !bits.is_empty()) {
             return Err(DecodeError::Value);
         }
@@ -74,11 +77,13 @@ impl<'a> SyncFilter<'a> {
         for _ in 0..self.n {
             let upper = bits.unary()?;
             last += upper << self.p | bits.number(self.p)?;
+            // Values are below n * 2^p. A sum above that is a forged filter.
             if last >= range {
                 return Err(DecodeError::Value);
             }
             values.push(last);
         }
+        // A whole unused byte would allow several encodings of one filter.
         if bits.bytes.len() * 8 - bits.at >= 8 {
             return Err(DecodeError::Trailing);
         }
@@ -110,6 +115,7 @@ pub fn slice_of(nonce: u64, id: &CellId, slices: u8) -> u8 {
 /// The value of a cell.
 fn value(nonce: u64, id: &CellId, range: u64) -> u64 {
     let hash = labelled_hash::<8>("mezza/mesh sync", &[&nonce.to_be_bytes(), id]);
+    // An empty slice has range 0, and its value is never compared.
     u64::from_be_bytes(hash).checked_rem(range).unwrap_or(0)
 }
 
@@ -149,6 +155,7 @@ struct Bits<'a> {
 
 impl Bits<'_> {
     fn next(&mut self) -> Result<u64, DecodeError> {
+        // The end of the bits ends the reading: work is bounded by their length (MESH-15).
         let byte = self.bytes.get(self.at / 8).ok_or(DecodeError::Truncated)?;
         let bit = byte >> (7 - self.at % 8) & 1;
         self.at += 1;

@@ -49,11 +49,14 @@ impl CardHead {
     pub fn read(r: &mut Reader<'_>) -> Result<Self, CardError> {
         match (r.read_u8()?, r.read_u8()?) {
             (VERSION, 0) => {}
+            // The reserved byte is 0 in this version. Another value would be a second encoding
+            // (MSG-2).
             (VERSION, _) => return Err(DecodeError::Value.into()),
             (version, _) => return Err(CardError::Version(version)),
         }
         let serial = r.read_u32()?;
         let issued_days = r.read_u32()?;
+        // A key of low order or in another form would let third parties compute the X3DH secret.
         let ik = IdentityKey::decode(r.read_array_ref()?).map_err(|_| CardError::Key)?;
         let suites = SuiteList::read(r)?;
         let name = core::str::from_utf8(r.read_var8()?).map_err(|_| CardError::Name)?.into();
@@ -68,9 +71,11 @@ impl CardHead {
 
     /// The limits that writers and readers share.
     pub fn check(&self) -> Result<(), CardError> {
+        // Control and format characters could hide or reorder text on the screen (section 3.2).
         if !name::is_clean(&self.name) {
             return Err(CardError::Name);
         }
+        // Ascending kinds give each card one encoding (MSG-2).
         let ascending = self.entries.windows(2).all(|pair| pair[0].kind < pair[1].kind);
         let filled = self.entries.iter().all(|entry| entry.len > 0);
         if self.entries.len() > PARTS_MAX || !ascending || !filled {
@@ -90,6 +95,7 @@ impl PartDigest {
     pub fn take(&self, r: &mut Reader<'_>) -> Option<Vec<u8>> {
         let mut ahead = r.clone();
         let part = ahead.read_bytes(self.len.into()).ok()?;
+        // An omitted part: the next bytes belong to a later entry of the list.
         if hash(self.kind, part) != self.hash {
             return None;
         }

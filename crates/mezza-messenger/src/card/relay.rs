@@ -96,6 +96,7 @@ pub(crate) fn write_place(w: &mut Writer, port: u16, host: &str) {
 pub(crate) fn read_place(r: &mut Reader<'_>) -> Result<(u16, String), DecodeError> {
     let port = r.read_u16()?;
     let host = core::str::from_utf8(r.read_var8()?).map_err(|_| DecodeError::Value)?;
+    // Port 0 is refused: it means "any port" to an operating system.
     if port == 0 || !host_is_sound(host) {
         return Err(DecodeError::Value);
     }
@@ -107,9 +108,11 @@ pub(crate) fn read_place(r: &mut Reader<'_>) -> Result<(u16, String), DecodeErro
 /// A host that ends in a label of digits alone is an IPv4 address or refused, so that no name is read
 /// as an address elsewhere (WHATWG URL, section 3.5).
 pub fn host_is_sound(host: &str) -> bool {
+    // One spelling of each host, or one relay would count as two connections (MSG-50).
     if host.bytes().any(|b| b.is_ascii_uppercase()) {
         return false;
     }
+    // Literals are accepted without brackets and zone only.
     if host.parse::<Ipv4Addr>().is_ok() || host.parse::<Ipv6Addr>().is_ok() {
         return true;
     }

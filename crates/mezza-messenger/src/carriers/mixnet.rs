@@ -151,6 +151,7 @@ impl<B: Backend> Mixnet<B> {
         let Some(MixnetLine { line, .. }) = self.live.take() else { return };
         let attached =
             self.network.as_mut().is_some_and(|net| net.client.attach(line, at.now, at.rng));
+        // A line of another network would reveal a membership that has ended.
         if !attached {
             self.outputs.push_back(MixnetOutput::Leave);
         }
@@ -168,9 +169,11 @@ impl<B: Backend> Mixnet<B> {
     /// To somebody who has not answered: an invitation first, then whatever waits once they have
     /// asked who it was.
     fn first(&self, to: &ContactFacts<'_>, now: Time) -> Result<Route, Missing> {
+        // The invitation is repeated by its own timer. A second one would waste a prekey (4.4).
         if to.invited {
             return Err(Missing::Wait(WaitReason::Answer));
         }
+        // Without a config or a card with our network an invitation cannot be addressed.
         let meeting = self.rounds_now(now).filter(|_| self.can_invite(to, now));
         let Some(meeting) = meeting else { return Err(Missing::Wait(WaitReason::Keys)) };
         let items = [Item::Meet(meeting)].into();
@@ -201,6 +204,7 @@ impl<B: Backend> Mixnet<B> {
     /// Hands an invitation to the client, for the next round of them.
     fn invite(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
         let body = <[u8; BODY_BYTES]>::try_from(parcel.bytes);
+        // All invitations have one size, so a message of another length cannot leave as one.
         let (Some(entry), Ok(body)) = (parcel.to.card.mixnet(), body) else {
             return Handover::Waits;
         };
@@ -224,6 +228,7 @@ impl<B: Backend> Mixnet<B> {
     fn suspend(&mut self, id: ContactId, at: &mut At<'_>) {
         let level = self.network.as_ref().map_or(1, |net| net.level);
         let level_min = self.peers.get(&id).map_or(Some(1), |peer| peer.level_min);
+        // Below its lowest level a contact is served in neither direction (MSG-20).
         let suspended = level_min.is_none_or(|level_min| level_min > level);
         let _ = self.tell(client::Input::Suspend(id.0, suspended), at);
     }
@@ -257,6 +262,7 @@ impl<B: Backend> Mixnet<B> {
     fn add_root(&mut self, of: &ContactFacts<'_>, meet: &MixnetStart, role: Role, at: &mut At<'_>) {
         let Some(config) = self.network.as_ref().and_then(|net| net.config(at.now)) else { return };
         let (Some(root), Some(entry)) = (&meet.root, of.card.mixnet()) else { return };
+        // A root for another network is of no use here.
         if config.network != meet.network {
             return;
         }
@@ -292,6 +298,8 @@ impl<B: Backend> Mixnet<B> {
 
     /// A contact said something in the mixnet, or calls.
     fn heard(&mut self, id: ContactId, at: &mut At<'_>) {
+        // Inviters have no share: the user has not accepted them, and they are served on request
+        // only.
         if self.inviters.contains_key(&id) {
             return;
         }
@@ -311,6 +319,7 @@ impl<B: Backend> Mixnet<B> {
     fn heed(&mut self, id: ContactId, at: &mut At<'_>) {
         let Some(most_ms) = self.talk_max_ms(at.now) else { return };
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        // Above its share a contact is served for notes of the user only (MSG-54).
         let muted = peer.talk.ms(at.now) >= most_ms && !peer.is_talked_to(at.now);
         let news = core::mem::replace(&mut peer.muted, muted) != muted;
         let year_end = muted.then(|| peer.talk.year_end());
@@ -322,6 +331,7 @@ impl<B: Backend> Mixnet<B> {
             at.step.timer(timer(YEAR | u64::from(id.0)), year_end);
             at.step.show(Event::Contact(id));
         }
+        // The user is notified when the share ends, not when it returns.
         if news && muted {
             at.step.show(Event::Trouble(id, DeliveryProblem::Talk));
         }
@@ -357,6 +367,7 @@ fn last_meet(items: &[Item], exporter: Option<Exporter>) -> Option<MixnetStart> 
         Item::Meet(meet) => Some(meet.clone()),
         _ => None,
     })?;
+    // Without a root in the item both sides use the exporter of the session (4.4).
     if meet.root.is_none() {
         meet.root = exporter.map(|exporter| Wiping::new(*root(exporter).expose()));
     }

@@ -89,6 +89,7 @@ pub trait Port: Snapshot {
         let paddings = one.paddings();
         let outer = one.outer(to);
         let waits = one.waits_for_place();
+        // A carrier that does not wait for a mailbox identifies the contact by its tag.
         let place = match self.all().find_map(|(_, one)| one.hello_place(to.id)) {
             Some(HelloPlace::NotYet) if !waits => HelloPlace::Tag,
             place => place.unwrap_or(HelloPlace::Tag),

@@ -185,6 +185,7 @@ impl<B: Backend> Relay<B> {
     fn place(&self, id: ContactId) -> HelloPlace {
         let ours = self.peer(id).and_then(|peer| self.mailboxes.get(&peer.ours?));
         match ours {
+            // A mailbox is named to the contact only after the relay confirmed it (4.2).
             Some(mailbox) if mailbox.opened => HelloPlace::Mailbox(RemoteMailbox {
                 relay: mailbox.relay.clone(),
                 seal: *mailbox.seal.public_key(),
@@ -228,6 +229,7 @@ impl<B: Backend> Relay<B> {
         let Some(known) = self.connections.connection_mut(connection) else { return };
         known.up = Some(caps);
         let entry = known.entry.clone();
+        // Watches end with their connection and are requested again.
         self.unwatched(connection);
         self.connections.want(&entry, None, at.now);
         let ours = self.mailboxes.iter().filter(|(_, own)| own.relay.shares_connection(&entry));
@@ -242,6 +244,7 @@ impl<B: Backend> Relay<B> {
 
     /// The connection is gone, and with it every request on it.
     fn down(&mut self, connection: RelayConnectionId, step: &mut Step) {
+        // A connection that was closed from here reports its end as well.
         if !self.connections.down(connection) {
             return;
         }
@@ -257,6 +260,7 @@ impl<B: Backend> Relay<B> {
         for (ticket, connection, request) in gone {
             match request {
                 Request::Put { parcel, .. } => {
+                    // No answer will come, so the place in flight is free again (MSG-35).
                     self.connections.landed(connection);
                     parcels.push(parcel);
                 }
@@ -264,6 +268,8 @@ impl<B: Backend> Relay<B> {
                     if let Some(peer) = self.peers.get_mut(&contact)
                         && peer.fetch.take_if(|out| *out == ticket).is_some()
                     {
+                        // The request was lost with the connection and not refused, so it may be
+                        // repeated at once.
                         peer.fetch_after = Time::default();
                     }
                 }
@@ -277,6 +283,7 @@ impl<B: Backend> Relay<B> {
 
     /// Leaves a relay if nobody is reached by this connection any more.
     fn leave(&mut self, relay: &RelayEntry) {
+        // Own mailboxes are read on this connection, so it stays.
         if !self.is_own(relay) && !self.connections.is_used(relay.connection()) {
             self.disconnect(relay.connection());
         }
@@ -325,6 +332,7 @@ impl<B: Backend> Relay<B> {
                 }
             }
             RelayInput::Stock { connection, left } => {
+                // Another relay may claim any stock. Only the relay with our bundle counts.
                 if self.own_relay().is_some_and(|own| own.connection() == connection) {
                     self.stock = Some(left);
                     let under_way = self.stock().map_or(0, |(_, under_way)| under_way);
@@ -372,6 +380,7 @@ impl<B: Backend> Relay<B> {
     }
 
     fn done(&mut self, ticket: RequestId, at: &mut At<'_>) -> Result<(), DeviceError> {
+        // Each ticket is answered once. A second answer is refused and changes nothing (MSG-36).
         let (connection, request) =
             self.requests.take(ticket).ok_or(DeviceError::Carrier(CarrierError::NoSuchTicket))?;
         match request {
@@ -401,6 +410,7 @@ impl<B: Backend> Relay<B> {
             Request::Put { parcel, contact, to, intro } => {
                 self.connections.landed(connection);
                 self.put_refused(parcel, code, retry_s, at);
+                // The parcel is returned first, so that it can leave by another route.
                 if code == NO_SUCH_BOX {
                     self.lost(contact, to, intro, at.step);
                 }
@@ -408,6 +418,7 @@ impl<B: Backend> Relay<B> {
             Request::Open(mailbox) | Request::Watch(mailbox) => {
                 self.mailbox_refused(mailbox, code, retry_s, at);
             }
+            // A mailbox that does not exist is as good as closed (MSG-125).
             Request::Close(mailbox) if code == NO_SUCH_BOX => self.closed(mailbox, at.step),
             Request::Publish | Request::Close(_) => self.try_later(retry_s, at),
             Request::Fetch(contact, _) if code == SLOW_DOWN => {
@@ -433,6 +444,7 @@ impl<B: Backend> Relay<B> {
     fn lost(&mut self, contact: ContactId, at: MailboxAddress, intro: bool, step: &mut Step) {
         let place = if intro { LostPlace::Intro } else { LostPlace::Current };
         if !intro {
+            // The contact named another mailbox meanwhile, so the refusal concerns an old one.
             if self.theirs(contact).is_none_or(|theirs| theirs.relay.address != at) {
                 return;
             }
@@ -448,6 +460,7 @@ impl<B: Backend> Relay<B> {
         one_time: Option<OneTimePrekey>,
         at: &mut At<'_>,
     ) -> Result<(), DeviceError> {
+        // A wrong ticket must not consume a request of another kind (MSG-36).
         let Some(Request::Fetch(contact, purpose)) = self.requests.get(ticket) else {
             return Err(DeviceError::Carrier(CarrierError::NoSuchTicket));
         };

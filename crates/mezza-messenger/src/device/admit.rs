@@ -48,12 +48,14 @@ pub(crate) fn command<P: Port>(
     rng: &mut dyn CryptoRng,
 ) -> Result<Admitted, DeviceError> {
     match &command {
+        // A repeated command is the same note, so it must not be sent twice (MSG-15).
         Command::Send { client, .. } if parts.threads.sent(client).is_some() => {
             return Ok(Admitted::Nothing);
         }
         Command::Send { contact, text, .. } => send(parts, *contact, text, now)?,
         Command::Cancel { note } => {
             let note = named(parts, *note)?;
+            // A note that was delivered cannot be cancelled.
             if note.incoming || !note.is_waiting(now) {
                 return Err(DeviceError::Person(PersonError::NotNow));
             }
@@ -75,6 +77,7 @@ pub(crate) fn command<P: Port>(
         Command::Policy { contact, policy } => self::policy(parts, *contact, policy)?,
         Command::Reset { contact } => {
             let contact = parts.contacts.named(*contact)?;
+            // Nothing is sent to a blocked contact, so a reset would have no effect (MSG-26).
             if contact.blocked {
                 return Err(DeviceError::Person(PersonError::Blocked));
             }
@@ -123,6 +126,7 @@ fn send<P: Port>(
     now: Time,
 ) -> Result<(), DeviceError> {
     let bytes = text.len();
+    // Refused before it is accepted: an accepted note must always be sendable (MSG-25).
     if text.is_empty() {
         return Err(DeviceError::Person(PersonError::EmptyText));
     }
@@ -130,9 +134,11 @@ fn send<P: Port>(
         return Err(DeviceError::Person(PersonError::TextTooLong { bytes, max: TEXT_BYTES_MAX }));
     }
     let contact = parts.contacts.named(id)?;
+    // Nothing is sent to a blocked contact (MSG-26).
     if contact.blocked {
         return Err(DeviceError::Person(PersonError::Blocked));
     }
+    // A request must be accepted before it is answered (MSG-26).
     if !contact.is_ours() {
         return Err(DeviceError::Person(PersonError::NotNow));
     }
@@ -140,9 +146,11 @@ fn send<P: Port>(
     let states = listed.filter_map(|carrier| parts.carriers.state(*carrier, None, now));
     let max = states.map(|state| state.caps.parcel_bytes_max).max();
     let parcel = parts.sessions.message_bytes(id, bytes).map_or(0, |message| message + 1);
+    // Some listed carrier must take it whole, or the note would wait for ever (MSG-25).
     if let Some(max) = max.filter(|max| parcel > *max) {
         return Err(DeviceError::Person(PersonError::TooBig { bytes: parcel, max }));
     }
+    // The outbox of a contact is bounded (MSG-35).
     if own_waiting(parts, id, now) >= OUTBOX_MAX {
         return Err(DeviceError::Person(PersonError::OutboxFull));
     }
@@ -153,6 +161,7 @@ fn send<P: Port>(
 fn own_waiting<P: Port>(parts: &Parts<P>, id: ContactId, now: Time) -> usize {
     let note = |note: &NoteId| parts.threads.get(*note);
     let unsealed = parts.outbox.waiting(id);
+    // Sealed notes are counted among those without a receipt.
     let unsealed = unsealed.iter().filter_map(note).filter(|note| note.seq == 0).count();
     let sealed =
         parts.outbox.unanswered(id).filter(|id| note(id).is_some_and(|note| note.is_waiting(now)));
@@ -164,6 +173,7 @@ fn policy<P: Port>(parts: &Parts<P>, id: ContactId, policy: &Policy) -> Result<(
         return Err(DeviceError::Person(PersonError::BadPolicy));
     }
     let timer_s = parts.contacts.named(id)?.policy.timer_s;
+    // A value from an earlier version may stay, but not be chosen anew (MSG-52).
     if timer_s != policy.timer_s && !is_timer_step(policy.timer_s) {
         return Err(DeviceError::Person(PersonError::BadPolicy));
     }
@@ -182,6 +192,7 @@ fn petname(name: Option<&str>) -> Result<(), DeviceError> {
 
 /// To whom a card belongs that the person has scanned or pasted.
 fn whom<P: Port>(parts: &Parts<P>, card: &Card, now: Time) -> Result<Whom, DeviceError> {
+    // A conversation with oneself would use both sides of one session.
     if *card.ik() == parts.profile.identity().public() {
         return Err(DeviceError::Person(PersonError::OwnCard));
     }
@@ -190,6 +201,7 @@ fn whom<P: Port>(parts: &Parts<P>, card: &Card, now: Time) -> Result<Whom, Devic
         return Ok(Whom::Contact(id));
     }
     let inviters = parts.carriers.inviters();
+    // The card of an inviter belongs to chains that exist already (4.4).
     match inviters.iter().find(|inviter| inviter.ik == *card.ik().as_bytes()) {
         Some(inviter) => {
             parts.carriers.may_unmask(inviter.id, now)?;

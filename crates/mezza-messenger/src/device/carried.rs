@@ -87,6 +87,7 @@ fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
 
 /// A fact: the carrier took it (MSG-11).
 fn handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
+    // The parcel was withdrawn while the carrier held it.
     let Some(parcel) = parts.outbox.drop_parcel(id, at.step) else { return };
     parts.contacts.asked(parcel.contact, at.step);
     at.step.touch(parcel.contact);
@@ -114,6 +115,7 @@ fn carried<P: Port>(parts: &mut Parts<P>, id: ParcelId, others: u16, at: &mut At
 /// what the parcel said besides is owed again.
 fn expired<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     let dropped = parts.outbox.lose_parcel(id, at.step);
+    // A note with a receipt has arrived, whatever became of its parcel.
     let Some(parcel) = dropped.filter(|parcel| !parcel.confirmed) else { return };
     if let Some(note) = parcel.note {
         parts.outbox.tried(parcel.contact, note, parcel.route.carrier);
@@ -132,6 +134,7 @@ fn left<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, met: &[ContactId], at
         contact::requeue(parts, id, at);
     }
     for id in met {
+        // Its session was begun over the carrier that is gone and cannot be confirmed any more.
         let unanswered = parts.contacts.get(*id).is_some_and(|contact| !contact.is_open());
         if unanswered && parts.sessions.facts(*id).pending {
             parts.sessions.renew(*id, at.step);
@@ -147,6 +150,7 @@ fn apart<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, id: ContactId, at: &
     let others = contact.policy.candidates().iter().filter(|by| **by != carrier);
     let states = others.filter_map(|by| parts.carriers.state(*by, to.as_ref(), at.now));
     let levels = states.filter(|state| state.up.is_ok()).map(|state| state.caps.level);
+    // Without another carrier that is up the parcel waits as before (MSG-129).
     let Some(level) = levels.max() else { return };
     let waits = parts.outbox.parcels_of(id).filter(|(_, parcel)| {
         parcel.route.carrier == carrier
@@ -171,6 +175,7 @@ fn apart<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, id: ContactId, at: &
 /// begin anew, as after a receipt that says so (MSG-91).
 fn twice<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let is_open = |contact: &crate::contacts::Contact| contact.is_open() && contact.is_ours();
+    // At most one new era in 10 minutes. A later one waits for its turn (MSG-91, MSG-132).
     if parts.contacts.get(id).is_some_and(is_open) && parts.outbox.wants_era(id, at.now, at.step) {
         contact::begin_era(parts, id, at);
     }
@@ -189,6 +194,7 @@ fn lost<P: Port>(parts: &mut Parts<P>, id: ContactId, place: LostPlace, at: &mut
         LostPlace::Intro => parts.contacts.trouble(id, DeliveryProblem::BoxGone, at.step),
         LostPlace::Current => parts.sessions.renew(id, at.step),
     }
+    // Notes in parcels for the lost mailbox are sealed again for another place (4.2).
     contact::requeue(parts, id, at);
 }
 
@@ -198,6 +204,7 @@ fn called<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     if !contact.is_open() {
         parts.outbox.owe(id, Owe::Hello, at.step);
     }
+    // The call answers the invitation, so its repetition ends (4.4).
     let invitations: Vec<ParcelId> = parts.outbox.invitations_to(id).collect();
     let dropped = parts.outbox.take_back(invitations, at.step);
     parts.carriers.retract(&dropped, at);

@@ -66,11 +66,14 @@ pub(super) fn begin_era<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut A
     let mut era = Era([0; 4]);
     at.rng.fill_bytes(&mut era.0);
     let (notes, dropped) = parts.outbox.begin_era(id, era, at.step);
+    // A note that was renumbered must not be taken for the one under its old number (MSG-91).
     for note in notes {
         parts.threads.renumber(note, at.step);
     }
     parts.carriers.retract(&dropped, at);
+    // Another life may have used the same rounds, so the chains end as well.
     parts.carriers.forget(id, Forget::Chains, at);
+    // The old session may have sealed under the same keys in another life (P5).
     parts.sessions.renew(id, at.step);
     owe_again(parts, id, at);
     parts.contacts.trouble(id, DeliveryProblem::Twice, at.step);
@@ -93,6 +96,7 @@ pub(super) fn requeue<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<
 
 /// Marks the items of lost parcels as owed once more.
 pub(super) fn owe_again<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    // The contact may have lost our mailbox with the parcel.
     if parts.carriers.greets(id) {
         parts.outbox.owe(id, Owe::Hello, at.step);
     }
@@ -103,6 +107,7 @@ pub(super) fn owe_again<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut A
 /// Owes a receipt again for everything that has arrived from a contact.
 pub(super) fn owe_receipt<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let delivered = parts.contacts.get(id).is_some_and(|contact| contact.policy.delivered);
+    // Without an arrived note there is nothing to confirm.
     if delivered && parts.threads.has_heard(id) {
         parts.outbox.owe(id, Owe::Receipt, at.step);
     }
@@ -113,6 +118,7 @@ pub(super) fn owe_receipt<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut
 pub(super) fn moved<P: Port>(parts: &mut Parts<P>, id: ContactId, by_hand: bool, at: &mut At<'_>) {
     let gone =
         parts.facts_for_carriers(id).is_some_and(|(to, carriers)| carriers.moved(&to, by_hand, at));
+    // The pace bounds what a contact can cause by changing its card (MSG-53).
     if gone && parts.outbox.wants_again(id, at.now, at.step) {
         // The contact has left: what was under way by that carrier does not arrive (MSG-97).
         parts.carriers.forget(id, Forget::Chains, at);
@@ -122,11 +128,13 @@ pub(super) fn moved<P: Port>(parts: &mut Parts<P>, id: ContactId, by_hand: bool,
 
 /// Nothing of this note leaves any more, and its number is declared void.
 pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
+    // A void is declared once. Its repetition is part of `owed`.
     let Some(note) = parts.threads.get(id).filter(|note| !note.voided) else { return };
     let contact = note.contact;
     let seq = note.seq;
     let dropped = parts.outbox.void(contact, (id, seq), at.step);
     parts.carriers.retract(&dropped, at);
+    // Without a number there is nothing that the reader could wait for.
     if seq > 0 {
         parts.threads.voided(id, at.step);
     }

@@ -44,6 +44,7 @@ fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
         Due::Look(id) => at.step.touch(id),
         Due::Carrier(id, number) => {
             let Parts { contacts, sessions, outbox, carriers, .. } = parts;
+            // Nothing waits for a blocked contact, so its connections may end (MSG-26).
             let busy = |id: ContactId| {
                 if contacts.get(id).is_none_or(|contact| contact.blocked) {
                     return false;
@@ -63,6 +64,7 @@ fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
 /// Begins a new session for messages that nothing opened and that came too early for one (MSG-127).
 fn reset<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let is_ours = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_ours);
+    // A contact that was blocked or deleted meanwhile gets no session (MSG-26).
     if parts.sessions.reset_in_turn(id, at) && is_ours {
         parts.outbox.owe(id, Owe::Reset(ResetCause::Lost), at.step);
         at.step.touch(id);
@@ -86,6 +88,7 @@ fn end_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
 /// A parcel that the other side could not open any more need not leave.
 fn parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     let late = |until| until <= at.now;
+    // The timer was for an earlier end of this parcel.
     if !parts.outbox.parcel(id).and_then(|parcel| parcel.route.until).is_some_and(late) {
         return parts.outbox.look_again(id, at.now, at.step);
     }
@@ -100,6 +103,7 @@ fn parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
         parts.sessions.renew(parcel.contact, at.step);
     }
     // What a person wrote waits for a new session instead.
+    // A note with a receipt needs no other parcel.
     if let Some(note) = parcel.note.filter(|_| !parcel.confirmed) {
         parts.threads.again(note, at.step);
         parts.outbox.queue(parcel.contact, note);

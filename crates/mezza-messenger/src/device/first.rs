@@ -28,6 +28,7 @@ pub(super) fn begin<P: Port>(
     at: &mut At<'_>,
 ) {
     let Some(contact) = parts.contacts.get(id) else { return };
+    // A bundle comes from the relay and counts only if the identity of the card signed it (MSG-8).
     let checked = Sessions::<P::Backend>::check(&contact.card, bundle, &SuiteList::ours(), at.now);
     if let Err(error) = checked.and_then(|checked| begin_from(parts, id, checked, one_time, at)) {
         parts.contacts.trouble(id, DeliveryProblem::Bundle(error), at.step);
@@ -49,6 +50,7 @@ fn begin_from<P: Port>(
     parts.carriers.began(id, spk, not_after, at);
     parts.outbox.owe(id, Owe::Hello, at.step);
     parts.contacts.clear_trouble(id, |_| true, at.step);
+    // Notes of the old session may not have arrived in it.
     if begun.again {
         contact::requeue(parts, id, at);
     }
@@ -65,6 +67,7 @@ pub(super) fn hold<P: Port>(
 ) {
     let Some(contact) = parts.contacts.get(id) else { return };
     let suites = SuiteList::without_kem();
+    // Checked on arrival, so that an unusable bundle does not wait for days (MSG-8).
     let held = HeldBundle::new(bytes, one_time).and_then(|held| {
         Sessions::<P::Backend>::check(&contact.card, &held.bytes, &suites, at.now).map(|_| held)
     });
@@ -81,9 +84,11 @@ pub(super) fn told<P: Port>(parts: &mut Parts<P>, id: ContactId, bytes: &[u8], a
     let suites = SuiteList::ours();
     let held = parts.sessions.held(id);
     let check = |bytes| Sessions::<P::Backend>::check(&contact.card, bytes, &suites, at.now);
+    // The bundle is repeated after each session, so an equal one needs no check.
     if held.is_some_and(|held| held.bytes == bytes) {
         return;
     }
+    // A malformed bundle is counted and dropped (MSG-100).
     let Ok(new) = check(bytes) else { return parts.threads.malformed() };
     let old = held.filter(|held| held.told).and_then(|held| check(&held.bytes).ok());
     // A bundle that ends too late is of a clock that is ahead, or our own clock is behind: it is held, as
@@ -108,6 +113,7 @@ pub(super) fn begin_from_told<P: Port>(
         return stay_in_session(parts, id, pin, at);
     };
     let Some(contact) = parts.contacts.get(id) else { return };
+    // A fetched bundle has a one-time key and is preferred (MSG-100).
     if parts.sessions.facts(id).is_usable() || is_bundle_fetched(parts, id, pin) {
         return;
     }
@@ -124,6 +130,7 @@ pub(super) fn begin_from_told<P: Port>(
 /// in the session that is there: the contact may have that one, and sends its bundle with the answer.
 fn stay_in_session<P: Port>(parts: &mut Parts<P>, id: ContactId, pin: u8, at: &mut At<'_>) {
     let facts = parts.sessions.facts(id);
+    // Only a loss can be repaired inside the session. A restored vault needs new keys.
     let lost = parts.outbox.owed(id).and_then(|owed| owed.anew) == Some(ResetCause::Lost as u8);
     // Any other cause, as a vault that was put back, needs keys that no other life has: it waits for a bundle.
     if lost && facts.renew && facts.id.is_some() && !is_bundle_fetched(parts, id, pin) {
@@ -150,6 +157,7 @@ pub(super) fn to_tell<P: Port>(
     let to = parts.facts(id)?;
     let told = parts.sessions.held(id).is_some_and(|held| held.told);
     let listed = contact.policy.candidates().contains(&carrier);
+    // A contact that can fetch our bundle does not need it in a note (MSG-100).
     (listed && (told || !parts.carriers.fetches(carrier, &to, pin)))
         .then(|| parts.sessions.to_tell(id))?
 }
@@ -184,6 +192,7 @@ pub(super) fn invite<P: Port>(
         return WaitReason::Keys;
     }
     let checked = Sessions::<P::Backend>::check(&contact.card, &held.bytes, &terms.suites, at.now);
+    // An expired bundle is dropped, so that the next fetch replaces it.
     if checked.as_ref().is_err_and(|error| *error == BundleError::Expired) {
         parts.sessions.drop_held(id, at.step);
         return WaitReason::Keys;
@@ -195,6 +204,7 @@ pub(super) fn invite<P: Port>(
     }) {
         Ok((until, exporter)) => {
             let route = Route { carrier, until: Some(until), invitation: true, address: [].into() };
+            // Not sealed at the exact size of an invitation, so the notes wait for other keys.
             if !send_invitation(parts, id, terms, route, at) {
                 return WaitReason::Keys;
             }
@@ -222,10 +232,12 @@ fn send_invitation<P: Port>(
 ) -> bool {
     let era = contact::own_era(parts, id);
     let items = terms.items.clone();
+    // No number: nothing confirms that an invitation was read.
     let note = Note { era, seq: 0, sent: at.now, timer_s: 0, items };
     let body: Wiping<_> = note.encode();
     let padding = [Padding::To(terms.bytes)];
     match parts.sessions.seal(id, &body, (&padding, &[]), at) {
+        // Another length would show that this is no invitation.
         Ok(message) if message.len() == terms.bytes => {
             parts.outbox.add(Parcel::new(id, None, route, message), at.now, at.step);
             true
@@ -242,8 +254,10 @@ pub(super) fn upgrade_suite<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &m
     let Some(held) = parts.sessions.held(id).filter(|held| !held.told) else { return };
     let checked =
         Sessions::<P::Backend>::check(&contact.card, &held.bytes, &SuiteList::ours(), at.now);
+    // Tried once: a bundle that does not serve now will not serve later.
     parts.sessions.drop_held(id, at.step);
     let (Ok(checked), Some(active)) = (checked, parts.sessions.summary(id)) else { return };
+    // Only a better suite is worth another session, and only one side begins it.
     if checked.suite() <= active.suite || !active.initiator {
         return;
     }

@@ -13,6 +13,7 @@ use crate::outbox::Parcel;
 /// Hands over what is ready, oldest first.
 pub(super) fn over<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     for id in parts.outbox.idle(at.now) {
+        // The level is recorded at handover: it is the least that hid the parcel.
         if offer(parts, id, at) == Some(Handover::Out) {
             let level = parts.outbox.parcel(id).map_or(0, |out| level_of(parts, out, at.now));
             parts.outbox.out(id, level, at.now, at.step);
@@ -52,6 +53,7 @@ pub(super) fn recall<P: Port>(
     let above = |parcel: &Parcel| {
         let served = parts.contacts.get(parcel.contact).map_or(1, |of| of.policy.level_min);
         let ours = parcel.route.carrier == carrier && !parcel.confirmed;
+        // A carrier that serves nobody below this level holds such parcels back by itself.
         ours && served <= level && level_min(parts, parcel) > level
     };
     let above = parts.outbox.parcels().filter(|(_, parcel)| above(parcel));
@@ -77,5 +79,6 @@ pub(super) fn level_of<P: Port>(parts: &Parts<P>, parcel: &Parcel, now: Time) ->
 pub(super) fn level_min<P: Port>(parts: &Parts<P>, parcel: &Parcel) -> u8 {
     let note = parcel.note.and_then(|note| parts.threads.get(note)).map(|note| note.level_min);
     let policy = parts.contacts.get(parcel.contact).map(|contact| contact.policy.level_min);
+    // Items never leave below the level of the message that caused them (MSG-20).
     note.or(policy).unwrap_or(1).max(parcel.level)
 }

@@ -35,6 +35,7 @@ fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 
 /// Seals what may leave for one contact; when there is more to be done for it.
 fn look_at<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Option<Time> {
+    // Requests and blocked contacts get nothing (MSG-26).
     let contact = parts.contacts.get(id).filter(|contact| contact.is_ours())?;
     let pin = contact.policy.level_min;
     let best = contact.policy.carriers.first().copied();
@@ -67,6 +68,8 @@ fn write<P: Port>(
             return later;
         }
     };
+    // Beyond the reader's window a note would be dropped, so the oldest one comes first (section
+    // 8).
     match parts.outbox.reach(id, note, at.now) {
         Reached::Yes => return seal_in_turn(parts, id, note, reach, at),
         Reached::After(oldest) => {
@@ -92,6 +95,7 @@ fn seal_in_turn<P: Port>(
     reach: Reach,
     at: &mut At<'_>,
 ) -> Option<Time> {
+    // A request for everything must not cause a burst of traffic (MSG-53).
     if parts.threads.get(note).is_some_and(|note| note.again)
         && let Err(later) = parts.outbox.may_repeat(id, at.now)
     {
@@ -120,6 +124,7 @@ fn way<P: Port>(
         let is_open = to.is_open;
         let trouble = to.trouble;
         let why = match carriers.route(carrier, &to, (pin, note.is_some()), at) {
+            // At most 8 notes leave before the contact has answered (section 2).
             Ok(_) if !is_open && parts.outbox.unanswered(id).count() >= UNANSWERED_MAX => {
                 WaitReason::Answer
             }
@@ -160,6 +165,7 @@ fn speak<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Optio
     let owed = parts.outbox.owed(id)?;
     let renew = to.session.renew;
     let says = parts.carriers.has_to_say(&to, at.now);
+    // Nothing is owed, so no parcel leaves that would only show activity.
     if !owed.any() && !renew && !says {
         return None;
     }
@@ -169,20 +175,24 @@ fn speak<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Optio
     if contact.phase == ContactPhase::Held {
         return None;
     }
+    // Owed items wait for a carrier at the level of their cause (MSG-20).
     let pin = contact.policy.level_min.max(owed.level);
     let reach = match way(parts, id, (pin, None), at) {
         Ok(reach) => reach,
         Err((_, later)) => return later,
     };
     let owed = parts.outbox.owed(id)?;
+    // At most 8 parcels without a note of the user (MSG-35).
     if !parts.outbox.has_room(id) {
         return None;
     }
     if !says && !owed.is_urgent() {
         let hello = owed.hello && reach.place != HelloPlace::NotYet;
+        // A hello whose mailbox is not open yet is useless, so it waits.
         if !hello && !owed.receipt && !owed.read && owed.answers.is_empty() {
             return None;
         }
+        // Receipts have a pace: a contact can cause them without limit (MSG-27).
         if let Err(later) = parts.outbox.may_receipt(id, at.now) {
             return Some(later);
         }

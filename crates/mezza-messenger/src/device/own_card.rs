@@ -14,6 +14,7 @@ use crate::outbox::Owe;
 
 /// Checks that this name may stand on our card.
 pub(super) fn name(name: &str) -> Result<(), DeviceError> {
+    // A name like `#2` would look like the number of a contact.
     if looks_like_number(name) { Err(DeviceError::Person(PersonError::BadName)) } else { Ok(()) }
 }
 
@@ -55,6 +56,7 @@ pub(super) fn adopt<P: Port>(parts: &mut Parts<P>, card: Card, plan: CardPlan, a
     parts.profile.adopt(card, at.step);
     parts.carriers.adopt(plan, at);
     for (id, contact) in parts.contacts.iter() {
+        // Only contacts that answered learn the new card. Others get it with the first note.
         if contact.is_ours() && contact.is_open() {
             parts.outbox.owe(id, Owe::Card, at.step);
         }
@@ -69,6 +71,7 @@ pub(super) fn follow_carriers<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let Ok(plan) = parts.carriers.plan(card.relays(), at.now, at.rng) else { return };
     let further = parts.carriers.card_parts(&plan, at.now).further;
     let known = card.further().eq(further.iter().map(|(kind, part)| (*kind, part.as_slice())));
+    // An unchanged card must not get a new serial: it would be sent to all contacts.
     if !known {
         reissue(parts, at);
     }

@@ -28,6 +28,7 @@ pub(super) fn create<P: Port>(
     let card_parts = carriers.card_parts(&plan, at.now);
     let profile = Profile::create::<P::Backend>(name, card_parts, at.now, at.rng);
     let profile = profile.map_err(own_card::refused)?;
+    // The identity is stored before anything that depends on it leaves (MSG-16).
     profile.store(at.step);
     carriers.adopt(plan, at);
     Ok(Parts::new(profile, carriers))
@@ -64,6 +65,7 @@ fn obey<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>) {
         }
         Command::Forget { note } => {
             let note_of = parts.threads.get(note);
+            // The reader must not wait for a note that was deleted here.
             if note_of.is_some_and(|note| !note.incoming && !note.is_delivered()) {
                 contact::give_up(parts, note, at);
             }
@@ -83,6 +85,7 @@ fn obey<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>) {
         Command::Reset { contact } => {
             first::leave_lost_chains(parts, contact, at);
             parts.sessions.renew(contact, at.step);
+            // The contact may have lost state too, so it is asked to send again.
             parts.outbox.owe(contact, Owe::Reset(ResetCause::Person), at.step);
         }
         Command::CorrectDate(date) => correct_date(parts, &date, at),
@@ -124,6 +127,7 @@ fn add<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>) -> 
 /// The date was corrected: what was stamped by the date before moves with it, so that nothing ends by the
 /// correction (MSG-104).
 fn correct_date<P: Port>(parts: &mut Parts<P>, date: &DateStep, at: &mut At<'_>) {
+    // Notes, outbox, sessions and carriers move in one commit (MSG-104).
     parts.threads.correct(date, at.now, at.step);
     parts.outbox.correct(date, at.now, at.step);
     parts.sessions.correct(date, at.now, at.step);
@@ -144,6 +148,7 @@ fn restored<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
             contact::begin_era(parts, id, at);
         }
     }
+    // Prekeys may have been used by another life, so all are replaced (MSG-91).
     parts.sessions.rotate(at);
 }
 
@@ -175,12 +180,14 @@ fn send<P: Port>(
     };
     parts.threads.write(note, draft, at.step);
     parts.outbox.queue(id, note);
+    // Time in the mixnet counts for the user from now on (MSG-54).
     parts.carriers.wrote(id, at.now);
     at.step.touch(id);
 }
 
 fn seen<P: Port>(parts: &mut Parts<P>, id: ContactId, last: NoteId, at: &mut At<'_>) {
     let contact = parts.contacts.get(id);
+    // Read receipts are sent only if the conversation allows them.
     let says = contact.is_some_and(|contact| contact.policy.read && contact.is_ours());
     if parts.threads.see(id, last, says, at.step) {
         parts.outbox.owe(id, Owe::Read, at.step);
@@ -202,6 +209,7 @@ fn refuse<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
 fn block<P: Port>(parts: &mut Parts<P>, id: ContactId, blocked: bool, at: &mut At<'_>) {
     parts.contacts.block(id, blocked, at.step);
     if blocked {
+        // Items in flight are owed again when the contact is unblocked (MSG-26).
         contact::requeue(parts, id, at);
     }
     contact::allow(parts, id, at);
@@ -212,6 +220,8 @@ fn block<P: Port>(parts: &mut Parts<P>, id: ContactId, blocked: bool, at: &mut A
 fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     if contact.policy.timer_s != policy.timer_s {
+        // Before both sides have answered no item leaves alone, so the timer goes with the first
+        // note.
         if contact.is_open() {
             parts.outbox.owe(id, Owe::Timer, at.step);
         } else {
@@ -221,6 +231,7 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
     let allowed = policy.candidates().to_vec();
     let level_min = policy.level_min;
     parts.contacts.set_policy(id, policy, at.step);
+    // A higher lowest level also applies to notes that wait (MSG-89).
     parts.threads.raise(id, level_min, at.step);
     contact::allow(parts, id, at);
     at.step.touch(id);
@@ -234,6 +245,7 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
     let any = strays(false);
     let invitation = strays(true);
     // The session of an invitation goes with it, and so do the chains that come from it.
+    // An invitation by a carrier that is not allowed any more is withdrawn (4.4).
     if invitation {
         parts.carriers.forget(id, Forget::Chains, at);
     }
@@ -244,6 +256,8 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
 
 /// Deletes a contact with everything that hangs on it.
 fn delete<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    // The outbox is emptied before carriers forget the contact, so that they can retract its
+    // parcels.
     parts.threads.forget(id, at.step);
     let dropped = parts.outbox.forget(id, at.step);
     parts.carriers.retract(&dropped, at);

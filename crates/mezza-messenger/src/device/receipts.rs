@@ -19,6 +19,7 @@ struct Room(Vec<Receipt>);
 impl Room {
     /// Returns true if these fit. The first ones go whatever they are, as far as they can.
     fn take(&mut self, receipts: Vec<Receipt>) -> bool {
+        // The first group may exceed the room, or an answer of 17 receipts would wait for ever.
         let fit = self.0.is_empty() || self.0.len() + receipts.len() <= RECEIPTS_MAX;
         if fit {
             self.0.extend(receipts.into_iter().take(RECEIPTS_MAX));
@@ -30,6 +31,7 @@ impl Room {
 /// The receipts that a note to a contact says of what is owed, with the digests of what they prove.
 pub(super) fn of(threads: &Threads, id: ContactId, owed: &Owed) -> (Vec<Item>, Spoken) {
     let mut room = Room::default();
+    // Answers to voids come first: they stop the floor of the writer (5.4).
     let answers = owed.answers.iter().take_while(|answer| room.take(threads.answer(id, answer)));
     let answers = answers.count();
     let all_answers = answers == owed.answers.len();
@@ -39,6 +41,7 @@ pub(super) fn of(threads: &Threads, id: ContactId, owed: &Owed) -> (Vec<Item>, S
     };
     let eras: BTreeSet<Era> = kept(owed.receipt, owed.read).iter().map(|kept| kept.era).collect();
     let mut says = |is_owed: bool, what| {
+        // Groups are sent whole, so that the writer never mistakes a part for all.
         is_owed && all_answers && room.take(threads.receipts(id, what, &eras))
     };
     let delivered = says(owed.receipt, Receipt::DELIVERED);

@@ -41,19 +41,23 @@ pub(super) fn load<P: Port>(
     let mut stored = StoredRows::new(records, unread);
     let profile = load_profile::<P>(&mut stored, at)?;
     let mut parts = Parts::new(profile, carriers);
+    // Rows that did not open are known first: they decide which other rows can be trusted.
     parts.aside.sealed(unread);
     prekeys::load(&mut parts, &mut stored, at);
     let notes = stored.take(RecordKind::Note);
     people::load(&mut parts, &mut stored, &notes, at);
     load_bundles(&mut parts, stored.take(RecordKind::Bundle));
+    // Notes before parcels: a parcel without its note has no lowest level.
     load_notes(&mut parts, notes, at);
     load_parcels(&mut parts, stored.take(RecordKind::Parcel), at);
     load_undecrypted(&mut parts, stored.take(RecordKind::Held), at);
     load_carriers(&mut parts, &mut stored, at);
     let known: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
+    // Carriers start with no permission and serve nobody until this.
     for id in known {
         super::contact::allow(&mut parts, id, at);
     }
+    // Rows without an owner stay in the store and are shown (MSG-42).
     stored.rest().for_each(|row| parts.aside.add_unloaded(row));
     mend::mend(&mut parts, at);
     Ok(parts)
@@ -105,6 +109,8 @@ fn load_notes<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
     for (key, value) in rows {
         let id = id64(&key);
         if let Ok(id) = id {
+            // A number that was given out once is never given out again, even if its row is
+            // damaged.
             parts.profile.skip_note(id);
         }
         let part = match id.and_then(|id| Ok((NoteId(id), StoredNote::read(&value)?))) {
@@ -126,6 +132,8 @@ fn load_parcels<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>)
         let part = match read {
             Ok((id, parcel)) => {
                 let known = parts.contacts.holds(parcel.contact);
+                // Without its note the lowest level of a parcel is unknown, so it may not leave
+                // (P4).
                 if known && parcel.note.is_none_or(|note| parts.threads.get(note).is_some()) {
                     let form = parcel.write();
                     if form[..] != value[..] {
@@ -180,6 +188,7 @@ pub(super) fn records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
 /// when it is written again (MSG-43). Rows of the ratchet have their readers there.
 pub(super) fn loads_again(carriers: &impl Port, change: &RecordChange) -> bool {
     let RecordChange::Put { kind, key, value, bucket } = change else { return true };
+    // A row under a wrong key or bucket would not be found at the next start.
     if !kind.takes(key, *bucket) {
         return false;
     }
@@ -199,6 +208,7 @@ pub(super) fn loads_again(carriers: &impl Port, change: &RecordChange) -> bool {
         RecordKind::Prekey if *key == Publication::KEY => {
             Publication::read(value).map(|publication| Some(publication.write()))
         }
+        // The ratchet checks its own rows when it loads them.
         RecordKind::Session | RecordKind::Skipped | RecordKind::Prekey => return fits(value),
         _ => return carriers.loads_again(*kind, key, value),
     };

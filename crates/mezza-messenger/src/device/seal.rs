@@ -28,6 +28,8 @@ pub(super) fn note<P: Port>(
     let mut items = carriers.say(&to, at);
     let Some(contact) = parts.contacts.get(id) else { return };
     let owed = parts.outbox.owed(id).map_or(0, |owed| owed.level);
+    // Only items without a user note depend on the level of their cause. A note has its own
+    // (MSG-20).
     let level = if note.is_none() { owed } else { 0 };
     let written = note.and_then(|note| parts.threads.get(note));
     let pin = written.map_or(contact.policy.level_min.max(level), |note| note.level_min);
@@ -76,6 +78,7 @@ fn fitting<P: Port>(
         message.is_some_and(|bytes| bytes + size_of_val(&RATCHET_MESSAGE) <= bytes_max)
     };
     let (full, spoken) = compose(parts, id, note, (&reach.place, pin), items.to_vec(), at.now)?;
+    // Owed items that do not fit wait. The text of the user goes first (MSG-25).
     let Some(note) = note.filter(|_| !fits(&full)) else { return Some((full, Some(spoken))) };
     let answered = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
     let bare = full.with_only(|item| match item {
@@ -87,6 +90,7 @@ fn fitting<P: Port>(
     if fits(&bare) {
         return Some((bare, None));
     }
+    // After the greeting is answered, messages have no header and the text fits.
     let pending = parts.sessions.facts(id).pending;
     let why = if pending { WaitReason::Answer } else { WaitReason::TooBig };
     parts.threads.wait(note, why, at.step);

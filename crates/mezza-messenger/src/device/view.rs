@@ -75,6 +75,7 @@ pub(super) fn contact<P: Port>(parts: &Parts<P>, id: ContactId) -> Option<Contac
 fn of_contact<P: Port>(parts: &Parts<P>, id: ContactId, contact: &Contact) -> ContactView {
     let refused = Some(parts.threads.refused(id)).filter(|notes| *notes > 0);
     let talk = parts.carriers.trouble(id);
+    // Names that the user gave and names that contacts claim both count (MSG-7).
     let own = [contact.name(), contact.card.name()];
     let same_name = |(other, contact): (ContactId, &Contact)| {
         let mut names = [contact.name(), contact.card.name()].into_iter();
@@ -171,6 +172,7 @@ pub(super) fn without<P: Port>(parts: &Parts<P>, carrier: CarrierId, now: Time) 
             continue;
         }
         let rest = level_without(parts, id, carrier, now);
+        // No allowed carrier at this level is left, so the contact becomes unreachable (MSG-97).
         if rest < contact.policy.level_min {
             view.unreachable.push(id);
         }

@@ -360,6 +360,7 @@ impl Publication {
     /// Joins a newer one: the newer bundle counts; keys that a replacement drops go.
     pub fn join(&mut self, newer: Self) {
         self.bundle = newer.bundle;
+        // The keys that a replacement drops were partly given out already (section 8).
         if newer.replace {
             self.replace = true;
             self.one_time.clear();

@@ -31,6 +31,7 @@ impl Pace {
             self.left = left.min(u64::from(self.burst)) as u32;
             self.since = now;
         }
+        // The next token counts from the last one, so refused requests do not extend the wait.
         self.left = self.left.checked_sub(1).ok_or(self.since.plus_ms(self.every_ms))?;
         Ok(())
     }

@@ -83,6 +83,7 @@ impl Step {
         keep: Retention,
         row: Wiping<Vec<u8>>,
     ) {
+        // A row that is written twice in one step has its last value.
         self.rows.insert((kind, key), RowFate::Put(keep, row));
     }
 

@@ -51,6 +51,7 @@ impl<'a> StoredRows<'a> {
         for kind in RecordKind::of_people(is_here) {
             let (own, others) =
                 self.take(kind).into_iter().partition(|(key, _)| key.len() >= PERSON_BYTES);
+            // Rows shorter than a contact's number belong to the owner of the kind.
             self.rows.insert(kind, others);
             let own: RowsByKey = own;
             for (key, value) in own {
@@ -76,6 +77,7 @@ impl<'a> StoredRows<'a> {
     /// the device loads, but for its settings, which it reads afterwards: a draft that is still here does
     /// not load (MSG-42).
     pub(crate) fn rest(self) -> impl Iterator<Item = Unloaded> {
+        // Settings are read after the device, so they are not left over.
         let left = self.rows.into_iter().filter(|(kind, _)| *kind != RecordKind::Setting);
         left.flat_map(|(kind, rows)| {
             let other =
@@ -159,6 +161,7 @@ pub fn fits(value: &[u8]) -> bool {
 /// the range, so that a counter that begins above any row has as much room again.
 pub(crate) fn id32(key: &[u8]) -> Result<u32, DecodeError> {
     let id = Reader::decode_exact(key, Reader::read_u32)?;
+    // A number near the end of its range comes from a damaged row.
     if (1..=u32::MAX / 4).contains(&id) { Ok(id) } else { Err(DecodeError::Value) }
 }
 

@@ -153,6 +153,7 @@ impl Item {
             RECEIPT => Receipt::read(r).map(Self::Receipt),
             TIMER => r.read_u32().map(Self::Timer),
             CARD => Ok(Self::Card(bounded(r.read_rest(), CARD_BYTES_MAX)?)),
+            // Causes from 4 on are not defined, so the note is malformed (3.4).
             RESET => match r.read_u8()? {
                 cause @ 1..=3 => Ok(Self::Reset(cause)),
                 _ => Err(DecodeError::Value),
@@ -163,6 +164,8 @@ impl Item {
             KEPT => Kept::read(r).map(Self::Kept),
             BUNDLE => Ok(Self::Bundle(bounded(r.read_rest(), BUNDLE_BYTES_MAX)?)),
             number => {
+                // The body of an unknown type is dropped. Its number is shown as newer content
+                // (3.4).
                 r.read_rest();
                 Ok(Self::Unknown(number))
             }
@@ -228,6 +231,7 @@ fn write_hello(
 fn hello(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
     let place = r.read_var16()?;
     let card = r.read_var16()?;
+    // The card is checked by its reader, but its length is bounded here.
     if card.len() > CARD_BYTES_MAX {
         return Err(DecodeError::Value);
     }
@@ -259,6 +263,7 @@ fn void(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
     let era = Era::read(r)?;
     let from = r.read_u32()?;
     let to = r.read_u32()?;
+    // Seq 0 is not acknowledged, so it cannot be void.
     if from == 0 || from > to {
         return Err(DecodeError::Value);
     }

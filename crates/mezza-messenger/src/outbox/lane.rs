@@ -42,6 +42,7 @@ impl AgainWish {
     /// [`due`](Self::due).
     pub fn wants(&mut self, now: Time) -> bool {
         // A clock that was put back holds nothing up.
+        // Requests during the wait do not extend it (MSG-53).
         self.waits = now >= self.at && now.since_ms(self.at) < AGAIN_EVERY_MS;
         if !self.waits {
             self.at = now;
@@ -144,6 +145,7 @@ impl Lane {
             if version == VERSION {
                 lane.timer = TimerState::read(r)?;
             }
+            // Each state has one form, or a row would change when written again (MSG-43).
             let is_canonical = version != VERSION || lane.timer.is_open();
             if is_canonical { Ok(lane) } else { Err(DecodeError::Value) }
         })

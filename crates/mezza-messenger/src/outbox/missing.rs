@@ -26,6 +26,7 @@ impl Repeats {
         let (times, last) = self.0.entry(note).or_insert((0, Time::from_ms(0)));
         // A clock that was put back holds nothing up for longer than that.
         let rests = now >= *last && now.since_ms(*last) < UNDER_WAY_MS;
+        // Three repeats, at most one in 10 minutes (MSG-93).
         if *times >= REPEATS_MAX || rests {
             return false;
         }
@@ -53,6 +54,7 @@ impl Outbox {
         let open = open.map(|(_, (note, _))| *note);
         let held = |note: &NoteId| {
             let of = |(_, parcel): (_, &super::Parcel)| parcel.note == Some(*note);
+            // A parcel in progress is the repetition already.
             self.waiting.contains(&(contact, *note)) || self.parcels_of(contact).any(of)
         };
         open.filter(|note| !held(note)).collect()
@@ -60,6 +62,7 @@ impl Outbox {
 
     /// Has a missing note sealed once more, if it left long enough ago; whether it is.
     pub fn repeat(&mut self, contact: ContactId, note: NoteId, left: Time, now: Time) -> bool {
+        // 10 minutes allow for another carrier that is slower (MSG-93).
         let under_way = now >= left && now.since_ms(left) < UNDER_WAY_MS;
         if under_way || !self.repeats.take(note, now) {
             return false;

@@ -78,6 +78,7 @@ impl Owed {
             Some((_, to)) if to.checked_add(1) == Some(seq) => *to = seq,
             _ => self.voids.push((seq, seq)),
         }
+        // The oldest ranges leave: the reader then shows a gap instead of a void.
         if self.voids.len() > VOIDS_MAX {
             self.voids.remove(0);
         }
@@ -85,6 +86,7 @@ impl Owed {
 
     /// A range that the contact gave up and of which something is here.
     pub fn answer(&mut self, era: Era, from: u32, to: u32) {
+        // Bounded: a contact can declare voids without limit (MSG-35).
         if self.answers.len() < ANSWERS_MAX && !self.answers.contains(&(era, from, to)) {
             self.answers.push((era, from, to));
         }
@@ -95,6 +97,7 @@ impl Owed {
         if !self.kept.contains(&note) {
             self.kept.push(note);
         }
+        // The oldest digests leave. Their notes are sent again and get a digest then (MSG-95).
         if self.kept.len() > KEPT_MAX {
             self.kept.remove(0);
         }
@@ -120,6 +123,7 @@ impl Owed {
                 | Item::Unknown(_) => {}
             }
         }
+        // A note without owed items, as one that was too small, clears nothing more.
         let Some(Spoken { answers, delivered, read }) = spoken else { return };
         // Digests that are left make another receipt.
         self.receipt &= !delivered || !self.kept.is_empty();

@@ -97,6 +97,8 @@ impl Parcel {
             let says =
                 if version == VERSION { Burden::from_bits(r.read_u8()?)? } else { Burden::default() };
             let (route, level) = match version {
+                // An empty burden has a form of its own, so version 4 with it is a second encoding
+                // (MSG-43).
                 VERSION if says == Burden::default() => return Err(DecodeError::Value),
                 VERSION | PLAIN => read_route(r)?,
                 OLDER => read_older_route(r)?,

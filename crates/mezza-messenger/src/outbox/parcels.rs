@@ -51,6 +51,7 @@ impl Outbox {
     /// Returns true if another parcel without a note of the person may wait for a contact.
     pub fn has_room(&self, contact: ContactId) -> bool {
         let unwritten = self.parcels_of(contact).filter(|(_, parcel)| parcel.note.is_none());
+        // Without a bound a contact could fill the outbox by its requests (MSG-35).
         unwritten.count() < UNWRITTEN_MAX
     }
 
@@ -100,6 +101,7 @@ impl Outbox {
     ) {
         if let Some(parcel) = self.parcels.get_mut(&id) {
             f(parcel);
+            // The note has a receipt and the carrier has answered, so nothing is left to wait for.
             if parcel.confirmed && !parcel.out {
                 self.drop_parcel(id, step);
                 return;
@@ -123,6 +125,7 @@ impl Outbox {
     /// Forgets a parcel that does not arrive: what it says is owed again (MSG-105).
     pub fn lose_parcel(&mut self, id: ParcelId, step: &mut Step) -> Option<Parcel> {
         let parcel = self.drop_parcel(id, step)?;
+        // Items that a parcel sends once are owed again if it is lost (MSG-105).
         if parcel.says != Burden::default()
             && let Some(lane) = self.lanes.get_mut(&parcel.contact)
         {

@@ -51,6 +51,7 @@ impl TimerState {
     /// A note left that may say it. Only one with a number is ever acknowledged.
     pub fn said(&mut self, wire: &Note) {
         let says = wire.items.iter().any(|item| matches!(item, Item::Timer(_)));
+        // Only a note with a number is acknowledged (MSG-105).
         if self.open && says && wire.seq > 0 {
             self.said_in = wire.seq;
         }
@@ -104,6 +105,8 @@ impl Outbox {
     /// the contact writes (MSG-27).
     pub fn repeat_timer(&mut self, contact: ContactId, now: Time, step: &mut Step) {
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|lane| lane.timer.is_open())
+            // A contact that always shows another timer causes one repetition in 10 minutes
+            // (MSG-105).
             && lane.timer.again.take(now).is_ok()
         {
             lane.owed.timer = true;

@@ -86,6 +86,7 @@ impl Bits {
         for word in out.0.get_mut(..words).ok_or(DecodeError::Value)? {
             *word = r.read_u64()?;
         }
+        // Shorter forms only, so that a row is the same when written again (MSG-43).
         let is_shortest = words == 0 || out.0[words - 1] != 0;
         if is_shortest { Ok(out) } else { Err(DecodeError::Value) }
     }

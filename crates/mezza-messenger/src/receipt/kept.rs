@@ -57,6 +57,7 @@ impl Kept {
         let era = Era::read(r)?;
         let mut notes = Vec::new();
         while notes.is_empty() || !r.is_empty() {
+            // The count is bounded before memory grows with it.
             if notes.len() == Self::NOTES_MAX {
                 return Err(DecodeError::Value);
             }

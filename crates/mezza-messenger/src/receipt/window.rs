@@ -70,6 +70,7 @@ impl Window {
         }
         let (voided, arrived) = match seq.checked_sub(self.floor) {
             None | Some(0) => (self.passed.has(self.floor - seq), true),
+            // Nothing is recorded beyond the reach, so the writer sends the note again (5.4).
             Some(above) if above > REACH => return SeqStatus::TooFar,
             Some(above) => (self.voided.has(above - 1), self.arrived.has(above - 1)),
         };
@@ -97,6 +98,7 @@ impl Window {
     /// `false`: the end of the range lies above the reach and was not recorded; the writer
     /// repeats the void later.
     pub fn void(&mut self, from: u32, to: u32) -> bool {
+        // Numbers beyond the reach cannot be recorded, and the writer repeats the void (5.4).
         if to > self.floor {
             self.void_within_reach(from, to);
         }
@@ -149,6 +151,7 @@ impl Window {
         let settled = arrived.union(&voided);
         let end = settled.highest().map_or(0, |i| u64::from(i) + 1) + u64::from(floor);
         let begin = passed.highest().map_or(0, |i| i + 1);
+        // A seq is either arrived or void, and the one above the floor is open.
         let is_sound = !arrived.meets(&voided) && !settled.has(0);
         if !is_sound || end > u64::from(u32::MAX) || begin > floor {
             return Err(DecodeError::Value);

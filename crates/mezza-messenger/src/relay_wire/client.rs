@@ -207,6 +207,7 @@ fn decode_bundle_set(r: &mut Reader<'_>) -> Result<ClientFrame, DecodeError> {
     let req = r.read_u16()?;
     let token = Secret::read_from(r)?;
     let flags = r.read_u8()?;
+    // Unknown flags would change the meaning of the frame.
     if flags & !FLAG_FRESH != 0 {
         return Err(DecodeError::Value);
     }

@@ -54,6 +54,8 @@ impl<B: Backend> Sessions<B> {
     /// Our bundle, if this contact was not told it yet.
     pub fn to_tell(&self, id: ContactId) -> Option<Vec<u8>> {
         let peer = self.peers.get(&id)?;
+        // Sent once for each newest signed prekey, and not before the session is confirmed
+        // (MSG-100).
         if peer.conversation.is_pending() || peer.renewal.told == self.newest_prekey() {
             return None;
         }

@@ -106,10 +106,12 @@ impl<B: Backend> SessionPeer<B> {
         now: Time,
     ) -> Result<Opened, OpenError> {
         let mut begins = self.begins.clone();
+        // A first message beyond the pace is refused before a multiplication (MSG-92).
         if self.conversation.begins(bytes) && begins.take(now).is_err() {
             return Err(OpenError::NoSession);
         }
         let opened = self.conversation.open(bytes, outer, identity, prekeys, now)?;
+        // Only a session that really began counts against the pace.
         if opened.first {
             self.begins = begins;
         }

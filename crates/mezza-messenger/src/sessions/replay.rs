@@ -37,6 +37,7 @@ impl ReplayCache {
         let full = newest.is_some_and(|(_, chunk)| chunk.len() >= CHUNK);
         let newest = newest.map_or(0, |(number, _)| number + u32::from(full));
         self.0.entry(newest).or_default().push(Self::digest(message));
+        // The ring drops the oldest chunk: a relay repeats 164 messages at most.
         self.0.retain(|number, _| number + CHUNKS > newest);
         (newest % CHUNKS) as u8
     }

@@ -89,6 +89,7 @@ impl<B: Backend> Sessions<B> {
     /// carrier too, and what it causes leaves by no level below the highest.
     pub fn retry(&mut self, id: ContactId, by: By, at: &mut At<'_>) -> Vec<(Opened, By)> {
         let kept = self.undecrypted.iter().rev().filter(|(_, kept)| kept.contact == id);
+        // The newest four: older ones are less likely to open, and each try is expensive (MSG-35).
         let mut kept: Vec<u64> = kept.map(|(key, _)| *key).take(RETRIED_MAX).collect();
         kept.reverse();
         let mut all = Vec::new();
@@ -169,6 +170,7 @@ impl<B: Backend> Sessions<B> {
         let own = self.undecrypted.values().filter(|kept| kept.contact == id).count();
         // What a carrier says beyond the limit would not load again, and opens nothing.
         let fits = message.outer.len() <= OUTER_BYTES_MAX;
+        // At most 8 of one contact and 32 in all are kept (MSG-35).
         if fits && own < UNDECRYPTED_EACH_MAX && self.undecrypted.len() < UNDECRYPTED_MAX {
             self.last_undecrypted += 1;
             let bytes = message.bytes.to_vec();

@@ -96,6 +96,7 @@ impl StoredNote {
     pub fn bucket(&self) -> Retention {
         match self.ends() {
             None => Retention::Permanent,
+            // A timer up to a day ends by the hour, a longer one by the day (VAULT-3).
             Some(end) if u64::from(self.timer_s) * Time::SECOND_MS <= Time::DAY_MS => {
                 Retention::Hour(end.as_hours())
             }

@@ -64,6 +64,7 @@ impl Quota {
         let most_unseen = Amount { notes: UNSEEN_NOTES_MAX, bytes: UNSEEN_BYTES_MAX };
         let new_day = self.day != now.as_days();
         let mut kept = if new_day { Amount::default() } else { self.kept };
+        // The writer is not told, so the note counts as not arrived and is sent again (MSG-51).
         if !kept.has_room(bytes, most) || !unseen.has_room(bytes, most_unseen) {
             self.refused = self.refused.saturating_add(1);
             return false;

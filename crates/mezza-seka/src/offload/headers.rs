@@ -121,6 +121,8 @@ impl Layers {
     pub fn of(frame: &[u8]) -> Option<Self> {
         let mut ip = ETHERNET_BYTES;
         let mut kind = word(frame, 12)?;
+        // Deeper tags are not parsed: such a frame stays whole instead of being cut at a wrong
+        // offset.
         for _ in 0..VLANS_MAX {
             if matches!(kind, 0x8100 | 0x88a8) {
                 kind = word(frame, ip + 2)?;
@@ -131,12 +133,17 @@ impl Layers {
             0x0800 => {
                 let head = *frame.get(ip)?;
                 let header_bytes = usize::from(head & 0x0f) * 4;
+                // More-fragments flag and fragment offset: only the first fragment has a TCP or UDP
+                // header.
                 let is_fragment = word(frame, ip + 6)? & 0x3fff != 0;
+                // IPv4 headers have at least 20 bytes (RFC 791). A shorter one would overlap the
+                // payload.
                 if head >> 4 != 4 || header_bytes < 20 || is_fragment {
                     return None;
                 }
                 (false, ip + header_bytes, *frame.get(ip + 9)?)
             }
+            // Extension headers of IPv6 are not parsed, so such frames are not cut.
             0x86dd if *frame.get(ip)? >> 4 == 6 => (true, ip + IP6_BYTES, *frame.get(ip + 6)?),
             _ => return None,
         };
@@ -146,6 +153,7 @@ impl Layers {
             _ => return None,
         };
         let payload = transport + header_bytes;
+        // A data offset below 5 words points into the TCP header itself (RFC 9293).
         let sound = (!is_tcp || header_bytes >= 20) && payload <= frame.len();
         sound.then_some(Self { ip, is_ip6, transport, is_tcp, payload })
     }
@@ -170,6 +178,7 @@ impl Layers {
         if self.is_ip6 {
             put_word(headers, self.ip + 4, (frame_bytes - self.ip - IP6_BYTES) as u16);
         } else {
+            // The length is covered by the IPv4 checksum, so it is computed again.
             put_word(headers, self.ip + 2, (frame_bytes - self.ip) as u16);
             self.finish_ip4(headers);
         }
@@ -180,6 +189,8 @@ impl Layers {
         if let Some(sum) = word(headers, at) {
             let before = before_bytes - self.transport;
             let after = frame_bytes - self.transport;
+            // The sum of the pseudo-header contains the length: subtract the old one and add the
+            // new one (RFC 1624).
             put_word(
                 headers,
                 at,
@@ -193,6 +204,7 @@ impl Layers {
         if self.is_ip6 {
             return;
         }
+        // The checksum field counts as zero while it is computed (RFC 791).
         put_word(headers, self.ip + 10, 0);
         let sum = sum_of(&headers[self.ip..self.transport]);
         put_word(headers, self.ip + 10, !fold(sum));

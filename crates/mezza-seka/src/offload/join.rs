@@ -72,13 +72,17 @@ impl Joiner {
     ) -> bool {
         let Some((&flags, frame)) = buffer[text.range.clone()].split_first() else { return false };
         // Fragments never come here; SEKA-46 for the other bits.
+        // 14 bytes are an Ethernet header. A shorter text would be rejected by the interface.
         if flags & !(PARTIAL | NEXT) != 0 || frame.len() < 14 {
             return false;
         }
         let layers = if flags & PARTIAL == 0 { None } else { Layers::of(frame) };
+        // Flag P without headers that parse leaves the receiver no place for the checksum.
         if flags & PARTIAL != 0 && layers.is_none() {
             return false;
         }
+        // A segment whose predecessor was lost does not fit the open run and starts one of its own
+        // (SEKA-70).
         if flags & NEXT != 0 && self.grow(text, frame, layers) {
             return true;
         }
@@ -96,6 +100,7 @@ impl Joiner {
 
     /// Opens a run with a frame; its headers are copied only if another frame may follow.
     fn begin(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) {
+        // Longer headers do not fit the head buffer, so such a frame is passed on as it is.
         let layers = layers.filter(|layers| layers.payload <= HEADERS_BYTES_MAX);
         let headers = layers.map_or(0, |layers| layers.payload);
         let at = text.range.start + 1;
@@ -119,6 +124,8 @@ impl Joiner {
         let Some(run) = &mut self.run else { return false };
         let Some(next) = layers.filter(|next| run.layers == Some(*next)) else { return false };
         let payload = frame.len() - next.payload;
+        // A shorter segment ends the run: only the last segment of a super-frame may be shorter
+        // (SEKA-70).
         let fits = !run.ended
             && text.packet == run.packet.wrapping_add(1)
             && payload > 0
@@ -129,6 +136,8 @@ impl Joiner {
             return false;
         }
         if next.is_tcp {
+            // FIN and PSH stand in the last segment only. CWR stands in the first and needs no
+            // update.
             let at = next.transport + TCP_FLAGS;
             self.head[VIRTIO_BYTES + at] |= frame[at] & (TCP_FIN | TCP_PUSH);
         }
@@ -186,15 +195,20 @@ impl Assembler {
         let (&flags, part) = text.split_first()?;
         let place = (flags & FRAGMENT) >> FRAGMENT_SHIFT;
         let sound = flags & !(FRAGMENT | PARTIAL) == 0;
+        // A first fragment replaces an incomplete frame: there is no timer, so loss must not block
+        // the next one.
         if place == 1 && sound {
             self.give_up();
             self.flags = flags & PARTIAL;
             self.bytes.clear();
             self.bytes.push(self.flags);
         } else if !sound || self.count == 0 || packet != self.next {
+            // Fragments must follow each other by packet number. A gap means that the frame cannot
+            // be completed.
             self.give_up();
             return None;
         }
+        // The bound keeps a peer from growing this buffer without end.
         if self.count >= FRAGMENTS_MAX || self.bytes.len() + part.len() > SUPER_BYTES_MAX {
             self.give_up();
             return None;

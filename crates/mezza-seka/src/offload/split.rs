@@ -50,6 +50,8 @@ impl SegmentShape {
         match header.segments {
             SegmentKind::None => whole(header, frame, room),
             SegmentKind::Tcp4 | SegmentKind::Tcp6 | SegmentKind::Udp => {
+                // A super-frame with headers that do not parse cannot be cut, and it is too long to
+                // be sent whole.
                 let Some(cut) = Cut::of(header, frame, room) else { return Self::Dropped };
                 match fragments_of(cut.segment_frame_bytes(), room) {
                     1 => Self::Segments(cut),
@@ -58,6 +60,7 @@ impl SegmentShape {
                     _ => Self::Dropped,
                 }
             }
+            // A kind that was not requested from the interface has a layout that is unknown here.
             SegmentKind::Other(_) => Self::Dropped,
         }
     }
@@ -86,6 +89,8 @@ pub fn fragments_of(frame_bytes: usize, room: usize) -> usize {
 fn whole(header: &VirtioHeader, frame: &mut [u8], room: usize) -> SegmentShape {
     let mut flags = 0;
     if header.needs_checksum {
+        // The receiver finds the checksum by the headers only, so flag P is set only if that gives
+        // the same place.
         let layers = Layers::of(frame).filter(|layers| is_described(layers, header));
         if layers.is_some() {
             flags = PARTIAL;
@@ -97,6 +102,8 @@ fn whole(header: &VirtioHeader, frame: &mut [u8], room: usize) -> SegmentShape {
         return SegmentShape::Whole(flags);
     }
     let count = fragments_of(frame.len(), room);
+    // The receiver drops a fifth fragment, so a frame that needs one is dropped before it costs
+    // bandwidth.
     if count > FRAGMENTS_MAX {
         return SegmentShape::Dropped;
     }
@@ -113,11 +120,13 @@ fn is_described(layers: &Layers, header: &VirtioHeader) -> bool {
 fn finish_checksum(header: &VirtioHeader, frame: &mut [u8]) -> bool {
     let start = usize::from(header.checksum_start);
     let at = start + usize::from(header.checksum_offset);
+    // The offset comes from the interface header. Outside of the frame nothing can be finished.
     if at + 2 > frame.len() {
         return false;
     }
     // The place holds the sum of the pseudo-header and is part of what is summed.
     let sum = !fold(sum_of(&frame[start..]));
+    // 0 means "no checksum" in UDP, so its other representation is sent (RFC 768).
     put_word(frame, at, if sum == 0 { 0xffff } else { sum });
     true
 }
@@ -129,6 +138,8 @@ impl Cut {
         let asked = usize::from(header.segment_bytes);
         // TCP is a stream: smaller segments are as good, and the other interface joins them again.
         let segment_bytes =
+            // A datagram keeps its size, which is visible to the application. It goes in fragments
+            // instead.
             if layers.is_tcp { asked.min(room.saturating_sub(layers.payload)) } else { asked };
         let sound = header.needs_checksum
             && layers.segment_kind() == header.segments
@@ -137,6 +148,7 @@ impl Cut {
             && payload > 0
             && layers.payload <= HEADERS_BYTES_MAX;
         let count = payload.div_ceil(segment_bytes.max(1));
+        // The bound limits the frames that one read of the interface can cause.
         (sound && count <= SEGMENTS_MAX).then_some(Self {
             layers,
             segment_bytes,
@@ -172,6 +184,8 @@ impl Cut {
         headers.copy_from_slice(&frame[..payload]);
         rest.copy_from_slice(&frame[from..to]);
         if !is_ip6 && let Some(id) = word(headers, ip + 4) {
+            // Segments of one super-frame get consecutive identifications, as the kernel's
+            // segmentation gives.
             put_word(headers, ip + 4, id.wrapping_add(index as u16));
         }
         if is_tcp {
@@ -186,9 +200,11 @@ impl Cut {
         let Some(sequence) = tcp.get_mut(4..8).and_then(<[u8]>::first_chunk_mut) else { return };
         let moved = u32::from_be_bytes(*sequence);
         *sequence = moved.wrapping_add((index * self.segment_bytes) as u32).to_be_bytes();
+        // FIN and PSH belong to the end of the data, so only the last segment has them (RFC 9293).
         if index + 1 < self.count {
             tcp[TCP_FLAGS] &= !(TCP_FIN | TCP_PUSH);
         }
+        // CWR answers one ECN mark, so only the first segment carries it (RFC 3168).
         if index > 0 {
             tcp[TCP_FLAGS] &= !TCP_CWR;
         }

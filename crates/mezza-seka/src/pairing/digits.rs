@@ -33,6 +33,7 @@ impl<S: LinkSuite> Pairing<S> {
         frame: &[u8],
         from: (LinkId, PeerAddress),
     ) -> Result<(), LinkError> {
+        // Decoding first drops a malformed frame before it can count as a second device (SEKA-1).
         S1::decode(S::NUMBER, frame)?;
         self.heard_ask(frame, from);
         Ok(())
@@ -45,7 +46,10 @@ impl<S: LinkSuite> Pairing<S> {
         rng: &mut dyn CryptoRng,
     ) {
         let Ok(s1) = S1::decode(S::NUMBER, frame) else { return };
+        // The address was recorded when S1 was accepted. Without one there is no destination.
         let Some((_, to)) = self.peer else { return };
+        // The coins are drawn after the commitment arrived, so I cannot choose its key by them (PKC
+        // 2006).
         rng.fill_bytes(&mut self.coins);
         self.session_id = s1.session_id;
         let answer = S2 {
@@ -71,12 +75,14 @@ impl<S: LinkSuite> Pairing<S> {
         now: Time,
     ) -> Result<(), LinkError> {
         let s2 = S2::decode(S::NUMBER, frame)?;
+        // An answer to another request is dropped without ending the window.
         if s2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
         let Some(ephemeral) = self.heard_answer(frame, (sender, from)) else { return Ok(()) };
         let m1 = CanonicalPoint::own(ephemeral.public_key());
         let s3 = self.s3(&m1, sender);
+        // A zero secret has ended the window already (SEKA-4).
         if let Some(state) = self.first_state(ephemeral, &m1, &s2.m2) {
             self.asks.clone_from(&s3);
             self.show(&s3, state);
@@ -106,13 +112,18 @@ impl<S: LinkSuite> Pairing<S> {
         from: PeerAddress,
     ) -> Result<(), LinkError> {
         let s3 = S3::decode(S::NUMBER, frame)?;
+        // S3 counts only from the device that sent S1, and only after our S2.
         if !matches!(self.step, Step::Answering(_)) || self.peer.map(|(id, _)| id) != Some(sender) {
             return Err(LinkError::Refused);
         }
         let s1 = S1::decode(S::NUMBER, &self.first)?;
+        // Constant time, although the commitment is public: all tags and commitments are compared
+        // alike (SEKA-5).
         let opens: bool = commitment(&self.first, &s3.m1, &s3.coins).ct_eq(&s1.commitment).into();
         let names_it =
             s3.session_id == self.session_id && S::is_session_id(&s3.session_id, &sender, &s3.m1);
+        // One chance for each press of the button: a wrong opening ends the window (SEKA-34,
+        // SEKA-35).
         if !opens || !names_it {
             self.fail(PairingFailure::Commitment);
             return Ok(());
@@ -130,6 +141,8 @@ impl<S: LinkSuite> Pairing<S> {
 
     /// Both users are asked.
     fn show(&mut self, s3: &[u8], state: LinkState) {
+        // The digits cover all three frames, so a change to any of them shows with chance 1 -
+        // 10^-6.
         let digits = SasDigits::of(&self.first, &self.second, s3);
         self.step = Step::Comparing { state, early: None };
         self.outputs.push_back(PairingOutput::Digits(digits));
@@ -142,9 +155,11 @@ impl<S: LinkSuite> Pairing<S> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
+        // An answer without digits on the screen must not confirm anything (SEKA-88).
         if !matches!(self.step, Step::Comparing { .. }) {
             return Err(LinkError::Unknown);
         }
+        // Different digits mean an attacker in the path. Nothing of this run is kept.
         if !equal {
             self.fail(PairingFailure::Digits);
             return Ok(());
@@ -154,6 +169,7 @@ impl<S: LinkSuite> Pairing<S> {
             return Ok(());
         };
         self.timers.set_deadline(PairingTimer::Ask, None);
+        // The state is used only from here on, after the own user confirmed (SEKA-34).
         self.exchange(state, now, rng);
         // Without an ephemeral key yet the peer is busy; the initiator repeats KE1.
         if let (Some((frame, from)), Step::Exchanging(peer)) = (early, &mut self.step) {

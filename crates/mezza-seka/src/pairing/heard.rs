@@ -22,9 +22,12 @@ impl<S: LinkSuite> Pairing<S> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
         let kind = kind_of(frame).ok_or(LinkError::Refused)?;
+        // Frames of the exchange are not limited here: the peer machine has its own budget
+        // (SEKA-72).
         if !is_pairing(kind) {
             return self.heard_exchange(kind, frame, from, now, rng);
         }
+        // At most 10 pairing frames a second are processed (SEKA-37).
         if !self.may_look(now) {
             return Err(LinkError::Busy);
         }
@@ -33,15 +36,20 @@ impl<S: LinkSuite> Pairing<S> {
         if of_sas != self.settings.sas || (!of_sas && !on_link) || (of_sas && !S::COMPLETE) {
             return Err(LinkError::Refused);
         }
+        // The names are readable without a key, so these checks filter and prove nothing.
         let (sender, meant) = names_of(frame).ok_or(LinkError::Refused)?;
+        // A frame for another device must not end our window.
         if meant.is_some_and(|meant| meant != self.settings.own) {
             return Err(LinkError::Refused);
         }
+        // With `--peer` only one device counts. Others are dropped and cause no conflict.
         if self.settings.peer.is_some_and(|peer| peer != sender) {
             return Err(LinkError::Refused);
         }
         // From here on the frame counts, whatever becomes of it.
         self.look(now);
+        // An attacker that reflects our frames, or a clone of this installation, ends the window
+        // (SEKA-33).
         if sender == self.settings.own {
             self.fail(PairingFailure::OwnName);
             return Ok(());
@@ -66,10 +74,14 @@ impl<S: LinkSuite> Pairing<S> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
         let sender = names_of(frame).map(|(sender, _)| sender);
+        // Before the pairing knows a peer, frames of the exchange belong to other machines on this
+        // network.
         if self.peer.map(|(peer, _)| peer) != sender {
             return Err(LinkError::Refused);
         }
         match &mut self.step {
+            // KE1 may overtake the user's answer. It is stored, not used, until the digits are
+            // confirmed.
             Step::Comparing { early, .. } if kind == Ke1::KIND && frame.len() == Ke1::BYTES => {
                 *early = Some((frame.to_vec(), from));
                 Ok(())
@@ -98,6 +110,8 @@ impl<S: LinkSuite> Pairing<S> {
 
     /// The device that a frame comes from: the first one, or a conflict (SEKA-33).
     fn meet(&mut self, sender: LinkId, from: PeerAddress) -> bool {
+        // A known name is never replaced silently: that would be the attack of a new device under
+        // an old name (SEKA-31).
         if self.settings.known.contains(&sender) {
             self.fail(PairingFailure::Known(sender));
             return false;
@@ -109,6 +123,8 @@ impl<S: LinkSuite> Pairing<S> {
                 true
             }
             Some((peer, _)) if peer == sender => true,
+            // Two devices in one window cannot be told apart by the user, so neither is paired
+            // (SEKA-33).
             Some(_) => {
                 self.fail(PairingFailure::Conflict);
                 false
@@ -122,6 +138,8 @@ impl<S: LinkSuite> Pairing<S> {
         if self.settings.role == Some(LinkRole::Initiator) {
             return false;
         }
+        // The lower name stays initiator, so that exactly one of two simultaneous requests
+        // survives.
         match self.step {
             Step::Listening => true,
             Step::Asking(_) => {
@@ -150,6 +168,8 @@ impl<S: LinkSuite> Pairing<S> {
             Step::Choosing(first) if first == frame => {}
             // It spoke before it heard us, and will answer.
             Step::Listening | Step::Asking(_) | Step::Settling { .. } | Step::Over(_) => {}
+            // A different request of the same device means a second m1, which an attacker may have
+            // made (SEKA-33).
             _ => self.fail(PairingFailure::Conflict),
         }
     }
@@ -162,6 +182,8 @@ impl<S: LinkSuite> Pairing<S> {
         (sender, from): (LinkId, PeerAddress),
     ) -> Option<EphemeralKey> {
         if !matches!(self.step, Step::Asking(_)) {
+            // Only after a first answer is another one a conflict. Before, the frame is out of
+            // place.
             let answered = matches!(
                 self.step,
                 Step::Settling { .. } | Step::Comparing { .. } | Step::Exchanging(_)
@@ -184,6 +206,7 @@ impl<S: LinkSuite> Pairing<S> {
 
     fn become_responder(&mut self, frame: &[u8]) {
         self.role = LinkRole::Responder;
+        // A responder sends nothing unasked, so that only one side drives the run.
         for timer in [PairingTimer::Speak, PairingTimer::Ask] {
             self.timers.set_deadline(timer, None);
         }

@@ -32,6 +32,7 @@ impl<S: LinkSuite> Pairing<S> {
         from: PeerAddress,
     ) -> Result<(), LinkError> {
         let b1 = B1::decode(S::NUMBER, frame)?;
+        // In suite 02 s follows from m1, so a wrong one was made by another device (SEKA-3).
         if !S::is_session_id(&b1.session_id, &sender, &b1.m1) {
             return Err(LinkError::Refused);
         }
@@ -59,6 +60,8 @@ impl<S: LinkSuite> Pairing<S> {
             m2,
         };
         self.second = answer.encode();
+        // The state is derived before the answer leaves: no B2 is sent for a point of low order
+        // (SEKA-4).
         let Some(state) = self.first_state(ephemeral, &b1.m1, &m2) else { return };
         let frame = self.second.clone();
         self.outputs.push_back(PairingOutput::Send { to: Some(to), frame });
@@ -72,6 +75,7 @@ impl<S: LinkSuite> Pairing<S> {
         now: Time,
     ) -> Result<(), LinkError> {
         let b2 = B2::decode(S::NUMBER, frame)?;
+        // s is echoed. An answer with another one belongs to an earlier window.
         if b2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
@@ -84,6 +88,7 @@ impl<S: LinkSuite> Pairing<S> {
     /// From the first B2 on, for a second.
     fn settle(&mut self, ephemeral: EphemeralKey, m2: CanonicalPoint, now: Time) {
         self.step = Step::Settling { ephemeral, m2 };
+        // Within this second a second answer can still arrive and end the window (SEKA-33).
         self.asks_left = Some(SETTLE_ASKS);
         self.timers.set_deadline(PairingTimer::Settled, Some(now.plus_ms(SETTLE_MS)));
     }

@@ -12,6 +12,7 @@ impl<S: LinkSuite> Peer<S> {
     /// A frame that only a side in our own role sends. It is dropped (SEKA-10), and counts as one that
     /// fits no state: whoever paired with each side may have given both the same role.
     pub(super) fn heard_own_role(&mut self, frame: &[u8], now: Time) -> Result<(), LinkError> {
+        // The names are public. A frame for another pair is dropped without a count.
         if names_of(frame) != Some((self.record.peer, Some(self.record.own))) {
             return Err(LinkError::Refused);
         }
@@ -52,14 +53,18 @@ impl Recognition {
     /// A frame that fits no state; true if the alarm is raised by it.
     pub(super) fn misfit(&mut self, now: Time) -> bool {
         self.refused += 1;
+        // After the window the count starts again, so rare noise never adds up to an alarm
+        // (SEKA-60).
         if self.misfits == 0 || now.since_ms(self.first) > MISFIT_WINDOW_MS {
             (self.misfits, self.first, self.last) = (1, now, now);
             return false;
         }
+        // One burst of replays counts once, or five frames in a row would raise the alarm.
         if now.since_ms(self.last) < MISFIT_APART_MS {
             return false;
         }
         (self.misfits, self.last) = (self.misfits.saturating_add(1), now);
+        // A peer that verified within a minute is alive, and the misfits are spoofed frames.
         let alive = self.verified.is_some_and(|at| now.since_ms(at) < VERIFIED_MS);
         let raises = self.misfits >= MISFITS_MAX && !alive && !self.raised;
         self.raised |= raises;
@@ -93,11 +98,13 @@ impl ExchangeBudget {
 
     /// One begins.
     pub(super) fn take(&mut self, now: Time, pause_ms: u64) {
+        // A pause of 0 lifts the limit for the lab, and nothing is counted.
         let Some(more) = now.since_ms(self.since).checked_div(pause_ms) else { return };
         self.left = self.left.saturating_add(more.min(u64::from(EXCHANGES_BURST)) as u32);
         if self.left >= EXCHANGES_BURST {
             (self.left, self.since) = (EXCHANGES_BURST, now);
         } else {
+            // Only whole steps move the mark, so that no part of a token is lost.
             self.since = self.since.plus_ms(more * pause_ms);
         }
         self.left = self.left.saturating_sub(1);

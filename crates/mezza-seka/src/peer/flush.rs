@@ -21,6 +21,8 @@ impl<S: LinkSuite> Peer<S> {
 
     /// Writes the record into the older slot once more, unless a newer one is on its way there.
     pub(super) fn flush(&mut self, rng: &mut dyn CryptoRng) {
+        // A staged record is newer: a flush now could overwrite the slot that it is written to
+        // (SEKA-24).
         if self.flushes == 0 || self.flush_out.is_some() || self.stage.writes() {
             return;
         }
@@ -39,9 +41,12 @@ impl<S: LinkSuite> Peer<S> {
         if self.flush_out == Some(seq) {
             self.flush_out = None;
             self.flushes = self.flushes.saturating_sub(1);
+            // Both slots may still be due: an older state must leave the disk within a second
+            // (SEKA-23).
             self.flush(rng);
             return Ok(());
         }
+        // An answer to a write that is not known would commit state that is not durable.
         if self.stage.write() != Some(seq) {
             return Err(LinkError::Unknown);
         }
@@ -56,9 +61,12 @@ impl<S: LinkSuite> Peer<S> {
             self.flush_out = None;
         } else if self.stage.write() == Some(seq) {
             // The bytes may be on the disk: the slot is written again with what is true.
+            // Dropping the stage leaves memory as it was. The sequence number stays used up
+            // (SEKA-24).
             self.stage = Stage::Idle;
             self.flushes = 2;
             if self.record.role == LinkRole::Initiator {
+                // Only the initiator retries by itself. A responder waits for the repeat of KE1.
                 self.retry(now);
             }
         } else {

@@ -31,6 +31,8 @@ pub(super) struct Confirming {
 impl<S: LinkSuite> Peer<S> {
     /// Begins an attempt, if none is under way and the ephemeral key is there.
     pub(super) fn begin(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        // A write or an attempt in progress ends first, or a stored number could be sent under
+        // another state.
         if self.record.role != LinkRole::Initiator
             || !matches!(self.stage, Stage::Idle)
             || self.ephemeral.is_none()
@@ -39,12 +41,15 @@ impl<S: LinkSuite> Peer<S> {
         }
         let attempt = self.reserved.or_else(|| u32::try_from(self.record.attempt_next).ok());
         let Some(attempt) = attempt.filter(|attempt| self.current.allows(*attempt)) else {
+            // Suite 01 has no counter left under this state, and a nonce must not repeat (SEKA-26).
             self.owed = false;
             self.tell(PeerEvent::Exhausted);
             return;
         };
         self.begun = now;
         self.timers.set_deadline(PeerTimer::Retry, None);
+        // The last exchange reserved this number on the disk already (SEKA-11), so no write is
+        // needed.
         if self.reserved.take().is_some() {
             self.stage = Stage::Idle;
             self.send_ke1_with(attempt, now, rng);
@@ -90,6 +95,8 @@ impl<S: LinkSuite> Peer<S> {
         let ke1 = frame.encode();
         self.send_to_peer(ke1.clone());
         // The former exchange is over, confirmed or not.
+        // A new attempt ends the former one: I accepts a KE2 for the present attempt only
+        // (SEKA-14).
         self.confirming = None;
         self.timers.set_deadline(PeerTimer::Ke3, None);
         self.stage = Stage::Sent(Sent { attempt, ephemeral, ke1, repeats: 0 });
@@ -99,9 +106,13 @@ impl<S: LinkSuite> Peer<S> {
     /// Sends KE1 to the known address. An attempt that a nudge began goes to the source of the nudge as
     /// well: the peer may have moved, or the nudge is a replay, and then the first copy counts.
     fn send_to_peer(&mut self, ke1: Vec<u8>) {
+        // The nudge verified, but it can be a replay, so its source is used for this answer only
+        // (SEKA-76).
         if let Some(from) = self.nudged_from.filter(|from| *from != self.record.address) {
             self.send(FrameTarget::Source(from), ke1.clone());
         }
+        // After several silent attempts the peer may have moved: send to all its possible addresses
+        // (SEKA-79).
         let search = self.unanswered >= SEARCH_ATTEMPTS;
         self.send(if search { FrameTarget::Search } else { FrameTarget::Known }, ke1);
     }
@@ -122,6 +133,7 @@ impl<S: LinkSuite> Peer<S> {
         }
         self.stage = Stage::Idle;
         self.nudged_from = None;
+        // Saturating: a link may fail for years, and a wrap would end the search.
         self.unanswered = self.unanswered.saturating_add(1);
         if self.unanswered == MISFITS_MAX {
             self.tell(PeerEvent::NoAnswer);
@@ -149,14 +161,17 @@ impl<S: LinkSuite> Peer<S> {
         let ke2 = Ke2::decode(S::NUMBER, frame)?;
         let Stage::Sent(sent) = &self.stage else { return Err(LinkError::Refused) };
         let own = (ke2.from, ke2.to) == (self.record.peer, self.record.own);
+        // An old, foreign or replayed answer. All cases give the same error (SEKA-5, SEKA-14).
         if !own || ke2.attempt != sent.attempt || ke2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
         let parts: [&[u8]; 2] = [&frame[..KE_BYTES], &sent.ke1[..KE_BYTES]];
+        // Tag before DH: a forged answer costs one tag and no multiplication.
         if !self.current.fits(TagOf::Ke2, ke2.attempt, &parts, &ke2.tag) {
             return Err(LinkError::Refused);
         }
         self.verified(now);
+        // KE2 answers the present attempt, so its source is proven to be current (SEKA-77).
         self.move_to(from);
         self.nudged_from = None;
         let Stage::Sent(sent) = core::mem::replace(&mut self.stage, Stage::Idle) else {
@@ -197,6 +212,7 @@ impl<S: LinkSuite> Peer<S> {
         // One write stages the state and reserves the next attempt (SEKA-11).
         let reserved = u32::try_from(record.attempt_next).ok();
         record.attempt_next += 1;
+        // The record replaces the state as a whole, so a crash leaves the old state or the new one.
         record.current = derived.state;
         record.current_born = i64::from(attempt);
         record.accepted = true;
@@ -235,6 +251,8 @@ impl<S: LinkSuite> Peer<S> {
     /// KE3 once more, or a new exchange under the new state.
     pub(super) fn ke3_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         let Some(confirming) = &mut self.confirming else { return };
+        // After the last repeat the answer of R may be lost for good, so a new exchange is begun
+        // under st_new.
         if confirming.repeats >= KE3_REPEATS {
             self.confirming = None;
             return self.need(now, rng);
@@ -249,6 +267,7 @@ impl<S: LinkSuite> Peer<S> {
 
     /// The peer was heard under a session: it has it.
     pub(super) fn heard_fresh(&mut self, attempt: u32, now: Time) -> Result<(), LinkError> {
+        // A late frame of a session that was retired proves nothing new.
         if !self.sessions.is_open(attempt) {
             return Err(LinkError::Unknown);
         }
@@ -282,6 +301,8 @@ impl<S: LinkSuite> Peer<S> {
             return Ok(());
         }
         self.verified(now);
+        // A replayed nudge must not start attempts without end, each of which costs a synchronised
+        // write (SEKA-61).
         let soon = self.nudged.is_some_and(|at| now.since_ms(at) < NUDGED_MS);
         // An attempt that failed leaves `owed` set until the back-off ends: the peer is there now, so
         // the next attempt begins at once.

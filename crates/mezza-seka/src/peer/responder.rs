@@ -57,17 +57,23 @@ impl<S: LinkSuite> Peer<S> {
     ) -> Result<(), LinkError> {
         let Arrival { frame, now, .. } = arrival;
         let ke1 = Ke1::decode(S::NUMBER, frame)?;
+        // Frames of other pairs on the same network are refused before any tag is computed.
         if (ke1.from, ke1.to) != (self.record.peer, self.record.own) {
             return Err(LinkError::Refused);
         }
+        // While a write is in progress the state in force is unknown. The initiator repeats KE1.
         if self.stage.writes() {
             return Err(LinkError::Busy);
         }
+        // Replays are refused by number before a tag is computed (SEKA-13).
         if i64::from(ke1.attempt) <= self.record.attempt_seen {
             return self.heard_old_ke1(arrival);
         }
         let parts: [&[u8]; 1] = [&frame[..KE_BYTES]];
+        // At most two tags for each frame: a flood costs no more than that (section Promise).
         let fits = |key: &TagKey<S>| key.fits(TagOf::Ke1, ke1.attempt, &parts, &ke1.tag);
+        // A tag under the pending state shows that the initiator accepted the last exchange
+        // (SEKA-18).
         let recovers = if fits(&self.current) {
             false
         } else if self.pending.as_ref().is_some_and(fits) {
@@ -76,13 +82,18 @@ impl<S: LinkSuite> Peer<S> {
             self.misfit(now);
             return Ok(());
         };
+        // s is checked after the tag, so that an unknown sender learns nothing from this refusal
+        // (SEKA-5).
         if !S::is_session_id(&ke1.session_id, &ke1.from, &ke1.m1) {
             return Err(LinkError::Refused);
         }
+        // DH and a write come last and have a budget: even a thief of the state cannot flood the
+        // disk (SEKA-72).
         if !self.budget.allows(now, self.settings.exchange_ms) {
             return Err(LinkError::Busy);
         }
         let Some(ephemeral) = self.take_ephemeral() else { return Err(LinkError::Busy) };
+        // Only an exchange that really begins uses up the budget.
         self.budget.take(now, self.settings.exchange_ms);
         self.verified(now);
         self.begun = now;
@@ -98,6 +109,7 @@ impl<S: LinkSuite> Peer<S> {
             self.misfit(now);
             return Ok(());
         };
+        // Repeats are answered every 100 ms at most, or a replay would be a reflector (SEKA-13).
         if !answered.may_answer(now) {
             return Err(LinkError::Busy);
         }
@@ -136,6 +148,7 @@ impl<S: LinkSuite> Peer<S> {
         record.pending = Some(derived.state);
         record.pending_born = i64::from(attempt);
         record.attempt_seen = i64::from(attempt);
+        // The tag of the new pending state is prepared now, so that the commit only moves values.
         let pending = TagKey::pending(&record, &self.prefixes);
         let place = SessionPlace {
             role: LinkRole::Responder,
@@ -145,6 +158,8 @@ impl<S: LinkSuite> Peer<S> {
             peer_index: ke1.index,
             subkeys: self.settings.subkeys,
         };
+        // The answer waits for this write: KE2 after a crash must never be for a state that is lost
+        // (SEKA-15).
         let seq = self.write(&record, rng);
         self.stage = Stage::Staged(Box::new(Staged {
             seq,
@@ -186,11 +201,14 @@ impl<S: LinkSuite> Peer<S> {
         if (ke3.from, ke3.to) != (self.record.peer, self.record.own) {
             return Err(LinkError::Refused);
         }
+        // KE3 must be checked against the state in force, which a write may be changing.
         if self.stage.writes() {
             return Err(LinkError::Busy);
         }
         let Some(answered) = &self.answered else { return Err(LinkError::Refused) };
         if let Some((accepted, attempt)) = &answered.accepted {
+            // A repeated KE3 must be byte-identical: only then it proves nothing and changes
+            // nothing (SEKA-19).
             let is_repeat: bool = accepted.as_slice().ct_eq(frame).into();
             let attempt = *attempt;
             if !is_repeat {
@@ -201,10 +219,12 @@ impl<S: LinkSuite> Peer<S> {
         let parts: [&[u8]; 3] =
             [&frame[..KE3_BYTES], &answered.ke1[..KE_BYTES], &answered.ke2[..KE_BYTES]];
         let seen = u32::try_from(self.record.attempt_seen).unwrap_or(u32::MAX);
+        // KE3 must be for the last answered attempt. An older one was made under a replaced state.
         let right = ke3.attempt == seen && self.current.fits(TagOf::Ke3, seen, &parts, &ke3.tag);
         if !right {
             return Err(LinkError::Refused);
         }
+        // The first valid KE3 answers our KE2, so its source is current (SEKA-77).
         self.move_to(from);
         self.accept_as_responder(frame, now);
         Ok(())
@@ -219,6 +239,7 @@ impl<S: LinkSuite> Peer<S> {
         answered.last = now;
         promote(&mut self.record);
         if let Some(key) = self.pending.take() {
+            // The former state leaves memory here. The disk follows with the flush (SEKA-23).
             self.current = key;
         }
         self.record.accepted = true;
@@ -237,6 +258,7 @@ impl<S: LinkSuite> Peer<S> {
     /// A repeated KE3 is answered by another frame of its session.
     fn heard_old_ke3(&mut self, attempt: u32, arrival: Arrival<'_>) -> Result<(), LinkError> {
         let Arrival { from, now, .. } = arrival;
+        // The session ended meanwhile. Nothing can be sent under it, so the frame is refused.
         if !self.sessions.is_open(attempt) {
             return Err(LinkError::Refused);
         }
@@ -253,11 +275,14 @@ impl<S: LinkSuite> Peer<S> {
     pub(super) fn nudge(&mut self, now: Time) {
         self.nudging = true;
         self.timers.set_deadline(PeerTimer::Nudge, Some(now.plus_ms(NUDGE_MS)));
+        // Under both states, since the initiator may hold either one until KE3 arrives.
         let frames: Vec<Vec<u8>> = core::iter::once((&self.current, self.record.current_born))
             .chain(self.pending.as_ref().map(|key| (key, self.record.pending_born)))
             .map(|(key, born)| self.nudge_under(key, born))
             .collect();
         self.nudges = self.nudges.saturating_add(1);
+        // Every fifth nudge goes to all possible addresses, in case the initiator has moved
+        // (SEKA-79).
         let search = self.nudges.is_multiple_of(SEARCH_NUDGES);
         let to = if search { FrameTarget::Search } else { FrameTarget::Known };
         for frame in frames {
@@ -275,6 +300,7 @@ impl<S: LinkSuite> Peer<S> {
             tag: [0; TAG_BYTES],
         };
         let untagged = frame.encode();
+        // The tag of a nudge counts no attempts: `born + 1` is the first attempt under this state.
         let attempt = u32::try_from(born + 1).unwrap_or(u32::MAX);
         let parts: [&[u8]; 1] = [&untagged[..NUDGE_BYTES]];
         frame.tag = key.tag(TagOf::Nudge, attempt, &parts);

@@ -26,6 +26,7 @@ pub(super) struct Sessions {
 impl Sessions {
     /// One more; gives the one that has to go for it (SEKA-44).
     pub(super) fn install(&mut self, attempt: u32, now: Time) -> Option<u32> {
+        // A fourth session would need a fourth set of keys in every data thread (SEKA-44).
         let gone = (self.open.len() >= SESSIONS_MAX).then(|| self.make_room()).flatten();
         self.open.push_back(OpenSession { attempt, since: now, ends: now.plus_ms(SESSION_MS) });
         gone
@@ -33,6 +34,7 @@ impl Sessions {
 
     /// Removes the oldest session that is not sent under.
     fn make_room(&mut self) -> Option<u32> {
+        // The session that is sent under stays, or traffic would stop until the next exchange.
         let at = self.open.iter().position(|open| Some(open.attempt) != self.sending)?;
         self.open.remove(at).map(|open| open.attempt)
     }
@@ -42,6 +44,7 @@ impl Sessions {
         self.sending = Some(attempt);
         let soon = now.plus_ms(RETIRE_MS);
         let older = self.open.iter_mut().take_while(|open| open.attempt != attempt);
+        // Frames in flight still open for 3 s (SEKA-44).
         older.for_each(|open| open.ends = open.ends.min(soon));
     }
 
@@ -51,6 +54,7 @@ impl Sessions {
         let gone: Vec<u32> =
             self.open.iter().filter(|open| over(open)).map(|open| open.attempt).collect();
         self.open.retain(|open| !over(open));
+        // Without this a thread would seal under a session whose keys are wiped.
         self.sending = self.sending.filter(|sending| !gone.contains(sending));
         gone
     }

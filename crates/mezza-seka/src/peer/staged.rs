@@ -88,11 +88,15 @@ impl<S: LinkSuite> Peer<S> {
     /// The former state goes from memory here (SEKA-23).
     fn commit_staged(&mut self, staged: Staged<S>, now: Time) {
         let Staged { mut record, current, pending, session, frame, answers, reserved, .. } = staged;
+        // DATA may have moved the address while the write was in progress, and the newer one
+        // counts.
         record.address = self.record.address;
         (self.record, self.current, self.pending) = (record, current, pending);
         self.reserved = reserved;
         match answers {
             Some(ke1) => {
+                // The answer goes to the source of its KE1 only: KE1 can be replayed and moves no
+                // address (SEKA-76).
                 self.send(FrameTarget::Source(ke1.from), frame.clone());
                 self.answered = Some(Answered::new((ke1.frame, frame), session, now));
             }
@@ -111,6 +115,7 @@ impl<S: LinkSuite> Peer<S> {
         self.confirming =
             Some(Confirming { attempt, ke3, repeats: 0, pause_ms: KE3_REPEAT_MS, since: now });
         self.timers.set_deadline(PeerTimer::Ke3, Some(now.plus_ms(KE3_REPEAT_MS)));
+        // Without a live session there is nothing to wait for, and traffic continues at once.
         if !waits {
             self.use_session(attempt, now);
         }

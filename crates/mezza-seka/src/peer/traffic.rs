@@ -40,16 +40,19 @@ impl<S: LinkSuite> Peer<S> {
     /// as they open: its packet numbers alone cost it nothing (SEKA-91).
     pub(super) fn heard_used(&mut self, usage: SessionUsage, now: Time, rng: &mut dyn CryptoRng) {
         let SessionUsage { sent, received, .. } = usage;
+        // More frames than before means that at least one new frame of the peer opened (SEKA-91).
         if received > self.used.1 {
             self.verified(now);
         }
         self.used = (sent, received);
         let limit = u64::from(self.settings.subkeys.min(PACKETS_MAX >> 16)) << 16;
+        // A responder counts its own frames only: the initiator renews for the other direction.
         let most = u64::from(match self.record.role {
             LinkRole::Initiator => sent.max(received),
             LinkRole::Responder => sent,
         });
         if most * 4 >= limit * 3 && !self.is_renewing() {
+            // A second request would end the exchange in progress.
             self.need(now, rng);
         }
     }
@@ -104,6 +107,7 @@ impl<S: LinkSuite> Peer<S> {
         for gone in self.sessions.clear() {
             self.outputs.push_back(PeerOutput::Retire(gone));
         }
+        // KE3 of a session that was ended must not be repeated.
         self.confirming = None;
         for timer in [PeerTimer::Ke3, PeerTimer::Session] {
             self.timers.set_deadline(timer, None);

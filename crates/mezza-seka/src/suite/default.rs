@@ -51,6 +51,7 @@ impl<B: LinkBackend + Send> LinkSuite for DefaultSuite<B> {
     }
 
     fn is_session_id(id: &[u8; TAG_BYTES], initiator: &LinkId, m1: &CanonicalPoint) -> bool {
+        // Constant time, since the check runs on frames of unknown senders (SEKA-5).
         id.ct_eq(&derived_id(*initiator, m1)).into()
     }
 
@@ -72,6 +73,8 @@ impl<B: LinkBackend + Send> LinkSuite for DefaultSuite<B> {
             view.m2.as_bytes(),
         ];
         let mut out = Wiping::new([0; 64]);
+        // Salt and info both contain the old state, so a bad generator alone does not reveal the
+        // new one.
         kdf(shared, &[view.session_id, state.expose()], &info, out.as_mut_slice());
         let half = |at: usize| Secret::init_with(|own| own.copy_from_slice(&out[at..at + 32]));
         ExchangeKeys { state: LinkState::new(half(0)), session: SessionKey::new(half(32)) }

@@ -40,6 +40,8 @@ impl<B: LinkBackend> LinkMac for GmacTags<B> {
             joined[len..len + part.len()].copy_from_slice(part);
             len += part.len();
         }
+        // One prefix per direction: with the single prefix of the paper a dropped frame repeats a
+        // nonce.
         let iv = nonce(self.prefixes.of_sender(place.sender), place.counter);
         self.key.seal(&iv, &joined[..len], &mut [])
     }
@@ -62,6 +64,7 @@ impl<B: LinkBackend + Send> LinkSuite for PaperSuite<B> {
     }
 
     fn is_session_id(_: &[u8; TAG_BYTES], _: &LinkId, _: &CanonicalPoint) -> bool {
+        // s is random in suite 01, so there is nothing to compare.
         true
     }
 

@@ -75,6 +75,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
     }
 
     fn waits_for_place(&self) -> bool {
+        // Opening a mailbox for a hello in cells would show the relay a new contact (4.4).
         false
     }
 
@@ -89,13 +90,16 @@ impl<B: Backend> Carrier for Mixnet<B> {
         let Some(net) = self.network.as_ref().filter(|net| net.is_up(now)) else {
             return wait(WaitReason::NoCarrier);
         };
+        // No parcel leaves below the lowest level (MSG-20).
         if net.level < pin {
             return wait(WaitReason::BelowPin);
         }
         let knows = net.client.knows(to.id.0);
+        // A contact that left this network is not reached in it (MSG-97).
         if knows && net.is_elsewhere(to.card, now) {
             return wait(WaitReason::Keys);
         }
+        // Before its first call a contact has no chains, so only an invitation can reach it (4.4).
         if !to.is_open && !self.peers.get(&to.id).is_some_and(|peer| peer.has_called) {
             return self.first(to, now);
         }
@@ -103,12 +107,14 @@ impl<B: Backend> Carrier for Mixnet<B> {
             // Its chains are lost here: the contact reads in an invitation where new ones begin (MSG-121).
             return self.first(to, now);
         }
+        // The chains carry messages of a session, so a session must come first.
         if !to.session.is_usable() && (knows || !to.is_open) {
             return Err(Missing::Session);
         }
         if !knows {
             return wait(WaitReason::Keys);
         }
+        // Device-generated items for a contact above its share wait (MSG-54).
         if !own && self.is_muted(to.id) {
             return wait(WaitReason::Budget);
         }
@@ -118,6 +124,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
 
     /// Hands a parcel to the client.
     fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        // Checked again: the level may have fallen since the route was selected (MSG-20).
         let Some(net) = self.network.as_ref().filter(|net| net.up && net.level >= parcel.pin)
         else {
             return Handover::Waits;
@@ -130,6 +137,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
             return Handover::Waits;
         }
         self.heed(contact, at);
+        // The share may have ended since the route was selected (MSG-54).
         if !parcel.own && self.is_muted(contact) {
             return Handover::Waits;
         }
@@ -144,6 +152,8 @@ impl<B: Backend> Carrier for Mixnet<B> {
     /// These need not leave any more.
     fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>) {
         for Dropped { id, contact, bytes } in parcels {
+            // A withdrawn parcel leaves the queues of the client in the same commit (MSG-89,
+            // MIX-66).
             self.out.retain(|_, out| out.parcel != *id);
             let bytes = Wiping::new(bytes.clone());
             // Without a network nothing of it is under way.
@@ -164,6 +174,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         network.is_some()
             && network == net.config(now).map(|config| config.network)
             && to.is_open
+            // Only the side that began the session sends a root, so two roots cannot cross.
             && to.session.initiator
             && !to.session.pending
             && self.root_for(to.id) != to.session.id
@@ -205,9 +216,11 @@ impl<B: Backend> Carrier for Mixnet<B> {
     ) {
         let Some(meet) = last_meet(items, exporter.take()) else { return };
         let theirs = from.session.id.is_some() && !from.session.initiator;
+        // A root of the wrong side, or of a contact that the user has not accepted, is ignored.
         if !from.is_ours || !theirs {
             return;
         }
+        // Each root costs a snapshot of the client: 4 at once, then one in 10 min (MSG-53).
         if self.peers.entry(from.id).or_default().roots.take(at.now).is_ok() {
             self.add_root(from, &meet, Role::Responder, at);
             self.trust_chains(from.id);
@@ -264,6 +277,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
     fn forget(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
         // Whom the client does not know it need not forget.
         let _ = self.tell(client::Input::Remove(id.0), at);
+        // The peer stays known here. Only the state that was shared with its device is dropped.
         if what == Forget::Chains {
             // The next call answers an invitation once more.
             if self.peers.get(&id).is_some_and(|peer| peer.has_called) {

@@ -21,6 +21,7 @@ impl<B: Backend> Mixnet<B> {
             Item::Meet(meet) if meet.root.is_none() => Some(meet),
             _ => None,
         });
+        // An invitation of another network, or with a root in it, is none (4.4).
         let Some(meet) = bare.filter(|meet| Some(meet.network) == network) else { return false };
         let rounds = (meet.conversation, meet.call);
         let start = Some(PendingStart { root: root(welcome.exporter), rounds });
@@ -66,6 +67,7 @@ impl<B: Backend> Mixnet<B> {
         at: &mut At<'_>,
     ) -> Result<(), client::ClientError> {
         let Some(inviter) = self.inviters.get(&id) else { return Ok(()) };
+        // The chains start once. A second start would reuse rounds of the first.
         let Some(PendingStart { root, rounds }) = &inviter.start else { return Ok(()) };
         let root = NewRoot {
             contact: id.0,
@@ -97,6 +99,8 @@ impl<B: Backend> Mixnet<B> {
     /// Inviters who are to be called again, or forgotten.
     pub(super) fn turn_inviter(&mut self, id: ContactId, at: &mut At<'_>) {
         let Some(inviter) = self.inviters.get_mut(&id) else { return };
+        // The prekey of an invitation ends after 30 days at the latest, so nothing can answer it
+        // (4.4).
         if inviter.is_over(at.now) {
             self.forget(id, Forget::All, at);
             self.news.push_back(News::InviterGone(id));
@@ -118,6 +122,7 @@ impl<B: Backend> Mixnet<B> {
         session: Option<[u8; 16]>,
         at: &mut At<'_>,
     ) -> Option<u8> {
+        // A session that the inviter began itself withdrew the invitation and its chains (4.4).
         if session.is_some() {
             // Rounds out of reach: then there are none.
             let _ = self.start_chains(id, at);
@@ -129,6 +134,7 @@ impl<B: Backend> Mixnet<B> {
         at.step.timer(timer(INVITER | u64::from(id.0)), None);
         self.change(id, at.step, |peer| peer.root_for = session);
         let now = self.network.as_ref().map_or(1, |net| net.level);
+        // Rows of earlier versions have no level, so the present one counts (MSG-112).
         Some(if came_at == 0 { now } else { came_at })
     }
 

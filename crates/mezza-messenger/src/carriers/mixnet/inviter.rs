@@ -69,6 +69,8 @@ impl Inviter {
     /// level behind.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(160);
+        // A row without a level keeps its version, so that it is the same when written again
+        // (MSG-43).
         w.put_u8(if self.level == 0 { NO_LEVEL } else { VERSION })
             .put_bytes(self.ik.as_bytes())
             .put_u32(self.bucket);
@@ -110,6 +112,7 @@ impl Inviter {
 
 /// When to call somebody again who was called at `last`, so many times before.
 fn again(last: Time, times: u8) -> Time {
+    // 1 h, 4 h, then every 12 h (4.4).
     let hours = AGAIN_HOURS[usize::from(times).min(AGAIN_HOURS.len() - 1)];
     last.plus_ms(hours * Time::HOUR_MS)
 }

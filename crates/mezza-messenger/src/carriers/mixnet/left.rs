@@ -71,11 +71,14 @@ impl LeftNetworks {
             let left = LeftNetwork::read(&row).ok();
             let name = left.as_ref().map(|left| left.address.clone());
             let left = left.filter(|left| pin.as_ref().is_some_and(|pin| loads(pin, left)));
+            // A row that does not load prevents joining its network, since its ledger is unknown
+            // (MSG-97).
             if left.is_none() {
                 let part = Part::LeftNetworks;
                 let kind = RecordKind::LeftNetwork;
                 unloaded.push(Unloaded { name, ..Unloaded::new(part, kind, key, &row) });
             }
+            // A row whose key is lost may be of any network, so no new one may be joined (MSG-97).
             self.lost |= pin.is_none();
             self.all.extend(pin.map(|pin| (pin, left)));
         }
@@ -89,8 +92,10 @@ impl LeftNetworks {
     pub fn of(&self, pin: &[u8; 32]) -> Result<Option<&LeftNetwork>, DeviceError> {
         match self.all.get(pin) {
             Some(Some(left)) => Ok(Some(left)),
+            // Joining without the ledger would give a second privacy budget (MSG-97).
             Some(None) => Err(DeviceError::Person(PersonError::SetAside)),
             None if self.lost => Err(DeviceError::Person(PersonError::SetAside)),
+            // Dropping one of 32 ledgers for another would reset its budget (MSG-97).
             None if self.all.len() >= LEFT_MAX => {
                 Err(DeviceError::Person(PersonError::TooManyNetworks))
             }

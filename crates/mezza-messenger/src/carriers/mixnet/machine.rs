@@ -31,6 +31,7 @@ impl<B: Backend> Mixnet<B> {
         };
         // What is refused changes nothing here either (MSG-36).
         self.tell(input, at).map_err(CarrierError::Network)?;
+        // The client has accepted the input, so carrier and client agree that the line is down.
         if gone {
             self.down(at.step);
         }
@@ -85,6 +86,7 @@ impl<B: Backend> Mixnet<B> {
             }
             client::Output::Store { seq, first, record } => net.row(seq, first, record, at.step),
             client::Output::Received { seq, contact, bytes, .. } => {
+                // The client acknowledges these cells only after this commit (MSG-12).
                 net.durable = Some(seq);
                 self.received(ContactId(contact), bytes, at);
             }
@@ -109,6 +111,7 @@ impl<B: Backend> Mixnet<B> {
             client::Output::Called(contact, _) => self.called(ContactId(contact), at),
             client::Output::Level(_) => {
                 net.heed(&output);
+                // The level is applied before anything else may leave (MSG-20).
                 self.level_changed(at);
                 at.step.touch_all();
                 at.step.show(Event::Carrier(CarrierId::MIXNET));
@@ -129,6 +132,8 @@ impl<B: Backend> Mixnet<B> {
                 at.step.show(Event::Carrier(CarrierId::MIXNET));
             }
             client::Output::Returning(false) => {
+                // Without returning rounds the carrier counts as down, so other carriers are
+                // selected.
                 self.down(at.step);
                 at.step.touch_all();
             }
@@ -165,6 +170,7 @@ impl<B: Backend> Mixnet<B> {
         if self.inviters.contains_key(&id) {
             return;
         }
+        // One event for the first call. Later calls are traffic of a known contact.
         if !self.peers.get(&id).is_some_and(|peer| peer.has_called) {
             self.change(id, at.step, |peer| peer.has_called = true);
             self.news.push_back(News::Called(id));
@@ -176,6 +182,7 @@ impl<B: Backend> Mixnet<B> {
         net.up = true;
         net.forget_unfit();
         net.weigh(at.now);
+        // The client starts without parcels, so all of them are offered again.
         self.return_all();
         self.level_changed(at);
         // The client has started: it knows of none.
@@ -223,6 +230,7 @@ impl<B: Backend> Mixnet<B> {
         let config = self.network.as_ref().and_then(|net| net.config(now));
         let policy = config.and_then(|config| config.policy(Service::Invitation));
         let interval_ms = policy.map_or(0, |(_, policy)| u64::from(policy.interval_ms));
+        // The shift is bounded. The pause itself never exceeds 12 h (4.4).
         let rounds = (1 << times.min(24)) - 1;
         now.plus_ms(INVITED_AGAIN_MS.min(rounds * interval_ms))
     }

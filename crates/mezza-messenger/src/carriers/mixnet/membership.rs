@@ -17,16 +17,20 @@ impl<B: Backend> Mixnet<B> {
         link: NetworkAddress,
         at: &mut At<'_>,
     ) -> Result<(), DeviceError> {
+        // The quarantined row has a ledger that another network must not replace (MSG-97).
         if self.set_aside {
             return Err(DeviceError::Person(PersonError::SetAside));
         }
+        // The row stores the length of the address in one byte.
         if u8::try_from(link.address.len()).is_err() {
             return Err(DeviceError::Person(PersonError::BadAddress));
         }
+        // Two networks at once would need two dialling keys on one card.
         if self.network.is_some() {
             return Err(DeviceError::Person(PersonError::Joined));
         }
         let pin = link.pin;
+        // A network that was left continues with its old ledger (MSG-97).
         let left = self.left.of(&pin)?;
         let member = Membership { link, dialling: StaticKey::random::<B>(at.rng) };
         let row = member.write();
@@ -38,6 +42,7 @@ impl<B: Backend> Mixnet<B> {
             None => JoinedNetwork::new(member, self.kernel, at.now),
         };
         self.left.taken_up(&pin, at.step);
+        // Network row and removal of the ledger row are one commit, so a crash loses neither.
         at.step.put(RecordKind::Network, Vec::new(), row);
         self.network = Some(net);
         self.news.push_back(News::CardPart);
@@ -55,12 +60,15 @@ impl<B: Backend> Mixnet<B> {
         for row in &net.rows {
             at.step.drop_row(RecordKind::NetworkRow, key64(*row));
         }
+        // The ledger outlives the chains, or leaving and joining again would reset the budget
+        // (MSG-97).
         if let Some(remembered) = net.client.remembered() {
             self.left.keep(net.member.link, remembered, at.step);
         }
         at.step.timer(timer(CLIENT), None);
         self.outputs.push_back(MixnetOutput::Leave);
         self.return_all();
+        // An inviter without a card can be reached in this network only (MSG-97).
         for id in self.inviters.keys().copied().collect::<Vec<_>>() {
             self.forget(id, Forget::All, at);
             self.news.push_back(News::InviterGone(id));
@@ -84,6 +92,7 @@ impl<B: Backend> Mixnet<B> {
             });
         }
         for (id, peer) in &mut self.peers {
+            // A share counts rounds of this network, so muting ends with it.
             if core::mem::take(&mut peer.muted) {
                 at.step.timer(timer(YEAR | u64::from(id.0)), None);
                 at.step.show(Event::Contact(*id));
@@ -104,6 +113,8 @@ impl<B: Backend> Mixnet<B> {
         let dialling = to.card.mixnet().map(|entry| entry.dialling);
         let before = self.peers.get(&to.id).and_then(|peer| peer.dialling);
         let another = before.zip(dialling).is_some_and(|(before, now)| before != now);
+        // Another dialling key shows that the contact left and came back without its chains
+        // (MSG-97).
         if gone || another {
             self.change(to.id, at.step, |peer| peer.broke(now));
         }

@@ -107,6 +107,7 @@ impl<B: Backend> JoinedNetwork<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, RestoreError> {
+        // The client has stored nothing since the network was joined.
         if rows.is_empty() {
             return Ok(Self::new(member, kernel, now));
         }
@@ -155,6 +156,7 @@ impl<B: Backend> JoinedNetwork<B> {
     /// A row of the client, in one transaction with whatever else the step stores.
     pub fn row(&mut self, seq: u64, first: u64, record: Wiping<Vec<u8>>, step: &mut Step) {
         self.durable = Some(seq);
+        // The client continues from row `first`, so older rows leave in the same commit.
         let kept = self.rows.split_off(&first);
         let old = core::mem::replace(&mut self.rows, kept);
         self.rows.insert(seq);

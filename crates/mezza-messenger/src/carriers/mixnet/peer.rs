@@ -38,6 +38,7 @@ impl Talk {
     /// The mixnet serves it because it said something: so much longer than it would have else.
     pub fn add(&mut self, ms: u64, now: Time) {
         let year = now.as_days() / YEAR_DAYS;
+        // Each year of 365 days has a share of its own (MSG-54).
         let before = if self.year == year { self.ms } else { 0 };
         (self.year, self.ms) = (year, before.saturating_add(ms));
     }
@@ -114,6 +115,7 @@ impl MixnetPeer {
     /// Its stream is broken, so that the pair needs another root. It can break one after the other, and
     /// says so again with each further cell: beyond the pace the one that is there stays (MSG-53).
     pub fn broke(&mut self, now: Time) {
+        // A peer can break its stream at will, so our own roots have the same pace (MSG-53).
         if self.root_for.is_some() && self.own_roots.take(now).is_ok() {
             self.root_for = None;
         }
@@ -126,6 +128,7 @@ impl MixnetPeer {
 
     /// Returns true if the person wrote to it a short time ago.
     pub fn is_talked_to(&self, now: Time) -> bool {
+        // A time in the future comes from a clock that was ahead, and counts as never.
         now >= self.wrote_at && now.since_ms(self.wrote_at) < TALK_MS
     }
 
@@ -140,8 +143,10 @@ impl MixnetPeer {
 
     /// It says something, or calls; whether that counts.
     pub fn heard(&mut self, now: Time) -> bool {
+        // Messages within 10 minutes of each other overlap, and overlaps count once (MSG-54).
         let gap_ms = now.since_ms(self.heard_at).min(TALK_MS);
         self.heard_at = now;
+        // Time does not count if the user wrote in the 10 minutes before (MSG-54).
         if self.is_talked_to(now) {
             return false;
         }

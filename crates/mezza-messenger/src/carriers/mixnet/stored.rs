@@ -36,6 +36,8 @@ impl<B: Backend> Mixnet<B> {
             .collect();
         let member = networks.get(&[][..]).and_then(|row| Membership::read(row).ok());
         let name = member.as_ref().map(|member| member.link.address.clone());
+        // Without all rows the client could reuse a round or a budget, so the network is
+        // quarantined.
         let member = member.filter(|_| networks.len() == 1 && !lost);
         match member.and_then(|member| self.restore(member, rows, at)) {
             None => self.set_aside = !left.is_empty(),
@@ -59,6 +61,7 @@ impl<B: Backend> Mixnet<B> {
         let kind = RecordKind::LeftNetwork;
         let rows = stored.take(kind);
         let lost = stored.lost(kind);
+        // Without rows nothing can block joining, and no key needs to be drawn.
         if rows.is_empty() && !lost {
             return Vec::new();
         }

@@ -106,6 +106,7 @@ impl<B: Backend> Carrier for Relay<B> {
         let connection = relay.connection();
         self.connect(&relay, Some(of.id), at);
         let peer = self.peers.entry(of.id).or_default();
+        // Without a connection nothing is asked. Its `Up` event repeats the attempt.
         if !self.connections.is_up(connection) {
             return None;
         }
@@ -129,6 +130,7 @@ impl<B: Backend> Carrier for Relay<B> {
     /// Forgets a contact with the mailboxes that it had here.
     fn forget(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
         if what != Forget::All {
+            // Chains belong to the mixnet. Mailboxes stay until the contact is deleted.
             return;
         }
         self.contexts.remove(&id);
@@ -202,6 +204,7 @@ impl<B: Backend> Carrier for Relay<B> {
 
     /// Whom nothing may reach, no connection is kept for.
     fn allow(&mut self, id: ContactId, level_min: Option<u8>, _: &mut At<'_>) {
+        // No connection to the relay of a blocked contact remains (MSG-26).
         if level_min.is_none() {
             for relay in self.connections.keep_only(id, &[]) {
                 self.leave(&relay);
@@ -235,6 +238,7 @@ impl<B: Backend> Carrier for Relay<B> {
     }
 
     fn publish_again(&mut self, publication: &Publication, at: &mut At<'_>) {
+        // A newer publication on its way already contains this one.
         if self.publication.is_none() {
             self.announce(publication.clone(), at.step);
         }
@@ -268,6 +272,7 @@ impl<B: Backend> Carrier for Relay<B> {
         stored: &StoredRows<'_>,
         _: &mut At<'_>,
     ) -> bool {
+        // An inviter has never been reached by a relay.
         if person.value(RecordKind::Inviter).is_some() {
             return false;
         }

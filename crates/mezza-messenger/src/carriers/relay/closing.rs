@@ -26,9 +26,11 @@ impl<B: Backend> Relay<B> {
         {
             self.change(owner, at.step, |peer| peer.ours = None);
         }
+        // OPEN never left, so the relay has nothing to close.
         if !mailbox.opened && !self.requests.holds(Request::Open(id)) {
             return Self::drop_mailbox(id, at.step);
         }
+        // The oldest token is given up first: its relay drops an unused mailbox by itself.
         if self.closing.len() >= CLOSING_MAX
             && let Some((oldest, _)) = self.closing.pop_first()
         {
@@ -45,6 +47,7 @@ impl<B: Backend> Relay<B> {
     fn ask_close(&mut self, id: MailboxId) {
         let Some(mailbox) = self.closing.get(&id) else { return };
         let connection = mailbox.relay.connection();
+        // The request is repeated when the relay is up.
         if !self.connections.is_up(connection) || self.requests.holds(Request::Close(id)) {
             return;
         }

@@ -100,6 +100,8 @@ impl Connections {
     pub fn keep_only(&mut self, user: ContactId, kept: &[RelayConnectionId]) -> Vec<RelayEntry> {
         let mut left = Vec::new();
         for (id, connection) in &mut self.0 {
+            // The last contact on a connection leaves it: a moving contact keeps one open only
+            // (MSG-50).
             if !kept.contains(id) && connection.users.remove(&user) && connection.users.is_empty() {
                 left.push(connection.entry.clone());
             }
@@ -122,6 +124,7 @@ impl Connections {
     /// It does not stand any more.
     pub fn down(&mut self, id: RelayConnectionId) -> bool {
         let Some(connection) = self.connection_mut(id) else { return false };
+        // Requests on a lost connection are never answered, so none is in flight.
         (connection.up, connection.in_flight) = (None, 0);
         true
     }
@@ -151,6 +154,7 @@ impl Connections {
     ) -> Vec<RelayConnectionId> {
         let mut idle = Vec::new();
         for (id, connection) in &mut self.0 {
+            // Connections with own mailboxes stay open for incoming mail.
             if own(&connection.entry) || now.since_ms(connection.used) < IDLE_MS {
                 continue;
             }

@@ -23,6 +23,7 @@ impl<B: Backend> Relay<B> {
         }
         self.retry_at = self.retry_at.map(|retry| date.running(retry));
         at.step.timer(timer(RETRY), self.retry_at);
+        // A default time means "never" and does not move with the date.
         for (id, peer) in self.peers.iter_mut().filter(|(_, p)| p.fetch_after != Time::default()) {
             peer.fetch_after = date.running(peer.fetch_after);
             at.step.timer(timer(FETCH | u64::from(id.0)), Some(peer.fetch_after));

@@ -20,9 +20,11 @@ impl<B: Backend> Relay<B> {
     fn usable<'a>(&'a self, to: &'a ContactFacts<'_>, pin: u8) -> Result<&'a RelayEntry, Missing> {
         let wait = Missing::Wait;
         let relay = self.relay_of(to).ok_or(wait(WaitReason::Keys))?;
+        // The relay learns who is written to, so the lowest level applies to it as well (MSG-20).
         if self.connections.level(relay.connection()) < pin {
             return Err(wait(WaitReason::BelowPin));
         }
+        // Neither mailbox exists, so the user is asked for a newer card (4.2).
         if to.trouble == Some(DeliveryProblem::BoxGone) {
             return Err(wait(WaitReason::BoxGone));
         }
@@ -33,6 +35,7 @@ impl<B: Backend> Relay<B> {
     pub(super) fn prepare(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {
         let Ok(relay) = self.usable(to, pin).cloned() else { return };
         self.connect(&relay, Some(to.id), at);
+        // The mailbox is opened ahead, since the first note names it (4.2).
         if !self.greets(to.id)
             && let Some(mailbox) = self.mailbox_for(to.id, at)
         {
@@ -66,6 +69,7 @@ impl<B: Backend> Relay<B> {
     fn where_to(&self, to: &ContactFacts<'_>, now: Time) -> Option<Route> {
         let peer = self.peer(to.id)?;
         let mut until = now.plus_ms(KEEPS_MS);
+        // The responder keeps its signed prekey no longer, so the mail would not open later (4.2).
         if let Some(intro) = peer.intro.as_ref().filter(|_| to.session.pending) {
             until = until.min(intro.not_after.plus_ms(BEYOND_BUNDLE_MS));
         }
@@ -81,6 +85,7 @@ impl<B: Backend> Relay<B> {
     /// Puts a parcel into an envelope and that into the contact's mailbox.
     pub(super) fn put(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
         let id = parcel.to.id;
+        // The mailbox was lost since the route was selected.
         let Some((relay, seal)) = self.destination(&parcel.to, parcel.route) else {
             return Handover::Waits;
         };
@@ -88,12 +93,14 @@ impl<B: Backend> Relay<B> {
         let connection = relay.connection();
         let address = relay.address;
         let stands = |connection: &connections::Connection| {
+            // At most 8 parcels in flight, and never below the lowest level (MSG-35, MSG-20).
             connection.has_room() && connection.caps().level >= parcel.pin
         };
         if !self.connections.get(connection).is_some_and(stands) {
             return Handover::Waits;
         }
         self.wanted.insert(id);
+        // A context is for one mailbox and one envelope, and is dropped if the contact has moved.
         let ahead = self.contexts.remove(&id).filter(|ahead| ahead.is_for(&address, &seal));
         let context = match ahead {
             Some(ahead) => Ok(ahead),
@@ -109,6 +116,7 @@ impl<B: Backend> Relay<B> {
             connection.in_flight += 1;
         }
         let until = parcel.route.until.unwrap_or_default();
+        // A relay stores whole hours: 1 to 720.
         let ttl_h = (until.since_ms(at.now) / Time::HOUR_MS).clamp(1, 720) as u16;
         let request = Request::Put { parcel: parcel.id, contact: id, to: address, intro };
         let ticket = self.requests.ask(connection, request);

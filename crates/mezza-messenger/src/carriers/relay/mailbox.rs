@@ -107,6 +107,7 @@ impl OwnMailbox {
     /// Its relay has lost it; whether it is opened anew at once.
     pub fn is_reopened(&mut self, now: Time) -> bool {
         self.opened = false;
+        // A time in the future comes from a clock that was ahead, and delays nothing.
         let rests = |at: Time| now >= at && now.since_ms(at) < REOPEN_EVERY_MS;
         let again = !self.reopened.is_some_and(rests);
         if again {

@@ -14,6 +14,7 @@ use crate::relay_wire::MailboxAddress;
 impl<B: Backend> Relay<B> {
     /// A contact says in which mailbox it reads.
     pub(super) fn names(&mut self, from: &ContactFacts<'_>, items: &[Item], at: &mut At<'_>) {
+        // Of several hellos in one note the last one counts.
         let place = items.iter().rev().find_map(|item| match item {
             Item::Hello { slot, .. } => slot.clone(),
             _ => None,
@@ -59,6 +60,7 @@ impl<B: Backend> Relay<B> {
         };
         let stray = |connection, request: &Request| match request {
             Request::Put { contact, to: address, intro: first, .. } if *contact == to.id => {
+                // A parcel to an address that is still valid must not be sent twice.
                 let now = if *first { intro.as_ref() } else { theirs.as_ref() };
                 !same(now, connection, *address)
             }

@@ -42,6 +42,7 @@ impl<B: Backend> Relay<B> {
         let Some(mailbox) = self.mailboxes.get(&id) else { return };
         let connection = mailbox.relay.connection();
         let request = if mailbox.opened { Request::Watch(id) } else { Request::Open(id) };
+        // One request of a kind at a time, so that an answer is never ambiguous.
         if !self.connections.is_up(connection) || self.requests.holds(request) {
             return;
         }
@@ -77,6 +78,7 @@ impl<B: Backend> Relay<B> {
         if core::mem::replace(&mut mailbox.watch, watch) != watch {
             step.show_early(Event::Carrier(CarrierId::RELAY));
         }
+        // The other device stopped reading this mailbox, so this one takes over (MSG-90).
         if watch == WatchState::Nobody {
             self.ask_mailbox(id);
         }
@@ -110,6 +112,7 @@ impl<B: Backend> Relay<B> {
         let mut read_until = None;
         let mut closing_until = None;
         for mailbox in self.mailboxes.values().filter(there) {
+            // A mailbox in use means that this relay was not left.
             mailbox.retired?;
             read += 1;
             read_until = read_until.max(mailbox.due());
@@ -125,6 +128,7 @@ impl<B: Backend> Relay<B> {
 
     /// The mailbox `id` is the one that `contact` shall use from now on.
     pub(super) fn greet(&mut self, contact: ContactId, id: MailboxId) {
+        // Only the newest mailbox of a contact is named to it.
         if self.peer(contact).is_some_and(|peer| peer.ours == Some(id)) {
             self.news.push_back(News::Greet(contact));
         }
@@ -138,6 +142,7 @@ impl<B: Backend> Relay<B> {
         retry_s: u16,
         at: &mut At<'_>,
     ) {
+        // The relay lost a mailbox that existed: it is opened again, but not at full speed.
         if code == NO_SUCH_BOX
             && let Some(mailbox) = self.mailboxes.get_mut(&id)
             && mailbox.opened
@@ -207,6 +212,7 @@ impl<B: Backend> Relay<B> {
         mailbox.retired = Some(at.now);
         let contact = mailbox.contact;
         self.store_mailbox(id, at.step);
+        // The intro mailbox is named on the card and is replaced with the card only.
         let Some(contact) = contact else { return };
         if let Some(fresh) = self.mailbox_for(contact, at) {
             self.change(contact, at.step, |peer| peer.ours = Some(fresh));
@@ -223,6 +229,7 @@ impl<B: Backend> Relay<B> {
     /// Adds to what the relay shall hold; stored until it does.
     pub(super) fn announce(&mut self, newer: Publication, step: &mut Step) {
         match &mut self.publication {
+            // Several changes before an answer become one publication.
             Some(publication) => publication.join(newer),
             None => self.publication = Some(newer),
         }
@@ -246,6 +253,7 @@ impl<B: Backend> Relay<B> {
         let token = intro.token.duplicate();
         let bundle = publication.bundle.clone();
         let one_time = publication.one_time.clone();
+        // Sent once and not stored: repeated later it would offer used keys again (section 8).
         let replace = core::mem::take(&mut publication.replace);
         if replace {
             // The stock that is there goes.
@@ -260,6 +268,7 @@ impl<B: Backend> Relay<B> {
     pub(super) fn published(&mut self, step: &mut Step) {
         if let Some(publication) = self.publication.take() {
             let left = usize::from(self.stock.unwrap_or(0)) + publication.one_time.len();
+            // The relay stores no more than a full stock.
             self.stock = Some(left.min(OPK_STOCK) as u16);
         }
         step.drop_row(RecordKind::Prekey, Publication::KEY.into());

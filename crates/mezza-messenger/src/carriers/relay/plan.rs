@@ -40,6 +40,7 @@ impl<B: Backend> Relay<B> {
         let mut plan = CardPlan { entries: Vec::new(), fresh: Vec::new() };
         for relay in relays {
             let intros = self.mailboxes.values().filter(|own| own.is_intro());
+            // The same relay key is the same relay, so its mailbox stays on the card.
             let kept = intros.map(|own| &own.relay).find(|own| own.key == relay.key);
             let mailbox = OwnMailbox::draw::<B>(None, relay, now, rng);
             let address = kept.map_or(mailbox.relay.address, |own| own.address);
@@ -67,6 +68,7 @@ impl<B: Backend> Relay<B> {
         for mailbox in core::mem::take(&mut plan.fresh) {
             self.connect(&mailbox.relay.clone(), None, at);
             self.add_mailbox(mailbox, at.step);
+            // A fresh intro mailbox has no bundle yet.
             self.unpublished();
         }
         self.leave_relays(&plan.entries, at);
@@ -75,6 +77,7 @@ impl<B: Backend> Relay<B> {
     /// Draws another mailbox at our relay of now for each contact whose mailbox is at a relay that is not
     /// on the card any more (MSG-124). The one before is read for as long as any that was replaced.
     fn leave_relays(&mut self, card: &[RelayEntry], at: &mut At<'_>) {
+        // Without an own relay there is no place for new mailboxes.
         if self.own_relay().is_none() {
             return;
         }
@@ -105,6 +108,7 @@ impl<B: Backend> Relay<B> {
             self.leave(&before);
             self.ask_mailbox(id);
             if let Some(contact) = contact {
+                // The contact must learn the new address, or it writes to the old one.
                 self.greet(contact, id);
             }
         }

@@ -28,6 +28,7 @@ impl<B: Backend> Relay<B> {
     /// Reads the stored number of the next mailbox.
     pub fn read_next(bytes: &[u8]) -> Result<u32, DecodeError> {
         Reader::decode_exact(bytes, |r| match (r.read_u8()?, r.read_u32()?) {
+            // Counters stay in the lower half, so that a damaged row cannot exhaust them.
             (VERSION, next) if (1..=u32::MAX / 2).contains(&next) => Ok(next),
             _ => Err(DecodeError::Value),
         })
@@ -48,6 +49,7 @@ impl<B: Backend> Relay<B> {
         }
         self.load_next(stored, step);
         if let Some(row) = stored.take_one(RecordKind::Prekey, &Publication::KEY) {
+            // The row is quarantined, and the present prekeys are published instead (MSG-42).
             self.publication = Publication::read(&row).ok();
             if self.publication.is_none() {
                 let key = Publication::KEY.into();
@@ -67,11 +69,13 @@ impl<B: Backend> Relay<B> {
         step: &mut Step,
     ) -> Result<(), Part> {
         let number = key.first_chunk().map_or(0, |id| u32::from_be_bytes(*id));
+        // A number from a damaged key must not move the counter to its end.
         if number <= u32::MAX / 4 {
             self.next_mailbox = self.next_mailbox.max(number + 1);
         }
         let read = id32(key).and_then(|id| Ok((MailboxId(id), OwnMailbox::read(row)?)));
         let (id, own) = read.map_err(|_| Part::Mailbox(MailboxId(number)))?;
+        // The mailbox of a contact that did not load is quarantined with it.
         if let Some(contact) = own.contact.filter(|id| !known(*id)) {
             return Err(Part::Contact(contact));
         }

@@ -13,10 +13,12 @@ use crate::io::{At, ContactId, NoteId, Publication, RecordKind};
 pub(super) fn mend<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let lost = parts.aside.parcels();
     index(parts);
+    // The digest changes only if other parcels are quarantined, so a start repeats this once.
     if parts.profile.mends(lost, at.step) && lost != [0; 16] {
         seal_again(parts, at);
     }
     wait_again(parts);
+    // The card names a mailbox that did not load, so nobody could write to it.
     if !parts.carriers.serves(parts.profile.card().relays()) {
         // The same name and relays as on the card before, with another mailbox.
         own_card::reissue(parts, at);
@@ -31,8 +33,10 @@ pub(super) fn mend<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
 /// Own notes that were sealed and are not confirmed.
 fn index<P: Port>(parts: &mut Parts<P>) {
     for (id, note) in parts.threads.iter() {
+        // Notes of an earlier era have no valid number any more (MSG-91).
         let own =
             !note.incoming && note.seq > 0 && note.era == contact::own_era(parts, note.contact);
+        // A note with a read receipt needs no further proof.
         let read = note.facts.iter().any(|fact| fact.what == FactKind::Read);
         if own && !read {
             let of = (id, note.voided);

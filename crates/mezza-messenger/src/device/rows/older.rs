@@ -47,6 +47,7 @@ pub(super) fn split(id: ContactId, row: &[u8]) -> Option<Vec<StoredRecord>> {
 
 fn read(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<StoredRecord>, DecodeError> {
     let version = r.read_u8()?;
+    // Another version is not split and is quarantined as it is (MSG-42).
     if !(SHARELESS..=LAST).contains(&version) {
         return Err(DecodeError::Value);
     }
@@ -63,6 +64,7 @@ fn read(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<StoredRecord>, DecodeEr
     let mut quota = Quota::default();
     let mut again = AgainWish::default();
     let mut talk = Talk::default();
+    // Earlier versions had no shares, so these begin empty.
     if version > SHARELESS {
         quota = Quota::read_body(r)?;
         again = AgainWish::read(r)?;

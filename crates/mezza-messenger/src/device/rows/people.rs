@@ -41,6 +41,7 @@ pub(super) fn load<P: Port>(
     notes: &RowsByKey,
     at: &mut At<'_>,
 ) {
+    // The windows are needed only if some of them are lost: reading all notes twice is slow.
     let lost = parts.aside.lost(RecordKind::Seen);
     let heard = if lost { heard(notes) } else { Heard::new() };
     for person in stored.take_people(|id| parts.carriers.one(id).is_some()) {
@@ -69,6 +70,7 @@ fn load_person<P: Port>(
 ) -> Result<(), DecodeError> {
     let id = ContactId(id32(&rows.id.0.to_be_bytes())?);
     let local = parts.profile.identity().public();
+    // A row of each kind would be two persons under one number.
     if rows.of(RecordKind::Contact).chain(rows.of(RecordKind::Inviter)).count() != 1 {
         return Err(DecodeError::Value);
     }
@@ -92,6 +94,7 @@ fn load_person<P: Port>(
         (None, Some(row)) => {
             let ik = parts.carriers.inviter_key(row).ok_or(DecodeError::Value)?;
             let peer = peer(rows, local, ik)?;
+            // An inviter has no windows: nothing of it was acknowledged.
             if rows.of(RecordKind::Seen).any(|(key, _)| key.len() != 1) {
                 return Err(DecodeError::Value);
             }
@@ -159,6 +162,7 @@ impl<P: Port> Known<P> {
             windows.insert(era, of_era);
         }
         let mut eras = heard.iter().filter(|(of, _)| *of == rows.id).map(|(_, era)| era);
+        // Without the window of an era its notes would be shown a second time.
         if !eras.all(|era| windows.contains_key(era)) {
             return Err(DecodeError::Value);
         }

@@ -24,6 +24,7 @@ pub(super) fn load<P: Port>(parts: &mut Parts<P>, stored: &mut StoredRows<'_>, a
         stored.put(RecordKind::Prekey, Publication::KEY.into(), publication);
     }
     let identity = parts.profile.identity();
+    // Most vaults are sound, so rows are tried one by one only after a failure.
     if prekeys_of(identity, rows.iter()).is_err() {
         let bad = unsound(identity, &rows);
         let (bad, good) = rows.into_iter().partition(|(key, _)| bad.contains(key));
