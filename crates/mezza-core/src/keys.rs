@@ -217,7 +217,10 @@ mod tests {
         let again = StaticKey::from_stored(own.scalar().duplicate(), *own.public_key());
         assert_eq!(again.diffie_hellman::<PortableBackend>(other.public_key()), secret);
         assert_eq!(again.duplicate().diffie_hellman::<PortableBackend>(other.public_key()), secret);
-        assert_eq!(fresh(4).into_static().diffie_hellman::<PortableBackend>(other.public_key()), secret);
+        assert_eq!(
+            fresh(4).into_static().diffie_hellman::<PortableBackend>(other.public_key()),
+            secret
+        );
     }
 
     #[test]

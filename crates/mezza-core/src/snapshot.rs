@@ -87,7 +87,7 @@ macro_rules! snapshot {
             fn snapshot_into(&self, w: &mut $crate::Writer) {
                 match self { $(
                     Self::$variant $(($($part),+))? $({ $($field),+ })? => {
-                        w.var8(stringify!($variant).as_bytes());
+                        w.put_var8(stringify!($variant).as_bytes());
                         $( $( $crate::snapshot!(part w, $part $(=> $as)?); )+ )?
                         $( $( $crate::snapshot!(part w, $field); )+ )?
                     }
@@ -121,7 +121,7 @@ macro_rules! numbers {
     ($($number:ty),+) => { $(
         impl Snapshot for $number {
             fn snapshot_into(&self, w: &mut Writer) {
-                w.bytes(&self.to_be_bytes());
+                w.put_bytes(&self.to_be_bytes());
             }
         }
     )+ };

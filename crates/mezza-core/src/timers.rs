@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::{Snapshot, Time};
 
-/// Deadlines by key. A key has one deadline or none, and a later [`set`](Self::set) replaces it.
+/// Deadlines by key. A key has one deadline or none, and a later [`set_deadline`](Self::set_deadline) replaces it.
 #[derive(Debug)]
 pub struct Timers<K> {
     deadlines: BTreeMap<K, Time>,

@@ -28,7 +28,7 @@ impl<T> Connections<T> {
     }
 
     /// Checks that there is room for a connection.
-    pub(crate) fn room(&self, conn: GuardConnection) -> Result<(), NoRoom> {
+    pub(crate) fn check_room(&self, conn: GuardConnection) -> Result<(), NoRoom> {
         // Replacing a connection would drop its state without counting its end (GUARD-35).
         if self.open.contains_key(&conn) {
             Err(NoRoom::Twice)
@@ -61,7 +61,7 @@ impl<T> Connections<T> {
     }
 
     /// The handshake is over: the connection may stand as long as it likes.
-    pub(crate) fn stands(&mut self, conn: GuardConnection) {
+    pub(crate) fn clear_deadline(&mut self, conn: GuardConnection) {
         self.timers.set_deadline(conn, None);
     }
 
@@ -73,7 +73,7 @@ impl<T> Connections<T> {
     }
 
     /// The next connection whose handshake took too long; its deadline is taken away.
-    pub(crate) fn overdue(&mut self, now: Time) -> Option<GuardConnection> {
+    pub(crate) fn take_overdue(&mut self, now: Time) -> Option<GuardConnection> {
         self.timers.take_first(now)
     }
 

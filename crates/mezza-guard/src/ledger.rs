@@ -109,7 +109,11 @@ impl LedgerRecord {
         };
         let slot = |w: &mut Writer, kind: u8, slot: &SlotIndex| {
             let SlotIndex { name: SlotName { client, purpose, dest }, index } = slot;
-            w.put_u8(kind).put_bytes(&client.0).put_u8(purpose.byte()).put_u16(*dest).put_u64(*index);
+            w.put_u8(kind)
+                .put_bytes(&client.0)
+                .put_u8(purpose.wire_byte())
+                .put_u16(*dest)
+                .put_u64(*index);
         };
         match self {
             Self::Era(era) => {
@@ -134,7 +138,10 @@ impl LedgerRecord {
             }
             Self::Learned(name, pins) => {
                 named(&mut w, 8, &name.client, name.dest);
-                w.put_bytes(&name.caller).put_bytes(&pins.own).put_bytes(&pins.peer).put_u16(pins.link);
+                w.put_bytes(&name.caller)
+                    .put_bytes(&pins.own)
+                    .put_bytes(&pins.peer)
+                    .put_u16(pins.link);
             }
             Self::Ever(client, refused) => {
                 w.put_u8(9).put_bytes(&client.0).put_u32(*refused);
@@ -172,7 +179,11 @@ impl LedgerRecord {
                         _ => return Err(DecodeError::Value),
                     }
                 }
-                4 => Self::Refused(GuardClientId(r.read_array()?), r.read_u16()?, Time::from_ms(r.read_u64()?)),
+                4 => Self::Refused(
+                    GuardClientId(r.read_array()?),
+                    r.read_u16()?,
+                    Time::from_ms(r.read_u64()?),
+                ),
                 5 => Self::Unblocked(GuardClientId(r.read_array()?), r.read_u16()?),
                 6 => Self::Reset(slot(r)?),
                 7 => Self::Totals(GuardTotals {
@@ -184,7 +195,8 @@ impl LedgerRecord {
                     let client = GuardClientId(r.read_array()?);
                     let dest = r.read_u16()?;
                     let name = LearnedName { client, dest, caller: r.read_array()? };
-                    let pins = Pins { own: r.read_array()?, peer: r.read_array()?, link: r.read_u16()? };
+                    let pins =
+                        Pins { own: r.read_array()?, peer: r.read_array()?, link: r.read_u16()? };
                     Self::Learned(name, pins)
                 }
                 9 => Self::Ever(GuardClientId(r.read_array()?), r.read_u32()?),
@@ -199,7 +211,7 @@ impl LedgerRecord {
 
     /// Reads the next record; `None` where the rest is an incomplete one: cut off, or zeros, because the
     /// file grew before its data was written.
-    fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, DecodeError> {
+    fn read_next(bytes: &[u8]) -> Result<Option<(Self, usize)>, DecodeError> {
         let Some((len, rest)) = bytes.split_first() else { return Ok(None) };
         // The file grew before its data was written: the rest is no record (GUARD-37).
         if bytes.iter().all(|byte| *byte == 0) {
@@ -262,16 +274,16 @@ impl SlotLedger {
         let mut ledger = Self::default();
         let mut at = 0;
         while let Some((record, len)) =
-            LedgerRecord::read(&bytes[at..]).map_err(|_| LedgerError(at))?
+            LedgerRecord::read_next(&bytes[at..]).map_err(|_| LedgerError(at))?
         {
-            ledger.apply(&record);
+            ledger.apply_record(&record);
             at += len;
         }
         Ok((ledger, at))
     }
 
     /// The records that make this ledger, fewer than were appended.
-    pub fn compact(&self) -> Vec<LedgerRecord> {
+    pub fn compact_records(&self) -> Vec<LedgerRecord> {
         let era = self.era.map(LedgerRecord::Era);
         let slots = self.slots.iter().flat_map(|(name, state)| {
             let at = |index| SlotIndex { name: *name, index };
@@ -294,7 +306,7 @@ impl SlotLedger {
     }
 
     /// Takes a record over.
-    pub fn apply(&mut self, record: &LedgerRecord) {
+    pub fn apply_record(&mut self, record: &LedgerRecord) {
         match *record {
             LedgerRecord::Era(era) => self.era = Some(era),
             LedgerRecord::Point(SlotIndex { name, index }, z, era) => {
@@ -345,19 +357,19 @@ impl SlotLedger {
     }
 
     /// A slot, new ones at number 0.
-    pub(crate) fn slot(&self, name: SlotName) -> (SlotIndex, Option<([u8; 32], CoinEra)>) {
+    pub(crate) fn find_slot(&self, name: SlotName) -> (SlotIndex, Option<([u8; 32], CoinEra)>) {
         let state = self.slots.get(&name).copied();
         let SlotState { index, point } = state.unwrap_or(SlotState { index: 0, point: None });
         (SlotIndex { name, index }, point)
     }
 
     /// The counter seen last.
-    pub(crate) fn counter(&self, client: GuardClientId, dest: u16) -> Option<u32> {
+    pub(crate) fn last_counter(&self, client: GuardClientId, dest: u16) -> Option<u32> {
         self.counters.get(&(client, dest)).copied()
     }
 
     /// Names and number that the first handshake held.
-    pub(crate) fn learned(&self, name: &LearnedName) -> Option<&Pins> {
+    pub(crate) fn learned_pins(&self, name: &LearnedName) -> Option<&Pins> {
         self.learned.get(name)
     }
 
@@ -376,7 +388,7 @@ impl SlotLedger {
     }
 
     /// Refusals of the last 24 hours of boot time; one that seems to lie ahead counts.
-    pub fn refusals(&self, client: GuardClientId, dest: u16, now: Time) -> usize {
+    pub fn count_refusals(&self, client: GuardClientId, dest: u16, now: Time) -> usize {
         let times = self.refusals.get(&(client, dest));
         let recent = |at: &&Time| at.as_ms() > now.as_ms() || now.as_ms() - at.as_ms() < DAY_MS;
         times.map_or(0, |times| times.iter().filter(recent).count())
@@ -395,7 +407,7 @@ impl SlotLedger {
 
 impl Snapshot for SlotLedger {
     fn snapshot_into(&self, w: &mut Writer) {
-        for record in self.compact() {
+        for record in self.compact_records() {
             w.put_bytes(&record.encode());
         }
     }

@@ -57,7 +57,7 @@ impl MeshNetwork {
     }
 
     /// Follows the clock: `mesh` is network time, µs since 1970.
-    pub fn follow(&mut self, mesh: u64) {
+    pub fn follow_clock(&mut self, mesh: u64) {
         let day = (mesh / SECOND / DAY_S) as u32;
         if self.days[1].day != day {
             let day_keys = |day| DayKeys::new(&self.name, self.key.as_ref(), day);
@@ -75,19 +75,19 @@ impl MeshNetwork {
     /// day's.
     pub fn is_ours(&self, net: [u8; 4], mesh: u64) -> bool {
         // Clocks may differ around midnight, so the other day's frames are accepted for an hour.
-        self.near(mesh).any(|day| day.net == net)
+        self.nearby_days(mesh).any(|day| day.net == net)
     }
 
     /// Adds the check to a frame.
-    pub fn close(&self, frame: &mut Vec<u8>) {
+    pub fn append_mac(&self, frame: &mut Vec<u8>) {
         if let Some(mac) = &self.days[1].mac {
-            let check = check(mac, frame);
+            let check = compute_mac(mac, frame);
             frame.extend_from_slice(check.expose());
         }
     }
 
     /// The frame without its check; `None` if that is wrong.
-    pub fn open<'a>(&self, frame: &'a [u8], mesh: u64) -> Option<&'a [u8]> {
+    pub fn check_mac<'a>(&self, frame: &'a [u8], mesh: u64) -> Option<&'a [u8]> {
         // Frames of an open network have no check. Anybody may be a member.
         if !self.is_closed() {
             return Some(frame);
@@ -95,17 +95,17 @@ impl MeshNetwork {
         let body = frame.len().checked_sub(MAC_BYTES).map(|end| &frame[..end])?;
         // A wrong check is the same as another network, so nothing of the frame is read (section
         // Frames).
-        self.near(mesh).any(|day| day.fits(frame)).then_some(body)
+        self.nearby_days(mesh).any(|day| day.verify_mac(frame)).then_some(body)
     }
 
     /// Returns true if `frame`, a beacon that names `net`, is one of this network on another `day`.
     pub fn is_of_day(&self, frame: &[u8], net: [u8; 4], day: u32) -> bool {
         let keys = DayKeys::new(&self.name, self.key.as_ref(), day);
-        keys.net == net && keys.fits(frame)
+        keys.net == net && keys.verify_mac(frame)
     }
 
     /// The days whose frames are taken now.
-    fn near(&self, mesh: u64) -> impl Iterator<Item = &DayKeys> {
+    fn nearby_days(&self, mesh: u64) -> impl Iterator<Item = &DayKeys> {
         let second = mesh / SECOND % DAY_S;
         let [yesterday, today, tomorrow] = &self.days;
         let early = (second < MIDNIGHT_S).then_some(yesterday);
@@ -135,16 +135,16 @@ impl DayKeys {
     }
 
     /// Returns true if the check at the end of a frame is right; an open network has none.
-    fn fits(&self, frame: &[u8]) -> bool {
+    fn verify_mac(&self, frame: &[u8]) -> bool {
         let Some(key) = &self.mac else { return true };
         let Some((body, mac)) = frame.split_last_chunk::<MAC_BYTES>() else { return false };
         // `Secret` compares in constant time.
-        check(key, body) == Secret::copy_from(mac)
+        compute_mac(key, body) == Secret::copy_from(mac)
     }
 }
 
 /// The first eight bytes of keyed BLAKE2b-256 over the frame.
-fn check(key: &Secret<32>, frame: &[u8]) -> Secret<MAC_BYTES> {
+fn compute_mac(key: &Secret<32>, frame: &[u8]) -> Secret<MAC_BYTES> {
     let mut whole = [0; 32];
     blake2b(&mut whole, key.expose(), "", &[frame]);
     Secret::init_with(|check| check.copy_from_slice(&whole[..MAC_BYTES]))
@@ -158,7 +158,7 @@ mod tests {
 
     fn closed(byte: u8) -> MeshNetwork {
         let mut network = MeshNetwork::new("friends", Some(Secret::copy_from(&[byte; 32])));
-        network.follow(NOON);
+        network.follow_clock(NOON);
         network
     }
 
@@ -167,12 +167,12 @@ mod tests {
         let ours = closed(1);
         let theirs = closed(2);
         let mut frame = b"frame".to_vec();
-        ours.close(&mut frame);
-        assert_eq!(ours.open(&frame, NOON), Some(&b"frame"[..]));
-        assert_eq!(theirs.open(&frame, NOON), None);
-        assert_eq!(ours.open(b"short", NOON), None);
+        ours.append_mac(&mut frame);
+        assert_eq!(ours.check_mac(&frame, NOON), Some(&b"frame"[..]));
+        assert_eq!(theirs.check_mac(&frame, NOON), None);
+        assert_eq!(ours.check_mac(b"short", NOON), None);
         frame[0] ^= 1;
-        assert_eq!(ours.open(&frame, NOON), None);
+        assert_eq!(ours.check_mac(&frame, NOON), None);
         assert!(!ours.is_ours(theirs.net(), NOON));
     }
 
@@ -180,9 +180,9 @@ mod tests {
     fn the_other_day_counts_within_an_hour_of_midnight() {
         let mut network = MeshNetwork::new("open", None);
         let midnight = 1_001 * DAY_S * SECOND;
-        network.follow(midnight - SECOND);
+        network.follow_clock(midnight - SECOND);
         let yesterday = network.net();
-        network.follow(midnight + SECOND);
+        network.follow_clock(midnight + SECOND);
         assert_ne!(network.net(), yesterday);
         assert!(network.is_ours(yesterday, midnight + SECOND));
         assert!(!network.is_ours(yesterday, midnight + 3_601 * SECOND));

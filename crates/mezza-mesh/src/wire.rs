@@ -100,9 +100,11 @@ impl<'a> WireFrame<'a> {
             Self::Beacon { net, name, beacon } => {
                 w.put_u8(1).put_bytes(net).put_u48(*name).put_u48(beacon.stamp);
                 let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-                w.put_u8(flag(beacon.streams, STREAMS)
-                    | flag(beacon.agreed, AGREED)
-                    | flag(beacon.large, LARGE));
+                w.put_u8(
+                    flag(beacon.streams, STREAMS)
+                        | flag(beacon.agreed, AGREED)
+                        | flag(beacon.large, LARGE),
+                );
                 w.put_u16(beacon.live).put_u32(beacon.sum);
             }
             Self::Have { name, shorts } => {
@@ -110,7 +112,11 @@ impl<'a> WireFrame<'a> {
                 put_shorts(&mut w, shorts);
             }
             Self::Want { name, to, again, shorts } => {
-                w.put_u8(3).put_u48(*name).put_u48(*to).put_u8(shorts.len() as u8).put_u8(u8::from(*again));
+                w.put_u8(3)
+                    .put_u48(*name)
+                    .put_u48(*to)
+                    .put_u8(shorts.len() as u8)
+                    .put_u8(u8::from(*again));
                 put_shorts(&mut w, shorts);
             }
             Self::Data { name, cell } => {
@@ -137,11 +143,15 @@ impl<'a> WireFrame<'a> {
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             Ok(match r.read_u8()? {
-                1 => Self::Beacon { net: r.read_array()?, name: r.read_u48()?, beacon: beacon(r)? },
+                1 => Self::Beacon {
+                    net: r.read_array()?,
+                    name: r.read_u48()?,
+                    beacon: read_beacon(r)?,
+                },
                 2 => {
                     let name = r.read_u48()?;
                     let n = r.read_u8()?;
-                    Self::Have { name, shorts: shorts(r, n)? }
+                    Self::Have { name, shorts: read_shorts(r, n)? }
                 }
                 3 => {
                     let name = r.read_u48()?;
@@ -152,10 +162,14 @@ impl<'a> WireFrame<'a> {
                     if again > 1 {
                         return Err(DecodeError::Value);
                     }
-                    Self::Want { name, to, again: again == 1, shorts: shorts(r, n)? }
+                    Self::Want { name, to, again: again == 1, shorts: read_shorts(r, n)? }
                 }
                 4 => Self::Data { name: r.read_u48()?, cell: r.read_rest() },
-                5 => Self::Sync { name: r.read_u48()?, to: r.read_u48()?, filter: SyncFilter::decode(r)? },
+                5 => Self::Sync {
+                    name: r.read_u48()?,
+                    to: r.read_u48()?,
+                    filter: SyncFilter::decode(r)?,
+                },
                 6 => Self::Busy { name: r.read_u48()?, to: r.read_u48()?, wait_ms: r.read_u16()? },
                 7 => Self::Bye { name: r.read_u48()? },
                 _ => return Err(DecodeError::Value),
@@ -177,7 +191,7 @@ impl<'a> WireFrame<'a> {
     }
 }
 
-fn beacon(r: &mut Reader<'_>) -> Result<Beacon, DecodeError> {
+fn read_beacon(r: &mut Reader<'_>) -> Result<Beacon, DecodeError> {
     let stamp = r.read_u48()?;
     let flags = r.read_u8()?;
     // Unknown flags are ignored, so later versions may set them.
@@ -191,7 +205,7 @@ fn put_shorts(w: &mut Writer, shorts: &[u64]) {
     }
 }
 
-fn shorts(r: &mut Reader<'_>, n: u8) -> Result<Vec<u64>, DecodeError> {
+fn read_shorts(r: &mut Reader<'_>, n: u8) -> Result<Vec<u64>, DecodeError> {
     let n = usize::from(n);
     // An empty list is malformed, and the bound is checked before memory is allocated (MESH-41).
     if n == 0 || n > SHORTS_PER_FRAME {

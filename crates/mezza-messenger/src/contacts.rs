@@ -10,7 +10,7 @@ use mezza_ratchet::IdentityKey;
 
 use crate::card::Card;
 use crate::error::{CallerError, DeviceError, PersonError};
-use crate::io::{ContactId, DeliveryProblem, Event, RecordKind, Step, flag, key32, text};
+use crate::io::{ContactId, DeliveryProblem, Event, RecordKind, Step, key32, read_flag, read_text};
 use crate::policy::{Policy, timer_step};
 use crate::view::{ContactState, VerificationMethod};
 
@@ -122,9 +122,9 @@ impl Contact {
             3 => ContactPhase::Request,
             _ => return Err(DecodeError::Value),
         };
-        let blocked = flag(r)?;
+        let blocked = read_flag(r)?;
         let card = Card::decode_stored(r.read_var16()?).map_err(|_| DecodeError::Value)?;
-        let petname = Some(text(r.read_var8()?)?).filter(|name| !name.is_empty());
+        let petname = Some(read_text(r.read_var8()?)?).filter(|name| !name.is_empty());
         let verified = match (r.read_u8()?, Time::from_ms(r.read_u64()?)) {
             (0, _) => None,
             (1, at) => Some((VerificationMethod::InPerson, at)),
@@ -138,11 +138,11 @@ impl Contact {
 
 /// Whose contact a stored form is, and what the person calls it; read leniently, for a form that
 /// is none of ours.
-pub(crate) fn owner(bytes: &[u8]) -> Option<(IdentityKey, String)> {
+pub(crate) fn read_owner(bytes: &[u8]) -> Option<(IdentityKey, String)> {
     let mut r = Reader::new(bytes);
     r.read_bytes(HEAD_BYTES).ok()?;
-    let (ik, claimed) = Card::claims(r.read_var16().ok()?)?;
-    let petname = r.read_var8().ok().and_then(|name| text(name).ok());
+    let (ik, claimed) = Card::read_claims(r.read_var16().ok()?)?;
+    let petname = r.read_var8().ok().and_then(|name| read_text(name).ok());
     let petname = petname.filter(|name| !name.is_empty() && crate::name::is_clean(name));
     Some((ik, petname.unwrap_or(claimed)))
 }
@@ -173,7 +173,7 @@ impl Contacts {
     }
 
     /// One that our caller named.
-    pub fn named(&self, id: ContactId) -> Result<&Contact, DeviceError> {
+    pub fn get_named(&self, id: ContactId) -> Result<&Contact, DeviceError> {
         self.get(id).ok_or(DeviceError::Caller(CallerError::NoSuchContact))
     }
 
@@ -183,14 +183,14 @@ impl Contacts {
     }
 
     /// Requests that wait for the person.
-    pub fn requests(&self) -> usize {
+    pub fn count_requests(&self) -> usize {
         let waits = |contact: &&Contact| contact.phase == ContactPhase::Request && !contact.blocked;
         self.all.values().filter(waits).count()
     }
 
     /// Checks that this card may replace the stored one (MSG-6).
-    pub fn accepts(&self, id: ContactId, card: &Card) -> Result<(), DeviceError> {
-        let held = &self.named(id)?.card;
+    pub fn check_card(&self, id: ContactId, card: &Card) -> Result<(), DeviceError> {
+        let held = &self.get_named(id)?.card;
         // An older card would bring back keys or relays that were replaced (MSG-6).
         if card.serial() < held.serial() {
             return Err(DeviceError::Person(PersonError::CardOlder));
@@ -236,7 +236,7 @@ impl Contacts {
 
     /// A card that the person has, and that was accepted.
     pub fn replace_card(&mut self, id: ContactId, card: Card, step: &mut Step) {
-        self.change(id, step, |contact| {
+        self.update_contact(id, step, |contact| {
             let same = card.serial() == contact.card.serial();
             contact.take_card(if same { card.with_parts_of(&contact.card) } else { card });
         });
@@ -259,7 +259,7 @@ impl Contacts {
             contact.card = card.with_parts_of(&contact.card);
         } else {
             // The stored card stays until the user decides (MSG-6).
-            self.trouble(id, DeliveryProblem::CardClash, step);
+            self.report_trouble(id, DeliveryProblem::CardClash, step);
         }
         self.store(id, step);
         true
@@ -267,60 +267,60 @@ impl Contacts {
 
     /// The owner's name for it.
     pub fn rename(&mut self, id: ContactId, name: Option<String>, step: &mut Step) {
-        self.change(id, step, |contact| contact.petname = name.or(contact.petname.take()));
+        self.update_contact(id, step, |contact| contact.petname = name.or(contact.petname.take()));
     }
 
     /// How it was verified.
-    pub fn verify(
+    pub fn set_verified(
         &mut self,
         id: ContactId,
         how: Option<(VerificationMethod, Time)>,
         step: &mut Step,
     ) {
-        self.change(id, step, |contact| contact.verified = how);
+        self.update_contact(id, step, |contact| contact.verified = how);
     }
 
     /// The rules of the conversation.
     pub fn set_policy(&mut self, id: ContactId, policy: Policy, step: &mut Step) {
-        self.change(id, step, |contact| contact.policy = policy);
+        self.update_contact(id, step, |contact| contact.policy = policy);
     }
 
     /// Both sides agreed on another timer.
     pub fn agree_timer(&mut self, id: ContactId, timer_s: u32, step: &mut Step) {
-        self.change(id, step, |contact| contact.policy.timer_s = timer_step(timer_s));
+        self.update_contact(id, step, |contact| contact.policy.timer_s = timer_step(timer_s));
     }
 
     /// Takes nothing of it any more, or something again.
-    pub fn block(&mut self, id: ContactId, blocked: bool, step: &mut Step) {
-        self.change(id, step, |contact| contact.blocked = blocked);
+    pub fn set_blocked(&mut self, id: ContactId, blocked: bool, step: &mut Step) {
+        self.update_contact(id, step, |contact| contact.blocked = blocked);
     }
 
     /// A request becomes a contact.
     pub fn let_in(&mut self, id: ContactId, step: &mut Step) {
-        self.change(id, step, |contact| contact.phase = ContactPhase::Open);
+        self.update_contact(id, step, |contact| contact.phase = ContactPhase::Open);
         step.show(Event::Request(id));
     }
 
     /// Something of ours is on its way to it.
-    pub fn asked(&mut self, id: ContactId, step: &mut Step) {
+    pub fn mark_asked(&mut self, id: ContactId, step: &mut Step) {
         // Later phases must not fall back to `Asked`.
         if self.get(id).is_some_and(|contact| contact.phase == ContactPhase::Held) {
-            self.change(id, step, |contact| contact.phase = ContactPhase::Asked);
+            self.update_contact(id, step, |contact| contact.phase = ContactPhase::Asked);
         }
     }
 
     /// A note of it came: whoever was only asked has answered.
-    pub fn answered(&mut self, id: ContactId, step: &mut Step) {
+    pub fn mark_answered(&mut self, id: ContactId, step: &mut Step) {
         let waits =
             |contact: &Contact| matches!(contact.phase, ContactPhase::Held | ContactPhase::Asked);
         // A request stays one until the user accepts it (MSG-26).
         if self.get(id).is_some_and(waits) {
-            self.change(id, step, |contact| contact.phase = ContactPhase::Open);
+            self.update_contact(id, step, |contact| contact.phase = ContactPhase::Open);
         }
     }
 
     /// Reports a problem once to the user. It stays at the contact until it is over.
-    pub fn trouble(&mut self, id: ContactId, trouble: DeliveryProblem, step: &mut Step) {
+    pub fn report_trouble(&mut self, id: ContactId, trouble: DeliveryProblem, step: &mut Step) {
         let Some(contact) = self.all.get_mut(&id) else { return };
         // A problem is reported once, not with each message that causes it.
         if contact.trouble.replace(trouble) != Some(trouble) {
@@ -342,7 +342,12 @@ impl Contacts {
         }
     }
 
-    fn change(&mut self, id: ContactId, step: &mut Step, change: impl FnOnce(&mut Contact)) {
+    fn update_contact(
+        &mut self,
+        id: ContactId,
+        step: &mut Step,
+        change: impl FnOnce(&mut Contact),
+    ) {
         let Some(contact) = self.all.get_mut(&id) else { return };
         change(contact);
         self.store(id, step);
@@ -356,7 +361,7 @@ impl Contacts {
     }
 
     /// Its rows.
-    pub fn records(&self, step: &mut Step) {
+    pub fn put_records(&self, step: &mut Step) {
         self.all.keys().for_each(|id| self.store(*id, step));
     }
 }

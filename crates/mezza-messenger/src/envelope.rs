@@ -156,23 +156,28 @@ fn key_schedule(
     info: &[&[u8]],
 ) -> (Secret<32>, [u8; 12]) {
     // RFC 9180, section 4.1: `shared_secret` binds both public keys.
-    let eae_prk = extract(KEM_ID, &[], "eae_prk", &[dh.expose()]).1;
+    let eae_prk = labeled_extract(KEM_ID, &[], "eae_prk", &[dh.expose()]).1;
     let shared = Secret::<32>::init_with(|out| {
-        expand(&eae_prk, KEM_ID, "shared_secret", &[&enc.0, &to.0], out);
+        labeled_expand(&eae_prk, KEM_ID, "shared_secret", &[&enc.0, &to.0], out);
     });
-    let psk_id_hash = extract(HPKE_ID, &[], "psk_id_hash", &[]).0;
-    let info_hash = extract(HPKE_ID, &[], "info_hash", info).0;
+    let psk_id_hash = labeled_extract(HPKE_ID, &[], "psk_id_hash", &[]).0;
+    let info_hash = labeled_extract(HPKE_ID, &[], "info_hash", info).0;
     let context = [&[MODE_BASE], psk_id_hash.as_slice(), info_hash.as_slice()];
     // RFC 9180, section 5.1: without a PSK the second input is empty.
-    let secret = extract(HPKE_ID, shared.expose(), "secret", &[]).1;
-    let key = Secret::init_with(|out| expand(&secret, HPKE_ID, "key", &context, out));
+    let secret = labeled_extract(HPKE_ID, shared.expose(), "secret", &[]).1;
+    let key = Secret::init_with(|out| labeled_expand(&secret, HPKE_ID, "key", &context, out));
     let mut iv = [0; 12];
-    expand(&secret, HPKE_ID, "base_nonce", &context, &mut iv);
+    labeled_expand(&secret, HPKE_ID, "base_nonce", &context, &mut iv);
     (key, iv)
 }
 
 /// `LabeledExtract` of section 4: the pseudorandom key as bytes, and ready to expand.
-fn extract(suite: &[u8], salt: &[u8], label: &str, ikm: &[&[u8]]) -> ([u8; 32], Hkdf<Sha256>) {
+fn labeled_extract(
+    suite: &[u8],
+    salt: &[u8],
+    label: &str,
+    ikm: &[&[u8]],
+) -> ([u8; 32], Hkdf<Sha256>) {
     let mut hkdf = HkdfExtract::<Sha256>::new(Some(salt));
     // RFC 9180, section 4: the version and suite labels separate this use from all others.
     for part in [b"HPKE-v1", suite, label.as_bytes()].iter().chain(ikm) {
@@ -184,7 +189,7 @@ fn extract(suite: &[u8], salt: &[u8], label: &str, ikm: &[&[u8]]) -> ([u8; 32], 
 
 /// `LabeledExpand` of section 4, as many bytes as `out` has.
 #[expect(clippy::expect_used, reason = "the only error is an output above 8,160 bytes")]
-fn expand(prk: &Hkdf<Sha256>, suite: &[u8], label: &str, info: &[&[u8]], out: &mut [u8]) {
+fn labeled_expand(prk: &Hkdf<Sha256>, suite: &[u8], label: &str, info: &[&[u8]], out: &mut [u8]) {
     let out_bytes = (out.len() as u16).to_be_bytes();
     let mut parts: Vec<&[u8]> = Vec::with_capacity(4 + info.len());
     parts.extend_from_slice(&[&out_bytes, b"HPKE-v1", suite, label.as_bytes()]);
@@ -212,7 +217,8 @@ mod tests {
             for filler in [0, 1] {
                 let fresh = EphemeralKey::from_scalar::<PortableBackend>(scalar(9));
                 let outer =
-                    SenderContext::new::<PortableBackend>(&address, own.public_key(), fresh).unwrap();
+                    SenderContext::new::<PortableBackend>(&address, own.public_key(), fresh)
+                        .unwrap();
                 let mut text = vec![0; SIZES[0] - OVERHEAD_BYTES + 2];
                 (text[1], text[at]) = (3, filler);
                 let chacha = <PortableBackend as Backend>::Chacha::new(outer.key.expose());

@@ -9,7 +9,7 @@ use mezza_core::{
 use mezza_ratchet::{IdentityKeyPair, SuiteList};
 
 use crate::card::{Card, CardDraft, CardError, RelayEntry};
-use crate::io::{CardParts, ContactId, NoteId, RecordKind, Step, text};
+use crate::io::{CardParts, ContactId, NoteId, RecordKind, Step, read_text};
 use crate::note::Era;
 
 /// Version of the stored form.
@@ -55,7 +55,7 @@ impl Profile {
         let mut era = [0; 4];
         rng.fill_bytes(&mut era);
         let identity = IdentityKeyPair::new(pair);
-        let card = issue(&identity, name, parts, 0, now, rng)?;
+        let card = sign_card(&identity, name, parts, 0, now, rng)?;
         let era = Era(era);
         let mended = [0; 16];
         Ok(Self { identity, scalar, era, card, next_contact: 1, next_note: 1, mended })
@@ -79,18 +79,18 @@ impl Profile {
     }
 
     /// A new card with other content; its serial is above the last one (MSG-6).
-    pub fn issue(
+    pub fn issue_card(
         &self,
         name: &str,
         parts: CardParts,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Card, CardError> {
-        issue(&self.identity, name, parts, self.card.serial(), now, rng)
+        sign_card(&self.identity, name, parts, self.card.serial(), now, rng)
     }
 
     /// Has this card from now on.
-    pub fn adopt(&mut self, card: Card, step: &mut Step) {
+    pub fn adopt_card(&mut self, card: Card, step: &mut Step) {
         self.card = card;
         self.store(step);
     }
@@ -133,7 +133,7 @@ impl Profile {
     }
 
     /// Which parcels were set aside when this was last asked; whether they are others now.
-    pub fn mends(&mut self, lost: [u8; 16], step: &mut Step) -> bool {
+    pub fn update_mended(&mut self, lost: [u8; 16], step: &mut Step) -> bool {
         // Sealing again is expensive, so it is done once for each set of quarantined parcels.
         let others = self.mended != lost;
         if others {
@@ -168,12 +168,12 @@ impl Profile {
                 let counters = (r.read_u32()?, r.read_u64()?);
                 let mended = r.read_array()?;
                 let card = Card::decode(r.read_var16()?).map_err(|_| DecodeError::Value)?;
-                Ok((Self::of::<B>(scalar, era, counters, mended, card)?, None))
+                Ok((Self::from_parts::<B>(scalar, era, counters, mended, card)?, None))
             }
             version @ (FIRST | MENDED) => {
                 let scalar = Secret::read_from(r)?;
                 let era = Era::read(r)?;
-                let _name = text(r.read_var8()?)?;
+                let _name = read_text(r.read_var8()?)?;
                 let counters = (r.read_u32()?, r.read_u64()?);
                 let mailbox = r.read_u32()?;
                 for _ in 0..r.read_u8()? {
@@ -185,13 +185,13 @@ impl Profile {
                 if mailbox > u32::MAX / 2 {
                     return Err(DecodeError::Value);
                 }
-                Ok((Self::of::<B>(scalar, era, counters, mended, card)?, Some(mailbox)))
+                Ok((Self::from_parts::<B>(scalar, era, counters, mended, card)?, Some(mailbox)))
             }
             _ => Err(DecodeError::Value),
         })
     }
 
-    fn of<B: Backend>(
+    fn from_parts<B: Backend>(
         scalar: Secret<32>,
         era: Era,
         (next_contact, next_note): (u32, u64),
@@ -206,7 +206,7 @@ impl Profile {
     }
 }
 
-fn issue(
+fn sign_card(
     identity: &IdentityKeyPair,
     name: &str,
     parts: CardParts,
@@ -217,7 +217,7 @@ fn issue(
     // Counting from the day keeps the serial ahead of every card of an older life.
     let serial = last.saturating_add(1).max(now.as_days().min(SERIAL_DAYS_MAX) * 256);
     let issued_days = now.as_days();
-    let suites = SuiteList::ours();
+    let suites = SuiteList::our_suites();
     let draft = CardDraft { serial, issued_days, suites, name, relays: parts.relays };
     Card::issue_with(identity, draft, parts.further, rng)
 }

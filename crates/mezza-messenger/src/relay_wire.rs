@@ -52,7 +52,7 @@ snapshot!(struct MailboxAddress(bytes));
 
 impl MailboxAddress {
     /// The address of the mailbox whose secret is `token`: `H_16("mezza/slot", token)`.
-    pub fn of(token: &Secret<32>) -> Self {
+    pub fn from_token(token: &Secret<32>) -> Self {
         Self(labelled_hash("mezza/slot", &[token.expose()]))
     }
 
@@ -87,7 +87,11 @@ impl RawOneTimePrekey {
 }
 
 /// Puts length and kind before what `body` writes.
-fn frame(kind: u8, bytes: usize, body: impl FnOnce(&mut Writer)) -> Result<Vec<u8>, FrameTooLong> {
+fn encode_frame(
+    kind: u8,
+    bytes: usize,
+    body: impl FnOnce(&mut Writer),
+) -> Result<Vec<u8>, FrameTooLong> {
     let len = bytes + 1;
     // The length is checked before memory is allocated.
     if len > FRAME_BYTES_MAX {

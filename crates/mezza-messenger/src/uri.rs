@@ -111,9 +111,9 @@ pub fn decode(text: &str) -> Result<Uri, UriError> {
     }
     let (kind, letters) = rest.split_once('/').ok_or(UriError::Scheme)?;
     match kind.to_ascii_lowercase().as_str() {
-        CARD => Ok(Uri::Card(Card::decode(&payload(CARD, letters)?)?)),
-        RELAY => decode_relay(&payload(RELAY, letters)?),
-        BLOCK => Ok(Uri::Block(payload(BLOCK, letters)?)),
+        CARD => Ok(Uri::Card(Card::decode(&decode_payload(CARD, letters)?)?)),
+        RELAY => decode_relay(&decode_payload(RELAY, letters)?),
+        BLOCK => Ok(Uri::Block(decode_payload(BLOCK, letters)?)),
         _ => Err(UriError::Kind),
     }
 }
@@ -124,18 +124,23 @@ fn is_between(c: char) -> bool {
 }
 
 /// The address of a card; `upper`: in upper case, for a QR code.
-pub fn card(card: &Card, upper: bool) -> String {
+pub fn encode_card(card: &Card, upper: bool) -> String {
     encode(CARD, card.encode(), upper)
 }
 
 /// The address of a card block of at most 1,024 bytes; `upper`: in upper case, for a QR code.
-pub fn block(bytes: &[u8], upper: bool) -> String {
+pub fn encode_block(bytes: &[u8], upper: bool) -> String {
     encode(BLOCK, bytes.to_vec(), upper)
 }
 
 /// The address of a relay; `upper`: in upper case, for a QR code. Port and host have to be ones
 /// that a reader accepts.
-pub fn relay(key: &RelayKey, port: u16, host: &str, upper: bool) -> Result<String, UriError> {
+pub fn encode_relay(
+    key: &RelayKey,
+    port: u16,
+    host: &str,
+    upper: bool,
+) -> Result<String, UriError> {
     // A reader refuses such an address, so it is never written.
     if port == 0 || !host_is_sound(host) {
         return Err(UriError::Relay);
@@ -147,7 +152,7 @@ pub fn relay(key: &RelayKey, port: u16, host: &str, upper: bool) -> Result<Strin
 }
 
 fn encode(kind: &str, mut payload: Vec<u8>, upper: bool) -> String {
-    payload.extend_from_slice(&check(kind, &payload));
+    payload.extend_from_slice(&compute_check(kind, &payload));
     let mut text = String::from(SCHEME);
     text.push_str(kind);
     text.push('/');
@@ -156,7 +161,7 @@ fn encode(kind: &str, mut payload: Vec<u8>, upper: bool) -> String {
 }
 
 /// The payload behind `letters`, its check removed and found right.
-fn payload(kind: &str, letters: &str) -> Result<Vec<u8>, UriError> {
+fn decode_payload(kind: &str, letters: &str) -> Result<Vec<u8>, UriError> {
     if letters.len() > LETTERS_MAX {
         return Err(UriError::TooLong);
     }
@@ -168,7 +173,7 @@ fn payload(kind: &str, letters: &str) -> Result<Vec<u8>, UriError> {
     let bytes = BASE32_NOPAD.decode(letters.to_ascii_uppercase().as_bytes());
     let bytes = bytes.map_err(|_| UriError::Letter)?;
     let (payload, sum) = bytes.split_last_chunk().ok_or(UriError::Check)?;
-    if *sum != check(kind, payload) {
+    if *sum != compute_check(kind, payload) {
         return Err(UriError::Check);
     }
     Ok(payload.to_vec())
@@ -183,6 +188,6 @@ fn decode_relay(payload: &[u8]) -> Result<Uri, UriError> {
     relay.map_err(|_| UriError::Relay)
 }
 
-fn check(kind: &str, payload: &[u8]) -> [u8; CHECK_BYTES] {
+fn compute_check(kind: &str, payload: &[u8]) -> [u8; CHECK_BYTES] {
     labelled_hash("mezza/uri", &[kind.as_bytes(), payload])
 }

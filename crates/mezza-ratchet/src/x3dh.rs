@@ -48,9 +48,12 @@ impl Transcript<'_> {
         let mut writer = Writer::with_capacity(192);
         writer.put_u16(first.suite.0);
         for list in [first.list.as_ref(), self.list].into_iter().flatten() {
-            list.write(&mut writer);
+            list.write_to(&mut writer);
         }
-        writer.put_bytes(&first.identity.0).put_bytes(self.responder.as_bytes()).put_bytes(&first.base.0);
+        writer
+            .put_bytes(&first.identity.0)
+            .put_bytes(self.responder.as_bytes())
+            .put_bytes(&first.base.0);
         writer.put_u32(first.spk_id).put_bytes(&self.spk.0);
         writer.put_u32(first.opk_id).put_bytes(&self.opk.map_or([0; 32], |opk| opk.0));
         if let (Some(kem), Some(key)) = (&first.kem, self.kem_key) {
@@ -64,7 +67,7 @@ impl Transcript<'_> {
 
 /// The initiator's half; a post-quantum suite draws 32 bytes of `rng`. `BadKey` if the one-time key
 /// or the KEM key is not allowed, or a DH gives zero; `BadId` for the id of the one-time key.
-pub fn initiate<S: RatchetSuite, B: Backend>(
+pub fn initiate_session<S: RatchetSuite, B: Backend>(
     bundle: &CheckedBundle,
     identity: &IdentityKeyPair,
     base: EphemeralKey,
@@ -86,7 +89,7 @@ pub fn initiate<S: RatchetSuite, B: Backend>(
         shared.push(made.1);
         encapsulated = Some(Encapsulated { id: their.id, ciphertext: made.0 });
     }
-    let local = identity.public();
+    let local = identity.public_key();
     let remote = *bundle.identity();
     let first = FirstMessageHeader {
         suite: S::ID,
@@ -94,21 +97,21 @@ pub fn initiate<S: RatchetSuite, B: Backend>(
         base: base_public,
         spk_id: bundle.spk_id(),
         opk_id: one_time.map_or(0, |opk| opk.id),
-        list: bundle.ours().copied(),
+        list: bundle.our_suites().copied(),
         registration: bundle.registration(),
         kem: encapsulated,
     };
     let transcript = Transcript {
         first: &first,
         responder: &remote,
-        list: bundle.list(),
+        list: bundle.their_suites(),
         spk: bundle.spk(),
         opk: one_time.as_ref().map(|opk| &opk.key),
         kem_key: bundle.kem().map(|kem| kem.key.as_slice()),
     };
-    let Agreement { id, root, exporter } = S::Kdf::x3dh(&shared, &transcript);
+    let Agreement { id, root, exporter } = S::Kdf::derive_agreement(&shared, &transcript);
     let role = Role::Initiator { their: *bundle.spk() };
-    let prefix = S::Wire::prefix(&first);
+    let prefix = S::Wire::encode_prefix(&first);
     let ratchet = Ratchet::start(Parties { id, local, remote }, role, root, prefix);
     Ok((ratchet, Exporter(exporter)))
 }
@@ -126,14 +129,14 @@ pub struct ResponderKeys<'a> {
 }
 
 /// The responder's half, up to the inner message: a session that is not committed yet.
-pub fn accept<S: RatchetSuite, B: Backend>(
+pub fn accept_session<S: RatchetSuite, B: Backend>(
     first: &FirstMessageHeader,
     identity: &IdentityKeyPair,
     offered: &ResponderKeys<'_>,
 ) -> Result<(Ratchet<S, B>, Exporter), OpenError> {
     let remote =
         IdentityKey::decode(first.identity.as_bytes()).map_err(|_| OpenError::Malformed)?;
-    keys::usable(&first.base).map_err(|_| OpenError::Malformed)?;
+    keys::check_usable(&first.base).map_err(|_| OpenError::Malformed)?;
     // X25519 does not see torsion: with it, one handshake would have a base key of eight forms, each
     // unknown to the memory of base keys. T of 0x0101 binds the form, and needs no check.
     if S::ID != B2c20::ID && !keys::torsion_free(&first.base) {
@@ -156,7 +159,7 @@ pub fn accept<S: RatchetSuite, B: Backend>(
         kem_key = Some(opened.0);
         shared.push(opened.1);
     }
-    let local = identity.public();
+    let local = identity.public_key();
     let transcript = Transcript {
         first,
         responder: &local,
@@ -165,9 +168,9 @@ pub fn accept<S: RatchetSuite, B: Backend>(
         opk: offered.opk.map(StaticKey::public_key),
         kem_key: kem_key.as_deref(),
     };
-    let Agreement { id, root, exporter } = S::Kdf::x3dh(&shared, &transcript);
+    let Agreement { id, root, exporter } = S::Kdf::derive_agreement(&shared, &transcript);
     let role = Role::Responder { own: offered.spk.duplicate() };
-    let prefix = S::Wire::prefix(&first.with_ciphertext_digest());
+    let prefix = S::Wire::encode_prefix(&first.with_ciphertext_digest());
     let ratchet = Ratchet::start(Parties { id, local, remote }, role, root, prefix);
     Ok((ratchet, Exporter(exporter)))
 }

@@ -90,7 +90,7 @@ pub struct Pairing<S: LinkSuite> {
 
 impl<S: LinkSuite> Pairing<S> {
     /// A window that opens at `now`; `wall_ms` is the time of day, ms since 1970.
-    pub fn begin(
+    pub fn open_window(
         settings: PairingSettings,
         store_key: StoreKey,
         (now, wall_ms): (Time, u64),
@@ -152,7 +152,7 @@ impl<S: LinkSuite> Pairing<S> {
         self.role == LinkRole::Initiator
     }
 
-    fn ask(&mut self, now: Time) {
+    fn send_ask(&mut self, now: Time) {
         match &mut self.asks_left {
             // After the first answer three repeats suffice: an attacker must cancel each one
             // (Pairing, step 3).
@@ -169,17 +169,17 @@ impl<S: LinkSuite> Pairing<S> {
         self.timers.set_deadline(PairingTimer::Ask, Some(now.plus_ms(ASK_MS)));
     }
 
-    fn due(&mut self, timer: PairingTimer, now: Time, rng: &mut dyn CryptoRng) {
+    fn handle_timer(&mut self, timer: PairingTimer, now: Time, rng: &mut dyn CryptoRng) {
         match timer {
             PairingTimer::Speak => self.outputs.push_back(PairingOutput::Want),
-            PairingTimer::Ask => self.ask(now),
-            PairingTimer::Settled => self.settled(now, rng),
-            PairingTimer::Window => self.fail(PairingFailure::Timeout),
+            PairingTimer::Ask => self.send_ask(now),
+            PairingTimer::Settled => self.on_settled(now, rng),
+            PairingTimer::Window => self.fail_with(PairingFailure::Timeout),
         }
     }
 
     /// A key of our own: to ask with, to answer with, or for the first exchange.
-    fn give(
+    fn use_ephemeral(
         &mut self,
         ephemeral: EphemeralKey,
         now: Time,
@@ -207,12 +207,12 @@ impl<S: LinkSuite> Pairing<S> {
     }
 
     fn begin_asking(&mut self, ephemeral: EphemeralKey, now: Time, rng: &mut dyn CryptoRng) {
-        let m1 = CanonicalPoint::own(ephemeral.public_key());
+        let m1 = CanonicalPoint::from_own_key(ephemeral.public_key());
         self.session_id = S::session_id(&self.settings.own, &m1, rng);
-        self.first = if self.settings.sas { self.s1(&m1) } else { self.b1(&m1) };
+        self.first = if self.settings.sas { self.build_s1(&m1) } else { self.build_b1(&m1) };
         self.asks = self.first.clone();
         self.step = Step::Asking(ephemeral);
-        self.ask(now);
+        self.send_ask(now);
     }
 }
 
@@ -229,7 +229,7 @@ impl<S: LinkSuite> Machine for Pairing<S> {
     ) -> Result<(), LinkError> {
         match input {
             PairingInput::Datagram { frame, from, on_link } => {
-                self.heard(&frame, (from, on_link), now, rng)
+                self.on_frame(&frame, (from, on_link), now, rng)
             }
             PairingInput::Give(ephemeral) => match &mut self.step {
                 Step::Exchanging(peer) | Step::Over(Some(peer)) => {
@@ -237,7 +237,7 @@ impl<S: LinkSuite> Machine for Pairing<S> {
                     self.drain_peer();
                     Ok(())
                 }
-                _ => self.give(ephemeral, now, rng),
+                _ => self.use_ephemeral(ephemeral, now, rng),
             },
             PairingInput::Peer(input) => match &mut self.step {
                 Step::Exchanging(peer) | Step::Over(Some(peer)) => {
@@ -247,11 +247,11 @@ impl<S: LinkSuite> Machine for Pairing<S> {
                 }
                 _ => Err(LinkError::Unknown),
             },
-            PairingInput::Confirm(equal) => self.confirm(equal, now, rng),
+            PairingInput::Confirm(equal) => self.confirm_digits(equal, now, rng),
             // A cancel of the user ends the window like any failure, and what was not sent is
             // cleared.
             PairingInput::Cancel => {
-                self.fail(PairingFailure::Cancelled);
+                self.fail_with(PairingFailure::Cancelled);
                 Ok(())
             }
         }
@@ -259,7 +259,7 @@ impl<S: LinkSuite> Machine for Pairing<S> {
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         while let Some(timer) = self.timers.take_first(now) {
-            self.due(timer, now, rng);
+            self.handle_timer(timer, now, rng);
         }
         if let Step::Exchanging(peer) | Step::Over(Some(peer)) = &mut self.step {
             peer.wake(now, rng);

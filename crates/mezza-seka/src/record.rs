@@ -104,7 +104,7 @@ impl PeerRecord {
 
     /// Both names by role.
     pub fn pair(&self) -> LinkPair {
-        LinkPair::of(self.role, self.own, self.peer)
+        LinkPair::from_role(self.role, self.own, self.peer)
     }
 
     /// A second copy, for a change that is not durable yet.
@@ -120,7 +120,11 @@ impl PeerRecord {
     fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(RECORD_BYTES);
         let status = u8::from(self.accepted) * ACCEPTED + u8::from(self.compared) * COMPARED;
-        w.put_bytes(MAGIC).put_u8(RECORD_VERSION).put_u8(role_byte(self.role)).put_u8(self.suite).put_u8(status);
+        w.put_bytes(MAGIC)
+            .put_u8(RECORD_VERSION)
+            .put_u8(role_byte(self.role))
+            .put_u8(self.suite)
+            .put_u8(status);
         w.put_bytes(self.own.as_bytes()).put_bytes(self.peer.as_bytes());
         w.put_bytes(self.current.expose()).put_u8(u8::from(self.pending.is_some()));
         w.put_bytes(self.pending.as_ref().map_or(&[0; 32], |state| state.expose()));
@@ -150,7 +154,7 @@ impl PeerRecord {
             let own = LinkId::read(reader)?;
             let peer = LinkId::read(reader)?;
             let current = LinkState::new(Secret::read_from(reader)?);
-            let is_pending = flag(reader.read_u8()?)?;
+            let is_pending = read_flag(reader.read_u8()?)?;
             let pending = LinkState::new(Secret::read_from(reader)?);
             let mut number = || reader.read_array().map(i64::from_be_bytes);
             let numbers = [number()?, number()?, number()?, number()?];
@@ -181,7 +185,7 @@ impl PeerRecord {
                 name: name_of(reader.read_array_ref()?)?,
                 link: reader.read_u16()?,
             };
-            zeros(reader.read_rest())?;
+            check_zeros(reader.read_rest())?;
             Ok(record)
         })
     }
@@ -231,7 +235,10 @@ impl PeerRecord {
     ///
     /// # Errors
     /// The fault of the first slot, if neither opens.
-    pub fn newest(key: &StoreKey, slots: [&[u8]; 2]) -> Result<(u64, usize, Self), RecordError> {
+    pub fn open_newest(
+        key: &StoreKey,
+        slots: [&[u8]; 2],
+    ) -> Result<(u64, usize, Self), RecordError> {
         let [first, second] = slots.map(|sealed| Self::open(key, sealed));
         match (first, second) {
             // The greater number is the newer write (section Records on the disk).
@@ -264,7 +271,7 @@ fn role_of(byte: u8) -> Result<LinkRole, DecodeError> {
     }
 }
 
-fn flag(byte: u8) -> Result<bool, DecodeError> {
+fn read_flag(byte: u8) -> Result<bool, DecodeError> {
     match byte {
         0 => Ok(false),
         1 => Ok(true),
@@ -274,7 +281,7 @@ fn flag(byte: u8) -> Result<bool, DecodeError> {
 
 fn name_of(bytes: &[u8; NAME_BYTES]) -> Result<String, DecodeError> {
     let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
-    zeros(&bytes[len..])?;
+    check_zeros(&bytes[len..])?;
     let name = core::str::from_utf8(&bytes[..len]).map_err(|_| DecodeError::Value)?;
     is_name(name).then(|| name.into()).ok_or(DecodeError::Value)
 }
@@ -289,7 +296,7 @@ pub fn is_name(name: &str) -> bool {
         && name.chars().all(sound)
 }
 
-fn zeros(bytes: &[u8]) -> Result<(), DecodeError> {
+fn check_zeros(bytes: &[u8]) -> Result<(), DecodeError> {
     if bytes.iter().all(|byte| *byte == 0) { Ok(()) } else { Err(DecodeError::Value) }
 }
 

@@ -55,7 +55,7 @@ impl RecordType {
         }
     }
 
-    const fn of(number: u8) -> Self {
+    const fn from_number(number: u8) -> Self {
         match number {
             0 => Self::Data,
             1 => Self::End,
@@ -99,15 +99,20 @@ impl<F: FrameKey> Records<F> {
         let body = BODY_BYTES.into_iter().find(|body| *body >= needed).ok_or(RecordTooLong)?;
         // Each record uses one number, so a repeated nonce is impossible even if the caller drops
         // the record.
-        let packet = self.session.reserve(1).ok_or(RecordTooLong)?;
+        let packet = self.session.reserve_packets(1).ok_or(RecordTooLong)?;
         let mut w = Writer::with_capacity(RECORD_HEADER_BYTES + body);
-        w.put_u8(VERSION).put_u8(RECORD).put_u16(body as u16).put_u8(kind.number()).put_var16(payload);
+        w.put_u8(VERSION)
+            .put_u8(RECORD)
+            .put_u16(body as u16)
+            .put_u8(kind.number())
+            .put_var16(payload);
         w.pad_to(RECORD_HEADER_BYTES + body);
         let mut record = w.finish();
         let (header, rest) = record.split_at_mut(RECORD_HEADER_BYTES);
         let (text, tag) = rest.split_at_mut(body - TAG_BYTES);
-        let iv = self.session.out.nonce(packet);
-        let key = key_of(&mut self.keys[0], packet, |subkey| self.session.out.subkey(subkey));
+        let iv = self.session.out.packet_nonce(packet);
+        let key =
+            key_of(&mut self.keys[0], packet, |subkey| self.session.out.derive_subkey(subkey));
         tag.copy_from_slice(&key.seal(&iv, header, text));
         Ok(record)
     }
@@ -128,8 +133,9 @@ impl<F: FrameKey> Records<F> {
         let tag = tag.first_chunk().ok_or(FrameError::Forged)?;
         let mut text = Wiping::new(text.to_vec());
         let packet = self.received;
-        let iv = self.session.back.nonce(self.received);
-        let key = key_of(&mut self.keys[1], packet, |subkey| self.session.back.subkey(subkey));
+        let iv = self.session.back.packet_nonce(self.received);
+        let key =
+            key_of(&mut self.keys[1], packet, |subkey| self.session.back.derive_subkey(subkey));
         if !key.open(&iv, header, &mut text, tag) {
             return Err(FrameError::Forged);
         }
@@ -168,7 +174,7 @@ pub fn body_bytes(record: &[u8]) -> Result<usize, DecodeError> {
 /// Type and payload of a text; what fills it up is zeros.
 fn payload_of(text: &[u8]) -> Result<(RecordType, &[u8]), DecodeError> {
     let mut reader = Reader::new(text);
-    let kind = RecordType::of(reader.read_u8()?);
+    let kind = RecordType::from_number(reader.read_u8()?);
     let payload = reader.read_var16()?;
     // Other filling would be a hidden channel, and a second encoding of the same payload.
     let is_filled = reader.read_rest().iter().all(|byte| *byte == 0);

@@ -196,20 +196,20 @@ macro_rules! frame {
 
             fn encode(&self) -> Vec<u8> {
                 let mut w = Writer::with_capacity($bytes);
-                w.u8(VERSION).u8($kind).u8(self.suite).u8(0).u32(self.index);
+                w.put_u8(VERSION).put_u8($kind).put_u8(self.suite).put_u8(0).put_u32(self.index);
                 $(FieldBytes::write(&self.$field, &mut w);)+
                 w.finish()
             }
 
             fn decode(suite: u8, bytes: &[u8]) -> Result<Self, DecodeError> {
                 Reader::decode_exact(bytes, |reader| {
-                    let [version, kind, own, flags] = reader.array()?;
+                    let [version, kind, own, flags] = reader.read_array()?;
                     // Flags other than 0 are reserved. A frame of a later version must not be half
                     // understood (SEKA-1).
                     if version != VERSION || kind != $kind || own != suite || flags != 0 {
                         return Err(DecodeError::Value);
                     }
-                    let index = reader.u32()?;
+                    let index = reader.read_u32()?;
                     // The index has 24 bits. Upper bits would make two encodings of one value.
                     if index >> 24 != 0 {
                         return Err(DecodeError::Value);
@@ -224,7 +224,7 @@ macro_rules! frame {
 
         impl Snapshot for $name {
             fn snapshot_into(&self, w: &mut Writer) {
-                w.bytes(&self.encode());
+                w.put_bytes(&self.encode());
             }
         }
     };

@@ -79,7 +79,7 @@ fn template() -> &'static (Folder, MasterKey) {
         let folder = Folder::empty();
         let made = Vault::create(&folder.path(), b"pass", Argon2Params::DEMO, noon(), &mut OsRng);
         made.unwrap().close().unwrap();
-        let master = head::unlock(&folder.path().join(HEAD), b"pass").unwrap();
+        let master = head::unlock_master(&folder.path().join(HEAD), b"pass").unwrap();
         (folder, master)
     })
 }
@@ -97,7 +97,7 @@ pub(super) fn put(key: u8, bucket: Retention, value: &[u8]) -> WriteBatch {
 }
 
 fn content(vault: &mut Vault) -> Content {
-    let records = vault.records().unwrap().into_iter();
+    let records = vault.reload_records().unwrap().into_iter();
     records.map(|(_, key, value)| (key, value.to_vec())).collect()
 }
 
@@ -181,8 +181,8 @@ fn failed_ring_at_a_change_of_day_is_written_again() {
         // Whatever the disk has kept of the keys that ended is gone now.
         vault.tick(tomorrow()).unwrap();
         let ring = folder.ring();
-        assert!(ring.stale(tomorrow()).is_empty(), "{step:?} {error} {writes}");
-        assert_eq!(ring.today(), Some(DAY + 1));
+        assert!(ring.stale_buckets(tomorrow()).is_empty(), "{step:?} {error} {writes}");
+        assert_eq!(ring.newest_day(), Some(DAY + 1));
         assert!(holds(&content(&mut vault), &[1, 3]));
         vault.close().unwrap();
         assert!(holds(&folder.enter(tomorrow()).1, &[1, 3]), "{step:?} {error} {writes}");
@@ -274,7 +274,7 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
         if matches!(what, What::Tick { .. }) {
             vault.tick(now).unwrap();
             prop_assert_eq!(content(&mut vault), alive(&model, now));
-            prop_assert!(folder.ring().stale(now).is_empty());
+            prop_assert!(folder.ring().stale_buckets(now).is_empty());
         }
     }
     Ok(())

@@ -55,7 +55,7 @@ pub struct RecordContent {
 }
 
 /// The size of a text of `bytes` bytes after padding.
-pub fn padded(bytes: usize) -> usize {
+pub fn padded_size(bytes: usize) -> usize {
     let step = SIZES[SIZES.len() - 1];
     SIZES.iter().copied().find(|size| bytes <= *size).unwrap_or(bytes.div_ceil(step) * step)
 }
@@ -73,8 +73,8 @@ pub fn seal(
         return Err(Fault::bug(format!("a record of kind {} has {bytes} bytes", place.kind)));
     }
     // The whole size at once: a text that grew would leave copies of itself behind.
-    let mut w = Writer::with_capacity(padded(bytes));
-    w.put_var8(key).put_u32(value.len() as u32).put_bytes(value).pad_to(padded(bytes));
+    let mut w = Writer::with_capacity(padded_size(bytes));
+    w.put_var8(key).put_u32(value.len() as u32).put_bytes(value).pad_to(padded_size(bytes));
     aead::seal(bucket_key, nonce, &place.aad(), &Wiping::new(w.finish()))
 }
 

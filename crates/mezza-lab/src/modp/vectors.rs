@@ -45,7 +45,7 @@ impl<'a> ModpCase<'a> {
     }
 
     fn same(&self, keys: &[&str], message: &Message<Modp>) {
-        for (key, field) in keys.iter().zip(message.fields(self.group)) {
+        for (key, field) in keys.iter().zip(message.encode_fields(self.group)) {
             self.fields.assert_bytes(key, &field);
         }
     }
@@ -56,14 +56,14 @@ impl<'a> ModpCase<'a> {
 
     /// A message of the end that the case names first, to the other one.
     fn there(&mut self, message: Message<Modp>) -> Message<Modp> {
-        let message = self.own.outgoing(message, &mut self.rng).unwrap();
-        self.their.incoming(message, &mut self.rng).unwrap()
+        let message = self.own.change_outgoing(message, &mut self.rng).unwrap();
+        self.their.change_incoming(message, &mut self.rng).unwrap()
     }
 
     /// A message of the other end.
     fn back(&mut self, message: Message<Modp>) -> Message<Modp> {
-        let message = self.their.outgoing(message, &mut self.rng).unwrap();
-        self.own.incoming(message, &mut self.rng).unwrap()
+        let message = self.their.change_outgoing(message, &mut self.rng).unwrap();
+        self.own.change_incoming(message, &mut self.rng).unwrap()
     }
 
     fn dh(&mut self) {

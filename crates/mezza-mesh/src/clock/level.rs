@@ -85,11 +85,11 @@ impl MeshClock {
         all.sort_unstable_by_key(|sample| sample.offset);
         self.look_elsewhere(&all, around, now);
         if self.has_to_wait(&all, around, now) {
-            self.clamp();
+            self.clamp_offset();
             self.samples = all;
             return;
         }
-        let bound = self.bound();
+        let bound = self.bound_us();
         // Samples outside of W are left out: they are wrong if the own clock is within its bound
         // (MESH-20).
         let near: alloc::vec::Vec<i64> = all
@@ -98,7 +98,7 @@ impl MeshClock {
             .filter(|offset| (offset - self.anchor()).abs() <= bound)
             .collect();
         self.move_among(&near);
-        self.clamp();
+        self.clamp_offset();
         all.clear();
         self.samples = all;
     }
@@ -108,7 +108,8 @@ impl MeshClock {
     /// sample of nearly all, or a liar who sends many would weigh more. It waits for a while only, or one
     /// neighbour that never says its time would stop all votes (MESH-58).
     fn has_to_wait(&mut self, all: &[ClockSample], around: usize, now: u64) -> bool {
-        let is_near = |sample: &&ClockSample| (sample.offset - self.anchor()).abs() <= self.bound();
+        let is_near =
+            |sample: &&ClockSample| (sample.offset - self.anchor()).abs() <= self.bound_us();
         // Fewer than three samples move no clock: two liars could move it otherwise (MESH-22).
         if all.iter().filter(is_near).count() < 3 {
             return true;
@@ -133,7 +134,7 @@ impl MeshClock {
         self.heard = Some(super::HeardTime { offset: middle, at: now });
         let agree = offsets.iter().filter(|offset| (*offset - middle).abs() <= MARGIN).count();
         // Two laptops never vote: a difference of 15 s is shown to them too.
-        let bound = if around < 3 { ALONE_BOUND } else { self.bound() };
+        let bound = if around < 3 { ALONE_BOUND } else { self.bound_us() };
         let differs = middle - self.anchor();
         // A majority that agrees and is out of reach: either they are wrong or this device is. The
         // user decides (MESH-26).
@@ -160,11 +161,11 @@ impl MeshClock {
             self.count_hold();
             let most = (HELD / i64::from(self.holds.saturating_add(3))).max(DRIFT);
             let first = near.partition_point(|offset| *offset < own - MARGIN);
-            let step = self.step(&near[first..first + here(own)], MARGIN, 0);
+            let step = self.mean_step(&near[first..first + here(own)], MARGIN, 0);
             let beyond = step - step.clamp(-STILL, STILL);
             // The bound shrinks with the holds, so that liars move an agreed clock by a logarithm
             // only (MESH-55).
-            self.offset += lengthened(beyond).clamp(-most, most);
+            self.offset += lengthen_step(beyond).clamp(-most, most);
         } else if are_most(here(middle)) {
             // All around are in place already: a clock that joins them need not walk there.
             self.count_search();
@@ -178,14 +179,15 @@ impl MeshClock {
             let reach = REACH * PATIENCE / (PATIENCE + i64::from(self.sought));
             // The weight of the own clock follows from its grade, so it is left out of holds: a crowd in
             // place sends the same stamps whatever its grades are (MESH-21).
-            let weight = 1_000 * OWN / (OWN + self.bound());
-            self.offset += lengthened(self.step(trimmed(near, own), reach.max(least), weight));
+            let weight = 1_000 * OWN / (OWN + self.bound_us());
+            self.offset +=
+                lengthen_step(self.mean_step(trim_quarters(near, own), reach.max(least), weight));
         }
     }
 
     /// How far samples, each cut to `reach`, move the clock. The own clock counts for `weight` thousandths
     /// of their number.
-    fn step(&self, samples: &[i64], reach: i64, weight: i64) -> i64 {
+    fn mean_step(&self, samples: &[i64], reach: i64, weight: i64) -> i64 {
         let toward = |offset: i64| (offset - self.offset).clamp(-reach, reach);
         let thousandths = 1_000 * i64::try_from(samples.len()).unwrap_or(0);
         let weight = thousandths / 1_000 * weight;
@@ -218,13 +220,13 @@ impl MeshClock {
     }
 }
 
-fn lengthened(step: i64) -> i64 {
+fn lengthen_step(step: i64) -> i64 {
     let [above, below] = STEP;
     step * above / below
 }
 
 /// Sorted offsets without the quarter that is farthest above `own` and the one that is farthest below.
-fn trimmed(near: &[i64], own: i64) -> &[i64] {
+fn trim_quarters(near: &[i64], own: i64) -> &[i64] {
     // A quarter on each side: up to that share of liars is without effect (resilient consensus).
     let quarter = (near.len() + 2) / 4;
     let low = near.iter().take(quarter).filter(|offset| own - **offset > FAR).count();

@@ -58,7 +58,7 @@ impl MeshClock {
         let found = match self.mode {
             ClockMode::OutlierMedian => self.median_without_outliers(now),
             ClockMode::FirstPlausible => self.first_plausible(now),
-            ClockMode::PeerQuorum => self.quorum(),
+            ClockMode::PeerQuorum => self.find_quorum(),
             ClockMode::Level | ClockMode::Paper => None,
         };
         if let Some(offset) = found {
@@ -106,7 +106,7 @@ impl MeshClock {
     }
 
     /// The middle of the largest group of peers that agree to a minute, once.
-    fn quorum(&self) -> Option<i64> {
+    fn find_quorum(&self) -> Option<i64> {
         // The vote of these meshes sets a clock once and never again.
         if self.rival.is_set {
             return None;

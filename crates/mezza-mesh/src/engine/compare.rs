@@ -7,12 +7,12 @@ use super::column::{HELD, KNOWN};
 use super::{Engine, MeshLinkId, NeighbourId};
 use crate::frame::{MeshFrame, Name, SyncFrame};
 use crate::limits::{MS, NEVER, NEWCOMER, NEWCOMER_PER_SECOND, SECOND, SYNC_CELLS_MAX, SYNC_OPEN};
-use crate::set::{Set, WordMask, bits, highest};
+use crate::set::{Set, WordMask, highest_bits, iter_bits};
 use crate::table::{CellTable, in_turn};
 
 impl Engine {
     /// Sends our set of cells to one neighbour that is due.
-    pub(super) fn sync(
+    pub(super) fn make_sync(
         &mut self,
         id: MeshLinkId,
         now: u64,
@@ -31,7 +31,7 @@ impl Engine {
         neighbour.sync_until = now + SYNC_OPEN;
         neighbour.unasked = SYNC_CELLS_MAX;
         let to = neighbour.name;
-        let held = self.held(table);
+        let held = self.held_set(table);
         Some(MeshFrame::Sync(Box::new(SyncFrame { to, held, within: None, more: false })))
     }
 
@@ -71,7 +71,7 @@ impl Engine {
         now: u64,
         table: &mut impl CellTable,
     ) {
-        let live = self.live();
+        let live = self.live_count();
         let SyncFrame { held, within, .. } = sync;
         // The peer holds more than we know, so our own set is sent soon as well (MESH-65).
         if sync.more || (within.is_none() && self.lacks_any(held, table)) {
@@ -91,7 +91,7 @@ impl Engine {
         let theirs = held.parts().collect::<Vec<_>>();
         let mut lacked = Vec::new();
         for word in (0..table.rows().words()).rev() {
-            let (hot, has) = table.rows_mut().with(self.seat, word, from);
+            let (hot, has) = table.rows_mut().hot_with_neighbour(self.seat, word, from);
             let all = compared.as_ref().map_or(u64::MAX, |parts| mask_of(parts, word));
             let here = hot[HELD] & all;
             if here == 0 {
@@ -104,7 +104,7 @@ impl Engine {
                 lacked.push(WordMask { word, mask: here & !there });
             }
         }
-        let gives = self.answers(id, &lacked, most, table);
+        let gives = self.select_answers(id, &lacked, most, table);
         let link = &mut self.links[usize::from(id)];
         let mut given = 0;
         let mut tells = false;
@@ -125,13 +125,13 @@ impl Engine {
             self.due = self.due.min(link.have_at);
         }
         if owes {
-            self.owe(id, now);
+            self.schedule_give(id, now);
         }
     }
 
     /// Which of the lacked cells are given, `room` at most: a mask for each of these words. The others are
     /// announced.
-    fn answers<T: CellTable>(
+    fn select_answers<T: CellTable>(
         &self,
         id: MeshLinkId,
         lacked: &[WordMask],
@@ -144,15 +144,16 @@ impl Engine {
         let free = |part: &WordMask| part.mask & !given.word(part.word);
         if T::KNOWS_BRINGERS {
             // Turns of bringers, so that one flood does not fill the answer (MESH-77).
-            let slots =
-                lacked.iter().flat_map(|part| bits(free(part)).map(|bit| 64 * part.word + bit));
+            let slots = lacked
+                .iter()
+                .flat_map(|part| iter_bits(free(part)).map(|bit| 64 * part.word + bit));
             let mut first = in_turn(slots.collect(), table);
             first.truncate(room as usize);
             let first: Vec<_> = first.into_iter().collect::<Set>().parts().collect();
             return lacked.iter().map(|part| mask_of(&first, part.word)).collect();
         }
         let give = |part| {
-            let give = highest(free(part), room);
+            let give = highest_bits(free(part), room);
             room -= give.count_ones();
             give
         };

@@ -5,7 +5,7 @@ use super::{Engine, MeshLinkId, MeshNeighbour, NeighbourId};
 use crate::epoch::Age;
 use crate::frame::MeshFrame;
 use crate::limits::{BUSY_MS, CLASSES, DRAWN_FIRST, NEIGHBOURS_MAX, NEVER, OWED_BUSY, SECOND};
-use crate::set::{Set, Slot, WordMask, bits, highest};
+use crate::set::{Set, Slot, WordMask, highest_bits, iter_bits};
 use crate::table::CellTable;
 
 /// Cells of one word that went out on a link.
@@ -26,7 +26,7 @@ impl Engine {
         now: u64,
         table: &mut impl CellTable,
     ) {
-        let live = self.live();
+        let live = self.live_count();
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         neighbour.heard_at = now;
         let id = neighbour.link;
@@ -48,7 +48,7 @@ impl Engine {
         self.end_given(id, now);
         let mut some = false;
         for part in set.parts() {
-            let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
+            let (hot, has) = table.rows_mut().hot_with_neighbour(self.seat, part.word, from);
             // It asks for the cell, so it does not have it, whatever it announced before.
             *has &= !part.mask;
             let held = part.mask & hot[HELD];
@@ -59,7 +59,7 @@ impl Engine {
             some |= held & !given != 0;
         }
         if some {
-            self.owe(id, now);
+            self.schedule_give(id, now);
         }
     }
 
@@ -113,7 +113,7 @@ impl Engine {
     }
 
     /// Something is owed on a link: it goes out after the time of gathering.
-    pub(super) fn owe(&mut self, id: MeshLinkId, now: u64) {
+    pub(super) fn schedule_give(&mut self, id: MeshLinkId, now: u64) {
         let link = &mut self.links[usize::from(id)];
         // Requests gather for 5 ms, so that one DATA serves several askers.
         link.give_at = link.give_at.min(now + self.settings.gather);
@@ -132,20 +132,21 @@ impl Engine {
         mut taken: impl FnMut(Slot),
     ) {
         for part in set.parts() {
-            let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
+            let (hot, has) = table.rows_mut().hot_with_neighbour(self.seat, part.word, from);
             *has |= part.mask;
             let new = part.mask & !hot[KNOWN];
             let mut wanted = new & self.missing.word(part.word);
             let unasked = new & !wanted;
             if unasked != 0 {
                 // Unasked cells are accepted only after a comparison, and only so many (MESH-10).
-                let drawn = highest(unasked, self.take_unasked(from, unasked.count_ones(), now));
+                let drawn =
+                    highest_bits(unasked, self.take_unasked(from, unasked.count_ones(), now));
                 self.counts.unsolicited += u64::from((unasked & !drawn).count_ones());
                 wanted |= drawn;
             }
             if wanted != 0 {
                 let new = WordMask { word: part.word, mask: wanted };
-                self.take(from, new, now, table, &mut taken);
+                self.take_cells(from, new, now, table, &mut taken);
             }
         }
     }
@@ -154,7 +155,7 @@ impl Engine {
     /// them are taken.
     fn take_unasked(&mut self, from: NeighbourId, count: u32, now: u64) -> u32 {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return 0 };
-        let room = neighbour.unasked(now);
+        let room = neighbour.unasked_left(now);
         // Without budgets the number is not limited, only the 10 s are.
         if room > 0 && !self.settings.budgets {
             return count;
@@ -163,7 +164,7 @@ impl Engine {
         count.min(room)
     }
 
-    fn take<T: CellTable>(
+    fn take_cells<T: CellTable>(
         &mut self,
         from: NeighbourId,
         WordMask { word, mask: wanted }: WordMask,
@@ -174,10 +175,10 @@ impl Engine {
         // The new cells by class, since each class travels on its own links.
         let mut live = [0_u64; CLASSES];
         let mut sum = [0; CLASSES];
-        for bit in bits(wanted) {
+        for bit in iter_bits(wanted) {
             let facts = table.facts(64 * word + bit);
             let hot = table.rows_mut().hot_mut(self.seat, word);
-            match facts.life.judge(facts.tick, self.cur) {
+            match facts.life.judge_tick(facts.tick, self.cur) {
                 Age::Live => {
                     let class = usize::from(facts.class) % CLASSES;
                     live[class] |= 1 << bit;
@@ -193,13 +194,13 @@ impl Engine {
                 }
             }
         }
-        self.found(word, wanted, table);
+        self.clear_missing(word, wanted, table);
         let count: u32 = live.iter().map(|live| live.count_ones()).sum();
         self.counts.taken += u64::from(count);
         self.counts.refused += u64::from(wanted.count_ones() - count);
         for (class, (live, sum)) in (0..).zip(live.into_iter().zip(sum)) {
             if live != 0 {
-                self.keep(table, word, live, (sum, class), now);
+                self.store_new(table, word, live, (sum, class), now);
             }
         }
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
@@ -211,7 +212,7 @@ impl Engine {
     }
 
     /// The next cells that are owed on a link, the newest first, as many as one burst holds.
-    pub(super) fn give<T: CellTable>(
+    pub(super) fn make_data<T: CellTable>(
         &mut self,
         id: MeshLinkId,
         now: u64,
@@ -220,7 +221,7 @@ impl Engine {
         let mut set = Set::default();
         let mut room = self.settings.burst;
         while room > 0
-            && let Some((word, mask)) = self.newest(id, room, table)
+            && let Some((word, mask)) = self.select_newest(id, room, table)
         {
             // Cells may have died since they were owed. They are not sent any more (MESH-4).
             let held = mask & table.rows().hot(self.seat, word)[HELD];
@@ -230,7 +231,7 @@ impl Engine {
                 link.given.insert(word, held);
                 let until = now + self.settings.repeat;
                 link.given_until.push_back(Given { until, word, mask: held });
-                set.push(word, held);
+                set.push_word(word, held);
                 room -= held.count_ones();
             }
         }
@@ -247,10 +248,15 @@ impl Engine {
     }
 
     /// Up to `room` owed cells of one word: those that are to go first.
-    fn newest<T: CellTable>(&self, id: MeshLinkId, room: u32, table: &T) -> Option<(u32, u64)> {
+    fn select_newest<T: CellTable>(
+        &self,
+        id: MeshLinkId,
+        room: u32,
+        table: &T,
+    ) -> Option<(u32, u64)> {
         let mut best: Option<(u64, u32, u64)> = None;
         let words = table.rows().words();
-        let newest = (table.opened().wrapping_sub(1) % u64::from(words)) as u32;
+        let newest = (table.opened_words().wrapping_sub(1) % u64::from(words)) as u32;
         for WordMask { word, mask } in self.links[usize::from(id)].owed.parts() {
             // In a ring the newest word is the one opened last.
             let age = (newest + words - word) % words;
@@ -259,12 +265,12 @@ impl Engine {
                     // In a crowd the ring gives the order: the word that was opened last is the
                     // newest.
                     if best.is_none_or(|(rank, ..)| u64::from(words - age) > rank) {
-                        best = Some((u64::from(words - age), word, highest(mask, room)));
+                        best = Some((u64::from(words - age), word, highest_bits(mask, room)));
                     }
                 }
                 Some(_) => {
                     // In a node each cell has a rank by tick and arrival, so newer ones go first.
-                    for bit in bits(mask) {
+                    for bit in iter_bits(mask) {
                         let rank = table.rank(64 * word + bit).unwrap_or(0);
                         if best.is_none_or(|(held, ..)| rank >= held) {
                             best = Some((rank, word, 1 << bit));

@@ -109,7 +109,7 @@ impl MeshNeighbour {
     }
 
     /// New cells that it may be asked for now.
-    pub(super) fn refill(&mut self, now: u64) -> u64 {
+    pub(super) fn refill_tokens(&mut self, now: u64) -> u64 {
         // Whole tokens alone move the mark, so that no part of one is lost.
         let new = now.saturating_sub(self.tokens_at) * NEW_PER_SECOND / SECOND;
         if new > 0 {
@@ -120,7 +120,7 @@ impl MeshNeighbour {
     }
 
     /// Cells that may still be taken of it unasked, because a comparison may have drawn them.
-    pub(super) fn unasked(&self, now: u64) -> u32 {
+    pub(super) fn unasked_left(&self, now: u64) -> u32 {
         // After 10 s unasked cells are dropped again (MESH-10).
         if self.sync_until > now { self.unasked } else { 0 }
     }
@@ -131,7 +131,7 @@ impl MeshNeighbour {
     }
 
     /// An asking ended.
-    pub(super) fn answered(&mut self, failed: bool, now: u64) {
+    pub(super) fn count_answer(&mut self, failed: bool, now: u64) {
         self.failures = self.failures << 1 | u8::from(failed);
         // Eight of eight failed. The history starts again, so that it has a new chance after 60 s.
         if self.failures == u8::MAX {
@@ -148,7 +148,7 @@ impl MeshNeighbour {
 
 impl Engine {
     /// A device under a new name is heard on `link`.
-    pub fn meet(
+    pub fn add_neighbour(
         &mut self,
         link: MeshLinkId,
         name: Name,
@@ -183,13 +183,13 @@ impl Engine {
     }
 
     /// The neighbour is forgotten, with all that is known of what it holds.
-    pub fn part(&mut self, id: NeighbourId, table: &mut impl CellTable) {
+    pub fn remove_neighbour(&mut self, id: NeighbourId, table: &mut impl CellTable) {
         let Some(place) = self.neighbours.get_mut(usize::from(id)) else { return };
         let Some(gone) = place.take() else { return };
         self.names[usize::from(id)] = NEVER;
         // A name that is still heard on another link keeps its sample (MESH-23).
         if !self.names.contains(&gone.name) {
-            self.clock.forget(gone.name);
+            self.clock.forget_name(gone.name);
         }
         table.rows_mut().clear_neighbour(self.seat, id);
         // Its requests are over at once, so that the next announcer is asked.
@@ -212,7 +212,7 @@ impl Engine {
 
     /// Names whose beacon came in the last 10 s, each once however many links it came on. Other frames do
     /// not count: a quorum is made of those who say their time (MESH-58).
-    pub fn around(&self, now: u64) -> usize {
+    pub fn count_around(&self, now: u64) -> usize {
         let heard = self.neighbours().filter(|(_, n)| n.is_around(now));
         // With one link each name occurs once, which is the case of a crowd.
         if self.links.len() < 2 {
@@ -262,9 +262,9 @@ impl Engine {
         // A stamp beyond 2^40 is no time, and the product must not overflow.
         let sample = (beacon.stamp.min(1 << 40) * 125_000 + 62_500 + link.delay).cast_signed();
         neighbour.shows = sample - now.cast_signed();
-        neighbour.differs = sample - self.clock.mesh(now).cast_signed();
+        neighbour.differs = sample - self.clock.mesh_time(now).cast_signed();
         if votes {
-            self.clock.hear(neighbour.name, beacon.stamp, link.delay, now);
+            self.clock.add_sample(neighbour.name, beacon.stamp, link.delay, now);
         }
         let differs = (beacon.sum, u32::from(beacon.live)) != (sum, live);
         let since = now - neighbour.synced_at.min(now);
@@ -298,7 +298,7 @@ impl Engine {
         neighbour.busies = neighbour.busies.saturating_add(1);
         // BUSY cannot replace failures for ever: the fourth in a row counts as one (MESH-43).
         if neighbour.busies > BUSY_ROW {
-            neighbour.answered(true, now);
+            neighbour.count_answer(true, now);
         }
         // The time is a claim of the neighbour, so it is clamped.
         neighbour.busy_until = now + u64::from(wait_ms.clamp(BUSY_MS.0, BUSY_MS.1)) * MS;
@@ -324,7 +324,7 @@ impl Engine {
             neighbour.heard_at = now.saturating_sub(GONE - SILENT);
             neighbour.beacon_at = 0;
             if votes {
-                self.clock.forget(neighbour.name);
+                self.clock.forget_name(neighbour.name);
             }
         }
     }
@@ -349,7 +349,7 @@ impl Engine {
         for at in 0..self.neighbours.len() {
             let gone = |n: &MeshNeighbour| n.heard_at + GONE < now && n.name != NEVER;
             if self.neighbours[at].as_ref().is_some_and(gone) {
-                self.part(at as NeighbourId, table);
+                self.remove_neighbour(at as NeighbourId, table);
             }
         }
     }

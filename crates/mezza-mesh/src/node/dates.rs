@@ -36,7 +36,12 @@ impl OtherDates {
     ///
     /// # Errors
     /// The frame is of another network.
-    pub fn hear(&mut self, network: &MeshNetwork, frame: &[u8], now: u64) -> Result<(), Error> {
+    pub fn record_frame(
+        &mut self,
+        network: &MeshNetwork,
+        frame: &[u8],
+        now: u64,
+    ) -> Result<(), Error> {
         let body = frame.len().checked_sub(network.mac_bytes()).map(|end| &frame[..end]);
         // Without the check bytes, whose key depends on the date that is unknown here.
         let Some(Ok(WireFrame::Beacon { net, name, beacon })) = body.map(WireFrame::decode) else {
@@ -55,7 +60,7 @@ impl OtherDates {
     }
 
     /// Returns the day that most names showed within the last minute.
-    pub fn most(&self, now: u64) -> Option<OtherDate> {
+    pub fn most_shown(&self, now: u64) -> Option<OtherDate> {
         let mut days = BTreeMap::<u32, usize>::new();
         for (day, at) in self.heard.values() {
             if now < at.saturating_add(FRESH) {

@@ -40,7 +40,7 @@ pub(super) struct Leaver {
 }
 
 /// The names that have a place on a link.
-pub(super) fn of(link: &NodeLink, engine: &Engine) -> Vec<Seat> {
+pub(super) fn list_seats(link: &NodeLink, engine: &Engine) -> Vec<Seat> {
     let seats = link.names.iter().filter_map(|(name, (id, source))| {
         let neighbour = engine.neighbour(*id).filter(|neighbour| neighbour.name == *name)?;
         let heard_at = neighbour.heard_at;
@@ -54,7 +54,7 @@ pub(super) fn of(link: &NodeLink, engine: &Engine) -> Vec<Seat> {
 ///
 /// # Errors
 /// If the newcomer gets no place.
-pub(super) fn leaver(
+pub(super) fn select_leaver(
     seats: &[Seat],
     source: Source,
     replace_at: u64,
@@ -108,7 +108,7 @@ mod tests {
 
     fn asked(seats: &[Seat], source: Source, replace_at: u64) -> Result<Option<Name>, Error> {
         let mut rng = SimRng::new(1, 0);
-        let leaver = leaver(seats, source, replace_at, 60 * SECOND, rng.rng())?;
+        let leaver = select_leaver(seats, source, replace_at, 60 * SECOND, rng.rng())?;
         Ok(leaver.map(|leaver| leaver.name))
     }
 

@@ -79,7 +79,7 @@ impl CellTable for Bits {
     }
 
     #[inline]
-    fn opened(&self) -> u64 {
+    fn opened_words(&self) -> u64 {
         self.made.div_ceil(64)
     }
 
@@ -104,6 +104,6 @@ mod tests {
             (bits.slot(129), bits.slot(1), bits.slot(63), bits.slot(64)),
             (Some(1), None, None, Some(64))
         );
-        assert_eq!((bits.slots(), bits.opened()), (128, 3));
+        assert_eq!((bits.slots(), bits.opened_words()), (128, 3));
     }
 }

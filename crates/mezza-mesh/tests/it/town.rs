@@ -254,7 +254,7 @@ impl Town {
 
     /// The short ids of what each node holds.
     pub fn shorts(&self) -> Vec<Vec<u64>> {
-        self.residents.iter().map(|r| r.node.shorts()).collect()
+        self.residents.iter().map(|r| r.node.live_shorts()).collect()
     }
 }
 

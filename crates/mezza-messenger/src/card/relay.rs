@@ -50,7 +50,7 @@ impl RelayEntry {
     }
 
     /// The connection by which it is reached: `H_16("mezza/line", key | port | host)`.
-    pub fn connection(&self) -> RelayConnectionId {
+    pub fn connection_id(&self) -> RelayConnectionId {
         let port = self.port.to_be_bytes();
         let host = self.host.as_bytes();
         RelayConnectionId(labelled_hash("mezza/line", &[&self.key.0, &port, host]))

@@ -148,11 +148,11 @@ impl Item {
 
     pub(super) fn decode(number: u8, body: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(body, |r| match number {
-            TEXT => text(r.read_rest()),
-            HELLO => hello(r),
+            TEXT => read_text(r.read_rest()),
+            HELLO => read_hello(r),
             RECEIPT => Receipt::read(r).map(Self::Receipt),
             TIMER => r.read_u32().map(Self::Timer),
-            CARD => Ok(Self::Card(bounded(r.read_rest(), CARD_BYTES_MAX)?)),
+            CARD => Ok(Self::Card(read_bounded(r.read_rest(), CARD_BYTES_MAX)?)),
             // Causes from 4 on are not defined, so the note is malformed (3.4).
             RESET => match r.read_u8()? {
                 cause @ 1..=3 => Ok(Self::Reset(cause)),
@@ -160,9 +160,9 @@ impl Item {
             },
             RETRY => Ok(Self::Retry),
             MEET => MixnetStart::read(r).map(Self::Meet),
-            VOID => void(r),
+            VOID => read_void(r),
             KEPT => Kept::read(r).map(Self::Kept),
-            BUNDLE => Ok(Self::Bundle(bounded(r.read_rest(), BUNDLE_BYTES_MAX)?)),
+            BUNDLE => Ok(Self::Bundle(read_bounded(r.read_rest(), BUNDLE_BYTES_MAX)?)),
             number => {
                 // The body of an unknown type is dropped. Its number is shown as newer content
                 // (3.4).
@@ -228,7 +228,7 @@ fn write_hello(
     w.put_var16(card);
 }
 
-fn hello(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
+fn read_hello(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
     let place = r.read_var16()?;
     let card = r.read_var16()?;
     // The card is checked by its reader, but its length is bounded here.
@@ -244,7 +244,7 @@ fn hello(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
     Ok(Item::Hello { slot, tag, card: card.to_vec() })
 }
 
-fn text(bytes: &[u8]) -> Result<Item, DecodeError> {
+fn read_text(bytes: &[u8]) -> Result<Item, DecodeError> {
     if bytes.is_empty() || bytes.len() > TEXT_BYTES_MAX {
         return Err(DecodeError::Value);
     }
@@ -252,14 +252,14 @@ fn text(bytes: &[u8]) -> Result<Item, DecodeError> {
     Ok(Item::Text(text.into()))
 }
 
-fn bounded(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
+fn read_bounded(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     if bytes.is_empty() || bytes.len() > bytes_max {
         return Err(DecodeError::Value);
     }
     Ok(bytes.to_vec())
 }
 
-fn void(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
+fn read_void(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
     let era = Era::read(r)?;
     let from = r.read_u32()?;
     let to = r.read_u32()?;

@@ -60,7 +60,7 @@ pub(crate) struct Spoken {
 
 impl Owed {
     /// Returns true if there is anything to say without a note of the person.
-    pub fn any(&self) -> bool {
+    pub fn has_any(&self) -> bool {
         self.hello
             || self.receipt
             || self.read
@@ -85,7 +85,7 @@ impl Owed {
     }
 
     /// A range that the contact gave up and of which something is here.
-    pub fn answer(&mut self, era: Era, from: u32, to: u32) {
+    pub fn add_answer(&mut self, era: Era, from: u32, to: u32) {
         // Bounded: a contact can declare voids without limit (MSG-35).
         if self.answers.len() < ANSWERS_MAX && !self.answers.contains(&(era, from, to)) {
             self.answers.push((era, from, to));
@@ -93,7 +93,7 @@ impl Owed {
     }
 
     /// A note arrived, or came again: the next receipt proves its bytes.
-    pub fn keep(&mut self, note: (Era, u32, NoteDigest)) {
+    pub fn keep_digest(&mut self, note: (Era, u32, NoteDigest)) {
         if !self.kept.contains(&note) {
             self.kept.push(note);
         }
@@ -104,7 +104,7 @@ impl Owed {
     }
 
     /// Removes sent items from the owed ones.
-    pub fn said(&mut self, wire: &Note, spoken: Option<Spoken>) {
+    pub fn clear_sent(&mut self, wire: &Note, spoken: Option<Spoken>) {
         for item in &wire.items {
             match item {
                 Item::Hello { .. } => self.hello = false,
@@ -130,7 +130,7 @@ impl Owed {
         self.read &= !read;
         self.void = false;
         self.answers.drain(..answers);
-        if !self.any() {
+        if !self.has_any() {
             self.level = 0;
         }
     }
@@ -142,7 +142,7 @@ impl Owed {
     }
 
     /// A new session, because of this.
-    pub fn reset(&mut self, cause: ResetCause) {
+    pub fn owe_reset(&mut self, cause: ResetCause) {
         self.anew = Some(cause as u8);
     }
 

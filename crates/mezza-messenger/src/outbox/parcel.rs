@@ -14,7 +14,7 @@ use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot}
 
 use super::Burden;
 use crate::card::RelayEntry;
-use crate::io::{CarrierId, ContactId, NoteId, Route, flag};
+use crate::io::{CarrierId, ContactId, NoteId, Route, read_flag};
 
 /// Version of the stored form.
 const VERSION: u8 = 4;
@@ -77,7 +77,7 @@ impl Parcel {
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let Route { carrier, until, invitation, address } = &self.route;
         let mut w = Writer::with_capacity(64 + address.len() + self.bytes.len());
-        let says = self.says.bits();
+        let says = self.says.to_bits();
         w.put_u8(if says == 0 { PLAIN } else { VERSION });
         w.put_u32(self.contact.0).put_u64(self.note.map_or(0, |note| note.0));
         if says != 0 {
@@ -94,8 +94,11 @@ impl Parcel {
             let version = r.read_u8()?;
             let contact = ContactId(r.read_u32()?);
             let note = Some(r.read_u64()?).filter(|note| *note != 0).map(NoteId);
-            let says =
-                if version == VERSION { Burden::from_bits(r.read_u8()?)? } else { Burden::default() };
+            let says = if version == VERSION {
+                Burden::from_bits(r.read_u8()?)?
+            } else {
+                Burden::default()
+            };
             let (route, level) = match version {
                 // An empty burden has a form of its own, so version 4 with it is a second encoding
                 // (MSG-43).
@@ -112,7 +115,7 @@ impl Parcel {
 fn read_route(r: &mut Reader<'_>) -> Result<(Route, u8), DecodeError> {
     let carrier = CarrierId::from_number(r.read_u8()?).ok_or(DecodeError::Value)?;
     let level = r.read_u8()?;
-    let invitation = flag(r)?;
+    let invitation = read_flag(r)?;
     let until = Some(r.read_u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
     let address = r.read_var8()?.to_vec();
     let sound = level <= 4 && address.len() <= ADDRESS_BYTES_MAX;
@@ -133,7 +136,7 @@ fn read_older_route(r: &mut Reader<'_>) -> Result<(Route, u8), DecodeError> {
             RelayEntry::read(r)?;
             let seal = PublicKey::read_from(r)?;
             let until = Time::from_ms(r.read_u64()?);
-            let address = if flag(r)? { seal.0.to_vec() } else { Vec::new() };
+            let address = if read_flag(r)? { seal.0.to_vec() } else { Vec::new() };
             (CarrierId::RELAY, Some(until), false, address)
         }
         4 => (CarrierId::MIXNET, None, false, Vec::new()),

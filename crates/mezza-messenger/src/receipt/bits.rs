@@ -16,12 +16,12 @@ impl Bits {
     pub const NONE: Self = Self([0; WORDS]);
     pub const ALL: Self = Self([u64::MAX; WORDS]);
 
-    pub fn has(&self, i: u32) -> bool {
+    pub fn has_bit(&self, i: u32) -> bool {
         self.0.get(i as usize / 64).is_some_and(|word| word >> (i % 64) & 1 == 1)
     }
 
     /// Sets bit `i`, which is below 1,024.
-    pub fn set(&mut self, i: u32) {
+    pub fn set_bit(&mut self, i: u32) {
         self.0[i as usize / 64] |= 1 << (i % 64);
     }
 
@@ -104,8 +104,8 @@ mod tests {
             let up = bits.shifted_up(n);
             let down = bits.shifted_down(n);
             for i in 0..REACH {
-                prop_assert_eq!(up.has(i), i >= n && bits.has(i - n));
-                prop_assert_eq!(down.has(i), bits.has(i + n));
+                prop_assert_eq!(up.has_bit(i), i >= n && bits.has_bit(i - n));
+                prop_assert_eq!(down.has_bit(i), bits.has_bit(i + n));
             }
         }
     }

@@ -17,7 +17,7 @@ impl NoteDigest {
     pub const BYTES: usize = 4;
 
     /// The digest of a note with this text; a body of a newer version counts as no text.
-    pub fn of(sent: Time, text: &str) -> Self {
+    pub fn from_text(sent: Time, text: &str) -> Self {
         Self(labelled_hash("mezza/kept", &[&sent_ms(sent).to_be_bytes()[2..], text.as_bytes()]))
     }
 
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn msg_95_writer_and_reader_have_one_digest_whatever_the_clock_says() {
-        let digest = |note: &Note| NoteDigest::of(note.sent, "a note");
+        let digest = |note: &Note| NoteDigest::from_text(note.sent, "a note");
         for ms in [0, (1 << 48) - 1, 1 << 48, (1 << 48) + 5, u64::MAX] {
             let items = Vec::from([Item::Text("a note".into())]);
             let sent = Time::from_ms(ms);

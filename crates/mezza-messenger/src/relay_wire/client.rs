@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use mezza_core::wire::{DecodeError, Reader};
 use mezza_core::{FrameTooLong, Secret, snapshot};
 
-use super::{MailboxAddress, RawOneTimePrekey, TAKEN_MAX, frame};
+use super::{MailboxAddress, RawOneTimePrekey, TAKEN_MAX, encode_frame};
 
 /// The purpose of a mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,37 +111,42 @@ impl ClientFrame {
     /// [`FrameTooLong`] above 65,536 bytes or above 64 mail numbers.
     pub fn encode(&self) -> Result<Vec<u8>, FrameTooLong> {
         match self {
-            Self::Open { req, token, kind } => frame(OPEN, 35, |w| {
+            Self::Open { req, token, kind } => encode_frame(OPEN, 35, |w| {
                 let kind = match kind {
                     MailboxKind::Conversation => 0,
                     MailboxKind::Intro => 1,
                 };
                 w.put_u16(*req).put_bytes(token.expose()).put_u8(kind);
             }),
-            Self::Close { req, token } => frame(CLOSE, 34, |w| {
+            Self::Close { req, token } => encode_frame(CLOSE, 34, |w| {
                 w.put_u16(*req).put_bytes(token.expose());
             }),
-            Self::Put { req, address, ttl_h, envelope } => frame(PUT, 20 + envelope.len(), |w| {
-                w.put_u16(*req).put_bytes(&address.0).put_u16(*ttl_h).put_bytes(envelope);
-            }),
-            Self::Watch { req, number, token } => frame(WATCH, 36, |w| {
+            Self::Put { req, address, ttl_h, envelope } => {
+                encode_frame(PUT, 20 + envelope.len(), |w| {
+                    w.put_u16(*req).put_bytes(&address.0).put_u16(*ttl_h).put_bytes(envelope);
+                })
+            }
+            Self::Watch { req, number, token } => encode_frame(WATCH, 36, |w| {
                 w.put_u16(*req).put_u16(*number).put_bytes(token.expose());
             }),
             Self::Taken { number, mails } => encode_taken(*number, mails),
             Self::BundleSet { req, token, fresh, bundle, keys } => {
                 let bytes = 39 + bundle.len() + 36 * keys.len();
-                frame(BUNDLE_SET, bytes, |w| {
-                    w.put_u16(*req).put_bytes(token.expose()).put_u8(u8::from(*fresh)).put_var16(bundle);
+                encode_frame(BUNDLE_SET, bytes, |w| {
+                    w.put_u16(*req)
+                        .put_bytes(token.expose())
+                        .put_u8(u8::from(*fresh))
+                        .put_var16(bundle);
                     w.put_u16(keys.len() as u16);
                     for key in keys {
                         key.write(w);
                     }
                 })
             }
-            Self::BundleGet { req, address } => frame(BUNDLE_GET, 18, |w| {
+            Self::BundleGet { req, address } => encode_frame(BUNDLE_GET, 18, |w| {
                 w.put_u16(*req).put_bytes(&address.0);
             }),
-            Self::Ping => frame(PING, 0, |_| ()),
+            Self::Ping => encode_frame(PING, 0, |_| ()),
         }
     }
 
@@ -166,9 +171,11 @@ impl ClientFrame {
                     ttl_h: r.read_u16()?,
                     envelope: r.read_rest().to_vec(),
                 }),
-                WATCH => {
-                    Ok(Self::Watch { req: r.read_u16()?, number: r.read_u16()?, token: Secret::read_from(r)? })
-                }
+                WATCH => Ok(Self::Watch {
+                    req: r.read_u16()?,
+                    number: r.read_u16()?,
+                    token: Secret::read_from(r)?,
+                }),
                 TAKEN => decode_taken(r),
                 BUNDLE_SET => decode_bundle_set(r),
                 BUNDLE_GET => {
@@ -185,7 +192,7 @@ fn encode_taken(number: u16, mails: &[u32]) -> Result<Vec<u8>, FrameTooLong> {
     if mails.len() > TAKEN_MAX {
         return Err(FrameTooLong);
     }
-    frame(TAKEN, 3 + 4 * mails.len(), |w| {
+    encode_frame(TAKEN, 3 + 4 * mails.len(), |w| {
         w.put_u16(number).put_u8(mails.len() as u8);
         for nr in mails {
             w.put_u32(*nr);

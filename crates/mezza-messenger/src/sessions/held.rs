@@ -30,7 +30,7 @@ impl HeldBundle {
     }
 
     /// Wraps a bundle that the contact sent.
-    pub fn told(bytes: &[u8]) -> Self {
+    pub fn from_contact(bytes: &[u8]) -> Self {
         Self { bytes: bytes.to_vec(), one_time: None, told: true }
     }
 

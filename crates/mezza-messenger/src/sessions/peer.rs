@@ -6,7 +6,7 @@ use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer, snapshot};
 use mezza_ratchet::{Conversation, IdentityKeyPair, OpenError, Opened, Prekeys};
 
 use super::ReplayCache;
-use crate::io::{Incoming, Pace, flag};
+use crate::io::{Incoming, Pace, read_flag};
 
 /// Versions of the stored form: where no bundle was told, where one was, and where a message waits
 /// for a new session.
@@ -73,7 +73,7 @@ impl Renewal {
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             let version = r.read_u8()?;
-            let renew = flag(r)?;
+            let renew = read_flag(r)?;
             let last_reset = Time::from_ms(r.read_u64()?);
             let told = match version {
                 NOTHING_TOLD => 0,
@@ -107,7 +107,7 @@ impl<B: Backend> SessionPeer<B> {
     ) -> Result<Opened, OpenError> {
         let mut begins = self.begins.clone();
         // A first message beyond the pace is refused before a multiplication (MSG-92).
-        if self.conversation.begins(bytes) && begins.take(now).is_err() {
+        if self.conversation.begins_session(bytes) && begins.take_turn(now).is_err() {
             return Err(OpenError::NoSession);
         }
         let opened = self.conversation.open(bytes, outer, identity, prekeys, now)?;

@@ -26,7 +26,7 @@ snapshot!(struct ReplayCache(chunks));
 
 impl ReplayCache {
     /// Returns true if this message was opened lately.
-    pub fn holds(&self, message: &[u8]) -> bool {
+    pub fn has_seen(&self, message: &[u8]) -> bool {
         let digest = Self::digest(message);
         self.0.values().any(|chunk| chunk.contains(&digest))
     }
@@ -98,8 +98,8 @@ mod tests {
             assert_eq!(elsewhere, Err(DecodeError::Value));
         }
         for recent in [recent, again] {
-            assert!((1_310..2_000_u32).all(|i| recent.holds(&i.to_be_bytes())));
-            assert!((0..1_200_u32).all(|i| !recent.holds(&i.to_be_bytes())));
+            assert!((1_310..2_000_u32).all(|i| recent.has_seen(&i.to_be_bytes())));
+            assert!((0..1_200_u32).all(|i| !recent.has_seen(&i.to_be_bytes())));
             assert!(recent.places().count() <= CHUNKS as usize);
         }
         assert_eq!(ReplayCache::default().read(0, &[0; 5]), Err(DecodeError::Value));

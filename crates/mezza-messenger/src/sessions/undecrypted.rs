@@ -67,7 +67,7 @@ impl Undecrypted {
                 None
             } else {
                 let carrier = CarrierId::from_number(r.read_u8()?).ok_or(DecodeError::Value)?;
-                Some(By { carrier, level: evidence::level(r)? })
+                Some(By { carrier, level: evidence::read_level(r)? })
             };
             let outer = if r.is_empty() { Vec::new() } else { read_outer(r)? };
             Ok(Self { contact, at, by, bytes, outer })
@@ -87,7 +87,12 @@ impl<B: Backend> Sessions<B> {
     /// No more than the newest few of them are tried: each may cost thousands of steps of a chain.
     /// `by`: how the message came that began the session; one kept by a version before came by that
     /// carrier too, and what it causes leaves by no level below the highest.
-    pub fn retry(&mut self, id: ContactId, by: By, at: &mut At<'_>) -> Vec<(Opened, By)> {
+    pub fn retry_undecrypted(
+        &mut self,
+        id: ContactId,
+        by: By,
+        at: &mut At<'_>,
+    ) -> Vec<(Opened, By)> {
         let kept = self.undecrypted.iter().rev().filter(|(_, kept)| kept.contact == id);
         // The newest four: older ones are less likely to open, and each try is expensive (MSG-35).
         let mut kept: Vec<u64> = kept.map(|(key, _)| *key).take(RETRIED_MAX).collect();
@@ -105,7 +110,7 @@ impl<B: Backend> Sessions<B> {
             let by = kept.by.unwrap_or(By { level: LEVEL_MAX, ..by });
             if let Ok(mut opened) = opened {
                 self.drop_undecrypted(key, at.step);
-                self.take(id, &mut opened, at);
+                self.apply_changes(id, &mut opened, at);
                 all.push((opened, by));
             }
         }
@@ -129,7 +134,7 @@ impl<B: Backend> Sessions<B> {
     pub(super) fn time_reset(&self, id: ContactId, step: &mut Step) {
         let renewal = self.peers.get(&id).map(|peer| peer.renewal).filter(|renewal| renewal.waits);
         let due = renewal.map(|renewal| renewal.last_reset.plus_ms(RESET_EVERY_MS));
-        step.timer(Due::Reset(id), due);
+        step.set_timer(Due::Reset(id), due);
     }
 
     /// The pace of new sessions allows one for a contact again. Returns true if it is begun now: a message
@@ -178,7 +183,7 @@ impl<B: Backend> Sessions<B> {
             let key = self.last_undecrypted;
             let kept = Undecrypted { contact: id, at: at.now, by: Some(by), bytes, outer };
             at.step.put(RecordKind::Held, key64(key), kept.write());
-            at.step.timer(Due::Undecrypted(key), Some(kept.due()));
+            at.step.set_timer(Due::Undecrypted(key), Some(kept.due()));
             self.undecrypted.insert(key, kept);
         }
         !rests
@@ -188,13 +193,13 @@ impl<B: Backend> Sessions<B> {
     pub fn drop_undecrypted(&mut self, key: u64, step: &mut Step) {
         if self.undecrypted.remove(&key).is_some() {
             step.drop_row(RecordKind::Held, key64(key));
-            step.timer(Due::Undecrypted(key), None);
+            step.set_timer(Due::Undecrypted(key), None);
         }
     }
 
     /// A message that was stored.
     pub fn load_undecrypted(&mut self, key: u64, kept: Undecrypted, step: &mut Step) {
-        step.timer(Due::Undecrypted(key), Some(kept.due()));
+        step.set_timer(Due::Undecrypted(key), Some(kept.due()));
         self.skip_undecrypted(key);
         self.undecrypted.insert(key, kept);
     }
@@ -211,7 +216,7 @@ mod tests {
 
     #[test]
     fn msg_102_what_a_message_is_bound_to_is_kept_with_it() {
-        let by = Some(By { carrier: CarrierId::of(3), level: 3 });
+        let by = Some(By { carrier: CarrierId::with_number(3), level: 3 });
         for outer in [&b""[..], b"a", &[7; OUTER_BYTES_MAX]] {
             let contact = ContactId(1);
             let at = Time::from_ms(9);

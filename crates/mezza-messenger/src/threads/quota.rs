@@ -59,7 +59,7 @@ snapshot!(struct Quota { day, kept, refused });
 impl Quota {
     /// Takes one note into the quota; `false`: it is over, and the note is only counted. `unseen`
     /// is what the person has not looked at yet.
-    pub fn take(&mut self, bytes: u32, unseen: Amount, now: Time) -> bool {
+    pub fn try_take(&mut self, bytes: u32, unseen: Amount, now: Time) -> bool {
         let most = Amount { notes: DAY_NOTES_MAX, bytes: DAY_BYTES_MAX };
         let most_unseen = Amount { notes: UNSEEN_NOTES_MAX, bytes: UNSEEN_BYTES_MAX };
         let new_day = self.day != now.as_days();
@@ -76,19 +76,23 @@ impl Quota {
     }
 
     /// Notes that were not kept, as long as none is kept on a later day.
-    pub const fn refused(&self) -> u32 {
+    pub const fn refused_count(&self) -> u32 {
         self.refused
     }
 
     /// Its row; there is none as long as nothing came.
-    pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
+    pub fn stored_form(&self) -> Option<Wiping<Vec<u8>>> {
         (*self != Self::default()).then(|| self.write())
     }
 
     /// The stored form: `day u32 | notes u32 | bytes u32 | refused u32`.
     fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(17);
-        w.put_u8(VERSION).put_u32(self.day).put_u32(self.kept.notes).put_u32(self.kept.bytes).put_u32(self.refused);
+        w.put_u8(VERSION)
+            .put_u32(self.day)
+            .put_u32(self.kept.notes)
+            .put_u32(self.kept.bytes)
+            .put_u32(self.refused);
         Wiping::new(w.finish())
     }
 
@@ -119,12 +123,12 @@ mod tests {
         for (bytes, fit) in [(1, DAY_NOTES_MAX), (8_192, 2_048)] {
             let mut quota = Quota::default();
             for _ in 0..fit {
-                assert!(quota.take(bytes, none, NOW));
+                assert!(quota.try_take(bytes, none, NOW));
             }
-            assert!(!quota.take(bytes, none, NOW) && !quota.take(bytes, none, NOW));
-            assert_eq!(quota.refused(), 2);
-            assert!(quota.take(bytes, none, NOW.plus_ms(Time::DAY_MS)), "another day");
-            assert_eq!(quota.refused(), 0);
+            assert!(!quota.try_take(bytes, none, NOW) && !quota.try_take(bytes, none, NOW));
+            assert_eq!(quota.refused_count(), 2);
+            assert!(quota.try_take(bytes, none, NOW.plus_ms(Time::DAY_MS)), "another day");
+            assert_eq!(quota.refused_count(), 0);
         }
     }
 
@@ -132,19 +136,19 @@ mod tests {
     fn what_was_not_seen_is_bounded() {
         for unseen in [(UNSEEN_NOTES_MAX, 0), (0, UNSEEN_BYTES_MAX)] {
             let full = Amount { notes: unseen.0, bytes: unseen.1 };
-            assert!(!Quota::default().take(1, full, NOW));
+            assert!(!Quota::default().try_take(1, full, NOW));
             let mut room = full;
             let mut quota = Quota::default();
             room.subtract(1);
-            assert!(quota.take(1, room, NOW) && quota.refused() == 0);
+            assert!(quota.try_take(1, room, NOW) && quota.refused_count() == 0);
         }
     }
 
     #[test]
     fn a_quota_is_read_as_it_was_written() {
         let mut quota = Quota::default();
-        quota.take(77, Amount::default(), NOW);
-        quota.take(5, Amount { notes: UNSEEN_NOTES_MAX, bytes: 0 }, NOW);
+        quota.try_take(77, Amount::default(), NOW);
+        quota.try_take(5, Amount { notes: UNSEEN_NOTES_MAX, bytes: 0 }, NOW);
         let bytes = quota.write();
         assert_eq!(Quota::read(&bytes), Ok(quota));
         assert!(Quota::read(&bytes[..16]).is_err() && Quota::read(&[]).is_err());

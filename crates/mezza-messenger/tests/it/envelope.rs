@@ -24,7 +24,8 @@ fn parcel(bytes: usize) -> Vec<u8> {
 }
 
 fn sealed(bytes: usize) -> Vec<u8> {
-    seal::<PortableBackend>(&BOX, pair([1; 32]).public_key(), &parcel(bytes), pair([2; 32])).unwrap()
+    seal::<PortableBackend>(&BOX, pair([1; 32]).public_key(), &parcel(bytes), pair([2; 32]))
+        .unwrap()
 }
 
 #[test]

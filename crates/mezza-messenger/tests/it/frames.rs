@@ -92,7 +92,7 @@ fn relay(frame: &RelayFrame) -> String {
             format!("DISPLACED box={number} over={}", u8::from(*over))
         }
         RelayFrame::Done { req, code, retry_s } => {
-            format!("DONE req={req} code={} retry_s={retry_s}", code.byte())
+            format!("DONE req={req} code={} retry_s={retry_s}", code.to_byte())
         }
         RelayFrame::Ping => "PING".to_owned(),
     }

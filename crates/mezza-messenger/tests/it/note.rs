@@ -61,8 +61,8 @@ fn fields_stand_where_the_specification_says() {
     let void = |from, to| Item::Void { era, from, to };
     assert_eq!(find("void").items, [void(3, 3), void(5, u32::MAX)]);
     let notes = vec![
-        (7, NoteDigest::of(note.sent, "hello there")),
-        (8, NoteDigest::of(Time::from_ms(0), "")),
+        (7, NoteDigest::from_text(note.sent, "hello there")),
+        (8, NoteDigest::from_text(Time::from_ms(0), "")),
     ];
     assert_eq!(find("kept").items, [Item::Kept(Kept { era, notes })]);
     assert_eq!(find("bundle").items, [Item::Bundle(vec![0xb5; 300])]);

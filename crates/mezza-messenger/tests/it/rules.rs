@@ -48,7 +48,7 @@ fn foreign_card(stage: &mut Stage, scalar: u8, serial: u32, name: &str) -> Card 
     let draft = CardDraft {
         serial,
         issued_days: START.as_days(),
-        suites: SuiteList::ours(),
+        suites: SuiteList::our_suites(),
         name,
         relays: vec![entry],
     };
@@ -262,7 +262,7 @@ fn msg_37_debug_names_nobody() {
     let send = Command::Send { contact: bob, client: [8; 16], text: "planted-text".into() };
     let text = format!(
         "{device:?} {send:?} {:?} {:?} {:?} {:?} {:?}",
-        device.me(),
+        device.own_identity(),
         device.contacts(),
         stage.card(0),
         stage.thread(0, bob)[0].body,

@@ -36,7 +36,7 @@ fn friends() -> (Town, ContactId, ContactId) {
 }
 
 fn spent(town: &Town) -> u64 {
-    town.members[ANN].device.carriers().network(town.now()).expect("joined").rounds_used
+    town.members[ANN].device.carriers().network_view(town.now()).expect("joined").rounds_used
 }
 
 fn trouble(town: &Town, ben: ContactId) -> Option<DeliveryProblem> {

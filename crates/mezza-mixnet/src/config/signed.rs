@@ -41,14 +41,14 @@ impl SignedConfig {
 
     /// Adds the signature of a guardian: the one with this index of that set. Whether it stands
     /// there is checked when the config is accepted.
-    pub fn sign(&mut self, set: SignatureSet, index: u8, guardian: &Signer) {
+    pub fn add_signature(&mut self, set: SignatureSet, index: u8, guardian: &Signer) {
         let signature = guardian.sign(Purpose::Config, &[&self.config.hash()]);
         // One signature for each place, so that signing again does not count twice.
         self.signatures.insert((set, index), signature);
     }
 
     /// How many of `guardians` signed as members of `set`.
-    pub fn count(&self, set: SignatureSet, guardians: &[VerifyKey]) -> usize {
+    pub fn count_signatures(&self, set: SignatureSet, guardians: &[VerifyKey]) -> usize {
         let hash = self.config.hash();
         let of_set = self.signatures.iter().filter(|((its, _), _)| *its == set);
         let valid = |index: u8, signature| {
@@ -63,8 +63,8 @@ impl SignedConfig {
     ///
     /// # Errors
     /// Whatever the bytes lack, or a value outside its limits.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let config = Config::read(r)?;
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let config = Config::read_from(r)?;
         let count = r.read_u8()?;
         let mut signatures = BTreeMap::new();
         for _ in 0..count {
@@ -88,9 +88,9 @@ impl SignedConfig {
     /// Decodes a signed config and nothing behind it.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// As [`read_from`](Self::read_from).
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::decode_exact(bytes, Self::read)
+        Reader::decode_exact(bytes, Self::read_from)
     }
 
     /// The bytes of the config, then those of the signatures.

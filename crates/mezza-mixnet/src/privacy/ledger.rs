@@ -2,7 +2,7 @@
 //!
 //! A period is 365 days of conversation rounds, counted from the first one joined and never by a
 //! clock: rounds that a config skips do not count, so that no config begins a new period. Losses of
-//! periods add: [`Ledger::spent`] is the whole of it, for the calculator.
+//! periods add: [`Ledger::all_spent`] is the whole of it, for the calculator.
 //!
 //! A restored backup goes on under a branch of its own. The charges of two branches add up; of one
 //! branch the larger number counts, because a branch only grows. So nothing is counted twice, and
@@ -44,26 +44,26 @@ snapshot!(struct PrivacyCost { service, law, slots });
 
 impl PrivacyCost {
     /// Returns the cost of a round under a policy.
-    pub const fn of(policy: &ServicePolicy) -> Self {
-        Self { service: policy.service, law: Law::of(policy), slots: policy.slots }
+    pub const fn from_policy(policy: &ServicePolicy) -> Self {
+        Self { service: policy.service, law: Law::from_policy(policy), slots: policy.slots }
     }
 
     /// Returns `rounds` rounds of this cost.
-    const fn spent(self, rounds: u64) -> RoundsSpent {
+    const fn spent_rounds(self, rounds: u64) -> RoundsSpent {
         RoundsSpent { service: self.service, law: self.law, slots: self.slots, rounds }
     }
 
     /// Writes `service u8 | mode u8 | mu u32 | scale u32 | slots u8`, 11 bytes.
-    pub fn write(self, w: &mut Writer) {
+    pub fn write_to(self, w: &mut Writer) {
         w.put_u8(self.service.number()).put_u8(u8::from(self.law.mode == Mode::Gauss));
         w.put_u32(self.law.mu).put_u32(self.law.scale).put_u8(self.slots);
     }
 
-    /// Reads what [`write`](Self::write) wrote.
+    /// Reads what [`write_to`](Self::write_to) wrote.
     ///
     /// # Errors
     /// Whatever the bytes lack, or a value outside its limits.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let service = Service::from_number(r.read_u8()?)?;
         let mode = match r.read_u8()? {
             0 => Mode::Paper,
@@ -136,7 +136,7 @@ impl Ledger {
     /// A conversation round that all mixes signed was joined: the one thing that moves time on.
     /// `base` is the base round of its config: between two configs only the rounds of the later one
     /// count.
-    pub fn joined(&mut self, round: u64, base: u64, interval_ms: u32) {
+    pub fn record_join(&mut self, round: u64, base: u64, interval_ms: u32) {
         let from = match self.clock.last {
             Some((its, last)) => match its.cmp(&base) {
                 // A new config numbers anew: rounds between the two are skipped and do not count
@@ -161,14 +161,14 @@ impl Ledger {
     }
 
     /// Charges one round in which something real was sent, whatever became of it (MIX-24).
-    pub fn charge(&mut self, kind: PrivacyCost) {
+    pub fn charge_round(&mut self, kind: PrivacyCost) {
         let rounds = self.rounds.entry((self.branch, kind, self.clock.period)).or_default();
         // Saturating, because a counter that wraps would hand out a new budget (MIX-24).
         *rounds = rounds.saturating_add(1);
     }
 
     /// Returns the plain number of rounds of a service charged in this period.
-    pub fn used(&self, service: Service) -> u64 {
+    pub fn used_rounds(&self, service: Service) -> u64 {
         let now =
             |kind: &PrivacyCost, period: u32| kind.service == service && period == self.period();
         let rounds = self.rounds.iter().filter(|((_, kind, period), _)| now(kind, *period));
@@ -178,18 +178,18 @@ impl Ledger {
     /// Returns the rounds of a service spent in this period, in rounds of the noise of `policy`: a
     /// round under less noise counts as many times as it loses more (MIX-72).
     pub fn count_used(&self, policy: &ServicePolicy) -> u64 {
-        let unit = RoundsSpent::of(policy, 1);
+        let unit = RoundsSpent::from_policy(policy, 1);
         let spent = self.rounds.iter().filter(|((_, kind, period), _)| {
             // Earlier periods have budgets of their own. Their losses still add in the calculator
             // (MIX-25).
             kind.service == policy.service && *period == self.period()
         });
-        let used = spent.map(|((_, kind, _), rounds)| kind.spent(*rounds).count_as(&unit));
+        let used = spent.map(|((_, kind, _), rounds)| kind.spent_rounds(*rounds).count_as(&unit));
         used.fold(0, u64::saturating_add)
     }
 
     /// How much of a config's budget is used.
-    pub fn level(&self, policy: &ServicePolicy) -> BudgetState {
+    pub fn budget_state(&self, policy: &ServicePolicy) -> BudgetState {
         let used = u128::from(self.count_used(policy));
         match u128::from(policy.rounds) {
             // First, so that a budget of 0 rounds is used up and not low.
@@ -200,8 +200,8 @@ impl Ledger {
     }
 
     /// All that was spent, over all periods, for [`delta`](super::delta).
-    pub fn spent(&self) -> Vec<RoundsSpent> {
-        self.rounds.iter().map(|((_, kind, _), rounds)| kind.spent(*rounds)).collect()
+    pub fn all_spent(&self) -> Vec<RoundsSpent> {
+        self.rounds.iter().map(|((_, kind, _), rounds)| kind.spent_rounds(*rounds)).collect()
     }
 
     /// Goes on under another branch, a number of chance: after a restore from a backup, whose
@@ -239,7 +239,7 @@ impl Ledger {
         w.put_u32(self.rounds.len() as u32);
         for ((branch, kind, period), rounds) in &self.rounds {
             w.put_u64(*branch);
-            kind.write(&mut w);
+            kind.write_to(&mut w);
             w.put_u32(*period).put_u64(*rounds);
         }
         w.finish()
@@ -269,7 +269,7 @@ impl Ledger {
             let clock = Clock { period, elapsed_ms, last };
             let mut ledger = Self { network, branch, clock, rounds: BTreeMap::new() };
             for _ in 0..r.read_u32()? {
-                let key = (r.read_u64()?, PrivacyCost::read(r)?, r.read_u32()?);
+                let key = (r.read_u64()?, PrivacyCost::read_from(r)?, r.read_u32()?);
                 let rounds = r.read_u64()?;
                 // Ascending without repetition, so that one ledger has one form.
                 if ledger.rounds.last_key_value().is_some_and(|(last, _)| *last >= key) {

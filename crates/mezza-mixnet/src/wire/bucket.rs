@@ -25,7 +25,7 @@ snapshot!(struct ObjectDigest { len, hash });
 
 impl ObjectDigest {
     /// The entry of an object.
-    pub fn of(object: &[u8]) -> Self {
+    pub fn from_object(object: &[u8]) -> Self {
         Self { len: object.len() as u32, hash: labelled_hash("mezza/mix object", &[object]) }
     }
 }
@@ -46,8 +46,8 @@ impl Manifest {
     ///
     /// # Errors
     /// Whatever the bytes lack, or a value outside its limits.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let id = RoundId::read(reader)?;
+    pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let id = RoundId::read_from(reader)?;
         let buckets = reader.read_u32()?;
         // The count is bounded before entries are read (MIX-12).
         if id.service.has_replies() || !buckets.is_power_of_two() || buckets > BUCKETS_MAX {
@@ -60,7 +60,7 @@ impl Manifest {
     /// The bytes that are sent, 13 + 36 m.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::with_capacity(13 + 36 * self.entries.len());
-        self.id.write(&mut writer);
+        self.id.write_to(&mut writer);
         writer.put_u32(self.entries.len() as u32);
         for entry in &self.entries {
             writer.put_u32(entry.len).put_bytes(&entry.hash);
@@ -79,9 +79,9 @@ impl Manifest {
     }
 
     /// Returns true if `object` is what `bucket`, 1 to m, holds.
-    pub fn holds(&self, bucket: u32, object: &[u8]) -> bool {
+    pub fn holds_object(&self, bucket: u32, object: &[u8]) -> bool {
         let entry = (bucket as usize).checked_sub(1).and_then(|at| self.entries.get(at));
-        entry.is_some_and(|entry| *entry == ObjectDigest::of(object))
+        entry.is_some_and(|entry| *entry == ObjectDigest::from_object(object))
     }
 }
 
@@ -97,7 +97,7 @@ pub fn invitation_object(invitations: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// [`DecodeError`] unless the object holds exactly as many as its count says.
-pub fn invitations(object: &[u8]) -> Result<&[[u8; INVITATION_BYTES]], DecodeError> {
+pub fn split_invitations(object: &[u8]) -> Result<&[[u8; INVITATION_BYTES]], DecodeError> {
     let mut reader = Reader::new(object);
     let count = reader.read_u32()? as usize;
     let (invitations, rest) = reader.read_rest().as_chunks();
@@ -112,6 +112,6 @@ pub fn invitations(object: &[u8]) -> Result<&[[u8; INVITATION_BYTES]], DecodeErr
 }
 
 /// Returns true if a round of this service publishes buckets.
-pub const fn publishes(service: Service) -> bool {
+pub const fn publishes_buckets(service: Service) -> bool {
     !service.has_replies()
 }

@@ -76,7 +76,11 @@ impl Cell {
         let flags = u8::from(self.piece.is_some()) * DATA + u8::from(self.leaving) * LEAVING;
         let piece = self.piece.as_ref().map_or(&[][..], Piece::bytes);
         let mut head = Writer::with_capacity(HEAD_BYTES);
-        head.put_u8(flags).put_u32(self.seq).put_u32(self.ack).put_u32(self.sack).put_u16(piece.len() as u16);
+        head.put_u8(flags)
+            .put_u32(self.seq)
+            .put_u32(self.ack)
+            .put_u32(self.sack)
+            .put_u16(piece.len() as u16);
         let mut cell = [0; PLAIN_BYTES];
         cell[..HEAD_BYTES].copy_from_slice(head.as_slice());
         cell[HEAD_BYTES..HEAD_BYTES + piece.len()].copy_from_slice(piece);

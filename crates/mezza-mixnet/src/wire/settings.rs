@@ -38,9 +38,9 @@ impl Settings {
     ///
     /// # Errors
     /// Whatever the bytes lack, or a value outside its limits.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let config = reader.read_array()?;
-        let id = RoundId::read(reader)?;
+        let id = RoundId::read_from(reader)?;
         let collect_ms = reader.read_u32()?;
         let slots = reader.read_u8()?;
         let buckets = reader.read_u32()?;
@@ -59,17 +59,21 @@ impl Settings {
     /// Decodes settings and nothing behind them.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// As [`read_from`](Self::read_from).
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::decode_exact(bytes, Self::read)
+        Reader::decode_exact(bytes, Self::read_from)
     }
 
     /// The bytes that are sent and signed, 53 + 32 n.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::with_capacity(SETTINGS_HEAD_BYTES + 32 * self.keys.len());
         writer.put_bytes(&self.config);
-        self.id.write(&mut writer);
-        writer.put_u32(self.collect_ms).put_u8(self.slots).put_u32(self.buckets).put_u16(self.policy);
+        self.id.write_to(&mut writer);
+        writer
+            .put_u32(self.collect_ms)
+            .put_u8(self.slots)
+            .put_u32(self.buckets)
+            .put_u16(self.policy);
         writer.put_u8(self.keys.len() as u8);
         self.keys.iter().for_each(|key| {
             writer.put_bytes(key);
@@ -105,15 +109,16 @@ impl SignedSettings {
     /// Reads settings, one signature per key, and the hint.
     ///
     /// # Errors
-    /// As [`Settings::read`].
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let settings = Settings::read(reader)?;
-        let signatures = settings.keys.iter().map(|_| reader.read_array()).collect::<Result<_, _>>()?;
+    /// As [`Settings::read_from`].
+    pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let settings = Settings::read_from(reader)?;
+        let signatures =
+            settings.keys.iter().map(|_| reader.read_array()).collect::<Result<_, _>>()?;
         Ok(Self { settings, signatures, closes_in_ms: reader.read_u32()? })
     }
 
     /// Writes settings, signatures and the hint.
-    pub fn write(&self, writer: &mut Writer) {
+    pub fn write_to(&self, writer: &mut Writer) {
         writer.put_bytes(&self.settings.encode());
         self.signatures.iter().for_each(|signature| {
             writer.put_bytes(signature);

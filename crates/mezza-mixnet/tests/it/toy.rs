@@ -160,8 +160,14 @@ fn a_toy_keeps_what_protocols_rest_on() {
     let pair = |n: u8| StaticKey::from_scalar::<Toy>(Secret::init_with(|s| s.fill(n)));
     let alice = pair(1);
     let bob = pair(2);
-    assert_eq!(alice.diffie_hellman::<Toy>(bob.public_key()), bob.diffie_hellman::<Toy>(alice.public_key()));
-    assert_ne!(alice.diffie_hellman::<Toy>(bob.public_key()), alice.diffie_hellman::<Toy>(pair(3).public_key()));
+    assert_eq!(
+        alice.diffie_hellman::<Toy>(bob.public_key()),
+        bob.diffie_hellman::<Toy>(alice.public_key())
+    );
+    assert_ne!(
+        alice.diffie_hellman::<Toy>(bob.public_key()),
+        alice.diffie_hellman::<Toy>(pair(3).public_key())
+    );
     let mut frame = *b"one................";
     TOY.seal_each(&[[1; 32]], Strided::new(&mut frame, 19, 0, 3));
     let mut ok = [1];

@@ -18,7 +18,7 @@ snapshot!(struct DrainDetector { day, sessions, without, raised });
 
 impl DrainDetector {
     /// Counts one session; whether the alarm is raised now, once a day.
-    pub(super) fn count(&mut self, with_one_time: bool, now: Time) -> bool {
+    pub(super) fn count_session(&mut self, with_one_time: bool, now: Time) -> bool {
         if self.day != now.as_days() {
             *self = Self { day: now.as_days(), ..Self::default() };
         }
@@ -31,7 +31,7 @@ impl DrainDetector {
     }
 
     /// Sessions of the day of `now`, and those of them without a one-time key.
-    pub(super) fn counts(&self, now: Time) -> (u32, u32) {
+    pub(super) fn day_counts(&self, now: Time) -> (u32, u32) {
         if self.day == now.as_days() { (self.sessions, self.without) } else { (0, 0) }
     }
 }

@@ -46,7 +46,7 @@ impl<B: Backend> Session<B> {
             }
             let suite = SuiteId(reader.read_u16()?);
             of_suite!(suite, S => {
-                Ratchet::<S, B>::read(reader).map(|(ratchet, active)| (ratchet.into(), active))
+                Ratchet::<S, B>::read_from(reader).map(|(ratchet, active)| (ratchet.into(), active))
             }, else Err(DecodeError::Value))
         })
     }
@@ -55,7 +55,11 @@ impl<B: Backend> Session<B> {
 impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     pub(super) fn encode(&self, active: bool) -> Vec<u8> {
         let mut writer = Writer::with_capacity(RECORD_BYTES + self.prefix.len());
-        writer.put_u8(VERSION).put_u16(S::ID.0).put_u8(self.flags(active)).put_bytes(&self.parties.id);
+        writer
+            .put_u8(VERSION)
+            .put_u16(S::ID.0)
+            .put_u8(self.encode_flags(active))
+            .put_bytes(&self.parties.id);
         writer.put_bytes(self.parties.local.as_bytes()).put_bytes(self.parties.remote.as_bytes());
         writer.put_bytes(self.root.expose()).put_bytes(&self.remote_ratchet_key.0);
         let own = self.own_ratchet_key.as_ref();
@@ -63,15 +67,15 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         writer.put_bytes(own.map_or(&NOTHING, |own| own.public_key().as_bytes()));
         let send = self.send.as_ref();
         writer.put_bytes(send.map_or(&NOTHING, |send| send.secret().expose()));
-        writer.put_u32(send.map_or(0, SendChain::n)).put_u32(self.pn);
+        writer.put_u32(send.map_or(0, SendChain::sealed_count)).put_u32(self.pn);
         let recv = self.recv.as_ref();
         writer.put_bytes(recv.map_or(&NOTHING, |recv| recv.secret().expose()));
-        writer.put_u32(recv.map_or(0, ReceiveChain::n));
+        writer.put_u32(recv.map_or(0, ReceiveChain::next_index));
         writer.put_u64(self.created.as_ms()).put_u64(self.opened.as_ms()).put_var16(&self.prefix);
         writer.finish()
     }
 
-    fn flags(&self, active: bool) -> u8 {
+    fn encode_flags(&self, active: bool) -> u8 {
         let set = [
             (self.initiator, INITIATOR),
             (self.pending, PENDING),
@@ -84,22 +88,22 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 
     /// Reads what stands behind the suite.
-    fn read(reader: &mut Reader<'_>) -> Result<(Self, bool), DecodeError> {
+    fn read_from(reader: &mut Reader<'_>) -> Result<(Self, bool), DecodeError> {
         let flags = reader.read_u8()?;
         if flags & !KNOWN != 0 {
             return Err(DecodeError::Value);
         }
         let has = |flag| flags & flag != 0;
         let id = reader.read_array()?;
-        let parties = Parties { id, local: identity(reader)?, remote: identity(reader)? };
+        let parties = Parties { id, local: read_identity(reader)?, remote: read_identity(reader)? };
         let root = Secret::read_from(reader)?;
         let their = PublicKey::read_from(reader)?;
-        let own_scalar = present(reader, has(OWN))?;
+        let own_scalar = read_optional_key(reader, has(OWN))?;
         let own_public = PublicKey::read_from(reader)?;
-        let send_key = present(reader, has(SEND))?;
+        let send_key = read_optional_key(reader, has(SEND))?;
         let send_n = reader.read_u32()?;
         let pn = reader.read_u32()?;
-        let recv_key = present(reader, has(RECV))?;
+        let recv_key = read_optional_key(reader, has(RECV))?;
         let recv_n = reader.read_u32()?;
         let ratchet = Self {
             parties,
@@ -130,10 +134,10 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     /// Returns true if the state is one that a session can reach.
     fn is_sound(&self) -> bool {
         let max = S::Wire::CHAIN_MAX;
-        let counters = self.send.as_ref().is_none_or(|send| send.n() <= max)
-            && self.recv.as_ref().is_none_or(|recv| recv.n() <= max.saturating_add(1))
+        let counters = self.send.as_ref().is_none_or(|send| send.sealed_count() <= max)
+            && self.recv.as_ref().is_none_or(|recv| recv.next_index() <= max.saturating_add(1))
             && self.pn <= max;
-        let prefix = self.prefix.is_empty() || self.beginning().is_ok();
+        let prefix = self.prefix.is_empty() || self.first_header().is_ok();
         let wants_prefix = self.pending || !self.initiator;
         counters
             && prefix
@@ -143,12 +147,15 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 }
 
-fn identity(reader: &mut Reader<'_>) -> Result<IdentityKey, DecodeError> {
+fn read_identity(reader: &mut Reader<'_>) -> Result<IdentityKey, DecodeError> {
     IdentityKey::decode(reader.read_array_ref()?).map_err(|_| DecodeError::Value)
 }
 
 /// A key that is there, or 32 zeros.
-fn present(reader: &mut Reader<'_>, there: bool) -> Result<Option<Secret<32>>, DecodeError> {
+fn read_optional_key(
+    reader: &mut Reader<'_>,
+    there: bool,
+) -> Result<Option<Secret<32>>, DecodeError> {
     let bytes: &[u8; 32] = reader.read_array_ref()?;
     if !there && *bytes != NOTHING {
         return Err(DecodeError::Value);

@@ -37,7 +37,7 @@ pub trait Dialect: 'static {
 pub struct HmacKdf<D>(PhantomData<D>);
 
 impl<D: Dialect> Kdf for HmacKdf<D> {
-    fn x3dh(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement {
+    fn derive_agreement(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement {
         let mut extract = HkdfExtract::<Sha256>::new(None);
         extract.input_ikm(&[0xff; 32]);
         for secret in shared {
@@ -46,7 +46,7 @@ impl<D: Dialect> Kdf for HmacKdf<D> {
         let (mut prk, hkdf) = extract.finalize();
         let mut wide = Wiping::new([0; 128]);
         let exporter = D::EXPORTER_AT..D::EXPORTER_AT + 32;
-        expand(&hkdf, D::X3DH_INFO, &mut wide[..exporter.end]);
+        expand_into(&hkdf, D::X3DH_INFO, &mut wide[..exporter.end]);
         wipe_bytes(&mut prk);
         Agreement {
             id: session_id(transcript),
@@ -55,33 +55,33 @@ impl<D: Dialect> Kdf for HmacKdf<D> {
         }
     }
 
-    fn root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>) {
-        halves(&derive(Some(root.expose()), shared, "WhisperRatchet"))
+    fn step_root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>) {
+        halves(&derive_bytes(Some(root.expose()), shared, "WhisperRatchet"))
     }
 
-    fn chain(chain: &mut Secret<32>) -> Secret<32> {
+    fn step_chain(chain: &mut Secret<32>) -> Secret<32> {
         let keyed = hmac(chain.expose());
-        let key = Secret::init_with(|out| digest(keyed.clone(), 1, out));
-        chain.overwrite_with(|out| digest(keyed, 2, out));
+        let key = Secret::init_with(|out| finish_digest(keyed.clone(), 1, out));
+        chain.overwrite_with(|out| finish_digest(keyed, 2, out));
         key
     }
 }
 
 /// HKDF with `N` bytes of output; without salt it is 32 zero bytes.
-pub(super) fn derive<const N: usize>(
+pub(super) fn derive_bytes<const N: usize>(
     salt: Option<&[u8; 32]>,
     secret: &Secret<32>,
     info: &str,
 ) -> Wiping<[u8; N]> {
     let (mut prk, hkdf) = Hkdf::<Sha256>::extract(salt.map(<[u8; 32]>::as_slice), secret.expose());
     let mut out = Wiping::new([0; N]);
-    expand(&hkdf, info, &mut *out);
+    expand_into(&hkdf, info, &mut *out);
     wipe_bytes(&mut prk);
     out
 }
 
 #[expect(clippy::expect_used, reason = "at most 128 of 8,160 bytes")]
-fn expand(hkdf: &Hkdf<Sha256>, info: &str, out: &mut [u8]) {
+fn expand_into(hkdf: &Hkdf<Sha256>, info: &str, out: &mut [u8]) {
     hkdf.expand(info.as_bytes(), out).expect("a short output");
 }
 
@@ -91,7 +91,7 @@ pub(super) fn hmac(key: &[u8; 32]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).expect("any key")
 }
 
-fn digest(mut keyed: Hmac<Sha256>, byte: u8, out: &mut [u8; 32]) {
+fn finish_digest(mut keyed: Hmac<Sha256>, byte: u8, out: &mut [u8; 32]) {
     keyed.update(&[byte]);
     let mut digest = keyed.finalize().into_bytes();
     out.copy_from_slice(&digest);

@@ -118,14 +118,14 @@ pub(super) struct Layers {
 impl Layers {
     /// Reads the headers; `None` for anything else, for fragments of IP, and for headers that do not
     /// parse.
-    pub fn of(frame: &[u8]) -> Option<Self> {
+    pub fn parse_frame(frame: &[u8]) -> Option<Self> {
         let mut ip = ETHERNET_BYTES;
-        let mut kind = word(frame, 12)?;
+        let mut kind = read_word(frame, 12)?;
         // Deeper tags are not parsed: such a frame stays whole instead of being cut at a wrong
         // offset.
         for _ in 0..VLANS_MAX {
             if matches!(kind, 0x8100 | 0x88a8) {
-                kind = word(frame, ip + 2)?;
+                kind = read_word(frame, ip + 2)?;
                 ip += VLAN_BYTES;
             }
         }
@@ -135,7 +135,7 @@ impl Layers {
                 let header_bytes = usize::from(head & 0x0f) * 4;
                 // More-fragments flag and fragment offset: only the first fragment has a TCP or UDP
                 // header.
-                let is_fragment = word(frame, ip + 6)? & 0x3fff != 0;
+                let is_fragment = read_word(frame, ip + 6)? & 0x3fff != 0;
                 // IPv4 headers have at least 20 bytes (RFC 791). A shorter one would overlap the
                 // payload.
                 if head >> 4 != 4 || header_bytes < 20 || is_fragment {
@@ -186,7 +186,7 @@ impl Layers {
             put_word(headers, self.transport + 4, (frame_bytes - self.transport) as u16);
         }
         let at = self.transport + self.checksum_offset();
-        if let Some(sum) = word(headers, at) {
+        if let Some(sum) = read_word(headers, at) {
             let before = before_bytes - self.transport;
             let after = frame_bytes - self.transport;
             // The sum of the pseudo-header contains the length: subtract the old one and add the
@@ -194,7 +194,7 @@ impl Layers {
             put_word(
                 headers,
                 at,
-                fold(u64::from(sum) + u64::from(!(before as u16)) + after as u64),
+                fold_sum(u64::from(sum) + u64::from(!(before as u16)) + after as u64),
             );
         }
     }
@@ -207,12 +207,12 @@ impl Layers {
         // The checksum field counts as zero while it is computed (RFC 791).
         put_word(headers, self.ip + 10, 0);
         let sum = sum_of(&headers[self.ip..self.transport]);
-        put_word(headers, self.ip + 10, !fold(sum));
+        put_word(headers, self.ip + 10, !fold_sum(sum));
     }
 }
 
 /// The 16 bits at `at`, big-endian.
-pub(super) fn word(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn read_word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
@@ -231,7 +231,7 @@ pub(super) fn sum_of(bytes: &[u8]) -> u64 {
 }
 
 /// Folds a sum into 16 bits.
-pub(super) fn fold(mut sum: u64) -> u16 {
+pub(super) fn fold_sum(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
     }

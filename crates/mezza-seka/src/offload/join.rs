@@ -64,7 +64,7 @@ impl Joiner {
     /// Takes the next text of a read. What is complete by it goes to `emit`.
     ///
     /// Text that is no frame, or whose flags fit nothing, is dropped and counted: the answer is false.
-    pub fn push(
+    pub fn push_text(
         &mut self,
         buffer: &[u8],
         text: &TextPlace,
@@ -76,30 +76,30 @@ impl Joiner {
         if flags & !(PARTIAL | NEXT) != 0 || frame.len() < 14 {
             return false;
         }
-        let layers = if flags & PARTIAL == 0 { None } else { Layers::of(frame) };
+        let layers = if flags & PARTIAL == 0 { None } else { Layers::parse_frame(frame) };
         // Flag P without headers that parse leaves the receiver no place for the checksum.
         if flags & PARTIAL != 0 && layers.is_none() {
             return false;
         }
         // A segment whose predecessor was lost does not fit the open run and starts one of its own
         // (SEKA-70).
-        if flags & NEXT != 0 && self.grow(text, frame, layers) {
+        if flags & NEXT != 0 && self.extend_run(text, frame, layers) {
             return true;
         }
-        self.finish(emit);
-        self.begin(text, frame, layers);
+        self.finish_run(emit);
+        self.begin_run(text, frame, layers);
         true
     }
 
     /// Hands over the run that is open.
-    pub fn finish(&mut self, emit: &mut impl FnMut(&JoinedRun<'_>)) {
+    pub fn finish_run(&mut self, emit: &mut impl FnMut(&JoinedRun<'_>)) {
         let Some(run) = self.run.take() else { return };
-        self.complete(&run);
+        self.complete_headers(&run);
         emit(&JoinedRun { head: &self.head[..self.head_bytes], pieces: &self.pieces });
     }
 
     /// Opens a run with a frame; its headers are copied only if another frame may follow.
-    fn begin(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) {
+    fn begin_run(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) {
         // Longer headers do not fit the head buffer, so such a frame is passed on as it is.
         let layers = layers.filter(|layers| layers.payload <= HEADERS_BYTES_MAX);
         let headers = layers.map_or(0, |layers| layers.payload);
@@ -120,7 +120,7 @@ impl Joiner {
 
     /// Adds the next segment, if it is one: the packet number follows, headers and payload have the
     /// same lengths, and no shorter segment came before.
-    fn grow(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) -> bool {
+    fn extend_run(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) -> bool {
         let Some(run) = &mut self.run else { return false };
         let Some(next) = layers.filter(|next| run.layers == Some(*next)) else { return false };
         let payload = frame.len() - next.payload;
@@ -149,7 +149,7 @@ impl Joiner {
     }
 
     /// Writes the virtio header, and the lengths of a super-frame.
-    fn complete(&mut self, run: &Run) {
+    fn complete_headers(&mut self, run: &Run) {
         let mut virtio = VirtioHeader { needs_checksum: run.partial, ..VirtioHeader::default() };
         if let Some(layers) = run.layers {
             virtio.checksum_start = layers.transport as u16;
@@ -191,7 +191,7 @@ impl Assembler {
 
     /// Takes a fragment (`flags | bytes`) and gives the whole frame (`flags | frame`) if it was the
     /// last one. A gap, a fifth fragment or a byte too many drops the frame.
-    pub fn push(&mut self, packet: u32, text: &[u8]) -> Option<Vec<u8>> {
+    pub fn push_fragment(&mut self, packet: u32, text: &[u8]) -> Option<Vec<u8>> {
         let (&flags, part) = text.split_first()?;
         let place = (flags & FRAGMENT) >> FRAGMENT_SHIFT;
         let sound = flags & !(FRAGMENT | PARTIAL) == 0;

@@ -11,8 +11,8 @@ use crate::record::PeerRecord;
 use crate::suite::{ExchangeView, LinkSuite};
 
 impl<S: LinkSuite> Pairing<S> {
-    fn pair(&self, peer: LinkId) -> LinkPair {
-        LinkPair::of(self.role, self.settings.own, peer)
+    fn pair_with(&self, peer: LinkId) -> LinkPair {
+        LinkPair::from_role(self.role, self.settings.own, peer)
     }
 
     /// The first state; a secret of zero ends the window (SEKA-4).
@@ -23,19 +23,19 @@ impl<S: LinkSuite> Pairing<S> {
         m2: &CanonicalPoint,
     ) -> Option<LinkState> {
         let (peer, _) = self.peer?;
-        let pair = self.pair(peer);
+        let pair = self.pair_with(peer);
         let their = if self.role == LinkRole::Initiator { m2 } else { m1 };
         // A point of low order would give a secret that third parties know too (SEKA-4).
         let Ok(shared) = ephemeral.diffie_hellman::<S::Backend>(their.public()) else {
-            self.fail(PairingFailure::LowOrder);
+            self.fail_with(PairingFailure::LowOrder);
             return None;
         };
         let view = ExchangeView { pair: &pair, session_id: &self.session_id, m1, m2 };
-        Some(S::bootstrap(&shared, &view))
+        Some(S::derive_first_state(&shared, &view))
     }
 
     /// The first exchange, under the first state.
-    pub(super) fn exchange(&mut self, state: LinkState, now: Time, rng: &mut dyn CryptoRng) {
+    pub(super) fn begin_exchange(&mut self, state: LinkState, now: Time, rng: &mut dyn CryptoRng) {
         let Some((id, address)) = self.peer else { return };
         let record = PeerRecord {
             role: self.role,
@@ -104,13 +104,13 @@ impl<S: LinkSuite> Pairing<S> {
             }
         }
         match ended {
-            Some(PairingOutput::Failed(failure)) => self.fail(failure),
-            Some(done) => self.finish(done),
+            Some(PairingOutput::Failed(failure)) => self.fail_with(failure),
+            Some(done) => self.complete_exchange(done),
             None => {}
         }
     }
 
-    pub(super) fn finish(&mut self, done: PairingOutput) {
+    pub(super) fn complete_exchange(&mut self, done: PairingOutput) {
         match core::mem::replace(&mut self.step, Step::Over(None)) {
             Step::Exchanging(peer) => {
                 // The window timer must not end a pairing that is complete.
@@ -124,7 +124,7 @@ impl<S: LinkSuite> Pairing<S> {
     }
 
     /// Ends the window. What was not sent yet is not sent.
-    pub(super) fn fail(&mut self, failure: PairingFailure) {
+    pub(super) fn fail_with(&mut self, failure: PairingFailure) {
         // The first failure is the one to report. A later one is a consequence.
         if matches!(self.step, Step::Over(_)) {
             return;

@@ -14,7 +14,7 @@ use crate::wire::{B1, B2, Ke1, S1, S2, S3, is_pairing, kind_of, names_of};
 
 impl<S: LinkSuite> Pairing<S> {
     /// Frames of pairing and of the first exchange, in this order of questions: how many, whose, which.
-    pub(super) fn heard(
+    pub(super) fn on_frame(
         &mut self,
         frame: &[u8],
         (from, on_link): (PeerAddress, bool),
@@ -47,11 +47,11 @@ impl<S: LinkSuite> Pairing<S> {
             return Err(LinkError::Refused);
         }
         // From here on the frame counts, whatever becomes of it.
-        self.look(now);
+        self.count_frame(now);
         // An attacker that reflects our frames, or a clone of this installation, ends the window
         // (SEKA-33).
         if sender == self.settings.own {
-            self.fail(PairingFailure::OwnName);
+            self.fail_with(PairingFailure::OwnName);
             return Ok(());
         }
         let _ = match kind {
@@ -101,7 +101,7 @@ impl<S: LinkSuite> Pairing<S> {
         now.since_ms(since) >= Time::SECOND_MS || count < PAIRING_FRAMES_PER_SECOND
     }
 
-    fn look(&mut self, now: Time) {
+    fn count_frame(&mut self, now: Time) {
         if now.since_ms(self.looked.0) >= Time::SECOND_MS {
             self.looked = (now, 0);
         }
@@ -109,11 +109,11 @@ impl<S: LinkSuite> Pairing<S> {
     }
 
     /// The device that a frame comes from: the first one, or a conflict (SEKA-33).
-    fn meet(&mut self, sender: LinkId, from: PeerAddress) -> bool {
+    fn admit_sender(&mut self, sender: LinkId, from: PeerAddress) -> bool {
         // A known name is never replaced silently: that would be the attack of a new device under
         // an old name (SEKA-31).
         if self.settings.known.contains(&sender) {
-            self.fail(PairingFailure::Known(sender));
+            self.fail_with(PairingFailure::Known(sender));
             return false;
         }
         match self.peer {
@@ -126,7 +126,7 @@ impl<S: LinkSuite> Pairing<S> {
             // Two devices in one window cannot be told apart by the user, so neither is paired
             // (SEKA-33).
             Some(_) => {
-                self.fail(PairingFailure::Conflict);
+                self.fail_with(PairingFailure::Conflict);
                 false
             }
         }
@@ -151,7 +151,7 @@ impl<S: LinkSuite> Pairing<S> {
 
     /// B1 or S1: the device asks. We answer it, or it yields to us, or there are two of them.
     pub(super) fn heard_ask(&mut self, frame: &[u8], (sender, from): (LinkId, PeerAddress)) {
-        if !self.meet(sender, from) {
+        if !self.admit_sender(sender, from) {
             return;
         }
         if self.yields_to(sender) {
@@ -170,7 +170,7 @@ impl<S: LinkSuite> Pairing<S> {
             Step::Listening | Step::Asking(_) | Step::Settling { .. } | Step::Over(_) => {}
             // A different request of the same device means a second m1, which an attacker may have
             // made (SEKA-33).
-            _ => self.fail(PairingFailure::Conflict),
+            _ => self.fail_with(PairingFailure::Conflict),
         }
     }
 
@@ -189,11 +189,11 @@ impl<S: LinkSuite> Pairing<S> {
                 Step::Settling { .. } | Step::Comparing { .. } | Step::Exchanging(_)
             );
             if answered && self.second != frame {
-                self.fail(PairingFailure::Conflict);
+                self.fail_with(PairingFailure::Conflict);
             }
             return None;
         }
-        if !self.meet(sender, from) {
+        if !self.admit_sender(sender, from) {
             return None;
         }
         let Step::Asking(ephemeral) = core::mem::replace(&mut self.step, Step::Listening) else {

@@ -13,7 +13,7 @@ use crate::suite::LinkSuite;
 use crate::wire::{B1, B2, HandshakeFrame};
 
 impl<S: LinkSuite> Pairing<S> {
-    pub(super) fn b1(&self, m1: &CanonicalPoint) -> Vec<u8> {
+    pub(super) fn build_b1(&self, m1: &CanonicalPoint) -> Vec<u8> {
         let frame = B1 {
             suite: S::NUMBER,
             index: 0,
@@ -49,7 +49,7 @@ impl<S: LinkSuite> Pairing<S> {
     ) {
         let Ok(b1) = B1::decode(S::NUMBER, frame) else { return };
         let Some((_, to)) = self.peer else { return };
-        let m2 = CanonicalPoint::own(ephemeral.public_key());
+        let m2 = CanonicalPoint::from_own_key(ephemeral.public_key());
         self.session_id = b1.session_id;
         let answer = B2 {
             suite: S::NUMBER,
@@ -65,7 +65,7 @@ impl<S: LinkSuite> Pairing<S> {
         let Some(state) = self.first_state(ephemeral, &b1.m1, &m2) else { return };
         let frame = self.second.clone();
         self.outputs.push_back(PairingOutput::Send { to: Some(to), frame });
-        self.exchange(state, now, rng);
+        self.begin_exchange(state, now, rng);
     }
 
     pub(super) fn heard_b2(
@@ -80,13 +80,13 @@ impl<S: LinkSuite> Pairing<S> {
             return Err(LinkError::Refused);
         }
         if let Some(ephemeral) = self.heard_answer(frame, from) {
-            self.settle(ephemeral, b2.m2, now);
+            self.begin_settling(ephemeral, b2.m2, now);
         }
         Ok(())
     }
 
     /// From the first B2 on, for a second.
-    fn settle(&mut self, ephemeral: EphemeralKey, m2: CanonicalPoint, now: Time) {
+    fn begin_settling(&mut self, ephemeral: EphemeralKey, m2: CanonicalPoint, now: Time) {
         self.step = Step::Settling { ephemeral, m2 };
         // Within this second a second answer can still arrive and end the window (SEKA-33).
         self.asks_left = Some(SETTLE_ASKS);
@@ -94,15 +94,15 @@ impl<S: LinkSuite> Pairing<S> {
     }
 
     /// Nobody else has answered within a second.
-    pub(super) fn settled(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+    pub(super) fn on_settled(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.timers.set_deadline(PairingTimer::Ask, None);
         if let Step::Settling { ephemeral, m2 } =
             core::mem::replace(&mut self.step, Step::Over(None))
         {
-            let m1 = CanonicalPoint::own(ephemeral.public_key());
+            let m1 = CanonicalPoint::from_own_key(ephemeral.public_key());
             self.step = Step::Listening;
             if let Some(state) = self.first_state(ephemeral, &m1, &m2) {
-                self.exchange(state, now, rng);
+                self.begin_exchange(state, now, rng);
             }
         }
     }

@@ -16,21 +16,21 @@ impl<S: LinkSuite> Peer<S> {
         if names_of(frame) != Some((self.record.peer, Some(self.record.own))) {
             return Err(LinkError::Refused);
         }
-        self.misfit(now);
+        self.on_misfit(now);
         Ok(())
     }
 
     /// Something of the peer verified.
-    pub(super) fn verified(&mut self, now: Time) {
-        if self.recognition.verified(now) {
-            self.tell(PeerEvent::Recognised);
+    pub(super) fn on_verified(&mut self, now: Time) {
+        if self.recognition.mark_verified(now) {
+            self.report_event(PeerEvent::Recognised);
         }
     }
 
     /// A frame of the peer's name fits no state.
-    pub(super) fn misfit(&mut self, now: Time) {
-        if self.recognition.misfit(now) {
-            self.tell(PeerEvent::NotRecognised);
+    pub(super) fn on_misfit(&mut self, now: Time) {
+        if self.recognition.count_misfit(now) {
+            self.report_event(PeerEvent::NotRecognised);
         }
     }
 }
@@ -51,7 +51,7 @@ pub(super) struct Recognition {
 
 impl Recognition {
     /// A frame that fits no state; true if the alarm is raised by it.
-    pub(super) fn misfit(&mut self, now: Time) -> bool {
+    pub(super) fn count_misfit(&mut self, now: Time) -> bool {
         self.refused += 1;
         // After the window the count starts again, so rare noise never adds up to an alarm
         // (SEKA-60).
@@ -72,7 +72,7 @@ impl Recognition {
     }
 
     /// Something of the peer verified; true if the alarm ends by it.
-    pub(super) fn verified(&mut self, now: Time) -> bool {
+    pub(super) fn mark_verified(&mut self, now: Time) -> bool {
         self.verified = Some(now);
         self.misfits = 0;
         core::mem::take(&mut self.raised)
@@ -92,12 +92,12 @@ impl ExchangeBudget {
     }
 
     /// Returns true if one more may begin; `pause_ms` is the time after which one is added, 0: no limit.
-    pub(super) fn allows(&self, now: Time, pause_ms: u64) -> bool {
+    pub(super) fn may_begin(&self, now: Time, pause_ms: u64) -> bool {
         pause_ms == 0 || self.left > 0 || now.since_ms(self.since) >= pause_ms
     }
 
     /// One begins.
-    pub(super) fn take(&mut self, now: Time, pause_ms: u64) {
+    pub(super) fn take_one(&mut self, now: Time, pause_ms: u64) {
         // A pause of 0 lifts the limit for the lab, and nothing is counted.
         let Some(more) = now.since_ms(self.since).checked_div(pause_ms) else { return };
         self.left = self.left.saturating_add(more.min(u64::from(EXCHANGES_BURST)) as u32);
@@ -123,10 +123,10 @@ mod tests {
         let mut recognition = Recognition::default();
         let at = |s: u64| Time::from_ms(s * 1_000);
         // Many at once count as one.
-        assert!((0..100).all(|_| !recognition.misfit(at(1))));
-        assert!((2..5).all(|s| !recognition.misfit(at(s))));
-        assert!(recognition.misfit(at(5)) && !recognition.misfit(at(6)));
-        assert!(recognition.verified(at(7)) && !recognition.verified(at(8)));
+        assert!((0..100).all(|_| !recognition.count_misfit(at(1))));
+        assert!((2..5).all(|s| !recognition.count_misfit(at(s))));
+        assert!(recognition.count_misfit(at(5)) && !recognition.count_misfit(at(6)));
+        assert!(recognition.mark_verified(at(7)) && !recognition.mark_verified(at(8)));
     }
 
     #[test]
@@ -134,9 +134,9 @@ mod tests {
         let mut recognition = Recognition::default();
         let at = |s: u64| Time::from_ms(s * 1_000);
         for s in 1..60 {
-            assert!(!recognition.misfit(at(s)));
+            assert!(!recognition.count_misfit(at(s)));
             if s % 4 == 0 {
-                assert!(!recognition.verified(at(s)));
+                assert!(!recognition.mark_verified(at(s)));
             }
         }
     }
@@ -146,9 +146,9 @@ mod tests {
         let at = Time::from_ms;
         let mut budget = ExchangeBudget::new(at(0));
         let mut begun = |ms: u64| {
-            let allowed = budget.allows(at(ms), 1_000);
+            let allowed = budget.may_begin(at(ms), 1_000);
             if allowed {
-                budget.take(at(ms), 1_000);
+                budget.take_one(at(ms), 1_000);
             }
             allowed
         };

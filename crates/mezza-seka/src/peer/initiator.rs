@@ -30,7 +30,7 @@ pub(super) struct Confirming {
 
 impl<S: LinkSuite> Peer<S> {
     /// Begins an attempt, if none is under way and the ephemeral key is there.
-    pub(super) fn begin(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+    pub(super) fn begin_attempt(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         // A write or an attempt in progress ends first, or a stored number could be sent under
         // another state.
         if self.record.role != LinkRole::Initiator
@@ -40,10 +40,10 @@ impl<S: LinkSuite> Peer<S> {
             return;
         }
         let attempt = self.reserved.or_else(|| u32::try_from(self.record.attempt_next).ok());
-        let Some(attempt) = attempt.filter(|attempt| self.current.allows(*attempt)) else {
+        let Some(attempt) = attempt.filter(|attempt| self.current.allows_attempt(*attempt)) else {
             // Suite 01 has no counter left under this state, and a nonce must not repeat (SEKA-26).
             self.owed = false;
-            self.tell(PeerEvent::Exhausted);
+            self.report_event(PeerEvent::Exhausted);
             return;
         };
         self.begun = now;
@@ -58,7 +58,7 @@ impl<S: LinkSuite> Peer<S> {
         // SEKA-11: the number is durable before the frame that carries it leaves.
         let mut record = self.record.duplicate();
         record.attempt_next = i64::from(attempt) + 1;
-        let seq = self.write(&record, rng);
+        let seq = self.write_record(&record, rng);
         self.draw_session_id(rng);
         self.stage = Stage::Reserving { attempt, seq };
     }
@@ -66,7 +66,7 @@ impl<S: LinkSuite> Peer<S> {
     /// Chance for the session id of suite `paper`, drawn where a generator is at hand.
     fn draw_session_id(&mut self, rng: &mut dyn CryptoRng) {
         if let Some(ephemeral) = &self.ephemeral {
-            let m1 = CanonicalPoint::own(ephemeral.public_key());
+            let m1 = CanonicalPoint::from_own_key(ephemeral.public_key());
             self.session_id = S::session_id(&self.record.own, &m1, rng);
         }
     }
@@ -81,17 +81,17 @@ impl<S: LinkSuite> Peer<S> {
         let Some(ephemeral) = self.take_ephemeral() else { return };
         let mut frame = Ke1 {
             suite: S::NUMBER,
-            index: self.index(attempt),
+            index: self.data_index(attempt),
             from: self.record.own,
             to: self.record.peer,
             session_id: self.session_id,
             attempt,
-            m1: CanonicalPoint::own(ephemeral.public_key()),
+            m1: CanonicalPoint::from_own_key(ephemeral.public_key()),
             tag: [0; TAG_BYTES],
         };
         let untagged = frame.encode();
         let parts: [&[u8]; 1] = [&untagged[..KE_BYTES]];
-        frame.tag = self.current.tag(TagOf::Ke1, attempt, &parts);
+        frame.tag = self.current.compute_tag(TagOf::Ke1, attempt, &parts);
         let ke1 = frame.encode();
         self.send_to_peer(ke1.clone());
         // The former exchange is over, confirmed or not.
@@ -109,12 +109,12 @@ impl<S: LinkSuite> Peer<S> {
         // The nudge verified, but it can be a replay, so its source is used for this answer only
         // (SEKA-76).
         if let Some(from) = self.nudged_from.filter(|from| *from != self.record.address) {
-            self.send(FrameTarget::Source(from), ke1.clone());
+            self.send_frame(FrameTarget::Source(from), ke1.clone());
         }
         // After several silent attempts the peer may have moved: send to all its possible addresses
         // (SEKA-79).
         let search = self.unanswered >= SEARCH_ATTEMPTS;
-        self.send(if search { FrameTarget::Search } else { FrameTarget::Known }, ke1);
+        self.send_frame(if search { FrameTarget::Search } else { FrameTarget::Known }, ke1);
     }
 
     /// KE1 once more, byte for byte (SEKA-19), or the end of the attempt.
@@ -136,14 +136,14 @@ impl<S: LinkSuite> Peer<S> {
         // Saturating: a link may fail for years, and a wrap would end the search.
         self.unanswered = self.unanswered.saturating_add(1);
         if self.unanswered == MISFITS_MAX {
-            self.tell(PeerEvent::NoAnswer);
+            self.report_event(PeerEvent::NoAnswer);
         }
-        self.retry(now);
+        self.schedule_retry(now);
     }
 
     /// The next attempt, later from time to time. What the pause is shortened by follows from the
     /// name of this device and the attempt, so that two devices that fail together part.
-    pub(super) fn retry(&mut self, now: Time) {
+    pub(super) fn schedule_retry(&mut self, now: Time) {
         let spread = self.backoff_ms * 2 / 5;
         let seed = u64::from(self.record.own.as_bytes()[5]) + 37 * self.seq;
         let pause = self.backoff_ms - spread / 2 + seed % (spread + 1);
@@ -167,10 +167,10 @@ impl<S: LinkSuite> Peer<S> {
         }
         let parts: [&[u8]; 2] = [&frame[..KE_BYTES], &sent.ke1[..KE_BYTES]];
         // Tag before DH: a forged answer costs one tag and no multiplication.
-        if !self.current.fits(TagOf::Ke2, ke2.attempt, &parts, &ke2.tag) {
+        if !self.current.verify_tag(TagOf::Ke2, ke2.attempt, &parts, &ke2.tag) {
             return Err(LinkError::Refused);
         }
-        self.verified(now);
+        self.on_verified(now);
         // KE2 answers the present attempt, so its source is proven to be current (SEKA-77).
         self.move_to(from);
         self.nudged_from = None;
@@ -192,19 +192,19 @@ impl<S: LinkSuite> Peer<S> {
     ) {
         let attempt = sent.attempt;
         let pair = self.pair();
-        let m1 = CanonicalPoint::own(sent.ephemeral.public_key());
+        let m1 = CanonicalPoint::from_own_key(sent.ephemeral.public_key());
         let view = ExchangeView { pair: &pair, session_id: &self.session_id, m1: &m1, m2: &ke2.m2 };
         // SEKA-4: a peer that holds the state and sends a point of low order ends the attempt.
         let Ok(shared) = sent.ephemeral.diffie_hellman::<S::Backend>(ke2.m2.public()) else {
-            return self.retry(now);
+            return self.schedule_retry(now);
         };
-        let derived = S::exchange(&shared, &self.record.current, &view);
-        let ke3 = self.ke3(&sent.ke1, frame, attempt);
+        let derived = S::derive_exchange_keys(&shared, &self.record.current, &view);
+        let ke3 = self.build_ke3(&sent.ke1, frame, attempt);
         let place = SessionPlace {
             role: LinkRole::Initiator,
             prefixes: self.prefixes,
             attempt,
-            own_index: self.index(attempt),
+            own_index: self.data_index(attempt),
             peer_index: ke2.index,
             subkeys: self.settings.subkeys,
         };
@@ -218,8 +218,8 @@ impl<S: LinkSuite> Peer<S> {
         record.accepted = true;
         record.rekeys += 1;
         record.accepted_ms = now.as_ms().saturating_add(self.wall_ms);
-        let current = TagKey::current(&record, &self.prefixes);
-        let seq = self.write(&record, rng);
+        let current = TagKey::from_current(&record, &self.prefixes);
+        let seq = self.write_record(&record, rng);
         self.stage = Stage::Staged(Box::new(Staged {
             seq,
             record,
@@ -232,10 +232,10 @@ impl<S: LinkSuite> Peer<S> {
         }));
     }
 
-    fn ke3(&self, ke1: &[u8], ke2: &[u8], attempt: u32) -> Vec<u8> {
+    fn build_ke3(&self, ke1: &[u8], ke2: &[u8], attempt: u32) -> Vec<u8> {
         let mut frame = Ke3 {
             suite: S::NUMBER,
-            index: self.index(attempt),
+            index: self.data_index(attempt),
             from: self.record.own,
             to: self.record.peer,
             session_id: self.session_id,
@@ -244,7 +244,7 @@ impl<S: LinkSuite> Peer<S> {
         };
         let untagged = frame.encode();
         let parts: [&[u8]; 3] = [&untagged[..KE3_BYTES], &ke1[..KE_BYTES], &ke2[..KE_BYTES]];
-        frame.tag = self.current.tag(TagOf::Ke3, attempt, &parts);
+        frame.tag = self.current.compute_tag(TagOf::Ke3, attempt, &parts);
         frame.encode()
     }
 
@@ -255,13 +255,13 @@ impl<S: LinkSuite> Peer<S> {
         // under st_new.
         if confirming.repeats >= KE3_REPEATS {
             self.confirming = None;
-            return self.need(now, rng);
+            return self.request_exchange(now, rng);
         }
         confirming.repeats += 1;
         confirming.pause_ms = (confirming.pause_ms * 2).min(KE3_REPEAT_MAX_MS);
         let ke3 = confirming.ke3.clone();
         let pause = confirming.pause_ms;
-        self.send(FrameTarget::Known, ke3);
+        self.send_frame(FrameTarget::Known, ke3);
         self.timers.set_deadline(PeerTimer::Ke3, Some(now.plus_ms(pause)));
     }
 
@@ -271,7 +271,7 @@ impl<S: LinkSuite> Peer<S> {
         if !self.sessions.is_open(attempt) {
             return Err(LinkError::Unknown);
         }
-        self.verified(now);
+        self.on_verified(now);
         if self.confirming.take_if(|confirming| confirming.attempt == attempt).is_some() {
             self.timers.set_deadline(PeerTimer::Ke3, None);
             if self.sessions.sending().is_none_or(|(sending, _)| sending != attempt) {
@@ -296,11 +296,11 @@ impl<S: LinkSuite> Peer<S> {
         let parts: [&[u8]; 1] = [&frame[..NUDGE_BYTES]];
         // Its tag counts no attempts: the state alone tells whose it is.
         let attempt = u32::try_from(self.record.current_born + 1).unwrap_or(u32::MAX);
-        if !self.current.fits(TagOf::Nudge, attempt, &parts, &nudge.tag) {
-            self.misfit(now);
+        if !self.current.verify_tag(TagOf::Nudge, attempt, &parts, &nudge.tag) {
+            self.on_misfit(now);
             return Ok(());
         }
-        self.verified(now);
+        self.on_verified(now);
         // A replayed nudge must not start attempts without end, each of which costs a synchronised
         // write (SEKA-61).
         let soon = self.nudged.is_some_and(|at| now.since_ms(at) < NUDGED_MS);
@@ -310,7 +310,7 @@ impl<S: LinkSuite> Peer<S> {
             self.nudged = Some(now);
             self.nudged_from = Some(from);
             self.owed = true;
-            self.begin(now, rng);
+            self.begin_attempt(now, rng);
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub(super) struct Sessions {
 
 impl Sessions {
     /// One more; gives the one that has to go for it (SEKA-44).
-    pub(super) fn install(&mut self, attempt: u32, now: Time) -> Option<u32> {
+    pub(super) fn install_session(&mut self, attempt: u32, now: Time) -> Option<u32> {
         // A fourth session would need a fourth set of keys in every data thread (SEKA-44).
         let gone = (self.open.len() >= SESSIONS_MAX).then(|| self.make_room()).flatten();
         self.open.push_back(OpenSession { attempt, since: now, ends: now.plus_ms(SESSION_MS) });
@@ -40,7 +40,7 @@ impl Sessions {
     }
 
     /// From now on this one is sent under; all older ones end soon.
-    pub(super) fn switch(&mut self, attempt: u32, now: Time) {
+    pub(super) fn switch_to(&mut self, attempt: u32, now: Time) {
         self.sending = Some(attempt);
         let soon = now.plus_ms(RETIRE_MS);
         let older = self.open.iter_mut().take_while(|open| open.attempt != attempt);
@@ -49,7 +49,7 @@ impl Sessions {
     }
 
     /// Removes the sessions whose time is over.
-    pub(super) fn expire(&mut self, now: Time) -> Vec<u32> {
+    pub(super) fn remove_expired(&mut self, now: Time) -> Vec<u32> {
         let over = |open: &OpenSession| open.ends <= now;
         let gone: Vec<u32> =
             self.open.iter().filter(|open| over(open)).map(|open| open.attempt).collect();

@@ -64,7 +64,7 @@ impl<S: LinkSuite> Snapshot for Peer<S> {
             &outputs.len(),
         ];
         for part in parts {
-            part.erased(w);
+            part.write_erased(w);
         }
         timers.next_deadline().snapshot_into(w);
     }
@@ -72,11 +72,11 @@ impl<S: LinkSuite> Snapshot for Peer<S> {
 
 /// Parts of unlike types in one list.
 trait ErasedSnapshot {
-    fn erased(&self, w: &mut Writer);
+    fn write_erased(&self, w: &mut Writer);
 }
 
 impl<T: Snapshot> ErasedSnapshot for T {
-    fn erased(&self, w: &mut Writer) {
+    fn write_erased(&self, w: &mut Writer) {
         self.snapshot_into(w);
     }
 }

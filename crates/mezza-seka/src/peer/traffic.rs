@@ -13,8 +13,8 @@ use crate::suite::LinkSuite;
 
 impl<S: LinkSuite> Peer<S> {
     /// A session that both sides have accepted, or that this side may.
-    pub(super) fn install(&mut self, session: LinkSession, now: Time) {
-        if let Some(gone) = self.sessions.install(session.attempt(), now) {
+    pub(super) fn install_session(&mut self, session: LinkSession, now: Time) {
+        if let Some(gone) = self.sessions.install_session(session.attempt(), now) {
             self.outputs.push_back(PeerOutput::Retire(gone));
         }
         self.outputs.push_back(PeerOutput::Install(Box::new(session)));
@@ -23,7 +23,7 @@ impl<S: LinkSuite> Peer<S> {
 
     /// Sends under a session from now on.
     pub(super) fn use_session(&mut self, attempt: u32, now: Time) {
-        self.sessions.switch(attempt, now);
+        self.sessions.switch_to(attempt, now);
         self.used = (0, 0);
         self.outputs.push_back(PeerOutput::Use(attempt));
         let at = |ms| Some(now.plus_ms(ms));
@@ -42,7 +42,7 @@ impl<S: LinkSuite> Peer<S> {
         let SessionUsage { sent, received, .. } = usage;
         // More frames than before means that at least one new frame of the peer opened (SEKA-91).
         if received > self.used.1 {
-            self.verified(now);
+            self.on_verified(now);
         }
         self.used = (sent, received);
         let limit = u64::from(self.settings.subkeys.min(PACKETS_MAX >> 16)) << 16;
@@ -53,7 +53,7 @@ impl<S: LinkSuite> Peer<S> {
         });
         if most * 4 >= limit * 3 && !self.is_renewing() {
             // A second request would end the exchange in progress.
-            self.need(now, rng);
+            self.request_exchange(now, rng);
         }
     }
 
@@ -71,7 +71,7 @@ impl<S: LinkSuite> Peer<S> {
         let (sent, received) = self.used;
         // A responder's keep-alives are no traffic.
         if sent > 0 || received > 1 {
-            self.need(now, rng);
+            self.request_exchange(now, rng);
         } else {
             // Looked at again, in case frames begin to flow.
             self.timers.set_deadline(PeerTimer::Rekey, Some(now.plus_ms(NUDGE_MS * 10)));
@@ -80,7 +80,7 @@ impl<S: LinkSuite> Peer<S> {
 
     pub(super) fn sessions_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         let had = self.sessions.sending().is_some();
-        for gone in self.sessions.expire(now) {
+        for gone in self.sessions.remove_expired(now) {
             self.outputs.push_back(PeerOutput::Retire(gone));
         }
         self.timers.set_deadline(PeerTimer::Session, self.sessions.next_end());
@@ -88,7 +88,7 @@ impl<S: LinkSuite> Peer<S> {
             self.session_ended();
             // Whoever asked for keep-alives wants to be reached at any time.
             if self.settings.keepalive_ms > 0 {
-                self.need(now, rng);
+                self.request_exchange(now, rng);
             }
         }
     }
@@ -98,7 +98,7 @@ impl<S: LinkSuite> Peer<S> {
         for timer in [PeerTimer::Rekey, PeerTimer::Overdue, PeerTimer::KeepAlive] {
             self.timers.set_deadline(timer, None);
         }
-        self.tell(PeerEvent::Ended);
+        self.report_event(PeerEvent::Ended);
     }
 
     /// Ends all sessions, and the confirmation of the last one: the next exchange makes a new one.

@@ -76,7 +76,7 @@ fn tagged(side: &Side<Default>, point: &[u8; 32], session_id: [u8; 16], attempt:
         to: record.peer,
         session_id,
         attempt,
-        m1: CanonicalPoint::check(PublicKey(*point).0).expect("canonical"),
+        m1: CanonicalPoint::from_canonical(PublicKey(*point).0).expect("canonical"),
         tag: [0; 16],
     };
     frame.tag = tag(side.peer.stolen_states().0, *b"seka1-t1", &[&frame.encode()[..72]]);

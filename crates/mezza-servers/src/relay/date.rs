@@ -66,30 +66,30 @@ impl RelayDate {
     /// Goes on where the last run of the relay in `dir` ended.
     pub(crate) fn open(dir: &Path, at: Moment) -> Self {
         let written = ClockRecord::read(dir);
-        let newest = written.map(|written| hour(written.believed_h));
-        Self { calendar: Calendar::since(newest, at), dir: dir.to_owned(), written }
+        let newest = written.map(|written| hours_to_time(written.believed_h));
+        Self { calendar: Calendar::from_written(newest, at), dir: dir.to_owned(), written }
     }
 
     /// The date by which mail is hidden and erased.
-    pub(crate) fn believed(&self, at: Moment) -> Time {
-        self.calendar.believed(at)
+    pub(crate) fn believed_date(&self, at: Moment) -> Time {
+        self.calendar.believed_date(at)
     }
 
     /// The date from which mail and mailboxes live their time.
-    pub(crate) fn latest(&self, at: Moment) -> Time {
-        self.calendar.latest(at)
+    pub(crate) fn latest_date(&self, at: Moment) -> Time {
+        self.calendar.latest_date(at)
     }
 
     /// Looks at the clocks, and keeps what comes of it; `true`: the date may erase something.
-    pub(crate) fn look(&mut self, at: Moment) -> bool {
-        let mut seen = self.calendar.look(at);
+    pub(crate) fn check_clocks(&mut self, at: Moment) -> bool {
+        let mut seen = self.calendar.check_wall(at);
         if seen.is_err() && self.is_agreed(at) {
-            self.calendar.agree(at);
+            self.calendar.trust_wall(at);
             seen = Ok(());
         }
         match seen {
-            Ok(()) => self.keep(ClockRecord::agreed(at.wall)),
-            Err(doubt) => self.doubt(doubt),
+            Ok(()) => self.store_record(ClockRecord::agreed(at.wall)),
+            Err(doubt) => self.record_doubt(doubt),
         }
         seen.is_ok()
     }
@@ -102,7 +102,7 @@ impl RelayDate {
         })
     }
 
-    fn doubt(&mut self, doubt: Doubt) {
+    fn record_doubt(&mut self, doubt: Doubt) {
         if self.written.is_none_or(|written| written.doubted_h.is_none()) {
             tracing::warn!(
                 clock_h = doubt.wall.as_hours(),
@@ -112,13 +112,13 @@ impl RelayDate {
                  stood for a day; if it is right, say `mezza relay trust-clock`"
             );
         }
-        self.keep(ClockRecord {
+        self.store_record(ClockRecord {
             believed_h: doubt.expected.as_hours(),
             doubted_h: Some(doubt.wall.as_hours()),
         });
     }
 
-    fn keep(&mut self, record: ClockRecord) {
+    fn store_record(&mut self, record: ClockRecord) {
         if self.written == Some(record) {
             return;
         }
@@ -129,7 +129,7 @@ impl RelayDate {
     }
 }
 
-fn hour(hours: u32) -> Time {
+fn hours_to_time(hours: u32) -> Time {
     Time::from_ms(u64::from(hours) * Time::HOUR_MS)
 }
 
@@ -145,7 +145,7 @@ mod tests {
 
     fn folder() -> TempDir {
         let folder = TempDir::new().unwrap();
-        private::folder(&folder.path().join("relay")).unwrap();
+        private::make_folder(&folder.path().join("relay")).unwrap();
         folder
     }
 
@@ -154,18 +154,18 @@ mod tests {
         let folder = folder();
         let dir = folder.path().join("relay");
         let mut date = RelayDate::open(&dir, at(1_000, 0));
-        assert!(date.look(at(1_000, 0)));
+        assert!(date.check_clocks(at(1_000, 0)));
         assert_eq!(
             ClockRecord::read(&dir),
             Some(ClockRecord { believed_h: 24_000, doubted_h: None })
         );
         // Boot time begins anew with the system, 60 days later by the clock on the wall.
         let mut again = RelayDate::open(&dir, at(1_060, 1));
-        assert!(!again.look(at(1_060, 1)));
+        assert!(!again.check_clocks(at(1_060, 1)));
         let doubted = ClockRecord { believed_h: 24_000, doubted_h: Some(24 * 1_060 + 1) };
         assert_eq!(ClockRecord::read(&dir), Some(doubted));
-        assert_eq!(again.believed(at(1_060, 1)), hour(24_000));
-        assert!(again.look(at(1_060, 25)), "it has stood for a day");
+        assert_eq!(again.believed_date(at(1_060, 1)), hours_to_time(24_000));
+        assert!(again.check_clocks(at(1_060, 25)), "it has stood for a day");
         assert_eq!(ClockRecord::read(&dir).unwrap().doubted_h, None);
     }
 
@@ -173,11 +173,11 @@ mod tests {
     fn msg_88_an_operator_agrees_while_the_relay_runs() {
         let folder = folder();
         let dir = folder.path().join("relay");
-        assert!(RelayDate::open(&dir, at(1_000, 0)).look(at(1_000, 0)));
+        assert!(RelayDate::open(&dir, at(1_000, 0)).check_clocks(at(1_000, 0)));
         let mut date = RelayDate::open(&dir, at(1_060, 0));
-        assert!(!date.look(at(1_060, 0)) && !date.look(at(1_060, 2)));
+        assert!(!date.check_clocks(at(1_060, 0)) && !date.check_clocks(at(1_060, 2)));
         ClockRecord::agreed(at(1_060, 2).wall).write(&dir).unwrap();
-        assert!(date.look(at(1_060, 2)));
+        assert!(date.check_clocks(at(1_060, 2)));
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn is_up(home: &Path) -> bool {
 
 /// Both know each other and go in cells alone.
 fn meet(town: &Town, ann: &Path, ben: &Path) {
-    let link = town.files.uri().unwrap().to_string();
+    let link = town.files.make_uri().unwrap().to_string();
     for home in [ann, ben] {
         ok(home, &["mixnet", "join", &link]);
     }

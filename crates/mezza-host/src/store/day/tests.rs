@@ -22,7 +22,7 @@ impl Life {
         let master = MasterKey::draw(&mut OsRng);
         let today = RetentionCode::rolling(noon().as_days());
         let mut ring = Keyring::new(folder.path().join(KEYRING), &master);
-        ring.add(&[RetentionCode::PERMANENT, today], &mut OsRng).unwrap();
+        ring.add_keys(&[RetentionCode::PERMANENT, today], &mut OsRng).unwrap();
         let mut rows = Rows::create(&folder.path().join(RECORDS)).unwrap();
         rows.transaction(|writing| put_memory(writing, &ring, today)).unwrap();
         let lock = Lock::take(&folder.path().join(LOCK)).unwrap();
@@ -68,17 +68,17 @@ fn a_change_of_day_takes_five_steps_and_then_none() {
     assert!(!life.vault.step(noon()).unwrap(), "nothing is due yet");
     // A key for the new day.
     assert!(life.vault.step(tomorrow).unwrap());
-    assert_eq!(life.vault.ring.today(), Some(today));
+    assert_eq!(life.vault.ring.newest_day(), Some(today));
     assert_eq!(life.bucket(1), Some(RetentionCode::rolling(today - 1)));
     // No row needs the old ones.
     assert!(life.vault.step(tomorrow).unwrap());
-    assert_eq!(life.vault.ring.stale(tomorrow).len(), 2);
+    assert_eq!(life.vault.ring.stale_buckets(tomorrow).len(), 2);
     assert_eq!(life.bucket(1), Some(RetentionCode::rolling(today)));
     assert_eq!((life.bucket(2), life.bucket(3)), (Some(RetentionCode::PERMANENT), None));
     assert_eq!(life.bucket(4), Some(RetentionCode::new(Retention::Day(today + 2), 0)));
     // The old keys are gone, and the database knows.
     assert!(life.vault.step(tomorrow).unwrap());
-    assert!(life.vault.ring.stale(tomorrow).is_empty());
+    assert!(life.vault.ring.stale_buckets(tomorrow).is_empty());
     assert_ne!(life.vault.remembered, life.vault.ring.generation());
     assert!(life.vault.step(tomorrow).unwrap());
     assert_eq!(life.vault.remembered, life.vault.ring.generation());
@@ -102,7 +102,7 @@ fn live_state_stays_in_its_day_when_the_clock_goes_back() {
     let mut life = Life::new(&[put(1, Retention::Rolling, b"live")]);
     let day = noon().as_days();
     life.vault.tick(noon().minus_ms(2 * Time::DAY_MS)).unwrap();
-    assert_eq!(life.vault.ring.today(), Some(day));
+    assert_eq!(life.vault.ring.newest_day(), Some(day));
     life.vault.tick(noon().plus_ms(2 * Time::DAY_MS)).unwrap();
     assert_eq!(life.bucket(1), Some(RetentionCode::rolling(day + 2)));
     life.vault.tick(noon()).unwrap();

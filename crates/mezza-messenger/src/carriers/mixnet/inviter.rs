@@ -49,7 +49,7 @@ impl Inviter {
     /// When something is due: they are called again, or forgotten.
     pub fn deadline(&self) -> Time {
         let end = self.at.plus_ms(LIFE_MS);
-        self.asked.map_or(end, |asked| end.min(again(asked, self.times)))
+        self.asked.map_or(end, |asked| end.min(next_call_at(asked, self.times)))
     }
 
     /// Returns true if the invitation is too old to be of any use.
@@ -58,10 +58,10 @@ impl Inviter {
     }
 
     /// The date was corrected; whether its row changes.
-    pub fn correct(&mut self, date: &DateStep, now: Time) -> bool {
+    pub fn apply_date_step(&mut self, date: &DateStep, now: Time) -> bool {
         let before = (self.at, self.asked);
-        self.at = date.moment(self.at, now);
-        self.asked = self.asked.map(|asked| date.moment(asked, now));
+        self.at = date.shift_moment(self.at, now);
+        self.asked = self.asked.map(|asked| date.shift_moment(asked, now));
         before != (self.at, self.asked)
     }
 
@@ -98,7 +98,10 @@ impl Inviter {
             let asked = Some(r.read_u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
             let start = match r.read_u8()? {
                 0 => None,
-                1 => Some(PendingStart { root: Secret::read_from(r)?, rounds: (r.read_u64()?, r.read_u64()?) }),
+                1 => Some(PendingStart {
+                    root: Secret::read_from(r)?,
+                    rounds: (r.read_u64()?, r.read_u64()?),
+                }),
                 _ => return Err(DecodeError::Value),
             };
             let level = if version == VERSION { r.read_u8()? } else { 0 };
@@ -111,14 +114,14 @@ impl Inviter {
 }
 
 /// When to call somebody again who was called at `last`, so many times before.
-fn again(last: Time, times: u8) -> Time {
+fn next_call_at(last: Time, times: u8) -> Time {
     // 1 h, 4 h, then every 12 h (4.4).
     let hours = AGAIN_HOURS[usize::from(times).min(AGAIN_HOURS.len() - 1)];
     last.plus_ms(hours * Time::HOUR_MS)
 }
 
 /// Whose invitation a stored form is; read leniently, for a form that is none of ours.
-pub(crate) fn owner(bytes: &[u8]) -> Option<IdentityKey> {
+pub(crate) fn read_owner(bytes: &[u8]) -> Option<IdentityKey> {
     let mut r = Reader::new(bytes);
     r.read_u8().ok()?;
     IdentityKey::decode(r.read_array_ref().ok()?).ok()

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot};
 
 use super::apart::Meetings;
-use crate::io::{DateStep, Pace, flag};
+use crate::io::{DateStep, Pace, read_flag};
 
 /// Versions of the stored form: without the dialling key, and with it.
 const VERSIONS: [u8; 2] = [1, 2];
@@ -108,21 +108,21 @@ impl Default for MixnetPeer {
 
 impl MixnetPeer {
     /// A contact of whom this is stored.
-    pub fn of(root_for: Option<[u8; 16]>, has_called: bool, talk: Talk) -> Self {
+    pub fn from_stored(root_for: Option<[u8; 16]>, has_called: bool, talk: Talk) -> Self {
         Self { root_for, has_called, talk, ..Self::default() }
     }
 
     /// Its stream is broken, so that the pair needs another root. It can break one after the other, and
     /// says so again with each further cell: beyond the pace the one that is there stays (MSG-53).
-    pub fn broke(&mut self, now: Time) {
+    pub fn on_stream_broken(&mut self, now: Time) {
         // A peer can break its stream at will, so our own roots have the same pace (MSG-53).
-        if self.root_for.is_some() && self.own_roots.take(now).is_ok() {
+        if self.root_for.is_some() && self.own_roots.take_turn(now).is_ok() {
             self.root_for = None;
         }
     }
 
     /// The person writes to it.
-    pub fn wrote(&mut self, now: Time) {
+    pub fn on_user_note(&mut self, now: Time) {
         self.wrote_at = now;
     }
 
@@ -133,16 +133,16 @@ impl MixnetPeer {
     }
 
     /// The date was corrected.
-    pub fn correct(&mut self, date: &DateStep) {
-        self.roots.correct(date);
-        self.own_roots.correct(date);
-        self.heard_at = date.running(self.heard_at);
-        self.wrote_at = date.running(self.wrote_at);
-        self.meetings.correct(date);
+    pub fn apply_date_step(&mut self, date: &DateStep) {
+        self.roots.apply_date_step(date);
+        self.own_roots.apply_date_step(date);
+        self.heard_at = date.shift_running(self.heard_at);
+        self.wrote_at = date.shift_running(self.wrote_at);
+        self.meetings.apply_date_step(date);
     }
 
     /// It says something, or calls; whether that counts.
-    pub fn heard(&mut self, now: Time) -> bool {
+    pub fn record_activity(&mut self, now: Time) -> bool {
         // Messages within 10 minutes of each other overlap, and overlaps count once (MSG-54).
         let gap_ms = now.since_ms(self.heard_at).min(TALK_MS);
         self.heard_at = now;
@@ -155,7 +155,7 @@ impl MixnetPeer {
     }
 
     /// Its row; there is none as long as nothing is known.
-    pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
+    pub fn stored_form(&self) -> Option<Wiping<Vec<u8>>> {
         let known = self.root_for.is_some()
             || self.dialling.is_some()
             || self.has_called
@@ -187,10 +187,10 @@ impl MixnetPeer {
             if !VERSIONS.contains(&version) {
                 return Err(DecodeError::Value);
             }
-            let root_for = if flag(r)? { Some(r.read_array()?) } else { None };
-            let has_called = flag(r)?;
+            let root_for = if read_flag(r)? { Some(r.read_array()?) } else { None };
+            let has_called = read_flag(r)?;
             let dialling = if version == 2 { Some(PublicKey::read_from(r)?) } else { None };
-            let peer = Self::of(root_for, has_called, Talk::read(r)?);
+            let peer = Self::from_stored(root_for, has_called, Talk::read(r)?);
             Ok(Self { dialling, ..peer })
         })
     }
@@ -208,8 +208,8 @@ mod tests {
         let mut roots = |after_ms: u64| {
             let rounds = (0..20).filter(|_| {
                 peer.root_for = Some([1; 16]);
-                peer.broke(NOW.plus_ms(after_ms));
-                peer.broke(NOW.plus_ms(after_ms));
+                peer.on_stream_broken(NOW.plus_ms(after_ms));
+                peer.on_stream_broken(NOW.plus_ms(after_ms));
                 peer.root_for.is_none()
             });
             rounds.count()

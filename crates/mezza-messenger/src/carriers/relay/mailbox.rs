@@ -8,7 +8,7 @@ use mezza_core::{
 };
 
 use crate::card::RelayEntry;
-use crate::io::{ContactId, DateStep, flag};
+use crate::io::{ContactId, DateStep, read_flag};
 use crate::relay_wire::MailboxAddress;
 
 /// Version of the stored form.
@@ -72,7 +72,7 @@ impl OwnMailbox {
         rng: &mut dyn CryptoRng,
     ) -> Self {
         let token = Secret::random(rng);
-        let relay = RelayEntry { address: MailboxAddress::of(&token), ..relay.clone() };
+        let relay = RelayEntry { address: MailboxAddress::from_token(&token), ..relay.clone() };
         let seal = StaticKey::random::<B>(rng);
         Self {
             contact,
@@ -117,11 +117,11 @@ impl OwnMailbox {
     }
 
     /// The date was corrected; whether its row changes.
-    pub fn correct(&mut self, date: &DateStep, now: Time) -> bool {
+    pub fn apply_date_step(&mut self, date: &DateStep, now: Time) -> bool {
         let before = (self.made, self.retired);
-        self.made = date.moment(self.made, now);
-        self.retired = self.retired.map(|retired| date.moment(retired, now));
-        self.reopened = self.reopened.map(|reopened| date.running(reopened));
+        self.made = date.shift_moment(self.made, now);
+        self.retired = self.retired.map(|retired| date.shift_moment(retired, now));
+        self.reopened = self.reopened.map(|reopened| date.shift_running(reopened));
         before != (self.made, self.retired)
     }
 
@@ -134,7 +134,9 @@ impl OwnMailbox {
         w.put_bytes(self.token.expose())
             .put_bytes(self.seal.scalar().expose())
             .put_bytes(&self.seal.public_key().0);
-        w.put_u64(self.made.as_ms()).put_u8(u8::from(self.opened)).put_u64(self.retired.map_or(0, Time::as_ms));
+        w.put_u64(self.made.as_ms())
+            .put_u8(u8::from(self.opened))
+            .put_u64(self.retired.map_or(0, Time::as_ms));
         Wiping::new(w.finish())
     }
 
@@ -152,7 +154,7 @@ impl OwnMailbox {
             let scalar = Secret::read_from(r)?;
             let seal = StaticKey::from_stored(scalar, PublicKey::read_from(r)?);
             let made = Time::from_ms(r.read_u64()?);
-            let opened = flag(r)?;
+            let opened = read_flag(r)?;
             let retired = Some(r.read_u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
             let watch = WatchState::Nobody;
             let reopened = None;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot};
 
-use crate::io::{MailboxId, RequestId, flag};
+use crate::io::{MailboxId, RequestId, read_flag};
 use crate::note::RemoteMailbox;
 
 /// Version of the stored form.
@@ -37,7 +37,7 @@ snapshot!(struct RelayPeer { theirs, intro, ours, fetch, fetch_after });
 
 impl RelayPeer {
     /// Its row; there is none as long as nothing is known.
-    pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
+    pub fn stored_form(&self) -> Option<Wiping<Vec<u8>>> {
         let known = self.theirs.is_some() || self.intro.is_some() || self.ours.is_some();
         known.then(|| self.write())
     }
@@ -66,9 +66,12 @@ impl RelayPeer {
 
     /// Reads what follows the version.
     pub fn read_body(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let theirs = if flag(r)? { Some(RemoteMailbox::read(r)?) } else { None };
-        let intro = if flag(r)? {
-            Some(IntroKey { spk: PublicKey::read_from(r)?, not_after: Time::from_ms(r.read_u64()?) })
+        let theirs = if read_flag(r)? { Some(RemoteMailbox::read(r)?) } else { None };
+        let intro = if read_flag(r)? {
+            Some(IntroKey {
+                spk: PublicKey::read_from(r)?,
+                not_after: Time::from_ms(r.read_u64()?),
+            })
         } else {
             None
         };

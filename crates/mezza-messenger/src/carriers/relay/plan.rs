@@ -66,10 +66,10 @@ impl<B: Backend> Relay<B> {
             self.move_mailboxes(relay, at);
         }
         for mailbox in core::mem::take(&mut plan.fresh) {
-            self.connect(&mailbox.relay.clone(), None, at);
+            self.connect_relay(&mailbox.relay.clone(), None, at);
             self.add_mailbox(mailbox, at.step);
             // A fresh intro mailbox has no bundle yet.
-            self.unpublished();
+            self.report_unpublished();
         }
         self.leave_relays(&plan.entries, at);
     }
@@ -88,7 +88,7 @@ impl<B: Backend> Relay<B> {
         };
         let left = self.mailboxes.iter().filter(|(_, own)| left(own)).map(|(id, _)| *id);
         for id in left.collect::<Vec<_>>() {
-            self.replace(id, at);
+            self.replace_mailbox(id, at);
         }
     }
 
@@ -104,12 +104,12 @@ impl<B: Backend> Relay<B> {
             let contact = own.contact;
             let before = core::mem::replace(&mut own.relay, to);
             self.store_mailbox(id, at.step);
-            self.connect(relay, None, at);
-            self.leave(&before);
+            self.connect_relay(relay, None, at);
+            self.leave_relay(&before);
             self.ask_mailbox(id);
             if let Some(contact) = contact {
                 // The contact must learn the new address, or it writes to the old one.
-                self.greet(contact, id);
+                self.announce_mailbox(contact, id);
             }
         }
     }

@@ -42,7 +42,7 @@ impl<B: Backend> Relay<B> {
         step: &mut Step,
     ) -> Vec<Unloaded> {
         let mut left = Vec::new();
-        for (key, row) in stored.take(RecordKind::Mailbox) {
+        for (key, row) in stored.take_kind(RecordKind::Mailbox) {
             if let Err(part) = self.load_mailbox(&key, &row, known, step) {
                 left.push(Unloaded::new(part, RecordKind::Mailbox, key, &row));
             }
@@ -79,7 +79,7 @@ impl<B: Backend> Relay<B> {
         if let Some(contact) = own.contact.filter(|id| !known(*id)) {
             return Err(Part::Contact(contact));
         }
-        step.timer(timer(MAILBOX | u64::from(id.0)), own.due());
+        step.set_timer(timer(MAILBOX | u64::from(id.0)), own.due());
         let kept = if own.closing { &mut self.closing } else { &mut self.mailboxes };
         kept.insert(id, own);
         Ok(())
@@ -92,7 +92,7 @@ impl<B: Backend> Relay<B> {
         let row = stored.take_one(RecordKind::RelayPeer, &[]);
         match row.map(|row| Self::read_next(&row)) {
             Some(Ok(next)) => self.next_mailbox = self.next_mailbox.max(next),
-            None if !stored.lost(RecordKind::RelayPeer) => {}
+            None if !stored.has_lost(RecordKind::RelayPeer) => {}
             Some(Err(_)) | None => {
                 self.next_mailbox = self.next_mailbox.saturating_add(FAR);
                 self.store_next(step);
@@ -105,12 +105,12 @@ impl<B: Backend> Relay<B> {
         let lost = |peer: &RelayPeer| peer.ours.is_some_and(|id| !self.mailboxes.contains_key(&id));
         let homeless = self.peers.iter().filter(|(_, peer)| lost(peer)).map(|(id, _)| *id);
         for id in homeless.collect::<Vec<_>>() {
-            self.change(id, step, |peer| peer.ours = None);
+            self.update_peer(id, step, |peer| peer.ours = None);
         }
     }
 
     /// Its rows.
-    pub(super) fn rows(&self, step: &mut Step) {
+    pub(super) fn put_rows(&self, step: &mut Step) {
         self.mailboxes.keys().for_each(|id| self.store_mailbox(*id, step));
         for (id, own) in &self.closing {
             step.put(RecordKind::Mailbox, key32(id.0), own.write());
@@ -119,7 +119,7 @@ impl<B: Backend> Relay<B> {
             self.store_next(step);
         }
         for (id, peer) in &self.peers {
-            if let Some(value) = peer.stored() {
+            if let Some(value) = peer.stored_form() {
                 step.put(RecordKind::RelayPeer, key32(id.0), value);
             }
         }

@@ -65,7 +65,7 @@ fn where_the_chains_begin_is_said_though_nothing_else_is() {
 #[test]
 fn msg_20_what_came_in_cells_is_answered_at_their_level() {
     let (mut town, _, ann) = met(1_000_000);
-    let level = town.members[ANN].device.carriers().network(town.now()).expect("joined").level;
+    let level = town.members[ANN].device.carriers().network_view(town.now()).expect("joined").level;
     // The last mail of the relay came at a higher one.
     town.input(ANN, RelayInput::Up { connection: connection(), level: level + 1, demo: false })
         .expect("up");

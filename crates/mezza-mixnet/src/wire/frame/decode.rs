@@ -20,16 +20,16 @@ impl Frame {
             return Err(DecodeError::Value);
         }
         Reader::decode_exact(bytes, |reader| match reader.read_u8()? {
-            kind @ 0x01..=0x04 => link(kind, reader),
+            kind @ 0x01..=0x04 => decode_link(kind, reader),
             kind => {
-                let id = RoundId::read(reader)?;
-                Ok(Self::Round(id, body(kind, id, reader)?))
+                let id = RoundId::read_from(reader)?;
+                Ok(Self::Round(id, decode_body(kind, id, reader)?))
             }
         })
     }
 }
 
-fn link(kind: u8, r: &mut Reader<'_>) -> Result<Frame, DecodeError> {
+fn decode_link(kind: u8, r: &mut Reader<'_>) -> Result<Frame, DecodeError> {
     // Frames without a round have service 0 and round 0, so that each has one form.
     if r.read_u8()? != 0 || r.read_u64()? != 0 {
         return Err(DecodeError::Value);
@@ -42,20 +42,22 @@ fn link(kind: u8, r: &mut Reader<'_>) -> Result<Frame, DecodeError> {
     })
 }
 
-fn body(kind: u8, id: RoundId, r: &mut Reader<'_>) -> Result<FrameBody, DecodeError> {
+fn decode_body(kind: u8, id: RoundId, r: &mut Reader<'_>) -> Result<FrameBody, DecodeError> {
     Ok(match kind {
-        0x05 => FrameBody::Settings(of_round(id, SignedSettings::read(r)?, |a| a.settings.id)?),
+        0x05 => {
+            FrameBody::Settings(of_round(id, SignedSettings::read_from(r)?, |a| a.settings.id)?)
+        }
         0x06 => FrameBody::Submit(r.read_rest().to_vec()),
         0x07 => FrameBody::Return { users: r.read_u32()?, replies: r.read_rest().to_vec() },
         0x08 => FrameBody::Missed(MissedReason::from_number(r.read_u8()?)?),
         0x10 => FrameBody::NewRound,
         0x11 => FrameBody::RoundKey(r.read_array()?),
-        0x12 => FrameBody::Sign(of_round(id, Settings::read(r)?, |s| s.id)?),
+        0x12 => FrameBody::Sign(of_round(id, Settings::read_from(r)?, |s| s.id)?),
         0x13 => FrameBody::Signature(r.read_array()?),
         0x20 => FrameBody::BatchStart { count: r.read_u32()?, size: r.read_u16()? },
-        0x21 => FrameBody::Onions(items(r)?),
+        0x21 => FrameBody::Onions(read_items(r)?),
         0x22 => FrameBody::BatchEnd { count: r.read_u32()? },
-        0x23 => FrameBody::Replies(items(r)?),
+        0x23 => FrameBody::Replies(read_items(r)?),
         0x24 => FrameBody::RepliesEnd { count: r.read_u32()? },
         0x2f => FrameBody::Abort {
             position: r.read_u8()?,
@@ -64,16 +66,20 @@ fn body(kind: u8, id: RoundId, r: &mut Reader<'_>) -> Result<FrameBody, DecodeEr
         },
         0x30 => FrameBody::Alarm { position: r.read_u8()?, signature: r.read_array()? },
         0x40 => {
-            let manifest = of_round(id, Manifest::read(r)?, |m| m.id)?;
+            let manifest = of_round(id, Manifest::read_from(r)?, |m| m.id)?;
             FrameBody::Put { manifest, signature: r.read_array()? }
         }
         0x41 => FrameBody::Fetch { bucket: r.read_u32()? },
         0x42 if r.is_empty() => FrameBody::Object(None),
         0x42 => {
-            let manifest = of_round(id, Manifest::read(r)?, |m| m.id)?;
+            let manifest = of_round(id, Manifest::read_from(r)?, |m| m.id)?;
             FrameBody::Object(Some((manifest, r.read_array()?)))
         }
-        0x43 => FrameBody::Chunk { bucket: r.read_u32()?, offset: r.read_u32()?, bytes: r.read_rest().to_vec() },
+        0x43 => FrameBody::Chunk {
+            bucket: r.read_u32()?,
+            offset: r.read_u32()?,
+            bytes: r.read_rest().to_vec(),
+        },
         0x44 => FrameBody::Stored,
         _ => return Err(DecodeError::Value),
     })
@@ -85,7 +91,7 @@ fn of_round<T>(id: RoundId, what: T, its: impl Fn(&T) -> RoundId) -> Result<T, D
 }
 
 /// At least one item, all of one size above zero.
-fn items(r: &mut Reader<'_>) -> Result<Items, DecodeError> {
+fn read_items(r: &mut Reader<'_>) -> Result<Items, DecodeError> {
     let offset = r.read_u32()?;
     let count = r.read_u16()?;
     let bytes = r.read_rest();

@@ -34,12 +34,12 @@ impl Frame {
 
     /// The bytes in front of `behind` more of the same frame.
     fn encode_before(&self, behind: usize) -> Result<Vec<u8>, FrameTooLong> {
-        let mut writer = Writer::with_capacity(64 + self.bulk());
+        let mut writer = Writer::with_capacity(64 + self.bulk_bytes());
         writer.put_u32(0).put_u8(self.kind());
         match self {
             Self::Round(id, body) => {
-                id.write(&mut writer);
-                body.write(&mut writer);
+                id.write_to(&mut writer);
+                body.write_to(&mut writer);
             }
             link => {
                 writer.put_u8(0).put_u64(0);
@@ -57,7 +57,7 @@ impl Frame {
     }
 
     /// Bytes of the one field that may be long.
-    fn bulk(&self) -> usize {
+    fn bulk_bytes(&self) -> usize {
         match self {
             Self::Config { config, .. } => config.len(),
             Self::Round(_, FrameBody::Onions(items) | FrameBody::Replies(items)) => {
@@ -83,10 +83,10 @@ impl Frame {
 }
 
 impl FrameBody {
-    fn write(&self, w: &mut Writer) {
+    fn write_to(&self, w: &mut Writer) {
         match self {
             Self::Settings(announcement) => {
-                announcement.write(w);
+                announcement.write_to(w);
                 w
             }
             Self::Submit(onions) => w.put_bytes(onions),
@@ -109,7 +109,9 @@ impl FrameBody {
                 w.put_bytes(&manifest.encode()).put_bytes(signature)
             }
             Self::Fetch { bucket } => w.put_u32(*bucket),
-            Self::Chunk { bucket, offset, bytes } => w.put_u32(*bucket).put_u32(*offset).put_bytes(bytes),
+            Self::Chunk { bucket, offset, bytes } => {
+                w.put_u32(*bucket).put_u32(*offset).put_bytes(bytes)
+            }
         };
     }
 }

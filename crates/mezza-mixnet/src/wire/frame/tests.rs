@@ -17,7 +17,7 @@ pub(crate) fn one_of_each(id: RoundId, bytes: Vec<u8>, n: u32) -> Vec<Frame> {
     let signatures = vec![[5; 64]; 3];
     let announced = SignedSettings { settings: settings.clone(), signatures, closes_in_ms: n };
     let bucket_id = RoundId { service: Service::Call, round: id.round };
-    let entries = vec![ObjectDigest::of(&bytes), ObjectDigest::of(b"")];
+    let entries = vec![ObjectDigest::from_object(&bytes), ObjectDigest::from_object(b"")];
     let manifest = Manifest { id: bucket_id, entries };
     let items = Items { offset: n, count: 2, bytes: vec![7; 2 * (bytes.len() + 1)] };
     let mut frames = vec![

@@ -3,7 +3,7 @@
 use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, blake2b};
 use mezza_lanes::{BASE, Scalar, portable};
 use mezza_mixnet::keys::SecretVec;
-use mezza_mixnet::onion::{Layer, Unwrapped, open_reply, seal_replies, unwrap, wrap_one};
+use mezza_mixnet::onion::{Layer, Unwrapped, open_reply, seal_replies, unwrap_layer, wrap_one};
 use mezza_mixnet::service::reply_bytes;
 use mezza_mixnet::{RoundId, Service};
 
@@ -27,11 +27,11 @@ fn through(case: &Case, id: RoundId, mixes: usize) -> Option<(Vec<u8>, Vec<Secre
             return None;
         }
         let size = onion.len();
-        let got: Unwrapped = unwrap(portable(), &secret, &layer, &onion, size);
+        let got: Unwrapped = unwrap_layer(portable(), &secret, &layer, &onion, size);
         if got.opened != [1] {
             return None;
         }
-        onion = got.inner().collect::<Vec<_>>().concat();
+        onion = got.inner_onions().collect::<Vec<_>>().concat();
         back.push(got.reply_keys);
     }
     Some((onion, back))

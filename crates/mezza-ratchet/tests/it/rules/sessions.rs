@@ -198,17 +198,17 @@ fn ratchet_56_rows_of_unknown_version_or_flags_are_refused() {
 
 #[test]
 fn ratchet_61_numbers_depend_on_the_identities_alone() {
-    let a = identity(1).public();
-    let b = identity(2).public();
-    let c = identity(3).public();
+    let a = identity(1).public_key();
+    let b = identity(2).public_key();
+    let c = identity(3).public_key();
     let number = safety::number(&a, &b);
     assert_eq!(number, safety::number(&b, &a));
     assert!(number.len() == 60 && number.bytes().all(|digit| digit.is_ascii_digit()));
     assert_ne!(number, safety::number(&a, &c));
     assert_ne!(number[..30], number[30..]);
-    let code = safety::scannable(&a, &b);
+    let code = safety::scannable_code(&a, &b);
     assert_eq!(code.len(), 76);
-    assert!(safety::matches(&b, &a, &code));
-    assert!(!safety::matches(&b, &c, &code) && !safety::matches(&a, &b, &code));
-    assert!(!safety::matches(&b, &a, &code[..75]));
+    assert!(safety::matches_code(&b, &a, &code));
+    assert!(!safety::matches_code(&b, &c, &code) && !safety::matches_code(&a, &b, &code));
+    assert!(!safety::matches_code(&b, &a, &code[..75]));
 }

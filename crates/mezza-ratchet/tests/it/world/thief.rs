@@ -26,11 +26,11 @@ pub fn cannot_read(disk: &Disk, read: &Read, now: Time) {
     let opens = talk.open(&read.bytes, &[], &identity, &mut prekeys, now).is_ok();
     assert!(!opens, "a message opens twice");
     // Without the sessions, so that nothing is refused as a repeat: X3DH again.
-    let mut nobody = Talk::new(identity.public(), disk.public(read.from));
+    let mut nobody = Talk::new(identity.public_key(), disk.public(read.from));
     let opens = nobody.open(&read.bytes, &[], &identity, &mut prekeys, now).is_ok();
-    let envelope = wire::decode(&read.bytes).expect("a message");
+    let envelope = wire::decode_message(&read.bytes).expect("a message");
     let exception = envelope.first.is_some_and(|first| {
-        first.opk_id == 0 && prekeys.spks().any(|(_, id, _)| id == first.spk_id)
+        first.opk_id == 0 && prekeys.signed_prekeys().any(|(_, id, _)| id == first.spk_id)
     });
     assert!(!opens || exception, "a first message is readable after it was opened");
 }

@@ -47,7 +47,11 @@ impl Advert {
             _ => None,
         })?;
         let read = Reader::decode_exact(data, |r| {
-            Ok::<_, DecodeError>(Self { net: r.read_array()?, name: r.read_u48()?, psm: r.read_u16()? })
+            Ok::<_, DecodeError>(Self {
+                net: r.read_array()?,
+                name: r.read_u48()?,
+                psm: r.read_u16()?,
+            })
         });
         read.ok()
     }

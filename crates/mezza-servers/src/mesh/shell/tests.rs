@@ -71,7 +71,7 @@ impl Lone {
     }
 
     fn within_ms(&self) -> u64 {
-        control::status(&self.status(), &[], false)["within_ms"].as_u64().unwrap()
+        control::describe_status(&self.status(), &[], false)["within_ms"].as_u64().unwrap()
     }
 }
 

@@ -141,8 +141,8 @@ impl Restarts {
 
     fn clock(&self, has_hardware_clock: bool) -> SystemClock {
         let home = Home::find(Some(&self.folder.path().join("home"))).unwrap();
-        private::folder(home.root()).unwrap();
-        private::folder(&home.run()).unwrap();
+        private::make_folder(home.root()).unwrap();
+        private::make_folder(&home.run()).unwrap();
         SystemClock::of_home(&home, self.now, self.start, has_hardware_clock)
     }
 
@@ -150,7 +150,7 @@ impl Restarts {
     fn read(&self, source: Option<Time>, has_hardware_clock: bool) -> u32 {
         let mut clock = self.clock(has_hardware_clock);
         clock.on_reading(self.now, source.map(stamp));
-        clock.store();
+        clock.store_record();
         clock.within_ms(self.now.wall, 0)
     }
 
@@ -179,7 +179,7 @@ fn mesh_72_moves_of_the_clock_outlive_the_process() {
     assert_eq!(restarts.read(Some(AT), true), 92_500);
     let mut clock = restarts.clock(true);
     clock.on_person(Grade::Fair, restarts.now);
-    clock.store();
+    clock.store_record();
     let source = restarts.now.wall;
     assert_eq!(restarts.read(Some(source), true), 2_500);
 }
@@ -224,7 +224,7 @@ fn mesh_72_a_record_is_written_when_it_changes() {
     let mut written = 0;
     for minute in 0..150 {
         clock.on_reading(restarts.now, Some(stamp(AT)));
-        clock.store();
+        clock.store_record();
         written += u32::from(std::fs::remove_file(&file).is_ok());
         restarts.pass(60_000, if minute == 90 { 5_000 } else { 1 });
     }

@@ -28,7 +28,7 @@ fn mesh_33_a_listener_says_nothing_after_its_request() {
     let mut others = ours.clone();
     *others.last_mut().unwrap() ^= 1;
 
-    private::folder(&node.home.join("run")).unwrap();
+    private::make_folder(&node.home.join("run")).unwrap();
     let socket = UnixListener::bind(node.home.join("run/mesh.sock")).unwrap();
     let listener = node.listen();
     let (mut stream, _) = socket.accept().unwrap();

@@ -25,7 +25,7 @@ pub struct Guest {
 
 impl Guest {
     pub async fn connect(chain: &Chain) -> Self {
-        let stream = client::EntryClient::of(chain).unwrap().connect().await.unwrap();
+        let stream = client::EntryClient::from_chain(chain).unwrap().connect().await.unwrap();
         Self { stream, splitter: LinkDeframer::default(), frames: VecDeque::new() }
     }
 

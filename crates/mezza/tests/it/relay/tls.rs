@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mezza::testing::connection::relay::{ConnectError, connect};
+use mezza::testing::connection::relay::{ConnectError, connect_relay};
 use mezza::testing::tls::{Pin, client_config};
 use mezza_messenger::card::RelayKey;
 use rustls::ClientConfig;
@@ -52,7 +52,8 @@ async fn the_client_hello_names_nobody_and_resumes_nothing() {
         bytes
     });
     let clock = Place::sqlite().clock.clock();
-    let error = connect(&RelayKey([7; 32]), "localhost", port, &clock, None).await.unwrap_err();
+    let error =
+        connect_relay(&RelayKey([7; 32]), "localhost", port, &clock, None).await.unwrap_err();
     assert!(matches!(error, ConnectError::NotARelay { .. }), "{error:?}");
     let hello = first.await.unwrap();
     let extensions = extensions(&hello);

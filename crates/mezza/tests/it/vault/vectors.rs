@@ -23,8 +23,11 @@ fn master(case: &Case) -> MasterKey {
 fn record(case: &Case) {
     let key = Secret::copy_from(&case.array("bucket_key"));
     let kind = case.parse_value("record_kind");
-    let place =
-        RecordHeader { kind, id: case.parse_value("id"), bucket: RetentionCode(case.parse_value("bucket")) };
+    let place = RecordHeader {
+        kind,
+        id: case.parse_value("id"),
+        bucket: RetentionCode(case.parse_value("bucket")),
+    };
     let opened = record::open(&key, place, &case.bytes("body"));
     let content = opened.map(|content| (content.key, content.value.to_vec()));
     let expected = (case.bytes("key"), case.bytes("value"));
@@ -63,8 +66,11 @@ fn head(case: &Case) {
     if case.has_key("refuse") || case.has_key("order") {
         return;
     }
-    let cost =
-        Argon2Params { m_kib: case.parse_value("m_kib"), t: case.parse_value("t"), p: case.parse_value("p") };
+    let cost = Argon2Params {
+        m_kib: case.parse_value("m_kib"),
+        t: case.parse_value("t"),
+        p: case.parse_value("p"),
+    };
     let drawn = ["salt", "nonce", "unused"].map(|field| case.bytes(field)).concat();
     let pass = case.bytes("passphrase");
     let head = VaultHeader::seal(&master(case), &pass, cost, &mut Given(drawn)).unwrap();
