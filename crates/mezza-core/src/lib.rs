@@ -53,5 +53,5 @@ pub use splitter::{Deframer, FrameTooLong};
 pub use suite::{Aead, Suite, SuiteId};
 pub use time::Time;
 pub use timers::Timers;
-pub use wiping::{Wipe, Wiping, wipe};
+pub use wiping::{Wipe, Wiping, wipe_bytes};
 pub use wire::{DecodeError, Reader, Writer};

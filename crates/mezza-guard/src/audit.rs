@@ -84,7 +84,7 @@ pub struct Surroundings {
 }
 
 /// The rows of a table, then those of its surroundings.
-pub fn audit(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings) -> Vec<AuditRow> {
+pub fn audit_table(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings) -> Vec<AuditRow> {
     let fields = table
         .rules()
         .iter()

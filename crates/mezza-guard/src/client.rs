@@ -104,18 +104,18 @@ impl StoredCoin {
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(75);
         let SlotIndex { name, index } = &self.slot;
-        w.u8(name.purpose.byte()).u16(name.dest).u64(*index).bytes(&self.h);
-        w.bytes(self.secret.encode().expose());
+        w.put_u8(name.purpose.wire_byte()).put_u16(name.dest).put_u64(*index).put_bytes(&self.h);
+        w.put_bytes(self.secret.encode().expose());
         Wiping::new(w.finish())
     }
 
     fn decode(pairing: &PairingKey, bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let purpose = CoinPurpose::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
-            let name = SlotName { client: pairing.client(), purpose, dest: r.u16()? };
-            let slot = SlotIndex { name, index: r.u64()? };
-            let h = r.array()?;
-            let secret = CoinSecret::decode(r.array_ref()?).map_err(|_| DecodeError::Value)?;
+            let purpose = CoinPurpose::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?;
+            let name = SlotName { client: pairing.client_id(), purpose, dest: r.read_u16()? };
+            let slot = SlotIndex { name, index: r.read_u64()? };
+            let h = r.read_array()?;
+            let secret = CoinSecret::decode(r.read_array_ref()?).map_err(|_| DecodeError::Value)?;
             Ok(Self { slot, h, secret })
         })
     }
@@ -162,7 +162,7 @@ impl GuardClient {
     ///
     /// # Errors
     /// Bytes that are none, or too many of them.
-    pub fn load(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+    pub fn load_coin(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         // The name of the client is not stored: it is the one of this pairing.
         let coin = StoredCoin::decode(&self.pairing, bytes)?;
         // One coin for each destination and lane: the limit bounds the memory (GUARD-36).
@@ -173,31 +173,31 @@ impl GuardClient {
         Ok(())
     }
 
-    fn begin(
+    fn begin_connection(
         &mut self,
         conn: GuardConnection,
         wants: Option<(GuardMode, u16)>,
         (now, rng): (Time, &mut dyn CryptoRng),
     ) -> Result<(), GuardClientError> {
         // Before the nonce is drawn, so that a refused connection leaves nothing behind.
-        self.dialogues.room(conn)?;
+        self.dialogues.check_room(conn)?;
         let mut nonce = [0; 32];
         rng.fill_bytes(&mut nonce);
         let dialogue = Dialogue { wants, nonce, channel: None, pointed: None, in_use: None };
         // The end that dialled speaks first. An inbound client waits for HELLO.
         if wants.is_some() {
-            self.out.push_back(Output::Send(conn, self.hail(nonce)));
+            self.out.push_back(Output::Send(conn, self.hail_frame(nonce)));
         }
         self.dialogues.insert(conn, dialogue, now);
         Ok(())
     }
 
-    fn hail(&self, nonce: [u8; 32]) -> Vec<u8> {
-        Control::Hail { client: self.pairing.client(), nonce }.clear()
+    fn hail_frame(&self, nonce: [u8; 32]) -> Vec<u8> {
+        Control::Hail { client: self.pairing.client_id(), nonce }.encode_clear()
     }
 
     /// A frame of the guard. One that breaks the rules ends the connection; no coin is used twice.
-    fn frame(
+    fn on_frame(
         &mut self,
         conn: GuardConnection,
         frame: &[u8],
@@ -205,7 +205,7 @@ impl GuardClient {
     ) -> Result<(), GuardClientError> {
         let mut dialogue =
             self.dialogues.take_out(conn).ok_or(GuardClientError::UnknownConnection)?;
-        if self.take(conn, &mut dialogue, frame, rng).is_some() {
+        if self.apply_frame(conn, &mut dialogue, frame, rng).is_some() {
             // Taken out while it worked, so that the check for other connections sees all others
             // (GUARD-24).
             self.dialogues.put_back(conn, dialogue);
@@ -216,7 +216,7 @@ impl GuardClient {
         Ok(())
     }
 
-    fn take(
+    fn apply_frame(
         &mut self,
         conn: GuardConnection,
         dialogue: &mut Dialogue,
@@ -230,7 +230,7 @@ impl GuardClient {
             let mut channel = ControlChannel::of_client(&self.pairing, &nonce, &dialogue.nonce);
             let answer = match dialogue.wants {
                 Some((mode, dest)) => channel.seal(&Control::Open { mode, dest }),
-                None => self.hail(dialogue.nonce),
+                None => self.hail_frame(dialogue.nonce),
             };
             self.out.push_back(Output::Send(conn, answer));
             dialogue.channel = Some(channel);
@@ -238,11 +238,11 @@ impl GuardClient {
         };
         match channel.open(frame).ok()? {
             Control::Seed(seed) => self.out.push_back(Output::Gift(Secret::copy_from(&seed))),
-            Control::Slot(slot) => self.slot(conn, dialogue, &slot, rng)?,
-            Control::Coin(coin) => self.coin(conn, dialogue, &coin)?,
+            Control::Slot(slot) => self.on_slot(conn, dialogue, &slot, rng)?,
+            Control::Coin(coin) => self.on_coin(conn, dialogue, &coin)?,
             Control::Ready => {
                 // The destination answered, so the deadline of the handshake no longer applies.
-                self.dialogues.stands(conn);
+                self.dialogues.clear_deadline(conn);
                 self.out.push_back(Output::Ready(conn));
             }
             Control::Refused(code) => self.out.push_back(Output::Refused(conn, code)),
@@ -252,7 +252,7 @@ impl GuardClient {
     }
 
     /// SLOT: the `x_c` of this h, or a new one; a slot that has moved on needs its old one no more.
-    fn slot(
+    fn on_slot(
         &mut self,
         conn: GuardConnection,
         dialogue: &mut Dialogue,
@@ -277,7 +277,8 @@ impl GuardClient {
             if self.coins.len() >= STORED_COINS_MAX {
                 return None;
             }
-            let name = SlotName { client: self.pairing.client(), purpose, dest: dest.unwrap_or(0) };
+            let name =
+                SlotName { client: self.pairing.client_id(), purpose, dest: dest.unwrap_or(0) };
             let slot = SlotIndex { name, index: slot.index };
             let coin = StoredCoin { slot, h, secret: CoinSecret::random(rng) };
             // Stored before POINT: after a crash the guard keeps asking for this same point
@@ -308,7 +309,7 @@ impl GuardClient {
         let older: Vec<[u8; 32]> =
             self.coins.values().filter(|coin| is_older(coin)).map(|coin| coin.h).collect();
         for h in older {
-            self.erase(h);
+            self.erase_coin(h);
         }
     }
 
@@ -330,11 +331,11 @@ impl GuardClient {
         let older: Vec<[u8; 32]> =
             self.coins.values().filter(|coin| is_older(coin)).map(|coin| coin.h).collect();
         for h in older {
-            self.erase(h);
+            self.erase_coin(h);
         }
     }
 
-    fn erase(&mut self, h: [u8; 32]) {
+    fn erase_coin(&mut self, h: [u8; 32]) {
         if self.coins.remove(&h).is_some() {
             // Erased on disk too, or a thief of the store could compute past keys.
             self.out.push_back(Output::Erase(h));
@@ -342,7 +343,7 @@ impl GuardClient {
     }
 
     /// COIN: the key of both, if the coin is the one that was committed to (GUARD-25).
-    fn coin(
+    fn on_coin(
         &mut self,
         conn: GuardConnection,
         dialogue: &mut Dialogue,
@@ -374,7 +375,7 @@ impl GuardClient {
         }
         self.out.push_back(Output::Key(conn, pair));
         if dialogue.wants.is_none() {
-            self.dialogues.stands(conn);
+            self.dialogues.clear_deadline(conn);
         }
         Some(())
     }
@@ -392,15 +393,17 @@ impl Machine for GuardClient {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), GuardClientError> {
         match input {
-            Input::Dial(conn, mode, dest) => self.begin(conn, Some((mode, dest)), (now, rng)),
-            Input::Accepted(conn) => self.begin(conn, None, (now, rng)),
-            Input::Frame(conn, frame) => self.frame(conn, &frame, rng),
+            Input::Dial(conn, mode, dest) => {
+                self.begin_connection(conn, Some((mode, dest)), (now, rng))
+            }
+            Input::Accepted(conn) => self.begin_connection(conn, None, (now, rng)),
+            Input::Frame(conn, frame) => self.on_frame(conn, &frame, rng),
             Input::Answered(conn) => {
                 let dialogue = self.dialogues.get(conn);
                 let dialogue = dialogue.ok_or(GuardClientError::UnknownConnection)?;
                 // The answer proves that X arrived, so nothing needs x_c any more (GUARD-23).
                 if let Some(h) = dialogue.in_use {
-                    self.erase(h);
+                    self.erase_coin(h);
                 }
                 Ok(())
             }
@@ -412,7 +415,7 @@ impl Machine for GuardClient {
     }
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
-        while let Some(conn) = self.dialogues.overdue(now) {
+        while let Some(conn) = self.dialogues.take_overdue(now) {
             self.dialogues.remove(conn);
             // A guard that stays silent must not hold a slot for ever.
             self.out.push_back(Output::Close(conn));
@@ -435,16 +438,16 @@ impl Machine for GuardClient {
 impl Snapshot for GuardClient {
     fn snapshot_into(&self, w: &mut Writer) {
         for coin in self.coins.values() {
-            w.bytes(&coin.encode());
+            w.put_bytes(&coin.encode());
         }
         for (conn, Dialogue { wants, nonce, channel, pointed, in_use }) in self.dialogues.iter() {
-            w.u64(conn.0).u16(wants.map_or(0, |(_, dest)| dest)).bytes(nonce);
+            w.put_u64(conn.0).put_u16(wants.map_or(0, |(_, dest)| dest)).put_bytes(nonce);
             for counter in channel.as_ref().map_or([0; 2], ControlChannel::counters) {
-                w.u64(counter);
+                w.put_u64(counter);
             }
-            w.bytes(&pointed.unwrap_or_default()).bytes(&in_use.unwrap_or_default());
+            w.put_bytes(&pointed.unwrap_or_default()).put_bytes(&in_use.unwrap_or_default());
         }
-        w.u64(self.dialogues.deadline().map_or(0, Time::ms)).u64(self.out.len() as u64);
+        w.put_u64(self.dialogues.deadline().map_or(0, Time::as_ms)).put_u64(self.out.len() as u64);
     }
 }
 

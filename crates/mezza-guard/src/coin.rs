@@ -25,7 +25,7 @@ use mezza_core::{CryptoRng, PublicKey, Secret, ZeroSecret};
 use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::group::wide;
+use crate::group::reduce_wide;
 use crate::keys::{GuardClientId, hmac_sha512, sha256};
 
 /// The purpose of a coin. Others are reserved: 16 X3DH, 17 ratchet key, 18 signed prekey, 19 one-time
@@ -40,7 +40,7 @@ pub enum CoinPurpose {
 
 impl CoinPurpose {
     /// The byte on the wire.
-    pub const fn byte(self) -> u8 {
+    pub const fn wire_byte(self) -> u8 {
         self as u8
     }
 
@@ -85,9 +85,9 @@ pub struct SlotIndex {
 }
 
 impl SlotIndex {
-    fn bytes(&self) -> Vec<u8> {
+    fn to_bytes(&self) -> Vec<u8> {
         let Self { name: SlotName { client, purpose, dest }, index } = self;
-        [&client.0[..], &[purpose.byte()], &dest.to_be_bytes(), &index.to_be_bytes()].concat()
+        [&client.0[..], &[purpose.wire_byte()], &dest.to_be_bytes(), &index.to_be_bytes()].concat()
     }
 }
 
@@ -122,10 +122,10 @@ impl CoinKey {
     }
 
     /// The coin of a slot (GUARD-20: it is fixed by the slot).
-    pub fn rho(&self, slot: &SlotIndex) -> Rho {
-        let mut mac = hmac_sha512(self.0.expose(), &[b"rho", &slot.bytes()]);
+    pub fn derive_rho(&self, slot: &SlotIndex) -> Rho {
+        let mut mac = hmac_sha512(self.0.expose(), &[b"rho", &slot.to_bytes()]);
         // 64 bytes modulo q, so that the bias stays below 2^-250.
-        let rho = Rho(Zeroizing::new(wide(&mac)));
+        let rho = Rho(Zeroizing::new(reduce_wide(&mac)));
         mac.zeroize();
         rho
     }
@@ -159,14 +159,14 @@ impl Rho {
     /// h, what the guard commits to before it sees the point.
     pub fn commitment(&self, slot: &SlotIndex) -> [u8; 32] {
         // The slot is bound, so that one coin cannot be shown for another slot.
-        sha256(&[b"guard1 coin", &slot.bytes(), &*self.encode()])
+        sha256(&[b"guard1 coin", &slot.to_bytes(), &*self.encode()])
     }
 
     /// The public key that a client with point Z must put on the wire.
     ///
     /// # Errors
     /// [`CoinError::Form`] if Z is no point, or the key would be the identity.
-    pub fn public(&self, encoding: CoinEncoding, z: &[u8; 32]) -> Result<[u8; 32], CoinError> {
+    pub fn public_key(&self, encoding: CoinEncoding, z: &[u8; 32]) -> Result<[u8; 32], CoinError> {
         match encoding {
             CoinEncoding::Ristretto => {
                 let z = CompressedRistretto(*z).decompress().ok_or(CoinError::Form)?;
@@ -214,7 +214,7 @@ impl CoinSecret {
     pub fn random(rng: &mut dyn CryptoRng) -> Self {
         let mut bytes = [0; 64];
         rng.fill_bytes(&mut bytes);
-        let secret = Self(Zeroizing::new(wide(&bytes)));
+        let secret = Self(Zeroizing::new(reduce_wide(&bytes)));
         bytes.zeroize();
         secret
     }
@@ -286,7 +286,7 @@ const ORDER: [u8; 32] = [
 
 impl CoinKeyPair {
     /// The public key as it stands in the frame, 32 bytes.
-    pub fn public(&self, encoding: CoinEncoding) -> [u8; 32] {
+    pub fn public_key(&self, encoding: CoinEncoding) -> [u8; 32] {
         match encoding {
             CoinEncoding::Ristretto => (RISTRETTO_BASEPOINT_TABLE * &*self.0).compress().to_bytes(),
             CoinEncoding::X25519 => (ED25519_BASEPOINT_TABLE * &*self.0).to_montgomery().to_bytes(),
@@ -303,7 +303,7 @@ impl CoinKeyPair {
     ///
     /// # Errors
     /// The peer's key has low order.
-    pub fn x25519(self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+    pub fn agree_x25519(self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
         let scalar = multiple_of_eight(&self.0);
         // Unclamped: clamping would set bits of x' and break the agreement with the wire key.
         let bits = (0..256).rev().map(|bit| (scalar[bit / 8] >> (bit % 8)) & 1 == 1);

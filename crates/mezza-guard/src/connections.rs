@@ -28,7 +28,7 @@ impl<T> Connections<T> {
     }
 
     /// Checks that there is room for a connection.
-    pub(crate) fn room(&self, conn: GuardConnection) -> Result<(), NoRoom> {
+    pub(crate) fn check_room(&self, conn: GuardConnection) -> Result<(), NoRoom> {
         // Replacing a connection would drop its state without counting its end (GUARD-35).
         if self.open.contains_key(&conn) {
             Err(NoRoom::Twice)
@@ -44,7 +44,7 @@ impl<T> Connections<T> {
         self.open.insert(conn, state);
         // A handshake in progress holds keys and up to 512 bytes, so its time is bounded
         // (GUARD-36).
-        self.timers.set(conn, Some(now.plus_ms(HANDSHAKE_MS_MAX)));
+        self.timers.set_deadline(conn, Some(now.plus_ms(HANDSHAKE_MS_MAX)));
     }
 
     pub(crate) fn get(&self, conn: GuardConnection) -> Option<&T> {
@@ -61,25 +61,25 @@ impl<T> Connections<T> {
     }
 
     /// The handshake is over: the connection may stand as long as it likes.
-    pub(crate) fn stands(&mut self, conn: GuardConnection) {
-        self.timers.set(conn, None);
+    pub(crate) fn clear_deadline(&mut self, conn: GuardConnection) {
+        self.timers.set_deadline(conn, None);
     }
 
     /// The connection is gone.
     pub(crate) fn remove(&mut self, conn: GuardConnection) -> Option<T> {
         // Timer first, or it would fire for a connection that reuses the number.
-        self.timers.set(conn, None);
+        self.timers.set_deadline(conn, None);
         self.open.remove(&conn)
     }
 
     /// The next connection whose handshake took too long; its deadline is taken away.
-    pub(crate) fn overdue(&mut self, now: Time) -> Option<GuardConnection> {
+    pub(crate) fn take_overdue(&mut self, now: Time) -> Option<GuardConnection> {
         self.timers.take_first(now)
     }
 
     /// When the next one will have.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next_deadline()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -15,8 +15,8 @@ use core::fmt;
 use mezza_core::{CryptoRng, Secret};
 use zeroize::Zeroizing;
 
-use crate::coins::{CoinRole, Coins, wiped};
-use crate::commit::{coins_and_commitment, open};
+use crate::coins::{CoinRole, Coins, wipe_on_drop};
+use crate::commit::{coins_and_commitment, open_commitment};
 use crate::error::ExchangeError;
 use crate::group::{Group, SharedElement};
 use crate::keys;
@@ -72,7 +72,7 @@ impl<G: Group> Answerer<G> {
         rng: &mut dyn CryptoRng,
     ) -> (Self, Message<G>) {
         let see = |a: &G::Scalar| vec![group.encode(&group.power_g(a))];
-        let a = wiped(coins.draw(group, CoinRole::Exponent, &see, rng));
+        let a = wipe_on_drop(coins.draw_coin(group, CoinRole::Exponent, &see, rng));
         let key = Message::key(group.power_g(&a));
         (Self { a, commitment }, key)
     }
@@ -84,7 +84,7 @@ impl<G: Group> Answerer<G> {
     pub fn finish(self, group: &G, opening: [&G::Scalar; 2]) -> Result<Secret<32>, ExchangeError> {
         let [c1, c2] = &self.commitment;
         // Opened before it is used: an x of another commitment could be chosen after A was known.
-        let x = open(group, [c1, c2], opening)?;
+        let x = open_commitment(group, [c1, c2], opening)?;
         let shared =
             SharedElement::agree(group, &x, &self.a).map_err(|_| ExchangeError::Identity)?;
         Ok(keys::lab_key(group, &shared))

@@ -29,7 +29,7 @@ pub enum FieldPin {
 }
 
 impl Pins {
-    fn of(&self, pin: FieldPin) -> Vec<u8> {
+    fn pinned_value(&self, pin: FieldPin) -> Vec<u8> {
         match pin {
             FieldPin::Own => self.own.to_vec(),
             FieldPin::Peer => self.peer.to_vec(),
@@ -78,7 +78,7 @@ impl Field {
         Self { at, len, check }
     }
 
-    fn of<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+    fn field_bytes<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         frame.get(usize::from(self.at)..usize::from(self.at + self.len)).unwrap_or_default()
     }
 }
@@ -129,7 +129,7 @@ impl RuleTable {
     }
 
     /// The rule of the frame at a step, 0 to 2.
-    pub fn at(&self, step: usize) -> Option<&FrameRule> {
+    pub fn rule_at(&self, step: usize) -> Option<&FrameRule> {
         self.rules.get(step)
     }
 }
@@ -174,16 +174,16 @@ const COUNTER_STEP_MAX: u32 = 16;
 
 impl FrameRule {
     /// Returns true if a frame has the size and kind of the rule.
-    pub fn fits(&self, frame: &[u8]) -> bool {
+    pub fn fits_frame(&self, frame: &[u8]) -> bool {
         frame.len() == usize::from(self.bytes) && frame.get(1) == Some(&self.kind)
     }
 
     /// Returns true if an incoming frame repeats the fields of the first frame unchanged.
-    pub fn echoes(&self, frame: &[u8], first: &[u8]) -> bool {
+    pub fn echoes_first(&self, frame: &[u8], first: &[u8]) -> bool {
         self.fields.iter().all(|field| match field.check {
             Check::Echo(at) => {
                 let (from, len) = (usize::from(at), usize::from(field.len));
-                first.get(from..from + len) == Some(field.of(frame))
+                first.get(from..from + len) == Some(field.field_bytes(frame))
             }
             // Other fields of an answer are for the client to check: the guard has no keys.
             _ => true,
@@ -191,10 +191,10 @@ impl FrameRule {
     }
 
     /// The names and the number that a frame holds, where its rule has pinned fields.
-    pub fn pins(&self, frame: &[u8]) -> Pins {
+    pub fn read_pins(&self, frame: &[u8]) -> Pins {
         let mut pins = Pins { own: [0; 6], peer: [0; 6], link: 0 };
         for field in self.fields {
-            let seen = field.of(frame);
+            let seen = field.field_bytes(frame);
             match field.check {
                 Check::Pinned(FieldPin::Own) => pins.own = seen.try_into().unwrap_or_default(),
                 Check::Pinned(FieldPin::Peer) => pins.peer = seen.try_into().unwrap_or_default(),
@@ -211,14 +211,14 @@ impl FrameRule {
     ///
     /// # Errors
     /// The first field that breaks its rule.
-    pub fn judge(&self, frame: &[u8], judge: &Judge<'_>) -> Result<Judged, FrameRuleError> {
+    pub fn judge_frame(&self, frame: &[u8], judge: &Judge<'_>) -> Result<Judged, FrameRuleError> {
         // Size and kind first, so that every field lies inside the frame.
-        if !self.fits(frame) {
+        if !self.fits_frame(frame) {
             return Err(FrameRuleError::Form);
         }
         let mut judged = Judged::default();
         for field in self.fields {
-            let seen = field.of(frame);
+            let seen = field.field_bytes(frame);
             let holds = match field.check {
                 Check::Constant(bytes) => seen == bytes,
                 // Without a stored point no key may leave (GUARD-22).
@@ -239,7 +239,7 @@ impl FrameRule {
                 Check::LowByte(at) => frame.get(usize::from(at) + 3) == seen.first(),
                 // The first handshake is free and then learned (GUARD-44). The audit shows its
                 // bits.
-                Check::Pinned(pin) => judge.pins.is_none_or(|pins| pins.of(pin) == seen),
+                Check::Pinned(pin) => judge.pins.is_none_or(|pins| pins.pinned_value(pin) == seen),
                 Check::Counter => {
                     let value = seen.try_into().map(u32::from_be_bytes).ok();
                     let step = value.map(|value| match judge.counter {

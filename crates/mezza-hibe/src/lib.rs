@@ -60,7 +60,7 @@ pub mod system;
 pub mod tree;
 pub mod wire;
 
-pub use detect::{DetectKey, Detected, detect};
+pub use detect::{DetectKey, Detected, detect_envelopes};
 pub use envelope::{
     Envelope, EnvelopeBinding, EnvelopeId, EnvelopeKey, EpochKey, HeldKeys, OpenedEnvelope,
     SealKey, Trial, TrialJob, trial_open, trial_open_batch,

@@ -1,7 +1,7 @@
 //! The same public-key or AEAD operation on many independent inputs at once. Floor 0: knows no
 //! protocol and no other crate of ours.
 //!
-//! A [`Kernel`] does the work; [`kernel()`] gives the fastest one that this CPU can run. Each of
+//! A [`Kernel`] does the work; [`fastest_kernel()`] gives the fastest one that this CPU can run. Each of
 //! them gives the bytes of RFC 7748 and RFC 8439 for every input, in time that depends on counts
 //! and sizes alone. The rules are in `docs/protocols/lanes.md`.
 //!
@@ -63,9 +63,9 @@ mod tests;
 mod wipe;
 
 pub use fixed_point::FixedPoint;
-pub use kernel::{Kernel, ifma, kernel, portable};
+pub use kernel::{Kernel, fastest_kernel, ifma, portable};
 pub use scalar::Scalar;
-pub use selftest::{SelftestError, selftest};
+pub use selftest::{SelftestError, run_selftest};
 pub use strided::Strided;
 pub use wipe::wipe_stack;
 

@@ -12,7 +12,7 @@ pub mod gauss;
 mod laplace;
 mod uniform;
 
-pub use uniform::below;
+pub use uniform::draw_below;
 
 use mezza_core::{CryptoRng, snapshot};
 
@@ -43,14 +43,14 @@ pub struct Counts {
 
 impl Counts {
     /// Messages that these are.
-    pub const fn messages(self) -> u32 {
+    pub const fn message_count(self) -> u32 {
         self.singles + 2 * self.pairs
     }
 }
 
 impl Law {
     /// The law that a config names for a service.
-    pub const fn of(policy: &ServicePolicy) -> Self {
+    pub const fn from_policy(policy: &ServicePolicy) -> Self {
         Self { mode: policy.mode, mu: policy.mu, scale: policy.scale }
     }
 
@@ -60,7 +60,7 @@ impl Law {
         // (MIX-16).
         let singles = self.draw_bucket(rng);
         let pairs = match self.mode {
-            Mode::Gauss => shifted(self.mu / 2, gauss::draw(self.scale / 2, rng)),
+            Mode::Gauss => shift_mean(self.mu / 2, gauss::draw(self.scale / 2, rng)),
             Mode::Paper => {
                 laplace::draw(f64::from(self.mu) / 2.0, f64::from(self.scale) / 2.0, rng)
             }
@@ -71,7 +71,7 @@ impl Law {
     /// Draws the noise of one bucket of a call or invitation round.
     pub fn draw_bucket(self, rng: &mut dyn CryptoRng) -> u32 {
         match self.mode {
-            Mode::Gauss => shifted(self.mu, gauss::draw(self.scale, rng)),
+            Mode::Gauss => shift_mean(self.mu, gauss::draw(self.scale, rng)),
             Mode::Paper => laplace::draw(f64::from(self.mu), f64::from(self.scale), rng),
         }
     }
@@ -93,7 +93,7 @@ impl Law {
 }
 
 /// `max(0, mean + deviation)`.
-fn shifted(mean: u32, deviation: i64) -> u32 {
+fn shift_mean(mean: u32, deviation: i64) -> u32 {
     u32::try_from(i64::from(mean).saturating_add(deviation).max(0)).unwrap_or(u32::MAX)
 }
 

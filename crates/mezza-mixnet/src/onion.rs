@@ -36,7 +36,7 @@ snapshot!(struct Layer { id, position, key });
 
 impl Layer {
     /// Writes `kf` and `kr` of an onion.
-    fn derive(&self, z: &[u8; 32], x: &[u8; 32], forward: &mut [u8; 32], back: &mut [u8; 32]) {
+    fn derive_keys(&self, z: &[u8; 32], x: &[u8; 32], forward: &mut [u8; 32], back: &mut [u8; 32]) {
         let RoundId { service, round } = self.id;
         let place = [service.number(), self.position];
         // Round, service and position are bound, so an onion of another one does not open (MIX-8).
@@ -66,15 +66,15 @@ snapshot!(struct Unwrapped { bodies, reply_keys, opened, keys });
 
 impl Unwrapped {
     /// The next layer of each onion; zeros where an onion is bad.
-    pub fn inner(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.keys.len()).map(|at| self.onion(at))
+    pub fn inner_onions(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.keys.len()).map(|at| self.onion_at(at))
     }
 
     /// The next layer of onion number `at`.
     ///
     /// # Panics
     /// If there are not so many.
-    pub fn onion(&self, at: usize) -> &[u8] {
+    pub fn onion_at(&self, at: usize) -> &[u8] {
         let stride = self.bodies.len() / self.keys.len();
         &self.bodies[at * stride..(at + 1) * stride - TAG_BYTES]
     }
@@ -86,7 +86,7 @@ impl Unwrapped {
 ///
 /// # Panics
 /// If `onions` is no whole number of onions, or `size` holds no layer: the caller checks counts.
-pub fn unwrap(
+pub fn unwrap_layer(
     kernel: &dyn Kernel,
     secret: &Scalar,
     layer: &Layer,
@@ -109,7 +109,7 @@ pub fn unwrap(
     let mut forward = SecretVec::zeros(count);
     let mut back = SecretVec::zeros(count);
     for i in 0..count {
-        layer.derive(&shared[i], &keys[i], &mut forward[i], &mut back[i]);
+        layer.derive_keys(&shared[i], &keys[i], &mut forward[i], &mut back[i]);
     }
     let mut opened = vec![0; count];
     let all = Strided::new(&mut bodies, stride, 0, stride - TAG_BYTES);
@@ -157,7 +157,7 @@ impl Tables {
     }
 
     /// The public key of each scalar.
-    pub fn publics(&self, kernel: &dyn Kernel, scalars: &SecretVec, out: &mut [[u8; 32]]) {
+    pub fn compute_publics(&self, kernel: &dyn Kernel, scalars: &SecretVec, out: &mut [[u8; 32]]) {
         kernel.x25519_fixed(&self.base, scalars, out);
     }
 }
@@ -197,7 +197,13 @@ impl Nest {
     }
 
     /// Puts layer `j`, counted from the outermost, around each onion.
-    fn seal(&mut self, kernel: &dyn Kernel, j: usize, publics: &[[u8; 32]], keys: &SecretVec) {
+    fn seal_layer(
+        &mut self,
+        kernel: &dyn Kernel,
+        j: usize,
+        publics: &[[u8; 32]],
+        keys: &SecretVec,
+    ) {
         let stride = self.stride();
         let at = KEY_BYTES * j;
         for (onion, public) in self.bytes.chunks_exact_mut(stride).zip(publics) {
@@ -212,7 +218,7 @@ impl Nest {
 ///
 /// # Panics
 /// If `inner` is no whole number of plaintexts, or the tables are of fewer layers: a bug of ours.
-pub fn wrap(
+pub fn wrap_onions(
     kernel: &dyn Kernel,
     multiply: Multiply<'_>,
     layers: &[Layer],
@@ -243,10 +249,10 @@ pub fn wrap(
             }
         }
         for i in 0..count {
-            layer.derive(&shared[i], &publics[i], &mut forward[i], &mut backward[i]);
+            layer.derive_keys(&shared[i], &publics[i], &mut forward[i], &mut backward[i]);
         }
         // Zero nonce: every key seals once, as it follows from a fresh scalar.
-        nest.seal(kernel, j, &publics, &forward);
+        nest.seal_layer(kernel, j, &publics, &forward);
         back.push(backward);
     }
     back.reverse();
@@ -264,9 +270,9 @@ pub fn wrap_one(
 ) -> (Vec<u8>, SecretVec) {
     let mut forward = SecretVec::zeros(1);
     let mut back = SecretVec::zeros(1);
-    layer.derive(shared, &public.0, &mut forward[0], &mut back[0]);
+    layer.derive_keys(shared, &public.0, &mut forward[0], &mut back[0]);
     let mut nest = Nest::new(inner, inner.len(), 1);
-    nest.seal(kernel, 0, &[public.0], &forward);
+    nest.seal_layer(kernel, 0, &[public.0], &forward);
     (nest.bytes, back)
 }
 

@@ -102,13 +102,13 @@ impl RoundId {
     ///
     /// # Errors
     /// Whatever the bytes lack.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { service: Service::from_number(reader.u8()?)?, round: reader.u64()? })
+    pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { service: Service::from_number(reader.read_u8()?)?, round: reader.read_u64()? })
     }
 
     /// Writes the 9 bytes of service and round.
-    pub fn write(self, writer: &mut Writer) {
-        writer.u8(self.service.number()).u64(self.round);
+    pub fn write_to(self, writer: &mut Writer) {
+        writer.put_u8(self.service.number()).put_u64(self.round);
     }
 }
 

@@ -51,7 +51,7 @@
 //! | [`dice`] | [`SimRng`]: seeded chance with the three questions tests ask |
 //! | [`seeds`] | [`for_each_seed`]: many seeds, and the replay of one |
 //! | [`crowd`] | [`Crowd`](crowd::Crowd): thousands of devices with radios, by events of microseconds |
-//! | [`timing`] | [`timing::welch`]: whether time depends on a secret |
+//! | [`timing`] | [`timing::welch_t`]: whether time depends on a secret |
 
 pub mod cache;
 pub mod crowd;

@@ -47,7 +47,7 @@ impl fmt::Debug for Ristretto {
 }
 
 /// 64 bytes, little-endian, modulo q.
-pub(crate) fn wide(bytes: &[u8; 64]) -> Scalar {
+pub(crate) fn reduce_wide(bytes: &[u8; 64]) -> Scalar {
     Scalar::from_bytes_mod_order_wide(bytes)
 }
 
@@ -79,7 +79,7 @@ impl Group for Ristretto {
         let bytes = bytes.try_into().map_err(|_| GroupError::Element)?;
         let point = CompressedRistretto(bytes).decompress().ok_or(GroupError::Element)?;
         // The identity is a valid encoding, but no coin changes it (GUARD-1).
-        self.proper(&point)?;
+        self.check_proper(&point)?;
         Ok(point)
     }
 
@@ -113,7 +113,7 @@ impl Group for Ristretto {
 
     fn draw_nonzero(&self, rng: &mut dyn CryptoRng) -> Scalar {
         loop {
-            let scalar = self.draw(rng);
+            let scalar = self.draw_scalar(rng);
             // A factor of 0 would replace the client's value by a constant (GUARD-3).
             if scalar != Scalar::ZERO {
                 return scalar;
@@ -121,10 +121,10 @@ impl Group for Ristretto {
         }
     }
 
-    fn draw(&self, rng: &mut dyn CryptoRng) -> Scalar {
+    fn draw_scalar(&self, rng: &mut dyn CryptoRng) -> Scalar {
         let mut bytes = [0; 64];
         rng.fill_bytes(&mut bytes);
-        let scalar = wide(&bytes);
+        let scalar = reduce_wide(&bytes);
         // 64 bytes are wider than q, so that the reduction has no visible bias. They are wiped at
         // once.
         bytes.zeroize();
@@ -141,15 +141,15 @@ impl Group for Ristretto {
         scalar.to_bytes().to_vec()
     }
 
-    fn add(&self, a: &Scalar, b: &Scalar) -> Scalar {
+    fn add_scalars(&self, a: &Scalar, b: &Scalar) -> Scalar {
         a + b
     }
 
-    fn times(&self, a: &Scalar, b: &Scalar) -> Scalar {
+    fn multiply_scalars(&self, a: &Scalar, b: &Scalar) -> Scalar {
         a * b
     }
 
-    fn inverse(&self, scalar: &Scalar) -> Option<Scalar> {
+    fn invert_scalar(&self, scalar: &Scalar) -> Option<Scalar> {
         // Inverting 0 gives 0, which would erase a ciphertext.
         (*scalar != Scalar::ZERO).then(|| scalar.invert())
     }

@@ -20,11 +20,11 @@ pub(super) fn is_record(frame: &[u8], lengths: &[u16]) -> bool {
 
 impl Session {
     /// The handshake is over. Nothing secret is left; if no answer is owed, the driver copies records.
-    pub(super) fn forward(&mut self, guard: &mut Guard, conn: GuardConnection) {
+    pub(super) fn begin_forwarding(&mut self, guard: &mut Guard, conn: GuardConnection) {
         self.stage = Stage::Forward;
         // The control keys end with the handshake, so a link needs little memory (GUARD-36).
         self.talk = None;
-        guard.sessions.stands(conn);
+        guard.sessions.clear_deadline(conn);
         // While an answer is owed, the guard has to see the first record itself (GUARD-35).
         if !self.owed.answer {
             guard.out.push_back(Output::Pump(conn));
@@ -32,7 +32,7 @@ impl Session {
     }
 
     /// A record on its way to a side. The first one that comes in answers the last MAC that went out.
-    pub(super) fn record(
+    pub(super) fn pass_record(
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
@@ -40,7 +40,7 @@ impl Session {
     ) -> Result<(), CloseReason> {
         if !is_record(frame, guard.settings.record_lengths) {
             if guard.settings.policy == StrictPolicy::Report {
-                return self.uncovered(guard, conn, to, frame);
+                return self.pass_uncovered(guard, conn, to, frame);
             }
             return Err(CloseReason::Frame(FrameRuleError::Form));
         }

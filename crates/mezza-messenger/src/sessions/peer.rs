@@ -6,7 +6,7 @@ use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer, snapshot};
 use mezza_ratchet::{Conversation, IdentityKeyPair, OpenError, Opened, Prekeys};
 
 use super::ReplayCache;
-use crate::io::{Incoming, Pace, flag};
+use crate::io::{Incoming, Pace, read_flag};
 
 /// Versions of the stored form: where no bundle was told, where one was, and where a message waits
 /// for a new session.
@@ -62,9 +62,9 @@ impl Renewal {
             (false, _) => TOLD,
         };
         let mut w = Writer::with_capacity(14);
-        w.u8(version).u8(u8::from(self.renew)).u64(self.last_reset.ms());
+        w.put_u8(version).put_u8(u8::from(self.renew)).put_u64(self.last_reset.as_ms());
         if version != NOTHING_TOLD {
-            w.u32(self.told);
+            w.put_u32(self.told);
         }
         Wiping::new(w.finish())
     }
@@ -72,12 +72,12 @@ impl Renewal {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let version = r.u8()?;
-            let renew = flag(r)?;
-            let last_reset = Time::from_ms(r.u64()?);
+            let version = r.read_u8()?;
+            let renew = read_flag(r)?;
+            let last_reset = Time::from_ms(r.read_u64()?);
             let told = match version {
                 NOTHING_TOLD => 0,
-                TOLD | WAITING => r.u32()?,
+                TOLD | WAITING => r.read_u32()?,
                 _ => return Err(DecodeError::Value),
             };
             Ok(Self { renew, last_reset, told, waits: version == WAITING })
@@ -106,10 +106,12 @@ impl<B: Backend> SessionPeer<B> {
         now: Time,
     ) -> Result<Opened, OpenError> {
         let mut begins = self.begins.clone();
-        if self.conversation.begins(bytes) && begins.take(now).is_err() {
+        // A first message beyond the pace is refused before a multiplication (MSG-92).
+        if self.conversation.begins_session(bytes) && begins.take_turn(now).is_err() {
             return Err(OpenError::NoSession);
         }
         let opened = self.conversation.open(bytes, outer, identity, prekeys, now)?;
+        // Only a session that really began counts against the pace.
         if opened.first {
             self.begins = begins;
         }

@@ -38,7 +38,7 @@ pub enum DropResult {
 impl Access {
     /// Seals `cell` for one round of a contact. Two cells under one key would reveal their
     /// difference: a turn is used up, and a chain gives one for each round (MIX-23).
-    pub fn of<B: Backend>(turn: RoundKeys, cell: &Cell) -> Self {
+    pub fn seal_cell<B: Backend>(turn: RoundKeys, cell: &Cell) -> Self {
         let mut bytes = Wiping::new([0; ACCESS_BYTES]);
         bytes[..DROP_BYTES].copy_from_slice(&turn.drop);
         // The nonce is zero because the key seals this one cell and is then out of the chain
@@ -51,12 +51,12 @@ impl Access {
     }
 
     /// The access of a slot that serves nobody: that of a contact with a root of chance.
-    pub fn idle<B: Backend>(round: u64, rng: &mut dyn CryptoRng) -> Self {
+    pub fn for_idle_slot<B: Backend>(round: u64, rng: &mut dyn CryptoRng) -> Self {
         // The idle slot derives its keys from a random root, so that it takes the steps of a busy
         // one (MIX-22).
         let mut nobody = ConversationKeywheel::begin(&Secret::random(rng), Role::Initiator, round);
         let cell = Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
-        Self::of::<B>(nobody.take_round_keys(), &cell)
+        Self::seal_cell::<B>(nobody.take_round_keys(), &cell)
     }
 
     /// The plaintext of the onion, 272 bytes: drop id and sealed cell.
@@ -65,7 +65,7 @@ impl Access {
     }
 
     /// Reads what the dead drop gave back.
-    pub fn answer<B: Backend>(self, reply: &[u8]) -> DropResult {
+    pub fn read_reply<B: Backend>(self, reply: &[u8]) -> DropResult {
         // A drop with a single access returns its own cell (MIX-9). The bytes are public, so plain
         // equality is enough.
         if reply == &self.bytes[DROP_BYTES..] {
@@ -118,6 +118,6 @@ pub fn no_invitation<B: Backend>(rng: &mut dyn CryptoRng) -> Vec<u8> {
     rng.fill_bytes(&mut invitation);
     // Random bytes are an X25519 key of the curve only half of the time, which a mix could test
     // (MIX-22).
-    invitation[..32].copy_from_slice(EphemeralKey::random::<B>(rng).public().as_bytes());
+    invitation[..32].copy_from_slice(EphemeralKey::random::<B>(rng).public_key().as_bytes());
     to_bucket(NO_BUCKET, &invitation)
 }

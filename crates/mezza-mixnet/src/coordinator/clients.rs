@@ -45,9 +45,9 @@ impl Coordinator {
         now: Time,
     ) -> Result<(), CoordinatorError> {
         match frame {
-            Frame::Hello { version, .. } => self.welcome(from, version, now),
-            Frame::FetchConfig { from: known } => self.configs(from, &known),
-            Frame::Round(id, FrameBody::Submit(onions)) => self.submit(from, id, &onions, now),
+            Frame::Hello { version, .. } => self.welcome_client(from, version, now),
+            Frame::FetchConfig { from: known } => self.send_configs(from, &known),
+            Frame::Round(id, FrameBody::Submit(onions)) => self.on_submit(from, id, &onions, now),
             Frame::Round(id, FrameBody::Fetch { bucket }) => self.hand_out(from, id, bucket),
             _ => Err(CoordinatorError::Unexpected),
         }
@@ -58,7 +58,7 @@ impl Coordinator {
     }
 
     /// HELLO, once: from now on the client takes part in every round that is not open yet.
-    fn welcome(
+    fn welcome_client(
         &mut self,
         client: ConnectionId,
         version: u16,
@@ -91,8 +91,12 @@ impl Coordinator {
     }
 
     /// `GET_CONFIG`: what follows the config that the client has; nothing if that is unknown.
-    fn configs(&mut self, client: ConnectionId, known: &[u8; 32]) -> Result<(), CoordinatorError> {
-        let head = self.chain.head().seq;
+    fn send_configs(
+        &mut self,
+        client: ConnectionId,
+        known: &[u8; 32],
+    ) -> Result<(), CoordinatorError> {
+        let head = self.chain.head_config().seq;
         let asked = &mut self.clients.entry(client).or_default().asked;
         // Two requests suffice for each new config. The answer to more would fill the queue of the
         // link.
@@ -100,7 +104,7 @@ impl Coordinator {
             return Err(CoordinatorError::TooOften);
         }
         *asked = (head, if asked.0 == head { asked.1 + 1 } else { 1 });
-        let frames = self.archive.behind(known).into_iter();
+        let frames = self.archive.frames_after(known).into_iter();
         self.outputs.extend(frames.map(|bytes| Output::Bytes(client, bytes)));
         Ok(())
     }
@@ -113,7 +117,7 @@ impl Coordinator {
         bucket: u32,
     ) -> Result<(), CoordinatorError> {
         self.known(client)?;
-        let Some(answer) = self.shelves.answer(id, bucket) else {
+        let Some(answer) = self.shelves.find_answer(id, bucket) else {
             return self.say_no(client, id, FrameBody::Object(None));
         };
         let fetched = &mut self.clients.entry(client).or_default().fetched;
@@ -123,14 +127,14 @@ impl Coordinator {
             return Err(CoordinatorError::TooOften);
         }
         // Forgotten with their buckets, so that the list stays as short as the cache.
-        fetched.retain(|id| self.shelves.holds(*id));
+        fetched.retain(|id| self.shelves.has_round(*id));
         fetched.push(id);
         self.outputs.push_back(Output::Bytes(client, answer));
         Ok(())
     }
 
     /// SUBMIT: taken once, whole and in time, or answered with the reason (MIX-28).
-    fn submit(
+    fn on_submit(
         &mut self,
         client: ConnectionId,
         id: RoundId,
@@ -138,7 +142,7 @@ impl Coordinator {
         now: Time,
     ) -> Result<(), CoordinatorError> {
         let since = self.known(client)?;
-        match self.taken(client, since, id, onions, now) {
+        match self.accept_onions(client, since, id, onions, now) {
             // Taking part proves a real client, and its count of refusals restarts (MIX-64).
             Ok(()) => self.clients.entry(client).or_default().vain = 0,
             Err(reason) => return self.say_no(client, id, FrameBody::Missed(reason)),
@@ -163,7 +167,7 @@ impl Coordinator {
         Ok(())
     }
 
-    fn taken(
+    fn accept_onions(
         &mut self,
         client: ConnectionId,
         since: Time,

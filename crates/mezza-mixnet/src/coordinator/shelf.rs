@@ -33,13 +33,13 @@ impl BucketDownload {
     }
 
     /// Bytes that are there.
-    pub fn bytes(&self) -> usize {
+    pub fn byte_count(&self) -> usize {
         self.objects.iter().map(Vec::len).sum()
     }
 
     /// The manifest, once for each bucket: the last mix signed it, and it promises no more than
     /// `users` clients and the noise of the config can make. `None` if not so.
-    pub fn describe(
+    pub fn add_manifest(
         &mut self,
         config: &Config,
         users: u32,
@@ -53,13 +53,13 @@ impl BucketDownload {
         }
         let signed = manifest.signed_by(last, &config.hash(), &signature);
         // Lengths are checked before a chunk is kept (MIX-12, MIX-65).
-        (signed && config.allows(&manifest, users)).then_some(())?;
+        (signed && config.allows_manifest(&manifest, users)).then_some(())?;
         self.manifest = Some((manifest, signature));
         Some(())
     }
 
     /// A piece of the bucket that is due; `None` if it is not the next one.
-    pub fn put(&mut self, bucket: u32, offset: u32, bytes: &[u8]) -> Option<()> {
+    pub fn add_chunk(&mut self, bucket: u32, offset: u32, bytes: &[u8]) -> Option<()> {
         let (manifest, _) = self.manifest.as_ref()?;
         let at = (bucket as usize).checked_sub(1).filter(|at| *at == self.answering)?;
         let object = self.objects.get_mut(at)?;
@@ -73,7 +73,7 @@ impl BucketDownload {
         object.extend_from_slice(bytes);
         if end == entry.len as usize {
             // The hash is checked here, so that clients do not download what they must throw away.
-            manifest.holds(bucket, object).then_some(())?;
+            manifest.holds_object(bucket, object).then_some(())?;
             self.answering += 1;
         }
         Some(())
@@ -84,7 +84,7 @@ impl BucketDownload {
     }
 
     /// The answer about each bucket, as bytes that all clients share.
-    fn answers(self, id: RoundId) -> Option<Vec<Arc<[u8]>>> {
+    fn encode_answers(self, id: RoundId) -> Option<Vec<Arc<[u8]>>> {
         let manifest = self.manifest?;
         let answer = |(object, bucket): (Vec<u8>, u32)| {
             let head = FrameBody::Object(Some(manifest.clone()));
@@ -111,19 +111,19 @@ impl BucketCache {
     }
 
     /// Keeps a full shelf.
-    pub fn put(&mut self, id: RoundId, shelf: BucketDownload) {
-        if let Some(answers) = shelf.answers(id) {
+    pub fn put_download(&mut self, id: RoundId, shelf: BucketDownload) {
+        if let Some(answers) = shelf.encode_answers(id) {
             self.0.insert(id, answers);
             forget_old(&mut self.0, id.service, SHELVES);
         }
     }
 
     /// The answer about a bucket, from 1.
-    pub fn answer(&self, id: RoundId, bucket: u32) -> Option<Arc<[u8]>> {
+    pub fn find_answer(&self, id: RoundId, bucket: u32) -> Option<Arc<[u8]>> {
         self.0.get(&id)?.get((bucket as usize).checked_sub(1)?).cloned()
     }
 
-    pub fn holds(&self, id: RoundId) -> bool {
+    pub fn has_round(&self, id: RoundId) -> bool {
         self.0.contains_key(&id)
     }
 

@@ -148,7 +148,7 @@ impl MixedBatch {
         self.ended && self.jobs.0 == self.jobs.1
     }
 
-    pub fn forwarded(&self) -> u32 {
+    pub fn forwarded_count(&self) -> u32 {
         self.order.len() as u32
     }
 }
@@ -181,7 +181,7 @@ impl Round {
     }
 
     /// Returns true if the round cannot end well without this peer.
-    pub fn needs(&self, peer: Neighbour) -> bool {
+    pub fn needs_peer(&self, peer: Neighbour) -> bool {
         match peer {
             // Before publishing the store has no part in the round, so its link may fail.
             Neighbour::Store => matches!(self.stage, RoundState::Publishing),
@@ -190,7 +190,7 @@ impl Round {
         }
     }
 
-    pub fn open(&mut self) -> Option<&mut OpenRound> {
+    pub fn as_open(&mut self) -> Option<&mut OpenRound> {
         match &mut self.stage {
             RoundState::Open(open) => Some(open),
             RoundState::Keyed(_) | RoundState::Storing(..) | RoundState::Publishing => None,

@@ -18,7 +18,7 @@ pub struct StreamBroken;
 /// A message that is whole.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {
-    /// The number of its last piece, which names it in [`Receiver::kept`].
+    /// The number of its last piece, which names it in [`Receiver::mark_kept`].
     pub last: u32,
     /// The message, 1 to 8,998 bytes.
     pub bytes: Wiping<Vec<u8>>,
@@ -56,7 +56,7 @@ snapshot!(struct Receiver { start, open, held, ends, ack, broken });
 
 impl Receiver {
     /// Returns true if a piece is new, and inside the window.
-    pub fn wants(&self, seq: u32) -> bool {
+    pub fn wants_piece(&self, seq: u32) -> bool {
         // The window bounds what a partner can store here. `sack` could not name more, either.
         let ahead = seq.checked_sub(self.ack).is_some_and(|ahead| ahead <= WINDOW);
         ahead && self.has_room(seq)
@@ -75,7 +75,7 @@ impl Receiver {
     /// # Errors
     /// [`StreamBroken`] for a message of no length or above 8,998 bytes, for a piece of another size than
     /// its place in the message asks for, and ever after.
-    pub fn receive(
+    pub fn receive_piece(
         &mut self,
         seq: u32,
         piece: &Piece,
@@ -84,17 +84,17 @@ impl Receiver {
         if self.broken {
             return Err(StreamBroken);
         }
-        if self.wants(seq) {
+        if self.wants_piece(seq) {
             self.held.insert(seq, Held { piece: piece.clone(), durable: false });
         }
-        self.messages()
+        self.take_messages()
     }
 
     /// The messages that have become whole.
     ///
     /// # Errors
-    /// [`StreamBroken`], as [`receive`](Self::receive).
-    pub fn messages(&mut self) -> Result<Vec<ReceivedMessage>, StreamBroken> {
+    /// [`StreamBroken`], as [`receive_piece`](Self::receive_piece).
+    pub fn take_messages(&mut self) -> Result<Vec<ReceivedMessage>, StreamBroken> {
         let mut messages = Vec::new();
         loop {
             match self.next_message() {
@@ -145,7 +145,7 @@ impl Receiver {
     }
 
     /// A piece is durable here.
-    pub fn durable(&mut self, seq: u32) {
+    pub fn mark_durable(&mut self, seq: u32) {
         if let Some(held) = self.held.get_mut(&seq) {
             held.durable = true;
         }
@@ -153,7 +153,7 @@ impl Receiver {
     }
 
     /// The message with this last piece, and all before it, are durable at the messenger.
-    pub fn kept(&mut self, last: u32) {
+    pub fn mark_kept(&mut self, last: u32) {
         // Unknown or already confirmed: a confirmation that is repeated changes nothing.
         if !self.ends.contains(&last) {
             return;
@@ -166,24 +166,24 @@ impl Receiver {
     }
 
     fn move_on(&mut self) {
-        while self.counts(self.ack) {
+        while self.is_ackable(self.ack) {
             self.ack += 1;
         }
     }
 
     /// Returns true if a piece may be acknowledged: it is durable, and not the end of a message that the
     /// messenger does not have (MIX-33).
-    fn counts(&self, seq: u32) -> bool {
+    fn is_ackable(&self, seq: u32) -> bool {
         self.held.get(&seq).is_some_and(|held| held.durable) && !self.ends.contains(&seq)
     }
 
     /// `ack` and `sack` for the next cell: what is durable. A piece that came before its turn is
     /// named if it is full; a shorter one is the end of a message.
-    pub fn acknowledged(&self) -> (u32, u32) {
+    pub fn ack_fields(&self) -> (u32, u32) {
         let full =
             |seq: &u32| self.held.get(seq).is_some_and(|h| h.piece.bytes().len() == PIECE_BYTES);
         // A short piece may be the end of a message that the messenger does not have (MIX-33).
-        let named = |seq: &u32| self.counts(*seq) && (*seq < self.open || full(seq));
+        let named = |seq: &u32| self.is_ackable(*seq) && (*seq < self.open || full(seq));
         let behind = (0..WINDOW).filter_map(|j| Some((j, self.ack.checked_add(1 + j)?)));
         let sack = behind.filter(|(_, seq)| named(seq)).map(|(j, _)| 1 << j).sum();
         (self.ack, sack)
@@ -195,19 +195,19 @@ impl Receiver {
     }
 
     /// A piece that is held.
-    pub fn held(&self, seq: u32) -> Option<&Piece> {
+    pub fn held_piece(&self, seq: u32) -> Option<&Piece> {
         self.held.get(&seq).map(|held| &held.piece)
     }
 
     /// The numbers of all pieces that are held.
-    pub fn pieces(&self) -> impl Iterator<Item = u32> {
+    pub fn held_pieces(&self) -> impl Iterator<Item = u32> {
         self.held.keys().copied()
     }
 
     /// A piece that a record of before the start holds. Messages come out of
-    /// [`messages`](Self::messages). It was inside the window when it came; where that was then, only
+    /// [`take_messages`](Self::take_messages). It was inside the window when it came; where that was then, only
     /// later records of the same line tell.
-    pub fn recorded(&mut self, seq: u32, piece: &Piece) {
+    pub fn restore_piece(&mut self, seq: u32, piece: &Piece) {
         // No window here: its position at that time is known to later records only.
         if self.has_room(seq) {
             self.held.insert(seq, Held { piece: piece.clone(), durable: true });
@@ -235,30 +235,33 @@ impl Receiver {
     }
 
     /// Writes `start u32 | ack u32 | broken u8 | count u8 | count x (seq u32 | var8 piece)`.
-    pub fn write(&self, w: &mut Writer) {
-        w.u32(self.start).u32(self.ack).u8(u8::from(self.broken)).u8(self.held.len() as u8);
+    pub fn write_to(&self, w: &mut Writer) {
+        w.put_u32(self.start)
+            .put_u32(self.ack)
+            .put_u8(u8::from(self.broken))
+            .put_u8(self.held.len() as u8);
         for (seq, held) in &self.held {
-            w.u32(*seq).var8(held.piece.bytes());
+            w.put_u32(*seq).put_var8(held.piece.bytes());
         }
     }
 
-    /// Reads what [`write`](Self::write) wrote; all of it is durable. Messages that were whole come
-    /// out of [`messages`](Self::messages) again.
+    /// Reads what [`write_to`](Self::write_to) wrote; all of it is durable. Messages that were whole come
+    /// out of [`take_messages`](Self::take_messages) again.
     ///
     /// # Errors
     /// [`DecodeError`] unless `write` makes these bytes.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let start = r.u32()?;
-        let ack = r.u32()?;
-        let broken = match r.u8()? {
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let start = r.read_u32()?;
+        let ack = r.read_u32()?;
+        let broken = match r.read_u8()? {
             0 => false,
             1 => true,
             _ => return Err(DecodeError::Value),
         };
         let mut receiver = Self { start, open: start, ack, broken, ..Self::default() };
-        for _ in 0..r.u8()? {
-            let seq = r.u32()?;
-            let piece = Piece::new(r.var8()?).ok_or(DecodeError::Value)?;
+        for _ in 0..r.read_u8()? {
+            let seq = r.read_u32()?;
+            let piece = Piece::new(r.read_var8()?).ok_or(DecodeError::Value)?;
             let ascends = receiver.held.last_key_value().is_none_or(|(last, _)| *last < seq);
             // A broken stream holds nothing, and pieces before `start` belong to delivered
             // messages.

@@ -71,11 +71,11 @@ impl Message {
         LENGTH_BYTES + usize::from(length)
     }
 
-    fn pieces(&self) -> u32 {
+    fn piece_count(&self) -> u32 {
         self.len().div_ceil(PIECE_BYTES) as u32
     }
 
-    fn piece(&self, index: u32) -> Option<Piece> {
+    fn piece_at(&self, index: u32) -> Option<Piece> {
         Piece::new(self.framed.chunks(PIECE_BYTES).nth(index as usize)?)
     }
 
@@ -98,12 +98,12 @@ impl Message {
     /// Returns the message, for another stream. Zeros stay in its place.
     fn give_up(&mut self) -> Self {
         let framed = Wiping::new(self.framed.to_vec());
-        self.blank();
+        self.blank_content();
         Self { ticket: self.ticket.take(), told: self.told, framed }
     }
 
     /// Zeros in place of all of it but its length: the partner throws such a message away.
-    fn blank(&mut self) {
+    fn blank_content(&mut self) {
         let mut whole = Wiping::new(Vec::with_capacity(self.len()));
         whole.extend_from_slice(&self.framed[..LENGTH_BYTES]);
         whole.resize(self.len(), 0);
@@ -111,7 +111,7 @@ impl Message {
     }
 
     /// Zeros for the part that nobody gave again: the partner throws such a message away.
-    fn fill(&mut self) {
+    fn fill_missing(&mut self) {
         let mut whole = Vec::with_capacity(self.len());
         whole.extend_from_slice(&self.framed);
         whole.resize(self.len(), 0);
@@ -136,11 +136,11 @@ impl MessageInTransit {
     }
 
     fn end(&self) -> u32 {
-        self.first.saturating_add(self.message.pieces())
+        self.first.saturating_add(self.message.piece_count())
     }
 
     fn all_met(&self) -> bool {
-        u64::from(self.met.count_ones()) == u64::from(self.message.pieces())
+        u64::from(self.met.count_ones()) == u64::from(self.message.piece_count())
     }
 }
 
@@ -168,12 +168,12 @@ snapshot!(struct Sender { waiting, waiting_bytes, cuts, unclaimed, places, next,
 impl Sender {
     /// A message of 1 to 8,998 bytes that are not all zero; `ticket` names it in [`handed`](Self::handed) and
     /// [`acked`](Self::acked). One that is on its way without a ticket, since a start or
-    /// [`detach`](Self::detach), is not sent a second time: it goes on under this ticket, also if it was
+    /// [`detach_tickets`](Self::detach_tickets), is not sent a second time: it goes on under this ticket, also if it was
     /// acknowledged meanwhile.
     ///
     /// # Errors
     /// [`StreamError`]; nothing is kept.
-    pub fn push(&mut self, ticket: u64, message: &[u8]) -> Result<(), StreamError> {
+    pub fn push_message(&mut self, ticket: u64, message: &[u8]) -> Result<(), StreamError> {
         if message.is_empty() || message.len() > MESSAGE_BYTES_MAX {
             return Err(StreamError::TooBig);
         }
@@ -210,7 +210,7 @@ impl Sender {
 
     /// Nobody waits for news any longer: what was not cut is dropped, the rest goes on without
     /// tickets.
-    pub fn detach(&mut self) {
+    pub fn detach_tickets(&mut self) {
         // Nothing of these was sealed. The messenger has them and chooses the way again.
         self.waiting.clear();
         self.waiting_bytes = 0;
@@ -222,7 +222,7 @@ impl Sender {
 
     /// Takes a message back. What is not cut goes nowhere; what was begun goes on as zeros behind its
     /// length, except where the partner has all of it. Whether it was begun.
-    pub fn retract(&mut self, message: &[u8]) -> bool {
+    pub fn retract_message(&mut self, message: &[u8]) -> bool {
         let is_it = |held: &Message| {
             held.len() == LENGTH_BYTES + message.len()
                 && held.framed.get(LENGTH_BYTES..).is_some_and(|known| message.starts_with(known))
@@ -233,15 +233,15 @@ impl Sender {
         let Some(cut) = begun else { return false };
         cut.message.ticket = None;
         // The numbers are used, so zeros follow: a gap would stop the partner's stream (MIX-66).
-        cut.message.blank();
+        cut.message.blank_content();
         true
     }
 
     /// Takes over what another root did not get across: it is cut anew. What was begun has its numbers
     /// at once, as whoever gave it may not have it any more, and what waits without a number outlives
-    /// neither a start nor [`detach`](Self::detach). The other root goes on with zeros in place of it,
+    /// neither a start nor [`detach_tickets`](Self::detach_tickets). The other root goes on with zeros in place of it,
     /// so that its stream has no gap if the partner still reads it.
-    pub fn adopt(&mut self, old: &mut Self) {
+    pub fn adopt_unsent(&mut self, old: &mut Self) {
         let begun = self.cuts.back().map_or(self.next, MessageInTransit::end);
         self.places.extend((self.next..begun).map(|seq| (seq, PieceState::Failed)));
         self.next = self.next.max(begun);
@@ -272,20 +272,20 @@ impl Sender {
     }
 
     /// The number of the next new piece.
-    pub const fn next(&self) -> u32 {
+    pub const fn next_piece(&self) -> u32 {
         self.next
     }
 
     /// The first piece that the partner did not acknowledge.
-    pub fn unacknowledged(&self) -> u32 {
+    pub fn first_unacked(&self) -> u32 {
         self.places.first_key_value().map_or(self.next, |(seq, _)| *seq)
     }
 
     /// The piece for the next cell, now in flight: one whose round failed, one that seems lost, or a
     /// new one, in this order. `None`: the cell goes without data.
-    pub fn take(&mut self) -> Option<(u32, Piece)> {
+    pub fn take_piece(&mut self) -> Option<(u32, Piece)> {
         // `ack` and `sack` name 32 pieces, so a piece beyond them could not be acknowledged.
-        let window = ..self.unacknowledged().saturating_add(WINDOW);
+        let window = ..self.first_unacked().saturating_add(WINDOW);
         let first = |wanted: fn(&PieceState) -> bool| {
             self.places.range(window).find(|(_, place)| wanted(place)).map(|(seq, _)| *seq)
         };
@@ -293,8 +293,8 @@ impl Sender {
             .or_else(|| {
                 first(|place| matches!(place, PieceState::Sent(later) if *later >= PATIENCE))
             })
-            .or_else(|| self.cut())?;
-        let piece = self.cut_of(seq).and_then(|cut| cut.message.piece(seq - cut.first))?;
+            .or_else(|| self.cut_piece())?;
+        let piece = self.cut_of(seq).and_then(|cut| cut.message.piece_at(seq - cut.first))?;
         self.places.insert(seq, PieceState::InFlight);
         Some((seq, piece))
     }
@@ -309,10 +309,10 @@ impl Sender {
     }
 
     /// Cuts a new piece, if the window has room for it.
-    fn cut(&mut self) -> Option<u32> {
+    fn cut_piece(&mut self) -> Option<u32> {
         let seq = self.next;
         // Beyond the window nothing could be acknowledged. Numbers end before they wrap.
-        if seq - self.unacknowledged() >= WINDOW || seq >= u32::MAX - WINDOW {
+        if seq - self.first_unacked() >= WINDOW || seq >= u32::MAX - WINDOW {
             return None;
         }
         if self.cuts.back().is_none_or(|cut| cut.end() <= seq) {
@@ -321,19 +321,19 @@ impl Sender {
             self.cuts.push_back(MessageInTransit::begin(message, seq));
         }
         let cut = self.cuts.back_mut()?;
-        if cut.message.piece(seq - cut.first).is_none() {
+        if cut.message.piece_at(seq - cut.first).is_none() {
             // What waits behind is another message: the rest of this one will not be given again.
             if self.waiting.is_empty() {
                 return None;
             }
-            cut.message.fill();
+            cut.message.fill_missing();
         }
         self.next = seq + 1;
         Some(seq)
     }
 
     /// Applies the outcome of the round of a cell that held this piece, or none.
-    pub fn settle(&mut self, seq: Option<u32>, outcome: CellOutcome) {
+    pub fn settle_piece(&mut self, seq: Option<u32>, outcome: CellOutcome) {
         if outcome == CellOutcome::Met {
             for place in self.places.values_mut() {
                 if let PieceState::Sent(later) = place {
@@ -354,7 +354,7 @@ impl Sender {
 
     /// Applies an acknowledgement: the partner has everything before `ack`, and `ack + 1 + j` for each bit j of `sack`.
     /// `false`, and nothing changes, if it names what was never sent.
-    pub fn acknowledge(&mut self, ack: u32, sack: u32) -> bool {
+    pub fn apply_ack(&mut self, ack: u32, sack: u32) -> bool {
         let bits = (0..WINDOW).filter(|j| sack >> j & 1 == 1).map(|j| ack.checked_add(1 + j));
         // A bit beyond the last number was never sent.
         let Some(named) = bits.collect::<Option<BTreeSet<u32>>>() else { return false };
@@ -370,7 +370,7 @@ impl Sender {
         }
         // What `sack` alone names may wait there for a piece in front of it, and a partner whom another
         // root serves may wipe it: such a message is kept until nothing in front is missing.
-        let missing = self.unacknowledged();
+        let missing = self.first_unacked();
         let whole = self.cuts.iter().take_while(|cut| cut.end() <= missing).count();
         for cut in self.cuts.drain(..whole) {
             match cut.message.ticket {
@@ -396,12 +396,12 @@ impl Sender {
     }
 
     /// Tickets of messages of which every piece was in a meeting, each told once.
-    pub fn handed(&mut self) -> Vec<u64> {
+    pub fn take_handed(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.handed)
     }
 
     /// Tickets of messages of which the partner has every piece on disk, each told once.
-    pub fn acked(&mut self) -> Vec<u64> {
+    pub fn take_acked(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.acked)
     }
 }

@@ -48,7 +48,7 @@ fn msg_30_what_does_not_open_changes_no_session() {
     stage.input(1, Tell::Mail(slot, 1, vec![1; 512]).into_input(connection())).expect("taken");
     stage.settle();
     assert!(sessions(&stage) == before);
-    assert_eq!(stage.parties[1].device.refusals().envelopes, 1);
+    assert_eq!(stage.parties[1].device.reject_counts().envelopes, 1);
     // A duplicate of a good message neither.
     let puts: Vec<Ask> =
         stage.parties[0].left.iter().filter(|a| matches!(a, Ask::Put(..))).cloned().collect();

@@ -16,7 +16,7 @@ use crate::{RoundId, Service};
 
 impl<B: Backend> Client<B> {
     /// RETURN: replies are read, buckets are asked for.
-    pub(super) fn returned(
+    pub(super) fn on_return(
         &mut self,
         id: RoundId,
         users: u32,
@@ -51,16 +51,16 @@ impl<B: Backend> Client<B> {
             let cell = open_reply(self.setup.kernel, keys, reply.to_vec());
             let Slot { access, served } = slot;
             // A layer that does not open counts as garbage: some mix changed the reply.
-            let answer = cell.map_or(DropResult::Garbage, |cell| access.answer::<B>(&cell));
+            let answer = cell.map_or(DropResult::Garbage, |cell| access.read_reply::<B>(&cell));
             if let Some((line, seq)) = served {
-                self.answered(line, seq, answer, now);
+                self.on_reply(line, seq, answer, now);
             }
         }
         Ok(())
     }
 
     /// A round is over for us: it did not happen, or nothing more comes.
-    pub(super) fn missed(&mut self, id: RoundId) {
+    pub(super) fn miss_round(&mut self, id: RoundId) {
         let stage = self.rounds.remove(&id).map(|round| round.stage);
         let Some(RoundState::Sealed { content, .. } | RoundState::Sent { content, .. }) = stage
         else {
@@ -69,10 +69,10 @@ impl<B: Backend> Client<B> {
         match content {
             SlotContents::Drops(slots) => {
                 for (line, seq) in slots.into_iter().filter_map(|slot| slot.served) {
-                    if let Some(line) = self.contacts.line(line) {
+                    if let Some(line) = self.contacts.find_line(line) {
                         // Whether the cell reached the partner is unknown, so its piece is the
                         // first to be sent again.
-                        line.sender.settle(seq, CellOutcome::Missed);
+                        line.sender.settle_piece(seq, CellOutcome::Missed);
                     }
                 }
             }
@@ -83,7 +83,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// Handles the reply to one slot.
-    pub(super) fn answered(&mut self, line: u32, seq: Option<u32>, answer: DropResult, now: Time) {
+    pub(super) fn on_reply(&mut self, line: u32, seq: Option<u32>, answer: DropResult, now: Time) {
         let Some((id, contact)) = self.contacts.by_line(line) else { return };
         let outcome = match &answer {
             DropResult::Absent => CellOutcome::Absent,
@@ -93,7 +93,7 @@ impl<B: Backend> Client<B> {
         if let Some(own) = contact.line_mut(line) {
             // A cell without data counts too: later meetings decide when a piece that was sent
             // seems lost.
-            own.sender.settle(seq, outcome);
+            own.sender.settle_piece(seq, outcome);
         }
         let DropResult::Met(cell) = answer else {
             // Garbage says nothing about the partner, so only an own cell that returns counts as
@@ -111,24 +111,24 @@ impl<B: Backend> Client<B> {
             return;
         };
         let changed = contact.on_meeting(line);
-        contact.met(now);
+        contact.record_meeting(now);
         self.outputs.push_back(Output::Met(id));
         // A muted partner must not keep itself served by sending data.
         let theirs = !contact.muted && cell.as_ref().is_ok_and(|cell| cell.piece.is_some());
         let data = seq.is_some() || theirs;
         if data && contact.is_active() {
-            contact.touch(now);
+            contact.renew_activity(now);
         }
         if changed {
             // What was sealed under the old root must not be cut anew after a start.
             self.take_snapshot(now);
         }
         if let Ok(cell) = cell {
-            self.heard(line, &cell, now);
+            self.on_cell(line, &cell, now);
         }
-        if let Some(own) = self.contacts.line(line) {
-            let handed = own.sender.handed();
-            let acked = own.sender.acked();
+        if let Some(own) = self.contacts.find_line(line) {
+            let handed = own.sender.take_handed();
+            let acked = own.sender.take_acked();
             self.outputs.extend(handed.into_iter().map(Output::Handed));
             self.outputs.extend(acked.into_iter().map(Output::Acked));
         }
@@ -136,11 +136,11 @@ impl<B: Backend> Client<B> {
 
     /// The partner's cell. One that acknowledges what was never sent is not read: its numbers are those of
     /// another life of this client.
-    fn heard(&mut self, line: u32, cell: &Cell, now: Time) {
+    fn on_cell(&mut self, line: u32, cell: &Cell, now: Time) {
         let Some((id, contact)) = self.contacts.by_line(line) else { return };
         let Some(own) = contact.line_mut(line) else { return };
         // The numbers belong to a partner with an older state. Reading on would mix two streams.
-        if !own.sender.acknowledge(cell.ack, cell.sack) {
+        if !own.sender.apply_ack(cell.ack, cell.sack) {
             self.outputs.push_back(Output::Torn(id));
             return;
         }
@@ -148,8 +148,8 @@ impl<B: Backend> Client<B> {
             self.outputs.push_back(Output::Torn(id));
         }
         let mut messages = Vec::new();
-        if let Some(piece) = cell.piece.as_ref().filter(|_| own.receiver.wants(cell.seq)) {
-            match own.receiver.receive(cell.seq, piece) {
+        if let Some(piece) = cell.piece.as_ref().filter(|_| own.receiver.wants_piece(cell.seq)) {
+            match own.receiver.receive_piece(cell.seq, piece) {
                 Ok(whole) => {
                     // The piece waits for the next record. It is acknowledged once that record is
                     // durable (MIX-33).
@@ -170,7 +170,7 @@ impl<B: Backend> Client<B> {
     /// Messages for the messenger. They are acknowledged once it has them.
     pub(super) fn hand_out(&mut self, contact: u32, line: u32, messages: Vec<ReceivedMessage>) {
         for ReceivedMessage { last, bytes } in messages {
-            let seq = self.number(PendingWrite::Message(line, last));
+            let seq = self.await_write(PendingWrite::Message(line, last));
             // Root and last piece name the message, so that one delivered again has the same
             // number.
             let number = (u64::from(line) << 32) + u64::from(last);

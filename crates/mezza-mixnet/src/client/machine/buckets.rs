@@ -48,7 +48,7 @@ impl<B: Backend> Client<B> {
     }
 
     fn own_bucket(&self, buckets: u32) -> u32 {
-        contact::bucket(&self.bucket_key, &self.network(), buckets)
+        contact::assign_bucket(&self.bucket_key, &self.network(), buckets)
     }
 
     /// RETURN of a call or invitation round: the line asks for our bucket.
@@ -75,7 +75,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// OBJECT: what the bucket must hold, by the word of the last mix.
-    pub(super) fn object(
+    pub(super) fn on_object(
         &mut self,
         id: RoundId,
         found: Option<(Manifest, Signature)>,
@@ -103,7 +103,7 @@ impl<B: Backend> Client<B> {
         // An entry and a last mix that are in it together must not fill the memory of a client: buckets
         // are no longer than users and noise can make them (MIX-65).
         let of = self.chain.as_ref().and_then(|chain| chain.of_round(id));
-        let allowed = of.is_some_and(|config| config.allows(&manifest, config.users_max));
+        let allowed = of.is_some_and(|config| config.allows_manifest(&manifest, config.users_max));
         if manifest.id != id || !allowed {
             return Err(ClientError::Malformed);
         }
@@ -112,7 +112,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// CHUNK: the next piece of our bucket.
-    pub(super) fn chunk(
+    pub(super) fn on_chunk(
         &mut self,
         id: RoundId,
         bucket: u32,
@@ -141,14 +141,15 @@ impl<B: Backend> Client<B> {
             return Ok(());
         };
         // The hash is checked once all bytes are there, and before any of them is parsed.
-        let honest = fetch.manifest.is_some_and(|manifest| manifest.holds(bucket, &fetch.object));
+        let honest =
+            fetch.manifest.is_some_and(|manifest| manifest.holds_object(bucket, &fetch.object));
         match id.service {
             // What the entry changed on the way is as if it were not there.
             _ if !honest => {}
             // Conversations have no buckets.
             Service::Conversation => {}
             Service::Call => {
-                self.listen(&fetch.expected, &fetch.object, now);
+                self.activate_callers(&fetch.expected, &fetch.object, now);
                 // Calls are read first: a caller found here needs no greeting afterwards (MIX-80).
                 self.on_calls_heard(id, now);
             }
@@ -164,7 +165,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// Serves each caller from now on.
-    pub(super) fn listen(
+    pub(super) fn activate_callers(
         &mut self,
         expected: &[(PartnerId, Intent, [u8; 16])],
         object: &[u8],
@@ -176,8 +177,8 @@ impl<B: Backend> Client<B> {
             let contact_of = self.contacts.all.get(contact);
             // Calls of suspended partners are ignored (MIX-66), and those of muted ones as well.
             let heeded = contact_of.is_some_and(|of| !of.muted && !of.suspended);
-            if heeded && filter.holds(token) {
-                self.contacts.activate(*contact, now);
+            if heeded && filter.may_hold(token) {
+                self.contacts.activate_contact(*contact, now);
                 self.outputs.push_back(Output::Called(*contact, *intent));
             }
         }

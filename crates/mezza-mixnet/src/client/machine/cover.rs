@@ -20,7 +20,7 @@ use mezza_lanes::Kernel;
 use super::links::Link;
 use super::rounds::{Round, RoundState, SlotContents};
 use super::standing::ProtectionState;
-use super::{Client, ClientOptions, Output, dice};
+use super::{Client, ClientOptions, Output, draw_number};
 use crate::config::Chain;
 use crate::mix::NoiseFloor;
 use crate::privacy::Ledger;
@@ -133,17 +133,17 @@ impl<B: Backend> Client<B> {
 
     /// Goes on by a line that went on while the device was locked. Returns false if the line is of another
     /// network or person: then nothing of it is taken.
-    pub fn attach(&mut self, line: LiveLine, now: Time, rng: &mut dyn CryptoRng) -> bool {
+    pub fn attach_line(&mut self, line: LiveLine, now: Time, rng: &mut dyn CryptoRng) -> bool {
         // A restored vault must not continue the connection of another network or user (MIX-78).
         if line.pin != self.setup.pin || line.bucket_key != self.bucket_key {
             return false;
         }
-        let seq = |chain: &Option<Chain>| chain.as_ref().map(|chain| chain.head().seq);
+        let seq = |chain: &Option<Chain>| chain.as_ref().map(|chain| chain.head_config().seq);
         // Configs that arrived while locked are kept, and stored before they are used.
         if seq(&line.chain) > seq(&self.chain) {
             self.chain.clone_from(&line.chain);
             if let (Some(chain), None) = (&self.chain, &self.ledger) {
-                self.ledger = Some(Ledger::new(chain.head().network, dice(rng)));
+                self.ledger = Some(Ledger::new(chain.head_config().network, draw_number(rng)));
             }
             self.take_snapshot(now);
             self.outputs.push_back(Output::Config);

@@ -15,7 +15,7 @@ use super::{Client, ClientOptions, Output};
 use crate::Service;
 use crate::config::{Chain, Config};
 use crate::mix::NoiseFloor;
-use crate::noise::below;
+use crate::noise::draw_below;
 use crate::privacy::ledger::BudgetState;
 
 /// Users of a round from which on it hides somebody.
@@ -74,7 +74,7 @@ impl ProtectionState {
     pub fn draw_needed(&mut self, rng: &mut dyn CryptoRng) {
         if self.needed == 0 {
             let (least, most) = RISE_ROUNDS;
-            self.needed = least + below(u128::from(most - least) + 1, rng) as u32;
+            self.needed = least + draw_below(u128::from(most - least) + 1, rng) as u32;
         }
     }
 
@@ -95,7 +95,7 @@ impl ClientOptions {
     /// `relaxed` does.
     fn is_noisy(&self, config: &Config) -> bool {
         // The fixed floor comes first: a user's own floor may only raise it (MIX-31).
-        NoiseFloor::RELAXED.allows(config) && self.floor.allows(config)
+        NoiseFloor::RELAXED.allows_config(config) && self.floor.allows_config(config)
     }
 }
 
@@ -107,7 +107,7 @@ impl<B: Backend> Client<B> {
 
     /// WELCOME: a first conversation round must come back.
     pub(super) fn await_rounds(&mut self, now: Time) {
-        let wait_ms = self.policy(Service::Conversation, now).map(|policy| {
+        let wait_ms = self.current_policy(Service::Conversation, now).map(|policy| {
             let interval_ms = u64::from(policy.interval_ms);
             policy.secret_ms() + OVERDUE_INTERVALS * interval_ms
         });
@@ -150,13 +150,13 @@ impl<B: Backend> Client<B> {
         if self.standing.due.is_some_and(|due| due <= now) {
             self.standing.stop();
             // Tickets end here, so that the messenger may send the notes another way.
-            self.detach();
+            self.detach_tickets();
             self.outputs.push_back(Output::Returning(false));
         }
     }
 
     /// Tells what changed of level and budgets (MIX-25, MIX-31).
-    pub(super) fn tell(&mut self, now: Time) {
+    pub(super) fn notify_changes(&mut self, now: Time) {
         let protects = self.link.is_up() && self.is_protected(now);
         let level = if protects { LEVELS.0 } else { LEVELS.1 };
         // Reported on change only: the outputs of a client must not grow with its wakes.
@@ -167,13 +167,15 @@ impl<B: Backend> Client<B> {
 
     /// Returns true if the last rounds prove protection. Without a config in force nothing does.
     fn is_protected(&mut self, now: Time) -> bool {
-        let config =
-            self.chain.as_ref().and_then(|chain| chain.current(now).zip(chain.current_hash(now)));
+        let config = self
+            .chain
+            .as_ref()
+            .and_then(|chain| chain.current_config(now).zip(chain.current_hash(now)));
         let (Some((config, hash)), Some(ledger)) = (config, &self.ledger) else { return false };
         let standing = &mut self.standing;
         let mut left = true;
         for policy in &config.services {
-            let level = ledger.level(policy);
+            let level = ledger.budget_state(policy);
             // One used-up service is enough: losses of services add (MIX-70).
             left &= level != BudgetState::Used;
             let before = standing.budgets.insert(policy.service, level);
