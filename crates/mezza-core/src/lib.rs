@@ -7,7 +7,7 @@
 //!
 //! let alice = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(0x11)));
 //! let bob = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(0x22)));
-//! assert_eq!(alice.dh::<PortableBackend>(bob.public())?, bob.dh::<PortableBackend>(alice.public())?);
+//! assert_eq!(alice.diffie_hellman::<PortableBackend>(bob.public_key())?, bob.diffie_hellman::<PortableBackend>(alice.public_key())?);
 //! # Ok::<(), mezza_core::ZeroSecret>(())
 //! ```
 //!

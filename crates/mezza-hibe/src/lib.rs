@@ -29,7 +29,7 @@
 //! let mut tree = KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, now, rng)?;
 //!
 //! // Whoever holds the card seals.
-//! let key = EnvelopeKey::new(&system, &tree.card().at(now)?, now, rng)?;
+//! let key = EnvelopeKey::new(&system, &tree.card().seal_key(now)?, now, rng)?;
 //! let envelope = key.seal(b"at the fountain", Bucket::SMALLEST, now)?;
 //!
 //! // Its owner opens.

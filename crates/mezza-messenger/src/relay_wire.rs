@@ -9,7 +9,7 @@
 //!
 //! let ask = ClientFrame::BundleGet { req: 7, address: MailboxAddress([0x11; 16]) };
 //! let bytes = ask.encode()?;
-//! let frame = RelayDeframer::default().next(&mut &bytes[..])?.ok_or("cut short")?;
+//! let frame = RelayDeframer::default().next_frame(&mut &bytes[..])?.ok_or("cut short")?;
 //! assert_eq!(ClientFrame::decode(&frame)?, ask);
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```

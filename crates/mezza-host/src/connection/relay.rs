@@ -6,7 +6,7 @@
 //! use mezza_host::connection::relay;
 //! use mezza_messenger::relay_wire::{ClientFrame, MailboxAddress};
 //!
-//! let mut connection = relay::connect(&key, "relay.example", 7101, &Clock::system(), None).await?;
+//! let mut connection = relay::connect_relay(&key, "relay.example", 7101, &Clock::system(), None).await?;
 //! let address = MailboxAddress([0x11; 16]);
 //! connection.send(&ClientFrame::BundleGet { req: 1, address }).await?;
 //! println!("{:?}", connection.recv().await?);

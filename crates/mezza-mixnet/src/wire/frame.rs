@@ -6,7 +6,7 @@
 //!
 //! let frame = Frame::Welcome { head: [7; 32], now: Time::from_ms(5) };
 //! let bytes = frame.encode()?;
-//! let whole = LinkDeframer::default().next(&mut &bytes[..])?.ok_or("cut short")?;
+//! let whole = LinkDeframer::default().next_frame(&mut &bytes[..])?.ok_or("cut short")?;
 //! assert_eq!(Frame::decode(&whole)?, frame);
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
