@@ -129,7 +129,7 @@ impl<B: Backend> Port for CarrierSet<B> {
     type Input = CarrierInput;
     type Output = CarrierOutput;
 
-    fn get_carrier(&self, id: CarrierId) -> Option<&dyn Carrier> {
+    fn carrier(&self, id: CarrierId) -> Option<&dyn Carrier> {
         match id {
             CarrierId::RELAY => Some(&self.relay),
             CarrierId::MIXNET => Some(&self.mixnet),
@@ -137,7 +137,7 @@ impl<B: Backend> Port for CarrierSet<B> {
         }
     }
 
-    fn get_carrier_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
+    fn carrier_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
         match id {
             CarrierId::RELAY => Some(&mut self.relay),
             CarrierId::MIXNET => Some(&mut self.mixnet),

@@ -173,7 +173,7 @@ impl Contacts {
     }
 
     /// One that our caller named.
-    pub fn get_named(&self, id: ContactId) -> Result<&Contact, DeviceError> {
+    pub fn named_contact(&self, id: ContactId) -> Result<&Contact, DeviceError> {
         self.get(id).ok_or(DeviceError::Caller(CallerError::NoSuchContact))
     }
 
@@ -190,7 +190,7 @@ impl Contacts {
 
     /// Checks that this card may replace the stored one (MSG-6).
     pub fn check_card(&self, id: ContactId, card: &Card) -> Result<(), DeviceError> {
-        let held = &self.get_named(id)?.card;
+        let held = &self.named_contact(id)?.card;
         // An older card would bring back keys or relays that were replaced (MSG-6).
         if card.serial() < held.serial() {
             return Err(DeviceError::Person(PersonError::CardOlder));

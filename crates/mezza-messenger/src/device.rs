@@ -20,7 +20,6 @@ mod due;
 mod first;
 mod hand;
 mod leave;
-
 mod own_card;
 mod parts;
 mod person;
@@ -261,25 +260,17 @@ impl<P: Port> Machine for DeviceOver<P> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
         let mut step = Step::default();
+        let at = &mut At { now, step: &mut step, rng };
         match input {
             Input::Command(command) => {
-                let admitted = admit::admit_command(&self.parts, command, now, rng)?;
-                person::perform(&mut self.parts, admitted, &mut At { now, step: &mut step, rng });
+                let admitted = admit::admit_command(&self.parts, command, now, at.rng)?;
+                person::perform(&mut self.parts, admitted, at);
             }
-            Input::Carrier(input) => {
-                carried::handle_input(
-                    &mut self.parts,
-                    input,
-                    &mut At { now, step: &mut step, rng },
-                )
-                .inspect_err(|_| debug_assert!(step.is_empty(), "it is refused"))?;
-            }
-            Input::Stored(carrier, number) => {
-                let at = &mut At { now, step: &mut step, rng };
-                self.parts.carriers.on_durable(carrier, number, at);
-            }
+            Input::Carrier(input) => carried::handle_input(&mut self.parts, input, at)
+                .inspect_err(|_| debug_assert!(at.step.is_empty(), "it is refused"))?,
+            Input::Stored(carrier, number) => self.parts.carriers.on_durable(carrier, number, at),
         }
-        settle::run_until_idle(&mut self.parts, &mut At { now, step: &mut step, rng });
+        settle::run_until_idle(&mut self.parts, at);
         self.commit_step(step);
         Ok(())
     }

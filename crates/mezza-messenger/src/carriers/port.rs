@@ -28,9 +28,9 @@ pub trait Port: Snapshot {
     type Output: Snapshot;
 
     /// One of them.
-    fn get_carrier(&self, id: CarrierId) -> Option<&dyn Carrier>;
+    fn carrier(&self, id: CarrierId) -> Option<&dyn Carrier>;
     /// The same, to change it.
-    fn get_carrier_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier>;
+    fn carrier_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier>;
     /// All of them.
     fn all_carriers(&self) -> impl Iterator<Item = (CarrierId, &dyn Carrier)>;
     /// The same, to change them.
@@ -58,7 +58,7 @@ pub trait Port: Snapshot {
         to: Option<&ContactFacts<'_>>,
         now: Time,
     ) -> Option<CarrierState> {
-        self.get_carrier(id)?.state(to, now)
+        self.carrier(id)?.state(to, now)
     }
 
     /// The connections that are kept.
@@ -83,7 +83,7 @@ pub trait Port: Snapshot {
         at: &mut At<'_>,
     ) -> Result<Reach, Missing> {
         let absent = Missing::Wait(WaitReason::NoCarrier);
-        let one = self.get_carrier_mut(id).ok_or(absent)?;
+        let one = self.carrier_mut(id).ok_or(absent)?;
         one.prepare_route(to, pin_own.0, at);
         let route = one.select_route(to, pin_own, at.now)?;
         let paddings = one.paddings();
@@ -99,7 +99,7 @@ pub trait Port: Snapshot {
 
     /// Hands a parcel over to the carrier of its route.
     fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
-        let one = self.get_carrier_mut(parcel.route.carrier);
+        let one = self.carrier_mut(parcel.route.carrier);
         one.map_or(Handover::Waits, |one| one.hand_over(parcel, at))
     }
 
@@ -116,21 +116,21 @@ pub trait Port: Snapshot {
         level_min: Option<u8>,
         at: &mut At<'_>,
     ) {
-        if let Some(one) = self.get_carrier_mut(id) {
+        if let Some(one) = self.carrier_mut(id) {
             one.set_level_min(contact, level_min, at);
         }
     }
 
     /// Notifies the carrier that an arrival was handled.
     fn acknowledge_arrival(&mut self, ack: Receiving) {
-        if let Some(one) = self.get_carrier_mut(ack.carrier) {
+        if let Some(one) = self.carrier_mut(ack.carrier) {
             one.acknowledge_arrival(ack);
         }
     }
 
     /// Notifies a carrier that an arrival was malformed.
     fn count_rejected(&mut self, id: CarrierId) {
-        if let Some(one) = self.get_carrier_mut(id) {
+        if let Some(one) = self.carrier_mut(id) {
             one.count_rejected();
         }
     }
@@ -181,7 +181,7 @@ pub trait Port: Snapshot {
 
     /// Returns true if a contact may have lost what it shares with a carrier, see [`Carrier::is_doubtful`].
     fn is_doubtful(&self, id: CarrierId, contact: ContactId) -> bool {
-        self.get_carrier(id).is_some_and(|one| one.is_doubtful(contact))
+        self.carrier(id).is_some_and(|one| one.is_doubtful(contact))
     }
 
     /// A message of a contact came by a carrier, of which the others learn.
@@ -208,12 +208,12 @@ pub trait Port: Snapshot {
 
     /// Returns true if the bundle of a contact is to be fetched now, for later.
     fn wants_bundle(&self, id: CarrierId, to: &ContactFacts<'_>, now: Time) -> bool {
-        self.get_carrier(id).is_some_and(|one| one.wants_bundle(to, now))
+        self.carrier(id).is_some_and(|one| one.wants_bundle(to, now))
     }
 
     /// Returns true if the bundle of a contact can be asked for by a carrier at this pin, be it up or not.
     fn can_fetch_bundle(&self, id: CarrierId, of: &ContactFacts<'_>, pin: u8) -> bool {
-        self.get_carrier(id).is_some_and(|one| one.can_fetch_bundle(of, pin))
+        self.carrier(id).is_some_and(|one| one.can_fetch_bundle(of, pin))
     }
 
     /// Asks for the bundle of a contact by a carrier; when it can be asked for again.
@@ -225,7 +225,7 @@ pub trait Port: Snapshot {
         pin: u8,
         at: &mut At<'_>,
     ) -> Option<Time> {
-        self.get_carrier_mut(id)?.fetch_bundle(of, purpose, pin, at)
+        self.carrier_mut(id)?.fetch_bundle(of, purpose, pin, at)
     }
 
     /// A session with a contact began under this prekey, which ends then.
@@ -262,7 +262,7 @@ pub trait Port: Snapshot {
 
     /// Somebody invites by a carrier; whether that is an invitation.
     fn accept_invitation(&mut self, id: CarrierId, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
-        self.get_carrier_mut(id).is_some_and(|one| one.accept_invitation(welcome, at))
+        self.carrier_mut(id).is_some_and(|one| one.accept_invitation(welcome, at))
     }
 
     /// Checks that an inviter can become a contact now.
@@ -335,7 +335,7 @@ pub trait Port: Snapshot {
         busy: &dyn Fn(ContactId) -> bool,
         at: &mut At<'_>,
     ) {
-        if let Some(one) = self.get_carrier_mut(id) {
+        if let Some(one) = self.carrier_mut(id) {
             one.handle_timer(number, busy, at);
         }
     }
@@ -354,7 +354,7 @@ pub trait Port: Snapshot {
 
     /// Notifies a carrier that everything before its number is durable.
     fn on_durable(&mut self, id: CarrierId, number: u64, at: &mut At<'_>) {
-        if let Some(one) = self.get_carrier_mut(id) {
+        if let Some(one) = self.carrier_mut(id) {
             one.on_durable(number, at);
         }
     }
@@ -404,7 +404,7 @@ pub trait Port: Snapshot {
     /// Returns true if this row of a carrier loads, and is the same when it is written again (MSG-43).
     fn loads_again(&self, kind: RecordKind, key: &[u8], value: &[u8]) -> bool {
         let RecordOwner::Carrier(id) = kind.owner() else { return false };
-        self.get_carrier(id).is_some_and(|one| one.loads_again(kind, key, value))
+        self.carrier(id).is_some_and(|one| one.loads_again(kind, key, value))
     }
 
     /// The rows of all carriers, without those of the machines inside them.

@@ -66,17 +66,17 @@ pub(crate) fn admit_command<P: Port>(
         }
         Command::Refuse { contact } if contact::is_inviter(parts, *contact) => {}
         Command::Accept { contact } | Command::Refuse { contact } => {
-            if parts.contacts.get_named(*contact)?.phase != ContactPhase::Request {
+            if parts.contacts.named_contact(*contact)?.phase != ContactPhase::Request {
                 return Err(DeviceError::Person(PersonError::NotNow));
             }
         }
         Command::Rename { contact, name } => {
             check_petname(Some(name))?;
-            parts.contacts.get_named(*contact)?;
+            parts.contacts.named_contact(*contact)?;
         }
         Command::Policy { contact, policy } => self::check_policy(parts, *contact, policy)?,
         Command::Reset { contact } => {
-            let contact = parts.contacts.get_named(*contact)?;
+            let contact = parts.contacts.named_contact(*contact)?;
             // Nothing is sent to a blocked contact, so a reset would have no effect (MSG-26).
             if contact.blocked {
                 return Err(DeviceError::Person(PersonError::Blocked));
@@ -88,7 +88,7 @@ pub(crate) fn admit_command<P: Port>(
         Command::Seen { contact, .. }
         | Command::Verify { contact, .. }
         | Command::Block { contact, .. }
-        | Command::Delete { contact } => drop(parts.contacts.get_named(*contact)?),
+        | Command::Delete { contact } => drop(parts.contacts.named_contact(*contact)?),
         Command::CorrectDate(_)
         | Command::Restored
         | Command::Rotate
@@ -133,7 +133,7 @@ fn check_send<P: Port>(
     if bytes > TEXT_BYTES_MAX {
         return Err(DeviceError::Person(PersonError::TextTooLong { bytes, max: TEXT_BYTES_MAX }));
     }
-    let contact = parts.contacts.get_named(id)?;
+    let contact = parts.contacts.named_contact(id)?;
     // Nothing is sent to a blocked contact (MSG-26).
     if contact.blocked {
         return Err(DeviceError::Person(PersonError::Blocked));
@@ -178,7 +178,7 @@ fn check_policy<P: Port>(
     if !policy.is_sound() {
         return Err(DeviceError::Person(PersonError::BadPolicy));
     }
-    let timer_s = parts.contacts.get_named(id)?.policy.timer_s;
+    let timer_s = parts.contacts.named_contact(id)?.policy.timer_s;
     // A value from an earlier version may stay, but not be chosen anew (MSG-52).
     if timer_s != policy.timer_s && !is_timer_step(policy.timer_s) {
         return Err(DeviceError::Person(PersonError::BadPolicy));

@@ -44,7 +44,7 @@ pub(super) fn load_people<P: Port>(
     // The windows are needed only if some of them are lost: reading all notes twice is slow.
     let lost = parts.aside.has_lost(RecordKind::Seen);
     let heard = if lost { collect_heard(notes) } else { Heard::new() };
-    for person in stored.take_people(|id| parts.carriers.get_carrier(id).is_some()) {
+    for person in stored.take_people(|id| parts.carriers.carrier(id).is_some()) {
         parts.profile.skip_contact(person.id.0);
         let older =
             person.single_row(RecordKind::Contact).and_then(|row| older::split_row(person.id, row));
