@@ -313,7 +313,7 @@ impl Machine for Node {
                 self.engine.link_down(down.engine, &mut self.ids);
             }
             Input::Frame { link, source, bytes } => {
-                self.handle_frame(link, source, &bytes, now, rng)?
+                self.handle_frame(link, source, &bytes, now, rng)?;
             }
             Input::Room { link, frames } => {
                 let link = self.links.get_mut(&link).ok_or(Error::NoLink)?;

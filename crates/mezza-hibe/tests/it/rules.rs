@@ -270,7 +270,7 @@ fn hibe_44_opening_encapsulates_again() {
     assert!(matches!(person.trial(NOW, &honest), Trial::Opened(_)));
     // A sender with the right keys who puts the coins of another header into the body.
     let wrong = mauled::sealed(&person, NOW, |body| {
-        body[..32].copy_from_slice(Fr::from_small(7).as_bytes())
+        body[..32].copy_from_slice(Fr::from_small(7).as_bytes());
     });
     assert!(matches!(person.trial(NOW, &wrong), Trial::NotForMe));
 }

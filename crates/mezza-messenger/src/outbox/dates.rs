@@ -25,7 +25,7 @@ impl Outbox {
         self.repeats.apply_date_step(date);
         for id in self.parcels.keys().copied().collect::<Vec<ParcelId>>() {
             self.update_parcel(id, now, step, |parcel| {
-                parcel.after = date.shift_running(parcel.after)
+                parcel.after = date.shift_running(parcel.after);
             });
         }
     }

@@ -249,14 +249,14 @@ impl Shell for Daemon {
         let now = self.read_clock().boot;
         match event {
             TunnelEvent::Frame { interface, from, frame } => {
-                self.route_frame(interface, from, frame)
+                self.route_frame(interface, from, frame);
             }
             TunnelEvent::Fresh { link, attempt } => {
-                self.apply_input(link, PeerInput::Fresh(attempt))
+                self.apply_input(link, PeerInput::Fresh(attempt));
             }
             TunnelEvent::Wanted(link) => self.apply_input(link, PeerInput::Wanted),
             TunnelEvent::Moved { link, to } => {
-                self.apply_input(link, PeerInput::Heard(to.to_stored()));
+                self.apply_input(link, PeerInput::Heard(to.stored_address()));
                 // The way to the new address may take other sizes.
                 self.fit_size(link);
             }

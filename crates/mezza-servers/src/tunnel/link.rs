@@ -136,7 +136,7 @@ impl Link {
 
     /// A frame of the exchange. The machine decides whether its source gets an answer (SEKA-76).
     pub(super) fn apply_frame(&mut self, frame: Vec<u8>, from: Endpoint, now: Time) {
-        self.apply_input(PeerInput::Datagram { frame, from: from.to_stored() }, now);
+        self.apply_input(PeerInput::Datagram { frame, from: from.stored_address() }, now);
     }
 
     /// Looks at the packet numbers of the present session: the machine renews it by them, and what they

@@ -99,7 +99,7 @@ impl PairingRun {
         let Some(index) = index_of(&frame) else {
             let input = PairingInput::Datagram {
                 frame,
-                from: from.to_stored(),
+                from: from.stored_address(),
                 on_link: from.is_on_link(),
             };
             return self.apply_input(input, now);

@@ -77,15 +77,9 @@ impl<B: Backend> Mixnet<B> {
             client::Output::Close => self.outputs.push_back(MixnetOutput::Disconnect),
             client::Output::Frame(frame) => self.outputs.push_back(MixnetOutput::Frame(frame)),
             client::Output::Job(job) => self.outputs.push_back(MixnetOutput::Job(job)),
-            client::Output::Want(pairs) => {
-                for _ in 0..pairs {
-                    let pair = client::Input::Give(at.draw_ephemeral::<B>());
-                    // Exactly what was asked for is never refused.
-                    let _ = net.client.handle(pair, at.now, at.rng);
-                }
-            }
+            client::Output::Want(pairs) => self.give_pairs(pairs, at),
             client::Output::Store { seq, first, record } => {
-                net.store_row(seq, first, record, at.step)
+                net.store_row(seq, first, record, at.step);
             }
             client::Output::Received { seq, contact, bytes, .. } => {
                 // The client acknowledges these cells only after this commit (MSG-12).
@@ -146,6 +140,16 @@ impl<B: Backend> Mixnet<B> {
             client::Output::Torn(of) => self.news.push_back(News::Twice(ContactId(of))),
             // The receipt tells the person.
             client::Output::Acked(_) | client::Output::Absent(..) => {}
+        }
+    }
+
+    /// Draws the key pairs that the client asked for.
+    fn give_pairs(&mut self, pairs: usize, at: &mut At<'_>) {
+        let Some(net) = &mut self.network else { return };
+        for _ in 0..pairs {
+            let pair = client::Input::Give(at.draw_ephemeral::<B>());
+            // Exactly what was asked for is never refused.
+            let _ = net.client.handle(pair, at.now, at.rng);
         }
     }
 

@@ -92,7 +92,8 @@ impl Daemon {
         let interface = carrier.interface();
         let known = shared.endpoint.load_full();
         // A link-local address belongs to the interface of its number, which may be another one now.
-        let known = known.and_then(|known| Endpoint::from_stored(&known.to_stored(), interface));
+        let known =
+            known.and_then(|known| Endpoint::from_stored(&known.stored_address(), interface));
         let set = plan.endpoints.first().map(|address| Endpoint::from_socket(*address, interface));
         let hint = Endpoint::from_stored(&link.peer.record().address, interface);
         shared.endpoint.store(known.or(set).or(hint).map(Arc::new));
