@@ -4,6 +4,7 @@
 mod dates;
 mod note;
 mod quota;
+mod restored;
 mod stored;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -204,6 +205,12 @@ impl Threads {
 
     /// Takes what a person writes.
     pub fn write(&mut self, id: NoteId, draft: Draft, step: &mut Step) {
+        let sent = draft.at;
+        self.write_copy(id, draft, sent, step);
+    }
+
+    /// Takes a note that was written before, and says when.
+    pub fn write_copy(&mut self, id: NoteId, draft: Draft, sent: Time, step: &mut Step) {
         let contact = draft.contact;
         let note = StoredNote {
             contact,
@@ -212,7 +219,7 @@ impl Threads {
             body: NoteContent::Text(draft.text),
             era: draft.era,
             seq: 0,
-            sent: draft.at,
+            sent,
             at: draft.at,
             timer_s: draft.timer_s,
             due: None,

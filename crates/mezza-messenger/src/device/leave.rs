@@ -180,7 +180,7 @@ fn speak<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Optio
     }
     if !says && !owed.is_urgent() {
         let hello = owed.hello && reach.place != HelloPlace::NotYet;
-        if !hello && !owed.receipt && !owed.read && owed.answers.is_empty() {
+        if !hello && !owed.receipt && !owed.inventory && !owed.read && owed.answers.is_empty() {
             return None;
         }
         if let Err(later) = parts.outbox.may_receipt(id, at.now) {

@@ -9,6 +9,7 @@ use crate::card::{Card, RelayEntry};
 use crate::carriers::Port;
 use crate::contacts::ContactPhase;
 use crate::error::DeviceError;
+use crate::evidence::WaitReason;
 use crate::io::{At, Command, ContactId, DateStep, Event, Forget, NoteId, ResetCause};
 use crate::outbox::Owe;
 use crate::policy::Policy;
@@ -69,6 +70,7 @@ fn obey<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>) {
             }
             contact::remove_note(parts, note, at);
         }
+        Command::SendAgain { note, client } => send_again(parts, note, client, at),
         Command::Seen { contact, note } => seen(parts, contact, note, at),
         Command::Accept { contact } => let_in(parts, contact, at),
         Command::Refuse { contact } => refuse(parts, contact, at),
@@ -177,6 +179,35 @@ fn send<P: Port>(
     parts.outbox.queue(id, note);
     parts.carriers.wrote(id, at.now);
     at.step.touch(id);
+}
+
+/// Sends a note that a restore has left open.
+fn send_again<P: Port>(parts: &mut Parts<P>, id: NoteId, client: [u8; 16], at: &mut At<'_>) {
+    let Some(note) = parts.threads.get(id) else { return };
+    let contact = note.contact;
+    if parts.outbox.is_unsure(contact, id) {
+        parts.threads.wait(id, WaitReason::Sending, at.step);
+        parts.outbox.queue(contact, id);
+    } else if let (Some(text), Some(to)) = (note.text().cloned(), parts.contacts.get(contact)) {
+        let sent = note.sent;
+        let draft = Draft {
+            contact,
+            client,
+            text,
+            era: contact::own_era(parts, contact),
+            timer_s: to.policy.timer_s,
+            pin: to.policy.level_min.max(note.level_min),
+            at: at.now,
+        };
+        let copy = parts.profile.note_number(at.step);
+        parts.threads.write_copy(copy, draft, sent, at.step);
+        parts.outbox.queue(contact, copy);
+    }
+    parts.outbox.change_aftermath(contact, at.step, |left| left.settle(id));
+    parts.carriers.wrote(contact, at.now);
+    at.step.show(Event::State(contact, id));
+    at.step.show(Event::Contact(contact));
+    at.step.touch(contact);
 }
 
 fn seen<P: Port>(parts: &mut Parts<P>, id: ContactId, last: NoteId, at: &mut At<'_>) {
