@@ -101,6 +101,7 @@ pub fn contact(view: &ContactView, last: Option<json::NoteJson>) -> json::Contac
         missing: view.missing,
         trouble: view.trouble.map(|trouble| words::trouble_words(trouble, &view.name)),
         namesake: view.namesake,
+        restored: view.restored.as_ref().and_then(words::restored),
         last,
     }
 }
@@ -186,6 +187,7 @@ pub fn note(view: &NoteView) -> json::NoteJson {
         pin: view.level_min,
         facts: view.facts.iter().map(fact).collect(),
         due_ms: view.due.map(mezza_core::Time::ms),
+        mark: view.mark.map(words::restore_mark),
     }
 }
 

@@ -7,6 +7,7 @@
 //! ```
 
 pub(crate) mod ask;
+mod backup;
 pub(crate) mod beside;
 mod clock;
 mod commit;
@@ -39,6 +40,7 @@ use mezza_host::api::json::{self, EventKind, NodeStateJson};
 use mezza_host::api::{Exit, Fault, Refused, words};
 use mezza_host::backend::AwsLc;
 use mezza_host::backend::kernel::kernel;
+use mezza_host::backup::{is_moving, network_to_rejoin};
 use mezza_host::process::drive::Shell;
 use mezza_host::process::home::Home;
 use mezza_host::process::rng::OsRng;
@@ -180,7 +182,7 @@ impl NodeShell {
     pub fn unlock(&mut self, pass: &[u8]) -> Result<(), Refused> {
         match self.state() {
             NodeStateJson::Open => return Ok(()),
-            NodeStateJson::Empty => return Err(Refused::empty()),
+            NodeStateJson::Empty => return Err(self.no_identity()),
             NodeStateJson::Locked => {}
         }
         let mut date = VaultDate::new(&self.options.clock);
@@ -192,8 +194,13 @@ impl NodeShell {
             let denied = fault.code == Exit::Denied;
             if denied { Refused::new("passphrase", self.denied(fault)) } else { fault.into() }
         })?;
+        if is_moving(&records) {
+            // Another device may run from now on: no carrier starts here (BACKUP-30).
+            return Err(Refused::moving());
+        }
         let mut witness = self.witness(&vault, &records);
         let restore = restore::of(witness.as_mut(), &records);
+        let rejoin = network_to_rejoin(&records);
         let beside = Beside::take(&mut records);
         let now = date.now(self.options.clock.boot());
         // A vault that was put back does not go on with rounds that it does not know of (MSG-63).
@@ -207,7 +214,10 @@ impl NodeShell {
         if restore.begins {
             device.handle(Command::Restored.into(), now, &mut OsRng).map_err(Refused::from)?;
         }
-        let mut turn = plan::drain(&mut device);
+        let mut turn = match rejoin {
+            Some((network, forget)) => backup::rejoin(&mut device, network, forget, now),
+            None => plan::drain(&mut device),
+        };
         turn.batches.extend(restore.batches);
         let put_back = restore.put_back;
         let claims = restore.claims;
