@@ -10,6 +10,7 @@ use core::fmt;
 use mezza_core::{Backend, StaticKey, Time, snapshot};
 use mezza_lanes::{Kernel, portable};
 
+use crate::backup::BackupNetwork;
 use crate::error::DeviceError;
 use crate::io::{At, CarrierId, Input};
 use crate::view::NetworkView;
@@ -17,6 +18,7 @@ use mixnet::{Mixnet, MixnetInput, MixnetLine, MixnetOutput};
 use relay::{Relay, RelayInput, RelayOutput};
 
 pub use carrier::{Carrier, Welcome};
+pub(crate) use mixnet::LeftNetwork;
 pub use port::Port;
 pub use relay::CardPlan;
 
@@ -116,6 +118,11 @@ impl<B: Backend> CarrierSet<B> {
     /// Takes the line to the mixnet off a device that is locked.
     pub fn into_line(self, now: Time) -> Option<MixnetLine> {
         self.mixnet.into_line(now)
+    }
+
+    /// The charges of the networks that were joined, for a backup.
+    pub(crate) fn charges(&self) -> impl Iterator<Item = BackupNetwork> {
+        self.mixnet.charges()
     }
 
     /// The mixnet, if one was joined.

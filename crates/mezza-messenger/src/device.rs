@@ -13,6 +13,7 @@ mod admit;
 mod apply;
 mod arrive;
 mod aside;
+pub mod backup;
 mod carried;
 mod commit;
 mod contact;
@@ -24,6 +25,7 @@ mod own_card;
 mod parts;
 mod person;
 mod receipts;
+pub mod restore;
 mod rows;
 mod seal;
 mod settle;
@@ -194,7 +196,7 @@ impl<P: Port> DeviceOver<P> {
 
     /// One note.
     pub fn note(&self, id: NoteId, now: Time) -> Option<NoteView> {
-        self.parts.threads.get(id).map(|note| view::note(id, note, now))
+        view::note(&self.parts, id, now)
     }
 
     /// Own notes that are neither delivered nor given up, oldest first.

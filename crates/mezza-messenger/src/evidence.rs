@@ -64,11 +64,13 @@ pub enum WaitReason {
     CallBudget,
     /// The carrier asked us to slow down.
     Slow,
+    /// It comes from a backup without a number, and may have been sent since: the user decides.
+    Restored,
 }
 
 snapshot!(enum WaitReason [
     Sending, NoCarrier, BelowPin, TooBig, Keys, Bundle, Answer, BoxGone, BoxFull, Budget,
-    CallBudget, Slow,
+    CallBudget, Slow, Restored,
 ]);
 
 /// The state of a note, as a person reads it.

@@ -110,6 +110,14 @@ pub enum Command {
         /// Which.
         note: NoteId,
     },
+    /// Send a note that a restore has left open: one that may have been sent by the lost device, or one
+    /// that the contact lost. The second one goes as a new note with the same text and time.
+    SendAgain {
+        /// Which.
+        note: NoteId,
+        /// Drawn by the caller, 16 bytes: the number of a new note.
+        client: [u8; 16],
+    },
     /// The person has seen the thread up to and with this note.
     Seen {
         /// Whose thread.

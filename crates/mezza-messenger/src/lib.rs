@@ -12,11 +12,12 @@
 //! | [`note`], [`receipt`], [`envelope`] | what a person writes, what proves it, what wraps it |
 //! | [`evidence`], [`policy`], [`carriers`] | states from facts; the pin; the ways, behind one port |
 //! | [`relay_wire`] | frames between a node and a relay |
-//! | [`view`] | what the person may look at |
+//! | [`view`], [`backup`] | what the person may look at; what goes into a backup |
 #![no_std]
 
 extern crate alloc;
 
+pub mod backup;
 pub mod card;
 pub mod carriers;
 pub mod device;

@@ -5,6 +5,7 @@
 //! item      = type u8 | len u16 | body                              type 00: only zeros follow
 //! ```
 
+mod inventory;
 mod item;
 mod meet;
 
@@ -14,6 +15,7 @@ use core::fmt;
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
 pub use crate::receipt::{Kept, NoteDigest, Receipt};
+pub use inventory::Inventory;
 pub use item::{Item, RemoteMailbox};
 pub use meet::MixnetStart;
 

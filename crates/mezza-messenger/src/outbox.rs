@@ -1,8 +1,10 @@
 //! Outbox: what must be said to a contact and is not confirmed, and the parcels that wait for a
 //! carrier.
 
+mod aftermath;
 mod burden;
 mod dates;
+mod former;
 mod lane;
 mod missing;
 mod owed;
@@ -22,7 +24,9 @@ use crate::io::{
 use crate::note::{Era, Note, NoteDigest};
 use crate::receipt::{REACH, Receipt};
 
+pub(crate) use aftermath::{Aftermath, FormerEra};
 pub(crate) use burden::Burden;
+pub(crate) use former::FormerNote;
 pub(crate) use lane::{AgainWish, Lane};
 use missing::Repeats;
 pub(crate) use owed::{Owed, Spoken};
@@ -41,6 +45,8 @@ pub(crate) enum Owe {
     Hello,
     /// Which notes have arrived.
     Receipt,
+    /// Which notes of each era are held.
+    Inventory,
     /// Which notes were read.
     Read,
     /// Another timer.
@@ -58,6 +64,8 @@ pub(crate) struct Sealed<'a> {
     pub contact: ContactId,
     pub note: Option<NoteId>,
     pub wire: &'a Note,
+    /// True if its number is of an era before a restore.
+    pub is_former: bool,
     /// The owed items in it; `None` if there was no room for any.
     pub spoken: Option<Spoken>,
     pub route: Route,
@@ -98,6 +106,9 @@ pub(crate) struct Outbox {
     /// Own notes without `delivered`, and without `read`, by sequence number; whether they were
     /// given up.
     unreceipted: [BTreeMap<(ContactId, u32), (NoteId, bool)>; 2],
+    /// Own notes without `delivered`, by era and number, of eras before a restore.
+    former: BTreeMap<(ContactId, Era, u32), NoteId>,
+    aftermaths: BTreeMap<ContactId, Aftermath>,
     parcels: BTreeMap<ParcelId, Parcel>,
     /// The parcels by contact.
     by_contact: BTreeSet<(ContactId, ParcelId)>,
@@ -111,7 +122,7 @@ pub(crate) struct Outbox {
 }
 
 snapshot!(struct Outbox {
-    lanes, owing, waiting, unreceipted, parcels, by_contact, invitations, last_parcel, repeats, tried,
+    lanes, owing, waiting, unreceipted, former, aftermaths, parcels, by_contact, invitations, last_parcel, repeats, tried,
 });
 
 impl Outbox {
@@ -260,14 +271,21 @@ impl Outbox {
 
     /// A message was sealed: its parcel waits for the carrier, and what it says is not owed any
     /// more.
-    pub fn record_sealed(&mut self, sealed: Sealed<'_>, now: Time, step: &mut Step) -> ParcelId {
-        let Sealed { contact, note, wire, spoken, route, pin, level, bytes } = sealed;
+    pub fn sealed(&mut self, sealed: Sealed<'_>, now: Time, step: &mut Step) -> ParcelId {
+        let Sealed { contact, note, wire, is_former, spoken, route, pin, level, bytes } = sealed;
         if let Some(note) = note {
             self.waiting.remove(&(contact, note));
-            self.unreceipted[0].insert((contact, wire.seq), (note, false));
+            if is_former {
+                let former = FormerNote { era: wire.era, seq: wire.seq, note };
+                self.expect_former(contact, former);
+            } else {
+                self.unreceipted[0].insert((contact, wire.seq), (note, false));
+            }
         }
         if let Some(lane) = self.lanes.get_mut(&contact) {
-            lane.next_seq = lane.next_seq.max(wire.seq.saturating_add(1));
+            if !is_former {
+                lane.next_seq = lane.next_seq.max(wire.seq.saturating_add(1));
+            }
             // Items below their level stay owed, even if the note itself has left (MSG-20).
             if lane.owed.level <= pin {
                 lane.owed.clear_sent(wire, spoken);
@@ -367,7 +385,8 @@ impl Outbox {
         let range = (contact, 0)..=(contact, u32::MAX);
         // A note that was given up must not leave again (MSG-89).
         let notes = self.unreceipted[0].range(range).filter(|(_, (_, voided))| !voided);
-        let notes: Vec<NoteId> = notes.map(|(_, (note, _))| *note).collect();
+        let mut notes: Vec<NoteId> = notes.map(|(_, (note, _))| *note).collect();
+        notes.extend(self.former_notes(contact));
         self.waiting.extend(notes.iter().map(|note| (contact, *note)));
         Requeued { notes, dropped, invitation }
     }
@@ -379,6 +398,7 @@ impl Outbox {
         match what {
             Owe::Hello => owed.hello = true,
             Owe::Receipt => owed.receipt = true,
+            Owe::Inventory => owed.inventory = true,
             Owe::Read => owed.read = true,
             Owe::Timer => {
                 owed.timer = true;
@@ -435,11 +455,18 @@ impl Outbox {
     }
 
     /// A note is gone from this device.
-    pub fn forget_note(&mut self, contact: ContactId, note: NoteId, seq: u32) {
+    pub fn gone(&mut self, contact: ContactId, note: NoteId, seq: u32, step: &mut Step) {
         self.waiting.remove(&(contact, note));
         self.forget_attempts(note);
         for list in &mut self.unreceipted {
-            list.remove(&(contact, seq));
+            // A note of an era before a restore may have the number of another one.
+            if list.get(&(contact, seq)).is_some_and(|(id, _)| *id == note) {
+                list.remove(&(contact, seq));
+            }
+        }
+        self.former.retain(|(of, _, _), id| (*of, *id) != (contact, note));
+        if self.aftermaths.contains_key(&contact) {
+            self.change_aftermath(contact, step, |left| left.settle(note));
         }
     }
 
@@ -481,6 +508,10 @@ impl Outbox {
                 self.tried.retain(|(of, _)| of != note);
             });
             list.retain(|(other, _), _| *other != contact);
+        }
+        self.former.retain(|(other, _, _), _| *other != contact);
+        if self.aftermaths.remove(&contact).is_some() {
+            step.drop_row(RecordKind::Aftermath, key32(contact.0));
         }
         step.set_timer(Due::Again(contact), None);
         step.set_timer(Due::Look(contact), None);
@@ -532,5 +563,10 @@ impl Outbox {
             step.put(RecordKind::Parcel, key64(id.0), parcel.write());
         }
         self.lanes.keys().for_each(|contact| self.put_lane(*contact, step));
+        for (contact, left) in &self.aftermaths {
+            if let Some(value) = left.stored() {
+                step.put(RecordKind::Aftermath, key32(contact.0), value);
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@ use mezza_core::{
 };
 use mezza_ratchet::{IdentityKeyPair, SuiteList};
 
+use crate::backup::BackupIdentity;
 use crate::card::{Card, CardDraft, CardError, RelayEntry};
 use crate::io::{CardParts, ContactId, NoteId, RecordKind, Step, read_text};
 use crate::note::Era;
@@ -23,6 +24,8 @@ const MENDED: u8 = 2;
 const NOTE_BLOCK: u64 = 256;
 /// No note has a number above this one.
 const NOTE_MAX: u64 = u64::MAX / 2;
+/// Cards that a device issues in a day, at most: the part of a serial below the day.
+const SERIALS_A_DAY: u32 = 256;
 /// A clock beyond this day, far in the future, does not raise a serial to where there is no next.
 const SERIAL_DAYS_MAX: u32 = u32::MAX / 512;
 
@@ -58,6 +61,42 @@ impl Profile {
         let card = sign_card(&identity, name, parts, 0, now, rng)?;
         let era = Era(era);
         let mended = [0; 16];
+        Ok(Self { identity, scalar, era, card, next_contact: 1, next_note: 1, mended })
+    }
+
+    /// Our identity and card for a backup.
+    pub fn backup(&self) -> BackupIdentity {
+        BackupIdentity {
+            scalar: self.scalar.duplicate(),
+            name: self.card.name().into(),
+            serial: self.card.serial(),
+            relays: self.card.relays().to_vec(),
+        }
+    }
+
+    /// The identity of a backup that was made at `made`. The serial of its card is above those that the
+    /// lost device can have issued since.
+    ///
+    /// # Errors
+    /// The name, or the list of relays, makes no card.
+    pub fn restore<B: Backend>(
+        identity: BackupIdentity,
+        made: Time,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, CardError> {
+        let BackupIdentity { scalar, name, serial, relays } = identity;
+        let mut era = [0; 4];
+        rng.fill_bytes(&mut era);
+        let pair = IdentityKeyPair::new(StaticKey::from_scalar::<B>(scalar.duplicate()));
+        // The part of a day counts as a day. A clock that is behind the backup adds one day.
+        let days = now.as_days().saturating_sub(made.as_days()).saturating_add(1);
+        let last = serial.saturating_add(days.saturating_mul(SERIALS_A_DAY));
+        let parts = CardParts { relays, further: Vec::new() };
+        let card = sign_card(&pair, &name, parts, last.min(u32::MAX / 2), now, rng)?;
+        let mended = [0; 16];
+        let era = Era(era);
+        let identity = pair;
         Ok(Self { identity, scalar, era, card, next_contact: 1, next_note: 1, mended })
     }
 

@@ -31,7 +31,8 @@ use crate::note::Era;
 use mezza_core::{DecodeError, Reader, Writer};
 
 pub use kept::{Kept, NoteDigest};
-pub use window::{SeqStatus, Window};
+pub(crate) use window::collect_ranges;
+pub use window::{SeqRange, SeqStatus, Window, WindowRanges};
 
 /// How many seqs above its floor, and below it, a window tells apart.
 pub const REACH: u32 = 1_024;

@@ -5,6 +5,7 @@ mod answers;
 mod dates;
 mod note;
 mod quota;
+mod restored;
 mod stored;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -194,6 +195,12 @@ impl Threads {
 
     /// Takes what a person writes.
     pub fn add_draft(&mut self, id: NoteId, draft: Draft, step: &mut Step) {
+        let sent = draft.at;
+        self.write_copy(id, draft, sent, step);
+    }
+
+    /// Takes a note that was written before, and says when.
+    pub fn write_copy(&mut self, id: NoteId, draft: Draft, sent: Time, step: &mut Step) {
         let contact = draft.contact;
         let note = StoredNote {
             contact,
@@ -202,7 +209,7 @@ impl Threads {
             body: NoteContent::Text(draft.text),
             era: draft.era,
             seq: 0,
-            sent: draft.at,
+            sent,
             at: draft.at,
             timer_s: draft.timer_s,
             due: None,

@@ -188,6 +188,30 @@ pub struct ContactView {
     pub trouble: Option<DeliveryProblem>,
     /// Another contact with another key is shown under the same name, or claims it (MSG-7).
     pub namesake: bool,
+    /// Notes that a restore of either side has left open.
+    pub restored: Option<RestoredView>,
+}
+
+/// Notes of a contact that a restore has left open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoredView {
+    /// When the backup was made from which this device comes; `None`: it comes from none.
+    pub made: Option<Time>,
+    /// Own notes that are on the contact's device and not here.
+    pub ahead: u32,
+    /// Own notes that may have been sent since the backup.
+    pub unsure: usize,
+    /// Own notes that the contact had and lost.
+    pub lost: usize,
+}
+
+/// The doubt about a note that a restore has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreMark {
+    /// It may have been sent since this backup: the user decides.
+    Unsure(Time),
+    /// It was on the contact's device, which was restored without it.
+    Lost,
 }
 
 /// The owner of a stored record that does not load.
@@ -314,6 +338,8 @@ pub struct NoteView {
     pub level: Option<u8>,
     /// The pin it was written under.
     pub level_min: u8,
+    /// The doubt about it that a restore has left.
+    pub mark: Option<RestoreMark>,
 }
 
 /// A connection that the device keeps.

@@ -1,6 +1,7 @@
 //! The values of the HTTP interface: what the page, the command line and bots read and write.
 //! Everything here is public by contract; `openapi.json` is made from it.
 
+mod backup;
 mod contact;
 mod mixnet;
 mod note;
@@ -11,6 +12,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use backup::*;
 pub use contact::*;
 pub use mixnet::*;
 pub use note::*;
@@ -30,7 +32,7 @@ macro_rules! silent {
 }
 use silent;
 
-silent!(Draft ChangeJson StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest ContactPatch NoteJson FactJson OfferJson);
+silent!(Draft ChangeJson StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest ContactPatch NoteJson FactJson OfferJson BackupRequest BackupJson);
 
 /// A one-time ticket from the URL's fragment.
 #[derive(Deserialize, ToSchema)]

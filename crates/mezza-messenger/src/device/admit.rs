@@ -61,6 +61,10 @@ pub(crate) fn admit_command<P: Port>(
             }
         }
         Command::Forget { note } => drop(find_note(parts, *note)?),
+        Command::SendAgain { client, .. } if parts.threads.find_sent(client).is_some() => {
+            return Ok(Admitted::Nothing);
+        }
+        Command::SendAgain { note, .. } => send_again(parts, *note, now)?,
         Command::Accept { contact } if contact::is_inviter(parts, *contact) => {
             return Err(DeviceError::Person(PersonError::NoCard));
         }
@@ -155,6 +159,16 @@ fn check_send<P: Port>(
         return Err(DeviceError::Person(PersonError::OutboxFull));
     }
     Ok(())
+}
+
+/// Checks that a restore has left this note open, and that it could be sent.
+fn send_again<P: Port>(parts: &Parts<P>, id: NoteId, now: Time) -> Result<(), DeviceError> {
+    let note = find_note(parts, id)?;
+    let left = parts.outbox.aftermath(note.contact);
+    let is_open = left.is_some_and(|left| left.unsure.contains(&id) || left.lost.contains(&id));
+    let text = note.text().filter(|_| is_open);
+    let text = text.ok_or(DeviceError::Person(PersonError::NotNow))?;
+    check_send(parts, note.contact, text, now)
 }
 
 /// Own notes for a contact that are neither delivered nor given up.

@@ -1,6 +1,9 @@
 //! Effects of a note that opened (messenger 5.5).
 
+pub(super) mod inventory;
+
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use mezza_ratchet::Exporter;
 
@@ -42,6 +45,9 @@ pub(super) fn apply_note<P: Port>(
                 learnt |= apply_card(parts, id, card, at);
             }
             Item::Card(card) => learnt |= apply_card(parts, id, card, at),
+            Item::Receipt(receipt) if receipt.era != contact::own_era(parts, id) => {
+                inventory::prove_former(parts, id, receipt, &note.items, by, at);
+            }
             Item::Receipt(receipt) => apply_receipt(parts, id, receipt, &kept, by, at),
             Item::Timer(s) => apply_timer(parts, id, *s, at),
             Item::Reset(cause) => {
@@ -57,9 +63,10 @@ pub(super) fn apply_note<P: Port>(
                 }
             }
             // For the carriers, beside receipts, and behind the others.
-            Item::Meet(_) | Item::Kept(_) | Item::Bundle(_) => {}
+            Item::Meet(_) | Item::Kept(_) | Item::Bundle(_) | Item::Inventory(_) => {}
         }
     }
+    inventory::take_items(parts, id, &note.items, at);
     shows_timer(parts, id, note, at);
     if learnt {
         contact::on_card_changed(parts, id, false, at);
@@ -176,7 +183,7 @@ fn apply_receipt<P: Port>(
     at: &mut At<'_>,
 ) {
     let read = receipt.what == Receipt::READ;
-    if receipt.era != contact::own_era(parts, id) || !(read || receipt.what == Receipt::DELIVERED) {
+    if !(read || receipt.what == Receipt::DELIVERED) {
         return;
     }
     let ahead = receipt.is_ahead(parts.outbox.next_seq(id));
@@ -188,6 +195,9 @@ fn apply_receipt<P: Port>(
         return;
     };
     let what = if read { FactKind::Read } else { FactKind::Delivered };
+    let known =
+        kept.iter().filter_map(|seq| parts.outbox.find_by_seq(id, *seq)).collect::<Vec<_>>();
+    inventory::find_kept(parts, id, &known, at);
     for (seq, note) in parts.outbox.proven_notes(id, receipt, kept, at.step) {
         let fact = Fact { what, carrier: by.carrier, level: by.level, at: at.now };
         parts.threads.add_fact(note, fact, None, at.step);

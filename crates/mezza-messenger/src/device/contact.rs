@@ -137,10 +137,14 @@ pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>
     // A void is declared once. Its repetition is part of `owed`.
     let Some(note) = parts.threads.get(id).filter(|note| !note.voided) else { return };
     let contact = note.contact;
-    let seq = note.seq;
-    let dropped = parts.outbox.void_note(contact, (id, seq), at.step);
+    // A number of an era before a restore is not ours to declare void: the lost device used it.
+    let is_former = parts.outbox.numbered_former(contact, note.era, note.seq) == Some(id);
+    let seq = if is_former { 0 } else { note.seq };
+    let mut dropped = parts.outbox.void_note(contact, (id, seq), at.step);
+    if is_former {
+        dropped.extend(parts.outbox.end_former(contact, id, at.step));
+    }
     parts.carriers.retract_parcels(&dropped, at);
-    // Without a number there is nothing that the reader could wait for.
     if seq > 0 {
         parts.threads.mark_voided(id, at.step);
     }
@@ -151,7 +155,7 @@ pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>
 pub(super) fn remove_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
     let Some(note) = parts.threads.get(id) else { return };
     if !note.incoming {
-        parts.outbox.forget_note(note.contact, id, note.seq);
+        parts.outbox.gone(note.contact, id, note.seq, at.step);
     }
     parts.threads.remove_note(id, at.step);
 }

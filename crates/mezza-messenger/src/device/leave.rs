@@ -190,7 +190,7 @@ fn send_owed<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> O
     if !says && !owed.is_urgent() {
         let hello = owed.hello && reach.place != HelloPlace::NotYet;
         // A hello whose mailbox is not open yet is useless, so it waits.
-        if !hello && !owed.receipt && !owed.read && owed.answers.is_empty() {
+        if !hello && !owed.receipt && !owed.inventory && !owed.read && owed.answers.is_empty() {
             return None;
         }
         // Receipts have a pace: a contact can cause them without limit (MSG-27).

@@ -9,6 +9,7 @@ use crate::card::{Card, RelayEntry};
 use crate::carriers::Port;
 use crate::contacts::ContactPhase;
 use crate::error::DeviceError;
+use crate::evidence::WaitReason;
 use crate::io::{At, Command, ContactId, DateStep, Event, Forget, NoteId, ResetCause};
 use crate::outbox::Owe;
 use crate::policy::Policy;
@@ -71,7 +72,8 @@ fn run_command<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>)
             }
             contact::remove_note(parts, note, at);
         }
-        Command::Seen { contact, note } => mark_seen(parts, contact, note, at),
+        Command::SendAgain { note, client } => send_again(parts, note, client, at),
+        Command::Seen { contact, note } => seen(parts, contact, note, at),
         Command::Accept { contact } => let_in(parts, contact, at),
         Command::Refuse { contact } => refuse_request(parts, contact, at),
         Command::Rename { contact, name } => parts.contacts.rename(contact, Some(name), at.step),
@@ -191,7 +193,36 @@ fn queue_text<P: Port>(
     at.step.touch(id);
 }
 
-fn mark_seen<P: Port>(parts: &mut Parts<P>, id: ContactId, last: NoteId, at: &mut At<'_>) {
+/// Sends a note that a restore has left open.
+fn send_again<P: Port>(parts: &mut Parts<P>, id: NoteId, client: [u8; 16], at: &mut At<'_>) {
+    let Some(note) = parts.threads.get(id) else { return };
+    let contact = note.contact;
+    if parts.outbox.is_unsure(contact, id) {
+        parts.threads.set_wait_reason(id, WaitReason::Sending, at.step);
+        parts.outbox.queue_note(contact, id);
+    } else if let (Some(text), Some(to)) = (note.text().cloned(), parts.contacts.get(contact)) {
+        let sent = note.sent;
+        let draft = Draft {
+            contact,
+            client,
+            text,
+            era: contact::own_era(parts, contact),
+            timer_s: to.policy.timer_s,
+            pin: to.policy.level_min.max(note.level_min),
+            at: at.now,
+        };
+        let copy = parts.profile.note_number(at.step);
+        parts.threads.write_copy(copy, draft, sent, at.step);
+        parts.outbox.queue_note(contact, copy);
+    }
+    parts.outbox.change_aftermath(contact, at.step, |left| left.settle(id));
+    parts.carriers.on_user_note(contact, at.now);
+    at.step.show(Event::State(contact, id));
+    at.step.show(Event::Contact(contact));
+    at.step.touch(contact);
+}
+
+fn seen<P: Port>(parts: &mut Parts<P>, id: ContactId, last: NoteId, at: &mut At<'_>) {
     let contact = parts.contacts.get(id);
     // Read receipts are sent only if the conversation allows them.
     let says = contact.is_some_and(|contact| contact.policy.read && contact.is_ours());

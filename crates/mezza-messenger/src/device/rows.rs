@@ -25,7 +25,7 @@ use crate::io::{
     At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, RowFate, RowsByKey,
     Step, StoredRecord, StoredRows, Unread, fits_vault, id32, id64,
 };
-use crate::outbox::{Lane, Parcel};
+use crate::outbox::{Aftermath, Lane, Parcel};
 use crate::profile::Profile;
 use crate::sessions::{HeldBundle, Renewal, ReplayCache, Undecrypted};
 use crate::threads::{Quota, StoredNote, read_windows, write_windows};
@@ -204,6 +204,7 @@ pub(super) fn loads_again(carriers: &impl Port, change: &RecordChange) -> bool {
         RecordKind::Bundle => HeldBundle::read(value).map(|held| Some(held.write())),
         RecordKind::Owed => Lane::read(value).map(|lane| Some(lane.write())),
         RecordKind::Renewal => Renewal::read(value).map(|renewal| renewal.stored()),
+        RecordKind::Aftermath => Aftermath::read(value).map(|left| left.stored()),
         RecordKind::Quota => Quota::read(value).map(|quota| quota.stored_form()),
         RecordKind::Prekey if *key == Publication::KEY => {
             Publication::read(value).map(|publication| Some(publication.write()))

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use mezza_core::Time;
 
+use super::apply::inventory;
 use super::{Parts, contact, first, receipts};
 use crate::carriers::Port;
 use crate::evidence::WaitReason;
@@ -50,8 +51,10 @@ pub(super) fn seal_note<P: Port>(
         parts.threads.record_sealed(note, number, carrier, at.step);
     }
     let route = reach.route;
-    let sealed = Sealed { contact: id, note, wire: &wire, spoken, route, pin, level, bytes };
-    parts.outbox.record_sealed(sealed, at.now, at.step);
+    let is_former = wire.seq > 0 && wire.era != contact::own_era(parts, id);
+    let wire = &wire;
+    let sealed = Sealed { contact: id, note, wire, is_former, spoken, route, pin, level, bytes };
+    parts.outbox.sealed(sealed, at.now, at.step);
     if wire.items.iter().any(|item| matches!(item, Item::Bundle(_))) {
         parts.sessions.mark_bundle_sent(id, at.step);
     }
@@ -121,9 +124,12 @@ fn compose_note<P: Port>(
     if let Some(cause) = owed.anew {
         items.extend([Item::Reset(cause), Item::Retry]);
     }
+    if owed.inventory {
+        items.extend(inventory::owed_items(parts, id));
+    }
     let (receipts, spoken) = receipts::collect_receipts(&parts.threads, id, owed);
     items.extend(receipts);
-    let era = contact::own_era(parts, id);
+    let mut era = contact::own_era(parts, id);
     let voids = all.voids.iter().take(VOIDS_IN_NOTE);
     items.extend(voids.map(|&(from, to)| Item::Void { era, from, to }));
     // What has no number is never acknowledged: until the contact is known to have it, each note of the
@@ -142,7 +148,12 @@ fn compose_note<P: Port>(
     if let Some(note) = note {
         let note = parts.threads.get(note)?;
         items.push(Item::Text(note.text()?.clone()));
-        seq = if note.seq == 0 { parts.outbox.next_seq(id) } else { note.seq };
+        if note.seq == 0 {
+            seq = parts.outbox.next_seq(id);
+        } else {
+            // A note that a restore brought back keeps its era: the reader knows it by that (BACKUP-22).
+            (era, seq) = (note.era, note.seq);
+        }
         (sent, timer_s) = (note.sent, note.timer_s);
     }
     items.extend(further);

@@ -14,6 +14,7 @@ use crate::name::looks_like;
 use crate::threads::StoredNote;
 use crate::view::{
     CarrierEstimate, ConnectionView, ContactView, IdentityView, LeavingView, NoteView, PrekeysView,
+    RestoreMark, RestoredView,
 };
 
 /// Bytes of a first message around its body: prefix, header, hello and padding at the most.
@@ -97,6 +98,12 @@ fn of_contact<P: Port>(parts: &Parts<P>, id: ContactId, contact: &Contact) -> Co
         missing: parts.threads.count_missing(id),
         trouble: contact.trouble.or(refused.map(DeliveryProblem::Share)).or(talk),
         namesake: parts.contacts.iter().any(same_name),
+        restored: parts.outbox.aftermath(id).map(|left| RestoredView {
+            made: Some(left.made).filter(|made| made.as_ms() > 0),
+            ahead: left.ahead,
+            unsure: left.unsure.len(),
+            lost: left.lost.len(),
+        }),
     }
 }
 
@@ -108,7 +115,7 @@ pub(super) fn thread<P: Port>(
     now: Time,
 ) -> Vec<NoteView> {
     let older = parts.threads.notes_before(id, before.unwrap_or(NoteId(u64::MAX)));
-    let view = |id: NoteId| parts.threads.get(id).map(|of| note(id, of, now));
+    let view = |id: NoteId| note(parts, id, now);
     let mut notes: Vec<NoteView> = older.rev().take(limit).filter_map(view).collect();
     notes.reverse();
     notes
@@ -116,7 +123,7 @@ pub(super) fn thread<P: Port>(
 
 pub(super) fn outbox<P: Port>(parts: &Parts<P>, now: Time) -> Vec<NoteView> {
     let waiting = parts.threads.iter().filter(|(_, note)| note.is_waiting(now));
-    waiting.map(|(id, of)| note(id, of, now)).collect()
+    waiting.filter_map(|(id, _)| note(parts, id, now)).collect()
 }
 
 /// The safety number: 60 digits, and the bytes for a code to scan.
@@ -199,8 +206,15 @@ fn level_without<P: Port>(parts: &Parts<P>, id: ContactId, without: CarrierId, n
     states.filter(|state| state.reached).map(|state| state.caps.level).max().unwrap_or(0)
 }
 
-pub(super) fn note(id: NoteId, note: &StoredNote, now: Time) -> NoteView {
-    NoteView {
+/// One note.
+pub(super) fn note<P: Port>(parts: &Parts<P>, id: NoteId, now: Time) -> Option<NoteView> {
+    let note = parts.threads.get(id)?;
+    let left = parts.outbox.aftermath(note.contact);
+    let mark = left.and_then(|left| {
+        let unsure = left.unsure.contains(&id).then_some(RestoreMark::Unsure(left.made));
+        unsure.or_else(|| left.lost.contains(&id).then_some(RestoreMark::Lost))
+    });
+    Some(NoteView {
         id,
         contact: note.contact,
         incoming: note.incoming,
@@ -213,5 +227,6 @@ pub(super) fn note(id: NoteId, note: &StoredNote, now: Time) -> NoteView {
         carrier: note.carrier,
         level: note.travelled_at(),
         level_min: note.level_min,
-    }
+        mark,
+    })
 }

@@ -11,6 +11,7 @@ impl fmt::Debug for Command {
             Self::Send { .. } => "Send",
             Self::Cancel { .. } => "Cancel",
             Self::Forget { .. } => "Forget",
+            Self::SendAgain { .. } => "SendAgain",
             Self::Seen { .. } => "Seen",
             Self::Accept { .. } => "Accept",
             Self::Refuse { .. } => "Refuse",

@@ -198,6 +198,8 @@ kinds! {
     Change = 31: PROGRAM, PERMANENT, Free;
     /// An envelope of a parcel that leaves by the mesh.
     MeshParcel = 32: MESH, ROLLING, Free;
+    /// Notes of a contact that a restore has left open.
+    Aftermath = 33: DEVICE, PERMANENT, Person;
 }
 
 impl Snapshot for RecordKind {
@@ -261,7 +263,7 @@ mod tests {
         assert!(numbers.is_sorted() && numbers.windows(2).all(|two| two[0] < two[1]));
         let again = |kind: &RecordKind| RecordKind::from_number(*kind as u8) == Some(*kind);
         assert!(RecordKind::ALL.iter().all(again));
-        assert!([0, 33].iter().all(|number| RecordKind::from_number(*number).is_none()));
+        assert!([0, 34].iter().all(|number| RecordKind::from_number(*number).is_none()));
     }
 
     #[test]

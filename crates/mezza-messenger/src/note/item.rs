@@ -7,7 +7,7 @@ use core::fmt;
 use crate::note::Era;
 use mezza_core::{DecodeError, PublicKey, Reader, Writer, snapshot};
 
-use super::{BUNDLE_BYTES_MAX, MixnetStart, TEXT_BYTES_MAX};
+use super::{BUNDLE_BYTES_MAX, Inventory, MixnetStart, TEXT_BYTES_MAX};
 use crate::card::{CARD_BYTES_MAX, RelayEntry};
 use crate::receipt::{Kept, Receipt};
 
@@ -22,6 +22,7 @@ const MEET: u8 = 8;
 const VOID: u8 = 9;
 const KEPT: u8 = 10;
 const BUNDLE: u8 = 11;
+const INVENTORY: u8 = 12;
 
 /// Bytes of a tag, where the contact has no relay.
 const TAG_BYTES: usize = 8;
@@ -65,6 +66,8 @@ pub enum Item {
     Kept(Kept),
     /// The writer's bundle, 1 to 4,096 bytes, not checked here.
     Bundle(Vec<u8>),
+    /// Which notes of one of the reader's eras the writer has.
+    Inventory(Inventory),
     /// A type that a newer version knows; its body is dropped.
     Unknown(u8),
 }
@@ -119,6 +122,7 @@ impl Item {
             Self::Void { .. } => VOID,
             Self::Kept(_) => KEPT,
             Self::Bundle(_) => BUNDLE,
+            Self::Inventory(_) => INVENTORY,
             Self::Unknown(number) => *number,
         }
     }
@@ -142,6 +146,7 @@ impl Item {
             Self::Meet(meet) => meet.write(w),
             Self::Void { era, from, to } => drop(w.put_bytes(&era.0).put_u32(*from).put_u32(*to)),
             Self::Kept(kept) => kept.write(w),
+            Self::Inventory(inventory) => inventory.write(w),
             Self::Retry | Self::Unknown(_) => {}
         }
     }
@@ -163,6 +168,7 @@ impl Item {
             VOID => read_void(r),
             KEPT => Kept::read(r).map(Self::Kept),
             BUNDLE => Ok(Self::Bundle(read_bounded(r.read_rest(), BUNDLE_BYTES_MAX)?)),
+            INVENTORY => Inventory::read(r).map(Self::Inventory),
             number => {
                 // The body of an unknown type is dropped. Its number is shown as newer content
                 // (3.4).
@@ -186,6 +192,7 @@ impl Item {
             Self::Meet(meet) => meet.wire_bytes(),
             Self::Void { .. } => 12,
             Self::Kept(kept) => kept.wire_bytes(),
+            Self::Inventory(inventory) => inventory.wire_bytes(),
             Self::Retry | Self::Unknown(_) => 0,
         }
     }
@@ -206,6 +213,7 @@ impl fmt::Debug for Item {
             Self::Void { .. } => f.write_str("Void"),
             Self::Kept(_) => f.write_str("Kept"),
             Self::Bundle(_) => f.write_str("Bundle"),
+            Self::Inventory(_) => f.write_str("Inventory"),
             Self::Unknown(number) => write!(f, "Unknown({number})"),
         }
     }

@@ -14,6 +14,8 @@ const VOIDS_MAX: usize = 512;
 const FLAGS: u8 = 6;
 /// Answers to voids that wait at once.
 const ANSWERS_MAX: usize = 8;
+/// Beside the cause of a new session: an inventory is owed.
+const INVENTORY: u8 = 0x80;
 /// Notes whose digests wait at once; of more the oldest go, and their writer sends them once more.
 const KEPT_MAX: usize = 256;
 
@@ -25,6 +27,8 @@ pub(crate) struct Owed {
     pub hello: bool,
     /// Which notes have arrived.
     pub receipt: bool,
+    /// Which notes of each era are held, after a restore of either side.
+    pub inventory: bool,
     /// Which notes were read.
     pub read: bool,
     /// Another timer.
@@ -46,7 +50,7 @@ pub(crate) struct Owed {
 }
 
 snapshot!(struct Owed {
-    hello, receipt, read, timer, card, anew, void, voids, answers, kept, level,
+    hello, receipt, inventory, read, timer, card, anew, void, voids, answers, kept, level,
 });
 
 /// The owed items in one note: a number of the answers, oldest first, and each kind
@@ -63,6 +67,7 @@ impl Owed {
     pub fn has_any(&self) -> bool {
         self.hello
             || self.receipt
+            || self.inventory
             || self.read
             || self.timer
             || self.card
@@ -73,10 +78,15 @@ impl Owed {
 
     /// Adds a void; of too many the oldest go, and the reader shows a gap instead.
     pub fn give_up(&mut self, seq: u32) {
+        self.give_up_range(seq, seq);
+    }
+
+    /// Adds a void of the numbers from one to another.
+    pub fn give_up_range(&mut self, from: u32, to: u32) {
         self.void = true;
         match self.voids.last_mut() {
-            Some((_, to)) if to.checked_add(1) == Some(seq) => *to = seq,
-            _ => self.voids.push((seq, seq)),
+            Some((_, last)) if last.checked_add(1) == Some(from) => *last = to,
+            _ => self.voids.push((from, to)),
         }
         // The oldest ranges leave: the reader then shows a gap instead of a void.
         if self.voids.len() > VOIDS_MAX {
@@ -108,6 +118,7 @@ impl Owed {
         for item in &wire.items {
             match item {
                 Item::Hello { .. } => self.hello = false,
+                Item::Inventory(_) => self.inventory = false,
                 Item::Timer(_) => self.timer = false,
                 Item::Card(_) => self.card = false,
                 Item::Reset(_) => self.anew = None,
@@ -152,7 +163,8 @@ impl Owed {
         let flags = flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on));
         // Levels 1 to 4; below 1 there is none.
         w.put_u8(flags | self.level.saturating_sub(1) << FLAGS);
-        w.put_u8(self.anew.unwrap_or(0)).put_u16(self.voids.len() as u16);
+        let inventory = if self.inventory { INVENTORY } else { 0 };
+        w.put_u8(self.anew.unwrap_or(0) | inventory).put_u16(self.voids.len() as u16);
         for (from, to) in &self.voids {
             w.put_u32(*from).put_u32(*to);
         }
@@ -170,6 +182,7 @@ impl Owed {
     pub fn read(r: &mut Reader<'_>, has_kept: bool) -> Result<Self, DecodeError> {
         let bits = r.read_u8()?;
         let on = |i: u8| bits >> i & 1 == 1;
+        let cause = r.read_u8()?;
         let mut owed = Self {
             hello: on(0),
             receipt: on(1),
@@ -177,7 +190,8 @@ impl Owed {
             timer: on(3),
             card: on(4),
             void: on(5),
-            anew: Some(r.read_u8()?).filter(|cause| *cause != 0),
+            inventory: cause & INVENTORY != 0,
+            anew: Some(cause & !INVENTORY).filter(|cause| *cause != 0),
             voids: Vec::new(),
             answers: Vec::new(),
             kept: Vec::new(),

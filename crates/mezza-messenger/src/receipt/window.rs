@@ -1,5 +1,7 @@
 //! Notes that have arrived from one writer and era.
 
+mod ranges;
+
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -8,6 +10,8 @@ use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 use super::bits::Bits;
 use super::{REACH, Receipt};
+pub(crate) use ranges::collect_ranges;
+pub use ranges::{SeqRange, WindowRanges};
 
 /// The status of a seq in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! `card show`, `config` and `relay` work on their own.
 
 pub(crate) mod args;
+pub(crate) mod backup;
 pub(crate) mod client;
 pub(crate) mod cpu;
 pub(crate) mod follow;
@@ -12,6 +13,7 @@ pub(crate) mod lab;
 pub(crate) mod link;
 pub(crate) mod mesh;
 pub(crate) mod mixnet;
+pub(crate) mod moving;
 pub(crate) mod people;
 pub(crate) mod person;
 pub(crate) mod purge;
@@ -150,6 +152,10 @@ fn run_other_command(context: &CliContext, command: CliCommand, demo: Demo) -> R
         CliCommand::Doctor => return Ok(person::run_doctor(context)),
         CliCommand::Cpu(asked) => return Ok(cpu::show_cpu(context, &asked)),
         CliCommand::Init(init) => person::init_identity(context, &init),
+        CliCommand::Backup { what } => backup::backup(context, &what),
+        CliCommand::Restore(file) => backup::restore(context, &file),
+        CliCommand::Move { what } => moving::move_identity(context, &what),
+        CliCommand::Export(export) => backup::export(context, &export),
         CliCommand::Purge(asked) => purge::purge_home(context, &asked),
         CliCommand::Lock => person::lock_vault(context),
         CliCommand::Unlock(key) => person::unlock_vault(context, &key),

@@ -7,6 +7,7 @@
 //! ```
 
 pub(crate) mod ask;
+mod backup;
 pub(crate) mod beside;
 mod clock;
 mod commit;
@@ -39,6 +40,7 @@ use mezza_host::api::json::{self, EventKind, NodeStateJson};
 use mezza_host::api::{Exit, Fault, Refused, words};
 use mezza_host::backend::AwsLc;
 use mezza_host::backend::kernel::choose_kernel;
+use mezza_host::backup::{is_moving, network_to_rejoin};
 use mezza_host::process::drive::Shell;
 use mezza_host::process::home::Home;
 use mezza_host::process::rng::OsRng;
@@ -184,7 +186,7 @@ impl NodeShell {
     pub fn unlock_vault(&mut self, pass: &[u8]) -> Result<(), Refused> {
         match self.state() {
             NodeStateJson::Open => return Ok(()),
-            NodeStateJson::Empty => return Err(Refused::empty()),
+            NodeStateJson::Empty => return Err(self.no_identity()),
             NodeStateJson::Locked => {}
         }
         let mut date = VaultDate::new(&self.options.clock);
@@ -200,8 +202,13 @@ impl NodeShell {
                 fault.into()
             }
         })?;
+        if is_moving(&records) {
+            // Another device may run from now on: no carrier starts here (BACKUP-30).
+            return Err(Refused::moving());
+        }
         let mut witness = self.open_witness(&vault, &records);
         let restore = restore::find_restore(witness.as_mut(), &records);
+        let rejoin = network_to_rejoin(&records);
         let beside = Beside::take_rows(&mut records);
         let now = date.current_date(self.options.clock.boot());
         // A vault that was put back does not go on with rounds that it does not know of (MSG-63).
@@ -215,7 +222,10 @@ impl NodeShell {
         if restore.begins {
             device.handle(Command::Restored.into(), now, &mut OsRng).map_err(Refused::from)?;
         }
-        let mut turn = plan::drain_device(&mut device);
+        let mut turn = match rejoin {
+            Some((network, forget)) => backup::rejoin(&mut device, network, forget, now),
+            None => plan::drain_device(&mut device),
+        };
         turn.batches.extend(restore.batches);
         let put_back = restore.put_back;
         let claims = restore.claims;

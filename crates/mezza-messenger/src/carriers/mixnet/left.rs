@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Wiping, Writer, snapshot};
 
+use crate::backup::BackupNetwork;
 use crate::error::{DeviceError, PersonError};
 use crate::io::{NetworkAddress, RecordKind, RowsByKey, Step, Unloaded, read_text};
 use crate::view::Part;
@@ -122,6 +123,16 @@ impl LeftNetworks {
         if self.all.remove(pin).is_some() {
             step.drop_row(RecordKind::LeftNetwork, pin.to_vec());
         }
+    }
+
+    /// Those that load, as a backup has them.
+    pub fn charges(&self) -> impl Iterator<Item = BackupNetwork> {
+        self.all().map(|(pin, left)| BackupNetwork {
+            pin: *pin,
+            address: left.address.clone(),
+            remembered: Wiping::new(left.remembered.to_vec()),
+            joined: false,
+        })
     }
 
     /// Those that load, with the hash of their first config.

@@ -6,6 +6,7 @@ use mezza_core::{Backend, StaticKey};
 
 use super::network::JoinedNetwork;
 use super::{CLIENT, Membership, Mixnet, MixnetOutput, NetworkAddress, YEAR, timer};
+use crate::backup::BackupNetwork;
 use crate::carriers::Carrier;
 use crate::error::{DeviceError, PersonError};
 use crate::io::{At, CarrierId, ContactFacts, ContactId, Event, Forget, News, RecordKind, key64};
@@ -80,6 +81,17 @@ impl<B: Backend> Mixnet<B> {
         at.step.touch_all();
         at.step.show(Event::Carrier(CarrierId::MIXNET));
         Ok(())
+    }
+
+    /// Returns the charges of the network that was joined and of those that were left, for a backup. Of a
+    /// network without a config nothing was charged.
+    pub(crate) fn charges(&self) -> impl Iterator<Item = BackupNetwork> {
+        let joined = self.network.iter().filter_map(|net| {
+            let NetworkAddress { pin, address } = net.member.link.clone();
+            let remembered = net.client.encode_remembered()?;
+            Some(BackupNetwork { pin, address, remembered, joined: true })
+        });
+        joined.chain(self.left.charges())
     }
 
     /// There are no chains any more; with whom there were some.

@@ -8,6 +8,7 @@ use crate::carriers::Port;
 use crate::device::{Parts, contact, own_card};
 use crate::evidence::FactKind;
 use crate::io::{At, ContactId, NoteId, Publication, RecordKind};
+use crate::outbox::FormerNote;
 
 /// Makes what can stand in the place of what was set aside.
 pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
@@ -38,6 +39,12 @@ fn index_sent_notes<P: Port>(parts: &mut Parts<P>) {
             !note.incoming && note.seq > 0 && note.era == contact::own_era(parts, note.contact);
         // A note with a read receipt needs no further proof.
         let read = note.facts.iter().any(|fact| fact.what == FactKind::Read);
+        let is_former = !note.incoming && note.seq > 0 && !own;
+        if is_former && !note.is_delivered() && !note.voided {
+            // It was numbered before a restore: only that era's receipts stand for it.
+            let former = FormerNote { era: note.era, seq: note.seq, note: id };
+            parts.outbox.expect_former(note.contact, former);
+        }
         if own && !read {
             let of = (id, note.voided);
             let delivered = note.is_delivered();
@@ -75,7 +82,13 @@ fn wait_again<P: Port>(parts: &mut Parts<P>) {
         let sealed = note.seq > 0 && !note.again;
         !note.incoming && !note.is_delivered() && !sealed && !out.contains(id)
     });
-    for (id, note) in waiting {
-        parts.outbox.queue_note(note.contact, id);
+    let waiting = waiting.map(|(id, note)| (id, note.contact)).collect::<Vec<_>>();
+    for (id, contact) in waiting {
+        // The lost device may have sent it: it leaves once the user says so (BACKUP-23).
+        if parts.outbox.is_unsure(contact, id) {
+            parts.threads.hold(id);
+        } else {
+            parts.outbox.queue_note(contact, id);
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::io::{
     At, ContactId, PersonRows, RecordKind, RowsByKey, StoredRecord, StoredRows, id32, key32,
 };
 use crate::note::Era;
-use crate::outbox::Lane;
+use crate::outbox::{Aftermath, Lane};
 use crate::sessions::{Renewal, SessionPeer};
 use crate::threads::{Quota, StoredNote, Windows, read_windows};
 use crate::view::Part;
@@ -32,6 +32,7 @@ struct Known<P: Port> {
     quota: Quota,
     peer: SessionPeer<P::Backend>,
     lane: Lane,
+    left: Option<Aftermath>,
 }
 
 /// Loads everybody.
@@ -91,6 +92,9 @@ fn load_person<P: Port>(
             parts.threads.load_thread(id, known.windows, known.quota);
             parts.sessions.load(id, known.peer, at.step);
             parts.outbox.load_lane(id, known.lane, at.step);
+            if let Some(left) = known.left {
+                parts.outbox.load_aftermath(id, left);
+            }
         }
         (None, Some(row)) => {
             let ik = parts.carriers.inviter_key(row).ok_or(DecodeError::Value)?;
@@ -170,7 +174,8 @@ impl<P: Port> Known<P> {
         // Without it a number might be used twice.
         let lane = Lane::read(rows.single_row(RecordKind::Owed).ok_or(DecodeError::Value)?)?;
         let quota = rows.read_optional(RecordKind::Quota, Quota::read)?;
-        Ok(Self { contact, windows, quota, peer, lane })
+        let left = rows.single_row(RecordKind::Aftermath).map(Aftermath::read).transpose()?;
+        Ok(Self { contact, windows, quota, peer, lane, left })
     }
 }
 
