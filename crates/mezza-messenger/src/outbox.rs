@@ -271,7 +271,7 @@ impl Outbox {
 
     /// A message was sealed: its parcel waits for the carrier, and what it says is not owed any
     /// more.
-    pub fn sealed(&mut self, sealed: Sealed<'_>, now: Time, step: &mut Step) -> ParcelId {
+    pub fn record_sealed(&mut self, sealed: Sealed<'_>, now: Time, step: &mut Step) -> ParcelId {
         let Sealed { contact, note, wire, is_former, spoken, route, pin, level, bytes } = sealed;
         if let Some(note) = note {
             self.waiting.remove(&(contact, note));
@@ -455,7 +455,7 @@ impl Outbox {
     }
 
     /// A note is gone from this device.
-    pub fn gone(&mut self, contact: ContactId, note: NoteId, seq: u32, step: &mut Step) {
+    pub fn forget_note(&mut self, contact: ContactId, note: NoteId, seq: u32, step: &mut Step) {
         self.waiting.remove(&(contact, note));
         self.forget_attempts(note);
         for list in &mut self.unreceipted {

@@ -155,7 +155,7 @@ pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>
 pub(super) fn remove_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
     let Some(note) = parts.threads.get(id) else { return };
     if !note.incoming {
-        parts.outbox.gone(note.contact, id, note.seq, at.step);
+        parts.outbox.forget_note(note.contact, id, note.seq, at.step);
     }
     parts.threads.remove_note(id, at.step);
 }

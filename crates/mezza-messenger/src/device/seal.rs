@@ -54,7 +54,7 @@ pub(super) fn seal_note<P: Port>(
     let is_former = wire.seq > 0 && wire.era != contact::own_era(parts, id);
     let wire = &wire;
     let sealed = Sealed { contact: id, note, wire, is_former, spoken, route, pin, level, bytes };
-    parts.outbox.sealed(sealed, at.now, at.step);
+    parts.outbox.record_sealed(sealed, at.now, at.step);
     if wire.items.iter().any(|item| matches!(item, Item::Bundle(_))) {
         parts.sessions.mark_bundle_sent(id, at.step);
     }
