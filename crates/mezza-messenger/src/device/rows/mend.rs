@@ -14,12 +14,13 @@ use crate::outbox::FormerNote;
 pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let lost = parts.aside.digest_parcels();
     index_sent_notes(parts);
-    // The digest changes only if other parcels are quarantined, so a start repeats this once.
+    // The digest changes only if other parcels are quarantined, so each change is handled at one
+    // start.
     if parts.profile.update_mended(lost, at.step) && lost != [0; 16] {
         seal_again(parts, at);
     }
     wait_again(parts);
-    // The card names a mailbox that did not load, so nobody could write to it.
+    // The card names a mailbox that did not load, so unknown senders could not write to us.
     if !parts.carriers.supports_card(parts.profile.card().relays()) {
         // The same name and relays as on the card before, with another mailbox.
         own_card::reissue_card(parts, at);
@@ -31,7 +32,7 @@ pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     }
 }
 
-/// Own notes that were sealed and are not confirmed.
+/// Indexes our notes that were sealed and not confirmed.
 fn index_sent_notes<P: Port>(parts: &mut Parts<P>) {
     for (id, note) in parts.threads.iter() {
         // Notes of an earlier era have no valid number any more (MSG-91).
@@ -75,7 +76,7 @@ fn seal_again<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     }
 }
 
-/// Own notes that are to be sealed.
+/// Queues our notes that must be sealed.
 fn wait_again<P: Port>(parts: &mut Parts<P>) {
     let out = under_way(parts);
     let waiting = parts.threads.iter().filter(|(id, note)| {
