@@ -17,10 +17,10 @@ use super::{
 use mezza_host::process::home::failing::{self, WriteStep};
 use mezza_host::store::log_file::{PAGES_MAX, WalFile};
 
-/// One statement list per version; `PRAGMA user_version` counts those applied.
+/// One list of statements per version; `PRAGMA user_version` counts the applied ones.
 ///
-/// AUTOINCREMENT, because a plain rowid is used again once the highest row is gone; a table of
-/// rows with an index, because WITHOUT ROWID is several times slower with bodies of a kilobyte.
+/// AUTOINCREMENT, because a plain rowid is reused once the highest row is gone. A rowid table with
+/// an index, because WITHOUT ROWID is several times slower with bodies of a kilobyte.
 const MIGRATIONS: &[&str] = &["
     CREATE TABLE box(id INTEGER PRIMARY KEY, addr BLOB NOT NULL UNIQUE, kind INTEGER NOT NULL,
                      bytes INTEGER NOT NULL, seen_day INTEGER NOT NULL);
@@ -34,12 +34,12 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE card(id BLOB PRIMARY KEY, serial INTEGER NOT NULL, body BLOB NOT NULL);
 "];
 
-/// When SQLite tells the disk to keep what it was given.
+/// When SQLite syncs its data to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// At each commit.
     Full,
-    /// Never: what a benchmark compares with.
+    /// Never, for comparison in benchmarks.
     Off,
 }
 
@@ -47,7 +47,7 @@ pub enum Durability {
 #[derive(Debug)]
 pub struct SqliteStore {
     db: Connection,
-    /// Of a file that is written to.
+    /// The write-ahead log of a file that is open for writing.
     log: Option<WalFile>,
 }
 
