@@ -1,7 +1,7 @@
 //! The command line: every command, its texts, its exit codes (CLI-1 to CLI-4).
 //!
-//! Commands about notes and contacts ask a running node over its HTTP interface; `init`,
-//! `card show`, `config` and `relay` work on their own.
+//! Commands about notes and contacts send requests to a running node over its HTTP interface;
+//! `init`, `card show`, `config` and `relay` need no node.
 
 pub(crate) mod args;
 pub(crate) mod backup;
@@ -36,7 +36,8 @@ use mezza_host::process::home::Home;
 use mezza_host::process::memory;
 use show::Out;
 
-/// The function behind `mezza up`. It is handed in, because `demo` depends on the command line.
+/// The function behind `mezza up`, passed as an argument because `demo` depends on the command
+/// line.
 pub(crate) type Demo = fn(&CliContext, &args::UpArgs) -> Result<Exit, Fault>;
 
 /// Runs the program.
@@ -49,7 +50,7 @@ pub(crate) fn main(demo: Demo) -> ExitCode {
         }
         Err(said) => (Ok(print_help(&said)), false),
     };
-    // An answer that got lost on its way is no answer.
+    // A command whose output was lost has failed.
     match done.and_then(|exit| show::lost_output().map_or(Ok(exit), Err)) {
         Ok(exit) => exit.into(),
         Err(fault) => {
@@ -59,7 +60,7 @@ pub(crate) fn main(demo: Demo) -> ExitCode {
     }
 }
 
-/// Prints the help that was asked for, or what is wrong with the words.
+/// Prints the requested help, or the error in the arguments.
 fn print_help(said: &clap::Error) -> Exit {
     let printed = said.print();
     if said.use_stderr() {
@@ -80,18 +81,18 @@ pub(crate) struct CliContext {
 }
 
 impl CliContext {
-    /// The running node of this home.
+    /// Returns the client of this home's running node.
     ///
     /// # Errors
-    /// If none is running.
+    /// If no node is running.
     pub(crate) fn client(&self) -> Result<ApiClient, Fault> {
         ApiClient::for_home(&self.home)
     }
 
-    /// The settings: flags, then environment, then file.
+    /// Loads the settings: flags override the environment, which overrides the file.
     ///
     /// # Errors
-    /// An unknown key, or a value that cannot be.
+    /// An unknown key, or an invalid value.
     pub(crate) fn load_settings(&self, flags: &[(&str, String)]) -> Result<LoadedSettings, Fault> {
         LoadedSettings::load(&self.home.config(), std::env::vars_os(), flags)
     }

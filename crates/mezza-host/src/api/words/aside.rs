@@ -1,11 +1,11 @@
-//! Texts for stored records that did not load, and for the next step of the person.
+//! Texts for stored records that did not load, and the next step.
 
 use mezza_messenger::view::{Part, SetAside};
 
 use super::{format_count, mixnet, relay};
 use crate::api::json::HealthLine;
 
-/// One line of the health of a node; no two parts have the same name.
+/// Returns one health line for quarantined records; no two parts have the same name.
 pub fn aside_line(aside: &SetAside) -> HealthLine {
     let (name, what, next) = part_words(aside);
     let notes = match aside.notes {
@@ -20,7 +20,7 @@ pub fn aside_line(aside: &SetAside) -> HealthLine {
     HealthLine::bad(&name, &text, next)
 }
 
-/// The name of a part, what it is, and the next step.
+/// Name and description of a part, and the next step.
 pub(super) type PartWords = (String, String, &'static str);
 
 fn part_words(aside: &SetAside) -> PartWords {
