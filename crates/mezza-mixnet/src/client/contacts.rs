@@ -1,5 +1,4 @@
-//! The contacts of a client: their roots, their queued messages, and the times at which they are
-//! served.
+//! The contacts of a client: their roots, their queued messages, and when they are served.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -379,8 +378,7 @@ impl Partner {
             // The root of the meeting is put into use, and then takes over the undelivered messages
             // of the old one (MIX-67).
             let mut old = core::mem::replace(&mut self.line, met);
-            // A partner that creates roots repeatedly would fill a stream with zeros, so the old
-            // root is dropped the second time.
+            // Roots without end would fill a stream with zeros: the second time the old one goes.
             let is_kept = !old.sender.has_blanks();
             self.line.sender.adopt_unsent(&mut old.sender);
             if is_kept {
@@ -412,8 +410,7 @@ impl Partner {
         let bucket = r.read_u32()?;
         let flags = r.read_u8()?;
         let end = Time::from_ms(r.read_u64()?);
-        // Versions without ranks wrote flags 0 to 3. Versions without the day of the last meeting
-        // wrote 0 and 1.
+        // Versions without ranks wrote flags 0 to 3, those without the day of the last meeting 0, 1.
         let met_day = if flags & 2 == 2 { Some(r.read_u32()?) } else { None };
         let is_active = flags & 1 == 1;
         if flags >= 2 * RANKED || is_active == (end == Time::default()) {
