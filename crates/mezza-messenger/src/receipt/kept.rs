@@ -27,8 +27,8 @@ impl NoteDigest {
     }
 }
 
-/// Notes of one era of the writer, with the digests that the reader stores. Wire form: `era[4] | n
-/// * (seq u32 | digest[4])`, 1 <= n <= [`Kept::NOTES_MAX`].
+/// Notes of one era of the writer, with the digests that the reader stores. Wire form:
+/// `era[4] | n * (seq u32 | digest[4])`, 1 <= n <= [`Kept::NOTES_MAX`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The writer's era.
