@@ -18,8 +18,15 @@ fn tree_of(shape: Shape, seed: u64) -> (System, KeyTree) {
     (system, tree.expect("a tree"))
 }
 
-/// Returns true if an envelope of a life that was sealed at `sealed` opens at `now`.
-fn opens_at(system: &System, tree: &KeyTree, life: Life, (sealed, now): (Tick, Tick)) -> bool {
+/// An envelope of a life that is sealed at one tick and tried at another one.
+struct Case {
+    life: Life,
+    sealed: Tick,
+    now: Tick,
+}
+
+fn opens_at(system: &System, tree: &KeyTree, case: &Case) -> bool {
+    let Case { life, sealed, now } = *case;
     let envelope = envelope_of_life(system, tree.card(), life, sealed);
     let mut held = HeldKeys::new();
     for life in tree.card().lives() {
@@ -60,7 +67,7 @@ fn hibe_81_slow_one_card_has_three_lives() {
             let floor = tree.card().find_epoch(life, now).expect("an epoch").minus(1);
             tree.erase_life_below(life, floor, rng).expect("an erasure");
         }
-        let found = LIVES.map(|life| opens_at(&system, &tree, life, (NOW, now)));
+        let found = LIVES.map(|life| opens_at(&system, &tree, &Case { life, sealed: NOW, now }));
         assert_eq!(found, opens, "after {minutes} minutes");
     }
 }
@@ -158,7 +165,7 @@ fn hibe_89_trees_of_one_life_stay_readable() {
         let mut tree = tree.expect("a tree");
         let life = profile.life();
         assert_eq!(tree.card().lives().collect::<Vec<_>>(), [life]);
-        assert!(opens_at(&system, &tree, life, (NOW, NOW)));
+        assert!(opens_at(&system, &tree, &Case { life, sealed: NOW, now: NOW }));
         let mut disk = Disk::default();
         disk.store(&mut tree);
         assert_eq!((disk.keyring.len(), disk.floors().len()), (12_288, 1));

@@ -231,7 +231,8 @@ fn python_opens_what_this_crate_seals_for_each_life() {
         let key = EnvelopeKey::new(&system, &seal, tick, &mut chance(u64::from(tick.0)));
         let envelope = key.expect("a key").seal(b"of a life", Bucket::SMALLEST, tick);
         let envelope = hex(envelope.expect("an envelope").as_bytes());
-        let (number, payload) = (life.number(), hex(b"of a life"));
+        let number = life.number();
+        let payload = hex(b"of a life");
         let text = format!(
             "kind: ours\nlife: {number}\ntick: {}\nenvelope: {envelope}\npayload: {payload}\n",
             tick.0

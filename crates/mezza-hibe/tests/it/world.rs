@@ -177,7 +177,7 @@ fn within_bounds(receiver: &Receiver) {
     }
 }
 
-/// What a disk opens is exactly [floor, end) of each life, after every write and every crash.
+/// Checks that a disk opens exactly [floor, end) of each life, after every write and every crash.
 fn judge_disk(shape: Shape, seeds: u64) {
     for_each_seed(seeds, |seed| {
         let mut world = World::<Receiver>::new(seed);

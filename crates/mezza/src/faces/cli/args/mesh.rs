@@ -42,6 +42,9 @@ pub enum MeshCommand {
 /// `mezza mesh run`.
 #[derive(Args)]
 pub struct MeshRunArgs {
+    /// MiB of cells that are carried for hours, on the disk too; 0: none
+    #[arg(long = "carry", value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u8).range(0..=64))]
+    pub carry_mib: u8,
     /// Only these interfaces
     #[arg(long = "if", value_name = "NAME,..", value_delimiter = ',')]
     pub interfaces: Vec<String>,
