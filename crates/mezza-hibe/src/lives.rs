@@ -151,7 +151,7 @@ impl TreeCalendar {
         }
     }
 
-    fn planned_branch(&self, plan: &BranchPlan) -> Branch {
+    fn planned_branch(self, plan: &BranchPlan) -> Branch {
         let below = self.shape.subtree_epochs(1);
         Branch {
             life: plan.life,
