@@ -7,7 +7,7 @@ use rand_core::Rng;
 use crate::chance::draw_below;
 use crate::clock::{ClockMode, Grade, MeshClock};
 use crate::engine::{Engine, EngineSettings, MeshLinkId, NeighbourId};
-use crate::epoch::Life;
+use crate::epoch::CellLife;
 use crate::frame::MeshFrame;
 use crate::limits::{MS, NEVER, SECOND};
 use crate::set::Slot;
@@ -29,7 +29,7 @@ pub struct CrewSettings {
     /// Size of a cell, bytes. The format ends at 4,096; a crowd may ask what happened beyond.
     pub cell_bytes: usize,
     /// The life of every cell.
-    pub life: Life,
+    pub life: CellLife,
     /// Usual delay of a frame, µs.
     pub delay: u64,
     /// Cells that the crowd keeps in mind: more than it makes while any of them lives.
@@ -44,7 +44,7 @@ impl Default for CrewSettings {
             mode: ClockMode::Level,
             every: 30 * SECOND,
             cell_bytes: 512,
-            life: Life::Minute,
+            life: CellLife::Minute,
             delay: MS,
             ring: 4_096,
         }

@@ -22,7 +22,7 @@ use mezza_core::{CryptoRng, Machine, Time, Wiping};
 
 pub use dates::OtherDate;
 pub use evidence::{Refusal, Ticket};
-pub use io::{Error, Input, LinkKind, LinkNumber, NodeSettings, Output, Source};
+pub use io::{Bringer, Error, Input, LinkKind, LinkNumber, NodeSettings, Output, Source};
 pub use status::{NeighbourStatus, NodeStatus};
 
 use crate::clock::{ClockState, Grade, MeshClock};
@@ -113,7 +113,7 @@ impl Node {
     pub fn new(settings: NodeSettings, network: MeshNetwork, now: Time) -> Self {
         let now = to_micros(now);
         // The store is bounded by the settings and by 8 MiB, whichever is less (MESH-40).
-        let mut ids = Ids::new(settings.store_bytes);
+        let mut ids = Ids::new(settings.store_bytes, settings.carried_bytes);
         // No clock was read yet, so the node neither sends nor receives.
         let clock = MeshClock::new(settings.mode, Grade::None, 0);
         let rules = EngineSettings { introduces: true, ..settings.engine.clone() };
@@ -238,6 +238,7 @@ impl Node {
                 self.perform_duty(duty, now, rng);
             }
         }
+        self.forget_left();
         self.report_changes(now);
     }
 
@@ -273,6 +274,12 @@ impl Node {
     fn release_slot(&mut self, slot: u32) {
         self.engine.release_slot(slot, &mut self.ids);
         self.ids.free_slot(slot);
+    }
+
+    /// Requests that the copies of carried cells which left are deleted.
+    fn forget_left(&mut self) {
+        let left = self.ids.take_left();
+        self.outputs.extend(left.into_iter().map(|id| Output::Forget { id }));
     }
 
     /// Says what changed about clock and neighbours.
@@ -340,6 +347,7 @@ impl Machine for Node {
                 self.originate(ticket, life, (tick, &payload), now)?;
             }
             Input::Import { cell } => self.import_cell(&cell, now)?,
+            Input::Restore { cell, bringer } => self.restore_cell(&cell, bringer, now)?,
             Input::Leave => {
                 self.leaving = true;
                 self.say_bye();

@@ -7,8 +7,8 @@ pub type Slot = u32;
 
 /// Parts that a set holds in place.
 const NEAR: usize = 2;
-/// Words that the columns may have: 32,768 slots.
-pub(crate) const WORDS_MAX: usize = 512;
+/// Words that the columns may have: 131,072 slots.
+pub(crate) const WORDS_MAX: usize = 2_048;
 
 /// One word of a set: which of its 64 slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -483,7 +483,8 @@ fn hibe_72_unknown_suites_and_the_test_tree_are_refused() {
     for (kind, error) in [
         (0x21, CardBlockError::Suite),
         (0x01, CardBlockError::Suite),
-        (0x12, CardBlockError::Tree),
+        (0x13, CardBlockError::Tree),
+        (0x1e, CardBlockError::Tree),
         (0x1f, CardBlockError::Tree),
     ] {
         let mut wrong = bytes.to_vec();

@@ -4,15 +4,15 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use mezza_core::CryptoRng;
 
-use super::{Error, LinkKind, LinkNumber, Node, NodeLink, Output, Source, places};
-use crate::cell::{MeshCell, short_id};
+use super::{Bringer, Error, LinkKind, LinkNumber, Node, NodeLink, Output, Source, places};
+use crate::cell::{CellId, MeshCell, short_id};
 use crate::engine::NeighbourId;
 use crate::epoch::Age;
 use crate::frame::{Beacon, MeshFrame, Name, SyncFrame};
 use crate::limits::SECOND;
 use crate::set::{Set, Slot};
 use crate::table::Announced;
-use crate::table::ids::{Ids, Origin};
+use crate::table::ids::{Ids, Origin, StoreClaim};
 use crate::wire::WireFrame;
 use crate::wire::filter::SyncFilter;
 
@@ -252,19 +252,25 @@ impl Node {
             return Err(Error::Unasked);
         }
         // The share is checked for live cells only. A dead one is not stored.
-        if live && self.ids.is_over(Origin::Neighbour(source), facts, cell.bytes().len()) {
+        let claim = self.claim_room(Origin::Neighbour(source), &cell);
+        if live && self.ids.is_over(&claim) {
             return Err(Error::Share);
         }
-        self.make_room(if live { cell.bytes().len() } else { 0 });
+        // A cell that is not live takes no room: its name alone is remembered.
+        if live {
+            self.make_room(&claim);
+        }
         // Room may have been made by freeing the very slot that was free before.
         let slot = self.ids.find_slot(&id).unwrap_or(slot);
         let frame = MeshFrame::Data(Set::from_slot(slot));
         let out = cell_out(&cell);
+        let stored = self.kept_out(&id, &cell, claim.from);
         // The engine judges by what the table says of the slot.
         self.ids.put_cell(slot, id, cell, Origin::Neighbour(source));
         let mut taken = false;
         self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| taken = true);
         if taken {
+            self.outputs.extend(stored);
             self.outputs.push_back(out);
         } else {
             // The engine refused it: stale, ahead or unasked. Its name stays known.
@@ -323,19 +329,38 @@ impl Node {
     }
 
     /// Makes room in the store.
-    pub(super) fn make_room(&mut self, bytes: usize) {
+    pub(super) fn make_room(&mut self, claim: &StoreClaim) {
         // Names of past cells are the first to give room.
         let past = if self.ids.has_room() { None } else { self.ids.past_slots().next() };
         if let Some(slot) = past {
             self.release_slot(slot);
         }
         // The bringer of most bytes loses its oldest tick first, own cells last (MESH-40).
-        while let Some(slot) = self.ids.select_victim(bytes, self.engine.current_tick()) {
+        while let Some(slot) = self.ids.select_victim(claim) {
             if let Some(ticket) = self.own.expire(slot) {
                 self.outputs.push_back(Output::Expired { ticket });
             }
             self.release_slot(slot);
         }
+    }
+
+    /// The room that a cell of this bringer asks for.
+    pub(super) fn claim_room(&self, from: Origin, cell: &MeshCell) -> StoreClaim {
+        let facts = cell.facts();
+        StoreClaim { from, facts, bytes: cell.bytes().len(), cur: self.engine.current_tick() }
+    }
+
+    /// The order to store a cell on the disk, if it is one that is carried for hours (MESH-82). It comes
+    /// before every frame that names the cell.
+    pub(super) fn kept_out(&self, id: &CellId, cell: &MeshCell, from: Origin) -> Option<Output> {
+        let bringer = match from {
+            Origin::Neighbour(source) => Bringer::Neighbour(source),
+            Origin::Kept(number) => Bringer::Kept(number),
+            // The disk must not tell which cells were made here.
+            Origin::Own | Origin::Bundle => Bringer::Unnamed,
+        };
+        let keep = || Output::Keep { id: *id, bringer, bytes: cell.bytes().to_vec() };
+        self.ids.is_carried(cell.facts()).then(keep)
     }
 
     /// All live cells: for a file, or for whoever begins to listen.

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, Time};
 
 use super::evidence::{Refusal, Ticket};
-use crate::cell::CellError;
+use crate::cell::{CellError, CellId};
 use crate::clock::{ClockMode, ClockState, Grade};
 use crate::engine::EngineSettings;
-use crate::epoch::Life;
+use crate::epoch::CellLife;
 use crate::frame::Name;
 use crate::limits::{CASTS_MAX, RADIOS_MAX, STORE_BYTES_MAX, STREAMS_MAX};
 
@@ -53,9 +53,12 @@ pub struct NodeSettings {
     /// How the clock votes.
     pub mode: ClockMode,
     /// The one life of cells that this network carries; `None`: all of them.
-    pub life: Option<Life>,
+    pub life: Option<CellLife>,
     /// Size of the store, bytes.
     pub store_bytes: usize,
+    /// Size of the store of cells that are carried for hours, bytes. With 0 these are stored as all others,
+    /// and the disk has no copy of them.
+    pub carried_bytes: usize,
     /// The rules' numbers.
     pub engine: EngineSettings,
     /// Own cells a second, and at once; `None`: as many as the store takes.
@@ -68,8 +71,9 @@ impl Default for NodeSettings {
     fn default() -> Self {
         Self {
             mode: ClockMode::default(),
-            life: Some(Life::Minute),
+            life: None,
             store_bytes: STORE_BYTES_MAX,
+            carried_bytes: 0,
             engine: EngineSettings::default(),
             own_rate: Some((2, 8)),
             name_life_s: (600, 900),
@@ -140,7 +144,7 @@ pub enum Input {
         /// Their number for it.
         ticket: Ticket,
         /// The life of the receiver's card.
-        life: Life,
+        life: CellLife,
         /// The tick for which the payload is sealed.
         tick: u32,
         /// An envelope.
@@ -151,8 +155,26 @@ pub enum Input {
         /// The whole cell.
         cell: Vec<u8>,
     },
+    /// A cell that an earlier run of this node carried, out of its copy on the disk.
+    Restore {
+        /// The whole cell.
+        cell: Vec<u8>,
+        /// The number that was stored for its bringer.
+        bringer: u32,
+    },
     /// The node is about to stop.
     Leave,
+}
+
+/// The bringer of a carried cell, as far as the disk may know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bringer {
+    /// A neighbour at this address. The number is the driver's, and means nothing after a restart.
+    Neighbour(Source),
+    /// One of an earlier run.
+    Kept(u32),
+    /// A file, or this device: the disk does not tell them apart.
+    Unnamed,
 }
 
 /// Effects that a node requests.
@@ -172,7 +194,21 @@ pub enum Output {
         /// When it was sealed.
         tick: u32,
         /// How long its keys live.
-        life: Life,
+        life: CellLife,
+    },
+    /// Store a cell that is carried for hours. It comes before every frame that names the cell.
+    Keep {
+        /// Its id.
+        id: CellId,
+        /// Its bringer, for the shares of the store.
+        bringer: Bringer,
+        /// The whole cell.
+        bytes: Vec<u8>,
+    },
+    /// Delete the copy of a cell: it is over, or others took its room.
+    Forget {
+        /// Its id.
+        id: CellId,
     },
     /// A neighbour announced an own cell after it was given to it.
     Handed {

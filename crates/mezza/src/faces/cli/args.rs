@@ -22,8 +22,8 @@ pub(crate) use card::{AddArgs, CardArgs, CardCommand};
 pub(crate) use cpu::CpuArgs;
 pub use cpu::KernelName;
 pub(crate) use hibe::{
-    AdvanceArgs, AtArgs, BlockArgs, DetectArgs, DetectKeyArgs, HibeCommand, KeygenArgs, OpenArgs,
-    SealArgs, TreeArgs,
+    AdvanceArgs, AtArgs, BlockArgs, DetectArgs, DetectKeyArgs, HibeCommand, KeygenArgs, LifeName,
+    OpenArgs, SealArgs, TreeArgs,
 };
 pub(crate) use link::{LinkCommand, LinkPlace, LinkUpArgs, PairArgs};
 pub(crate) use mesh::{
