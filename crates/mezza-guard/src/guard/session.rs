@@ -280,14 +280,16 @@ impl Session {
         if self.client.is_some_and(|expected| expected != client) {
             return Err(CloseReason::Control);
         }
-        let own = match (self.talk.as_deref(), self.is_dialling) {
-            (None, true) => {
+        let own = match (self.talk.as_deref(), &self.stage) {
+            // Only before the handshake: the session of a link has no room for a channel (GUARD-36),
+            // and a pinned client sends no HAIL (GUARD-32).
+            (None, Stage::New) if self.is_dialling => {
                 let nonce = self.fresh_nonce(rng);
                 let hello = Control::Hello { nonce }.encode_clear();
                 guard.out.push_back(Output::Send(conn, GuardSide::Inside, hello));
                 nonce
             }
-            (Some(Talk::Greeted(nonce)), false) => *nonce,
+            (Some(Talk::Greeted(nonce)), _) if !self.is_dialling => *nonce,
             // A second HAIL would draw a second key for the same session.
             _ => return Err(CloseReason::Control),
         };
