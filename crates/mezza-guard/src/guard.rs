@@ -123,9 +123,16 @@ pub enum GuardEvent {
     /// The first refused handshake of a day: it may have carried 128 bits.
     Notice(GuardClientId, u16),
     /// The third and each further one of a day.
-    Alarm(GuardClientId, u16, usize),
-    /// The destination is blocked for this client.
-    Blocked(GuardClientId, u16),
+    Alarm {
+        /// The client.
+        client: GuardClientId,
+        /// The number of the destination, or of the lane.
+        dest: u16,
+        /// Refused handshakes of the last 24 hours; 20 stands for 20 or more.
+        refusals: usize,
+        /// True if the destination is blocked for this client from now on (GUARD-35).
+        is_blocked: bool,
+    },
     /// The number of handshakes of this client that were refused over the life of the ledger, a multiple
     /// of [`REFUSALS_EVER`]. A device that leaks 128 bits a refusal has sent its keys by now: replace it, and
     /// the keys.
@@ -255,11 +262,14 @@ impl Guard {
         if let (true, Some((client, dest))) = (session.counts_as_refused(), session.pair()) {
             // Durable before the event: a restart must not forget refusals (GUARD-37).
             self.persist_record(conn, LedgerRecord::Refused(client, dest, now));
-            let count = self.ledger.count_refusals(client, dest, now);
-            let event = match count {
+            let event = match self.ledger.count_refusals(client, dest, now) {
                 0..=1 => Some(GuardEvent::Notice(client, dest)),
-                _ if count >= REFUSALS_BLOCK => Some(GuardEvent::Blocked(client, dest)),
-                _ if count >= REFUSALS_ALARM => Some(GuardEvent::Alarm(client, dest, count)),
+                refusals if refusals >= REFUSALS_ALARM => {
+                    // A lane is never blocked: a caller that does not answer could cut off all
+                    // others (GUARD-48).
+                    let is_blocked = session.is_dialling && refusals >= REFUSALS_BLOCK;
+                    Some(GuardEvent::Alarm { client, dest, refusals, is_blocked })
+                }
                 _ => None,
             };
             self.out.extend(event.map(Output::Event));

@@ -162,6 +162,35 @@ fn guard_35_a_block_ends_a_day_after_a_start_however_long_the_machine_ran_before
     let _ = GuardConnection(0);
 }
 
+/// A lane is no destination of the client: callers choose when a handshake begins there.
+#[test]
+fn guard_48_refused_callers_alarm_and_lock_out_nobody() {
+    let mut bench = Bench::new(50);
+    let me = pairing(ME).client_id();
+    for number in 0..=REFUSALS_BLOCK as u32 {
+        let conn = bench.fresh();
+        bench.guard_in(Input::Opened(conn, Opening::Wire(me, 5))).expect("a lane");
+        let first = ke1(&[number as u8 + 1; 32], number + 1);
+        bench.outside(conn, first.clone());
+        let second = ke2(&first, &bench.public());
+        bench.inside(conn, second.clone());
+        assert!(bench.wire.contains(&second), "{number}: {:?}", bench.closed);
+        bench.guard_in(Input::Closed(conn, GuardSide::Wire)).expect("known");
+        bench.client_in(client::Input::Closed(conn));
+    }
+    bench.events.retain(|event| !matches!(event, GuardEvent::Worn(..)));
+    let [GuardEvent::Notice(client, lane), alarms @ ..] = &bench.events[..] else {
+        panic!("{:?}", bench.events)
+    };
+    assert_eq!((*client, alarms.len()), (me, REFUSALS_BLOCK - 1));
+    for (at, alarm) in alarms.iter().enumerate() {
+        let refusals = (at + 3).min(REFUSALS_BLOCK);
+        let (client, dest) = (me, *lane);
+        let expected = GuardEvent::Alarm { client, dest, refusals, is_blocked: false };
+        assert_eq!(*alarm, expected);
+    }
+}
+
 /// One refusal a day never raises the alarm of a day, and carries a key of 256 bits in two days.
 #[test]
 fn guard_45_refusals_add_up_over_days_restarts_and_shorter_ledgers() {
