@@ -153,6 +153,9 @@ pub enum GuardError {
     /// Too many connections, from everywhere or from one address.
     #[error("too many connections")]
     TooMany,
+    /// The destination is blocked for this client: 20 handshakes were refused in a day.
+    #[error("the destination is blocked for this client; the owner can unblock it")]
+    Blocked,
     /// The caller: no such client or destination.
     #[error("no such client or destination")]
     Unknown,
@@ -241,6 +244,10 @@ impl Guard {
                 {
                     return Err(GuardError::Unknown);
                 }
+                self.check_admission(client, dest, now).map_err(|code| match code {
+                    RefusalCode::Blocked => GuardError::Blocked,
+                    _ => GuardError::TooMany,
+                })?;
                 Session::for_pinned(client, dest)
             }
             Opening::Wire(client, origin) => {
@@ -251,6 +258,33 @@ impl Guard {
             }
         };
         self.sessions.insert(conn, session, now);
+        Ok(())
+    }
+
+    /// Checks that a client may begin a handshake with a destination (GUARD-35, GUARD-47).
+    ///
+    /// # Errors
+    /// `Blocked` after 20 refusals in a day; `Busy` if the handshakes under way could exceed that number.
+    fn check_admission(
+        &mut self,
+        client: GuardClientId,
+        dest: u16,
+        now: Time,
+    ) -> Result<(), RefusalCode> {
+        // Boot time restarts with the machine, so that a block must not last beyond a day from then.
+        self.ledger.clamp_refusals(now);
+        // Each refused handshake may carry 128 bits, so their number in a day is bounded (GUARD-35).
+        let refusals = self.ledger.count_refusals(client, dest, now);
+        if refusals >= REFUSALS_BLOCK {
+            return Err(RefusalCode::Blocked);
+        }
+        // A refusal counts when its session ends. Sessions at once must not send more MACs than
+        // sessions in turn (GUARD-47).
+        let is_of = |session: &&Session| session.pair() == Some((client, dest));
+        let open = self.sessions.values().filter(is_of).filter(|session| session.may_be_refused());
+        if refusals + open.count() >= REFUSALS_BLOCK {
+            return Err(RefusalCode::Busy);
+        }
         Ok(())
     }
 

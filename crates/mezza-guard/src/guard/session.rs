@@ -12,7 +12,6 @@ use super::{COINS, CloseReason, Guard, GuardConnection, GuardSide, Output};
 use crate::coin::CoinPurpose;
 use crate::gkx::GkxGuard;
 use crate::keys::GuardClientId;
-use crate::ledger::REFUSALS_BLOCK;
 use crate::wire::control::{Control, ControlChannel, GuardMode, RefusalCode};
 
 /// A session.
@@ -162,6 +161,11 @@ impl Session {
     /// Returns true if its end is a refused handshake.
     pub(super) fn counts_as_refused(&self) -> bool {
         self.owed != Owed::default()
+    }
+
+    /// Returns true if its end may still be a refused handshake.
+    pub(super) fn may_be_refused(&self) -> bool {
+        !matches!(self.stage, Stage::Forward) || self.counts_as_refused()
     }
 
     /// The frame that tells a paired client why it is refused.
@@ -328,14 +332,7 @@ impl Session {
         if guard.settings.find_destination(dest).is_none() {
             return Err(CloseReason::Refused(RefusalCode::UnknownDestination));
         }
-        // Boot time restarts with the machine, so that a block must not last beyond a day from
-        // then.
-        guard.ledger.clamp_refusals(now);
-        // Each refused handshake may carry 128 bits, so their number in a day is bounded
-        // (GUARD-35).
-        if guard.ledger.count_refusals(client, dest, now) >= REFUSALS_BLOCK {
-            return Err(CloseReason::Refused(RefusalCode::Blocked));
-        }
+        guard.check_admission(client, dest, now).map_err(CloseReason::Refused)?;
         (self.dest, self.mode) = (Some(dest), mode);
         // Fresh bytes help a client whose generator is broken (P5).
         self.send_seed(guard, conn, rng);
