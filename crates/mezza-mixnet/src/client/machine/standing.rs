@@ -28,15 +28,25 @@ const RISE_ROUNDS: (u32, u32) = (3, 8);
 /// Intervals without a conversation round that comes back, after which none is.
 const OVERDUE_INTERVALS: u64 = 3;
 
+/// A config, and whether its noise counts as protection; `None` before that was computed, and after the line
+/// went to another client, which may have another floor.
+#[derive(Clone, Copy)]
+struct JudgedConfig {
+    hash: [u8; 32],
+    is_noisy: Option<bool>,
+}
+
+snapshot!(struct JudgedConfig { hash, is_noisy });
+
 /// The facts that the level follows from, and the level that was told.
 #[derive(Default)]
 pub(super) struct ProtectionState {
     /// True if the last settings were good.
     pub verified: bool,
-    /// The config whose noise was looked at, and whether it is above the floor.
-    noise: Option<([u8; 32], bool)>,
-    /// The config of the last conversation round that came back, and whether its noise is above the floor.
-    proven: Option<([u8; 32], bool)>,
+    /// The config in force when its noise was judged last.
+    in_force: Option<JudgedConfig>,
+    /// The config of the last conversation round that came back.
+    proven: Option<JudgedConfig>,
     /// Clients in the last conversation round that came back, by the word of the entry.
     pub users: u32,
     /// Conversation rounds in a row that came back with enough users and good settings.
@@ -54,7 +64,7 @@ pub(super) struct ProtectionState {
 }
 
 snapshot!(struct ProtectionState {
-    verified, noise, proven, users, streak, needed, due, returning, level, budgets, alarmed,
+    verified, in_force, proven, users, streak, needed, due, returning, level, budgets, alarmed,
 });
 
 impl ProtectionState {
@@ -81,7 +91,12 @@ impl ProtectionState {
     /// Forgets what was told, so that the next owner of the line is told all of it.
     pub fn forget_told(&mut self) {
         self.level = None;
-        (self.noise, self.proven) = (None, None);
+        self.in_force = None;
+        // The rounds that came back are as before: only the verdict on their config is computed
+        // again (MIX-83).
+        if let Some(proven) = &mut self.proven {
+            proven.is_noisy = None;
+        }
         self.budgets.clear();
     }
 
@@ -122,12 +137,8 @@ impl<B: Backend> Client<B> {
         hash: [u8; 32],
         now: Time,
     ) {
-        if self.standing.proven.is_none_or(|(its, _)| its != hash) {
-            let all = self.chain.iter().flat_map(Chain::newest_first);
-            let config = all.into_iter().find(|config| config.hash() == hash);
-            // A config that is no longer kept counts as without noise.
-            let noisy = config.is_some_and(|config| self.setup.is_noisy(config));
-            self.standing.proven = Some((hash, noisy));
+        if self.standing.proven.is_none_or(|proven| proven.hash != hash) {
+            self.standing.proven = Some(JudgedConfig { hash, is_noisy: None });
         }
         let standing = &mut self.standing;
         standing.users = users;
@@ -184,12 +195,19 @@ impl<B: Backend> Client<B> {
             }
         }
         // The noise of a config is computed once, because the accounting takes many orders.
-        if standing.noise.is_none_or(|(its, _)| its != hash) {
-            standing.noise = Some((hash, self.setup.is_noisy(config)));
+        if standing.in_force.is_none_or(|judged| judged.hash != hash) {
+            let is_noisy = Some(self.setup.is_noisy(config));
+            standing.in_force = Some(JudgedConfig { hash, is_noisy });
+        }
+        if let Some(proven) = standing.proven.as_mut().filter(|proven| proven.is_noisy.is_none()) {
+            let mut all = self.chain.iter().flat_map(Chain::newest_first);
+            let its = all.find(|config| config.hash() == proven.hash);
+            // A config that is no longer kept counts as without noise.
+            proven.is_noisy = Some(its.is_some_and(|its| self.setup.is_noisy(its)));
         }
         // By a clock that was put back an earlier config is in force: the rounds tell which one it is.
-        let noise = [standing.noise, standing.proven];
-        let noisy = noise.iter().flatten().all(|(_, noisy)| *noisy);
+        let judged = [standing.in_force, standing.proven];
+        let noisy = judged.iter().flatten().all(|judged| judged.is_noisy == Some(true));
         let proven = standing.needed > 0 && standing.streak >= standing.needed;
         standing.returning && standing.verified && proven && noisy && left
     }
