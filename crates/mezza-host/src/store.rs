@@ -201,7 +201,7 @@ impl Vault {
     }
 
     /// Opens the vault: finishes whatever day change was due, then opens every record. A row that
-    /// does not open is set aside ([`Vault::unread`]), and everything else is there (MSG-66).
+    /// does not open is quarantined ([`Vault::unread`]), and everything else is there (MSG-66).
     ///
     /// Errors: 65 if a file was changed as a whole, 66 if there is no vault, 75 if it is in use (the text
     /// names the process), 77 for a wrong passphrase or wrong modes.
@@ -254,7 +254,7 @@ impl Vault {
         Ok(loaded.records)
     }
 
-    /// The rows that are set aside.
+    /// The rows that are quarantined.
     pub fn unread(&self) -> &[Unread] {
         &self.unread
     }

@@ -78,7 +78,7 @@ impl<P: Port> DeviceOver<P> {
         Ok(Self::start(parts, step, now, rng))
     }
 
-    /// Puts a device together from what was stored. What does not load is set aside
+    /// Puts a device together from what was stored. What does not load is quarantined
     /// ([`set_aside`](Self::set_aside)), as is what the store could not open (`unread`).
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl<P: Port> DeviceOver<P> {
         &self.parts.carriers
     }
 
-    /// Every record as it is stored, without what was set aside and the rows of the mixnet's client.
+    /// Every record as it is stored, without what was quarantined and the rows of the mixnet's client.
     pub fn records(&self) -> Vec<RecordChange> {
         rows::collect_records(&self.parts)
     }

@@ -115,7 +115,7 @@ pub enum CallerError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The profile is damaged or of another version. It holds the identity, without which nothing
-    /// else can be used; every other record that does not load is set aside.
+    /// else can be used; every other record that does not load is quarantined.
     #[error("the identity in it cannot be read ({0})")]
     Profile(DecodeError),
     /// There is no profile record: this is not a vault of a device.

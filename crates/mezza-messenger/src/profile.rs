@@ -35,7 +35,7 @@ pub(crate) struct Profile {
     card: Card,
     next_contact: u32,
     next_note: u64,
-    /// Which parcels were set aside when what was in them was owed again last: a digest of their
+    /// Which parcels were quarantined when what was in them was owed again last: a digest of their
     /// names, zeros where there were none.
     mended: [u8; 16],
 }
@@ -132,7 +132,7 @@ impl Profile {
         self.next_note = self.next_note.max(id + 1);
     }
 
-    /// Which parcels were set aside when this was last asked; whether they are others now.
+    /// Which parcels were quarantined when this was last asked; whether they are others now.
     pub fn update_mended(&mut self, lost: [u8; 16], step: &mut Step) -> bool {
         // Sealing again is expensive, so it is done once for each set of quarantined parcels.
         let others = self.mended != lost;

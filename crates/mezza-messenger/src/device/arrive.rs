@@ -81,7 +81,7 @@ fn inviter_by<P: Port>(parts: &Parts<P>, ik: &IdentityKey) -> Option<ContactId> 
     inviters.iter().find(|inviter| inviter.ik == *ik.as_bytes()).map(|inviter| inviter.id)
 }
 
-/// Returns true if another stranger may wait for the person. Whose contact was set aside is no stranger:
+/// Returns true if another stranger may wait for the person. Whose contact was quarantined is no stranger:
 /// the mail waits for a version that reads it.
 fn has_room<P: Port>(parts: &Parts<P>, ik: &IdentityKey, now: Time) -> bool {
     let waiting = parts.contacts.count_requests() + parts.carriers.inviters().len();

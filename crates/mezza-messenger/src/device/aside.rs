@@ -97,7 +97,7 @@ impl Aside {
     pub fn mark_replaced(&mut self, kind: RecordKind, key: &[u8]) {
         if self.holds(kind, key) {
             let again = matches!(kind, RecordKind::Bundle | RecordKind::Prekey);
-            debug_assert!(again, "{kind:?}: a record that was set aside is written over");
+            debug_assert!(again, "{kind:?}: a record that was quarantined is written over");
             self.rows.remove(&(kind, key.to_vec()));
         }
     }

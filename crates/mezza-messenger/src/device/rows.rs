@@ -31,7 +31,7 @@ use crate::sessions::{HeldBundle, Renewal, ReplayCache, Undecrypted};
 use crate::threads::{Quota, StoredNote, read_windows, write_windows};
 use crate::view::Part;
 
-/// Puts a device together. What does not load is set aside, and everything else is there.
+/// Puts a device together. What does not load is quarantined, and everything else is there.
 pub(super) fn load_device<P: Port>(
     carriers: P,
     records: impl IntoIterator<Item = StoredRecord>,
@@ -125,7 +125,7 @@ fn load_notes<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
     }
 }
 
-/// A parcel whose note is not there is set aside: the note has the pin under which it leaves.
+/// A parcel whose note is not there is quarantined: the note has the pin under which it leaves.
 fn load_parcels<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
     for (key, value) in rows {
         let read = id64(&key).and_then(|id| Ok((ParcelId(id), Parcel::read(&value)?)));
@@ -168,7 +168,7 @@ fn load_undecrypted<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<
     parts.sessions.skip_undecrypted(parts.aside.next_number(RecordKind::Held).saturating_sub(1));
 }
 
-/// Every row as it lies in the store, without what was set aside and those of the mixnet's client.
+/// Every row as it lies in the store, without what was quarantined and those of the mixnet's client.
 pub(super) fn collect_records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
     let mut step = Step::default();
     parts.profile.store(&mut step);

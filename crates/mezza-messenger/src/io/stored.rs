@@ -124,7 +124,7 @@ impl PersonRows {
     }
 }
 
-/// A row that does not load. It is set aside.
+/// A row that does not load. It is quarantined.
 pub struct Unloaded {
     /// The part that it belongs to.
     pub part: Part,

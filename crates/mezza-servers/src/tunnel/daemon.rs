@@ -130,7 +130,7 @@ impl Daemon {
         self.links.values().map(|link| describe_link(link, now)).collect()
     }
 
-    /// Pairings that were set aside.
+    /// Pairings that were quarantined.
     pub fn damaged_peers(&self) -> &[DamagedPeer] {
         &self.damaged
     }

@@ -44,7 +44,7 @@ pub struct StateFolder {
     _lock: Option<Lock>,
 }
 
-/// A pairing that was read, or why it was not: it is set aside, and the others go on.
+/// A pairing that was read, or why it was not: it is quarantined, and the others go on.
 pub(crate) enum StoredPeer {
     /// It opens.
     Sound(Box<(u64, PeerRecord)>, PeerFile),

@@ -257,7 +257,8 @@ impl NodeShell {
         self.log_refusal(Self::follow_clock);
         let aside = self.open.as_ref().map_or(0, |open| open.device.set_aside().len());
         if aside > 0 {
-            tracing::warn!(parts = aside, "stored records could not be read: see `mezza doctor`");
+            let text = "stored records could not be read and are quarantined: see `mezza doctor`";
+            tracing::warn!(parts = aside, "{text}");
         }
         // A tab that did not unlock the vault itself learns of it (WEB-20).
         self.events.push_event(event_log::plain_event(EventKind::Unlocked));

@@ -1,5 +1,5 @@
 //! State that is computed once all rows are loaded: indexes of the notes, and substitutes in the
-//! place of what was set aside.
+//! place of what was quarantined.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use crate::device::{Parts, contact, own_card};
 use crate::evidence::FactKind;
 use crate::io::{At, ContactId, NoteId, Publication, RecordKind};
 
-/// Makes what can stand in the place of what was set aside.
+/// Makes what can stand in the place of what was quarantined.
 pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let lost = parts.aside.digest_parcels();
     index_sent_notes(parts);
@@ -50,7 +50,7 @@ fn under_way<P: Port>(parts: &Parts<P>) -> BTreeSet<NoteId> {
     parts.outbox.parcels().filter_map(|(_, parcel)| parcel.note).collect()
 }
 
-/// Other parcels are set aside than before, nobody knows whose: what was in them is sealed once
+/// Other parcels are quarantined than before, nobody knows whose: what was in them is sealed once
 /// more, under the same numbers, and what they said of the device itself is owed again.
 fn seal_again<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let out = under_way(parts);

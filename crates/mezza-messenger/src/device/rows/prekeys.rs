@@ -15,7 +15,7 @@ use crate::view::Part;
 /// Bytes of the number of a signed prekey.
 const ID_BYTES: usize = 4;
 
-/// A prekey that does not load is set aside alone. The memory of the sessions that began with a
+/// A prekey that does not load is quarantined alone. The memory of the sessions that began with a
 /// signed prekey belongs to it: without that, what began one could begin it once more.
 pub(super) fn load_prekeys<P: Port>(
     parts: &mut Parts<P>,

@@ -1,6 +1,6 @@
 //! State from which a client goes on after a start: the newest snapshot, and the records behind it.
 //!
-//! One row that cannot be read costs what it held, not the network (MIX-41): it is set aside and
+//! One row that cannot be read costs what it held, not the network (MIX-41): it is quarantined and
 //! named, and the client is as careful as if it had held the worst.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};

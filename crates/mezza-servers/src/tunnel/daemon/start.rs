@@ -146,7 +146,7 @@ impl Daemon {
         note.unwrap_or_else(|| PairNote::new(name, "", CarrierKind::Udp))
     }
 
-    /// A link from now on: it runs, or is set aside until it can.
+    /// A link from now on: it runs, or is suspended until it can.
     pub(super) fn bring_up(&mut self, peer: Peer<Suite>, plan: LinkPlan, now: Time) {
         let link = Link::new(peer, plan, now);
         let number = link.number;
