@@ -46,7 +46,8 @@ pub(crate) struct Contact {
 snapshot!(struct Contact { card, petname, verified, policy, phase, blocked, trouble });
 
 impl Contact {
-    fn new(card: Card, phase: ContactPhase, policy: Policy) -> Self {
+    /// A contact that is not blocked, has no name of the user's, and was not compared.
+    pub fn new(card: Card, phase: ContactPhase, policy: Policy) -> Self {
         Self { card, petname: None, verified: None, policy, phase, blocked: false, trouble: None }
     }
 
@@ -204,14 +205,8 @@ impl Contacts {
     }
 
     /// A new contact.
-    pub fn add(
-        &mut self,
-        id: ContactId,
-        card: Card,
-        (phase, policy): (ContactPhase, Policy),
-        step: &mut Step,
-    ) {
-        self.insert(id, Contact::new(card, phase, policy));
+    pub fn add(&mut self, id: ContactId, contact: Contact, step: &mut Step) {
+        self.insert(id, contact);
         self.store(id, step);
     }
 

@@ -335,7 +335,8 @@ impl Threads {
         &mut self,
         contact: ContactId,
         era: Era,
-        (from, to): (u32, u32),
+        from: u32,
+        to: u32,
         step: &mut Step,
     ) {
         self.make_room(contact, era, step);
@@ -378,18 +379,13 @@ impl Threads {
     }
 
     /// The answer to a void of the contact, or that its numbers were used twice.
-    pub fn answer_void(
-        &self,
-        contact: ContactId,
-        (era, from, to): &(Era, u32, u32),
-    ) -> Vec<Receipt> {
+    pub fn answer_void(&self, contact: ContactId, era: Era, from: u32, to: u32) -> Vec<Receipt> {
         // The marker of a conflict is answered with a receipt that proves nothing (MSG-91).
-        if (*from, *to) == (u32::MAX, u32::MAX) {
-            return [Receipt::for_conflict(*era)].into();
+        if (from, to) == (u32::MAX, u32::MAX) {
+            return [Receipt::for_conflict(era)].into();
         }
-        let windows = self.all.get(&contact).and_then(|thread| thread.windows.get(era));
-        windows
-            .map_or(Vec::new(), |(arrived, _)| arrived.answer_void(Receipt::DELIVERED, *from, *to))
+        let windows = self.all.get(&contact).and_then(|thread| thread.windows.get(&era));
+        windows.map_or(Vec::new(), |(arrived, _)| arrived.answer_void(Receipt::DELIVERED, from, to))
     }
 
     /// A fact about an own note: it is told at once. `due`: until when the carrier can deliver it.
@@ -420,7 +416,8 @@ impl Threads {
     pub fn record_sealed(
         &mut self,
         id: NoteId,
-        (era, seq): (Era, u32),
+        era: Era,
+        seq: u32,
         by: CarrierId,
         step: &mut Step,
     ) {

@@ -12,7 +12,8 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, DateStep, DeliveryProblem,
     Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing, News,
-    PersonRows, Publication, Receiving, RecordKind, Route, Step, StoredRows, Unloaded, fits_vault,
+    PersonRows, Publication, Receiving, RecordKind, Route, RouteTerms, Step, StoredRows, Unloaded,
+    fits_vault,
 };
 use crate::note::Item;
 
@@ -48,12 +49,11 @@ pub trait Carrier {
 
     /// Something is to leave for a contact at this pin at least: what that takes is begun.
     fn prepare_route(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {}
-    /// The way to a contact that may be taken now, at this pin at least, and whether a person wrote
-    /// what is to leave.
+    /// Returns the route to a contact that may be taken now under these terms.
     fn select_route(
         &self,
         to: &ContactFacts<'_>,
-        pin_own: (u8, bool),
+        terms: RouteTerms,
         now: Time,
     ) -> Result<Route, Missing> {
         Err(Missing::Wait(WaitReason::NoCarrier))

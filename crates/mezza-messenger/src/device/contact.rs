@@ -1,9 +1,8 @@
 //! Changes of one contact, caused by the user, a message or a deadline.
 
 use super::Parts;
-use crate::card::Card;
 use crate::carriers::Port;
-use crate::contacts::ContactPhase;
+use crate::contacts::Contact;
 use crate::io::{At, CarrierId, ContactId, DeliveryProblem, Forget, NoteId};
 use crate::note::Era;
 use crate::outbox::Owe;
@@ -18,11 +17,10 @@ pub(super) fn is_inviter<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
 pub(super) fn add_contact<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    card: Card,
-    how: (ContactPhase, Policy),
+    contact: Contact,
     at: &mut At<'_>,
 ) {
-    parts.contacts.add(id, card, how, at.step);
+    parts.contacts.add(id, contact, at.step);
     parts.threads.open_thread(id);
     parts.outbox.open_lane(id, at.step);
     update_levels(parts, id, at);
@@ -138,7 +136,7 @@ pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>
     let Some(note) = parts.threads.get(id).filter(|note| !note.voided) else { return };
     let contact = note.contact;
     let seq = note.seq;
-    let dropped = parts.outbox.void_note(contact, (id, seq), at.step);
+    let dropped = parts.outbox.void_note(contact, id, seq, at.step);
     parts.carriers.retract_parcels(&dropped, at);
     // Without a number there is nothing that the reader could wait for.
     if seq > 0 {

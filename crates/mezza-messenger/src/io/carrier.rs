@@ -266,6 +266,15 @@ pub struct Reach {
     pub outer: Vec<u8>,
 }
 
+/// What a route must satisfy.
+#[derive(Clone, Copy)]
+pub struct RouteTerms {
+    /// The lowest level that the carrier may have.
+    pub pin: u8,
+    /// True if a note of the user is to leave; false for items that the device owes.
+    pub is_user_note: bool,
+}
+
 /// Why a way cannot be taken now.
 pub enum Missing {
     /// It has to wait.

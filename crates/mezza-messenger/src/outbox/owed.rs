@@ -93,7 +93,8 @@ impl Owed {
     }
 
     /// A note arrived, or came again: the next receipt proves its bytes.
-    pub fn keep_digest(&mut self, note: (Era, u32, NoteDigest)) {
+    pub fn keep_digest(&mut self, era: Era, seq: u32, digest: NoteDigest) {
+        let note = (era, seq, digest);
         if !self.kept.contains(&note) {
             self.kept.push(note);
         }
