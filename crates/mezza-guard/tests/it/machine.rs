@@ -186,9 +186,10 @@ fn guard_35_a_handshake_that_nobody_accepted_counts() {
     assert_eq!(bench.events[0], GuardEvent::Notice(me, 1));
     // The third and each further one alarm, also the one that blocks.
     for (at, event) in bench.events[1..].iter().enumerate() {
-        let (client, dest, refusals) = (me, 1, at + 3);
+        let refusals = at + 3;
         let is_blocked = refusals == REFUSALS_BLOCK;
-        assert_eq!(*event, GuardEvent::Alarm { client, dest, refusals, is_blocked });
+        let alarm = GuardEvent::Alarm { client: me, dest: 1, refusals, is_blocked };
+        assert_eq!(*event, alarm);
     }
     let conn = bench.fresh();
     bench.dial(conn, GuardMode::Coins);

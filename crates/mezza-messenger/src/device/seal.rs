@@ -60,7 +60,7 @@ pub(super) fn seal_note<P: Port>(
     }
 }
 
-/// What goes into a note before it is sealed.
+/// The parts of a note that is composed for one route.
 #[derive(Clone, Copy)]
 struct NoteDraft<'a> {
     contact: ContactId,

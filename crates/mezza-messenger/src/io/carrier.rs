@@ -266,7 +266,7 @@ pub struct Reach {
     pub outer: Vec<u8>,
 }
 
-/// What a route must satisfy.
+/// Requirements of a route.
 #[derive(Clone, Copy)]
 pub struct RouteTerms {
     /// The lowest level that the carrier may have.
