@@ -36,7 +36,7 @@ use crate::keys::GuardClientId;
 use crate::ledger::{LedgerRecord, REFUSALS_ALARM, REFUSALS_BLOCK, REFUSALS_EVER, SlotLedger};
 use crate::rule::FrameRuleError;
 use crate::wire::control::RefusalCode;
-use session::Session;
+use session::{FrameIn, Session};
 
 /// The number of a connection pair, given by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -327,7 +327,8 @@ impl Guard {
         conn: GuardConnection,
         side: GuardSide,
         frame: &[u8],
-        (now, rng): (Time, &mut dyn CryptoRng),
+        now: Time,
+        rng: &mut dyn CryptoRng,
     ) -> Result<(), GuardError> {
         // Taken out while it works, so that the session may change the guard.
         let mut session = self.sessions.take_out(conn).ok_or(GuardError::UnknownConnection)?;
@@ -337,7 +338,7 @@ impl Guard {
             return Err(GuardError::Unasked);
         }
         // An error closes the session: a handshake is not repaired in the middle.
-        let taken = session.on_frame(self, conn, (side, frame), (now, rng));
+        let taken = session.on_frame(self, &FrameIn { conn, side, frame }, now, rng);
         self.sessions.put_back(conn, session);
         if let Err(reason) = taken {
             self.close_session(conn, reason, now);
@@ -381,7 +382,7 @@ impl Machine for Guard {
                 // No frame went out, so this end is not counted as a refused handshake.
                 self.close_session(conn, CloseReason::Refused(RefusalCode::Unreachable), now);
             }
-            Input::Frame(conn, side, frame) => self.on_frame(conn, side, &frame, (now, rng))?,
+            Input::Frame(conn, side, frame) => self.on_frame(conn, side, &frame, now, rng)?,
             Input::Closed(conn, _) => {
                 self.check_known(conn)?;
                 self.close_session(conn, CloseReason::Ended, now);

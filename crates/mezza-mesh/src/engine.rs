@@ -172,13 +172,34 @@ pub struct Engine {
     counts: EngineCounts,
 }
 
+/// The surroundings of one call: the time in microseconds, the cells and the generator.
+pub struct EngineCtx<'a, T, R: ?Sized> {
+    /// Microseconds.
+    pub now: u64,
+    /// The cells.
+    pub table: &'a mut T,
+    /// Draws times and lots.
+    pub rng: &'a mut R,
+}
+
+/// New cells of one class in one word of slots.
+struct NewCells {
+    word: u32,
+    /// One bit for each slot of the word.
+    bits: u64,
+    /// The sum of the cells.
+    sum: u32,
+    class: u8,
+}
+
 impl Engine {
     /// An engine without links. `links` is how many it may have.
     pub fn new(
         name: Name,
         settings: EngineSettings,
         clock: MeshClock,
-        (table, links): (&mut impl CellTable, usize),
+        table: &mut impl CellTable,
+        links: usize,
         now: u64,
     ) -> Self {
         let cur = clock.tick_at(now);
@@ -324,7 +345,9 @@ impl Engine {
         {
             return false;
         }
-        self.store_new(table, slot / 64, 1 << (slot % 64), (facts.sum, facts.class), now);
+        let CellFacts { sum, class, .. } = facts;
+        let new = NewCells { word: slot / 64, bits: 1 << (slot % 64), sum, class };
+        self.store_new(table, &new, now);
         self.update_due();
         true
     }
@@ -336,10 +359,10 @@ impl Engine {
         &mut self,
         from: NeighbourId,
         frame: &MeshFrame,
-        now: u64,
-        (table, rng): (&mut T, &mut (impl Rng + ?Sized)),
+        ctx: EngineCtx<'_, T, impl Rng + ?Sized>,
         taken: impl FnMut(Slot),
     ) -> bool {
+        let EngineCtx { now, table, rng } = ctx;
         self.catch_up(table);
         let due = self.due;
         match frame {
@@ -397,7 +420,7 @@ impl Engine {
         let link = self.links.get(usize::from(id)).filter(|link| link.up)?;
         // The beacon goes first: a vote and the removal of silent neighbours depend on its pace.
         if link.beacon_at <= now {
-            return Some(self.make_beacon(id, now, (table, rng)));
+            return Some(self.make_beacon(id, now, table, rng));
         }
         // A receiver refuses other frames until a beacon bound the name to its address.
         if link.mute {
@@ -429,7 +452,8 @@ impl Engine {
         &mut self,
         id: MeshLinkId,
         now: u64,
-        (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
+        table: &mut impl CellTable,
+        rng: &mut (impl Rng + ?Sized),
     ) -> MeshFrame {
         if self.settings.votes && self.clock.vote(self.count_around(now), now, rng) {
             // After a move the tick may have changed. It is checked within a second (MESH-4).
@@ -462,14 +486,8 @@ impl Engine {
     }
 
     /// Takes new cells of one word into the store: they are announced on every link.
-    fn store_new(
-        &mut self,
-        table: &mut impl CellTable,
-        word: u32,
-        new: u64,
-        (sum, class): (u32, u8),
-        now: u64,
-    ) {
+    fn store_new(&mut self, table: &mut impl CellTable, cells: &NewCells, now: u64) {
+        let NewCells { word, bits: new, sum, class } = *cells;
         let hot = table.rows_mut().hot_mut(self.seat, word);
         hot[KNOWN] |= new;
         hot[HELD] |= new;

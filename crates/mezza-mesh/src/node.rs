@@ -25,6 +25,7 @@ pub use evidence::{Refusal, Ticket};
 pub use io::{Bringer, Error, Input, LinkKind, LinkNumber, NodeSettings, Output, Source};
 pub use status::{NeighbourStatus, NodeStatus};
 
+use self::hear::LinkShape;
 use crate::clock::{ClockState, Grade, MeshClock};
 use crate::engine::{Engine, EngineSettings, MeshLinkId, NeighbourId};
 use crate::frame::Name;
@@ -117,7 +118,7 @@ impl Node {
         // No clock was read yet, so the node neither sends nor receives.
         let clock = MeshClock::new(settings.mode, Grade::None, 0);
         let rules = EngineSettings { introduces: true, ..settings.engine.clone() };
-        let engine = Engine::new(0, rules, clock, (&mut ids, LINKS_MAX), now);
+        let engine = Engine::new(0, rules, clock, &mut ids, LINKS_MAX, now);
         Self {
             settings,
             network,
@@ -176,15 +177,14 @@ impl Node {
         let veil = (rng.next_u64() % (SECOND / 2)).cast_signed() - quarter;
         self.silent_until = now + silence;
         let (shortest, longest) = self.settings.name_life_s;
-        self.rename_at =
-            self.silent_until + draw_between((shortest * SECOND, longest * SECOND), rng);
+        self.rename_at = self.silent_until + draw_between(shortest * SECOND, longest * SECOND, rng);
         self.named_at = now;
         // A frame of the former name may come back over a link that loops.
         self.former = Some(self.engine.name());
         // A set that nobody else holds would link two names, so its sum is hidden for 30 s
         // (MESH-30).
-        let quiet = (self.silent_until, if silence == 0 { 0 } else { self.silent_until + SHY });
-        self.engine.change_name(name, veil, quiet, &mut self.ids);
+        let shy_until = if silence == 0 { 0 } else { self.silent_until + SHY };
+        self.engine.change_name(name, veil, self.silent_until, shy_until, &mut self.ids);
         self.links.values_mut().for_each(|link| link.names.clear());
         // Streams end with the name (section Links), so pending dials are void.
         self.dialled.clear();
@@ -216,7 +216,8 @@ impl Node {
             Duty::Rename => {
                 // BYE under the old name, before the new one is drawn.
                 self.say_bye();
-                self.change_name(now, draw_between(SILENCE, rng), rng);
+                let silence = draw_between(SILENCE.0, SILENCE.1, rng);
+                self.change_name(now, silence, rng);
             }
             Duty::Sweep => {
                 (self.sweep_at, self.swept) = (now + SWEEP, self.engine.current_tick());
@@ -313,7 +314,8 @@ impl Machine for Node {
         let now = to_micros(now);
         match input {
             Input::LinkUp { link, kind, frame_bytes_max, delay_us, room } => {
-                self.link_up(link, kind, (frame_bytes_max, delay_us, room), now, rng)?;
+                let shape = LinkShape { frame_bytes_max, delay_us, room };
+                self.link_up(link, kind, &shape, now, rng)?;
             }
             Input::LinkDown { link } => {
                 let down = self.links.remove(&link).ok_or(Error::NoLink)?;
@@ -344,7 +346,7 @@ impl Machine for Node {
                 self.report_changes(now);
             }
             Input::Originate { ticket, life, tick, payload } => {
-                self.originate(ticket, life, (tick, &payload), now)?;
+                self.originate(ticket, life, tick, &payload, now)?;
             }
             Input::Import { cell } => self.import_cell(&cell, now)?,
             Input::Restore { cell, bringer } => self.restore_cell(&cell, bringer, now)?,
@@ -383,6 +385,6 @@ fn to_micros(time: Time) -> u64 {
 }
 
 /// A time between two others.
-fn draw_between((low, high): (u64, u64), rng: &mut dyn CryptoRng) -> u64 {
+fn draw_between(low: u64, high: u64, rng: &mut dyn CryptoRng) -> u64 {
     low + rng.next_u64() % (high - low + 1)
 }

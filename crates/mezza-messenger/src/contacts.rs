@@ -45,7 +45,8 @@ pub(crate) struct Contact {
 snapshot!(struct Contact { card, petname, verified, policy, phase, blocked, trouble });
 
 impl Contact {
-    fn new(card: Card, phase: ContactPhase, policy: Policy) -> Self {
+    /// A contact that is not blocked, has no name of the user's, and was not compared.
+    pub fn new(card: Card, phase: ContactPhase, policy: Policy) -> Self {
         Self { card, petname: None, verified: None, policy, phase, blocked: false, trouble: None }
     }
 
@@ -205,15 +206,9 @@ impl Contacts {
         Ok(())
     }
 
-    /// Adds a new contact.
-    pub fn add(
-        &mut self,
-        id: ContactId,
-        card: Card,
-        (phase, policy): (ContactPhase, Policy),
-        step: &mut Step,
-    ) {
-        self.insert(id, Contact::new(card, phase, policy));
+    /// A new contact.
+    pub fn add(&mut self, id: ContactId, contact: Contact, step: &mut Step) {
+        self.insert(id, contact);
         self.store(id, step);
     }
 

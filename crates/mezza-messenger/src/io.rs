@@ -25,7 +25,8 @@ mod stored;
 pub use carrier::{
     CardParts, CarrierCaps, CarrierConnection, CarrierHides, CarrierId, CarrierState, ContactFacts,
     Dropped, FirstTerms, Forget, Handover, HelloPlace, InviterFacts, Leaving, LeftRelay, Missing,
-    NetworkAddress, NoiseGrade, ParcelId, Places, Publication, Reach, Route, SessionFacts,
+    NetworkAddress, NoiseGrade, ParcelId, Places, Publication, Reach, Route, RouteTerms,
+    SessionFacts,
 };
 pub use date::DateStep;
 pub use news::{Arrival, ArrivalOrigin, By, FetchPurpose, Incoming, LostPlace, News, Receiving};

@@ -94,7 +94,18 @@ pub(crate) struct Requeued {
     pub invitation: bool,
 }
 
-/// All outgoing items, notes and parcels.
+/// An own note that was sealed and has no receipt, or none that it was read.
+#[derive(Clone, Copy)]
+pub(crate) struct UnreceiptedNote {
+    pub contact: ContactId,
+    pub note: NoteId,
+    pub seq: u32,
+    /// True if it was given up.
+    pub is_voided: bool,
+    pub is_delivered: bool,
+}
+
+/// Everything that is on its way out.
 #[derive(Default)]
 pub(crate) struct Outbox {
     lanes: BTreeMap<ContactId, Lane>,
@@ -416,11 +427,13 @@ impl Outbox {
     pub fn keep_digest(
         &mut self,
         contact: ContactId,
-        note: (Era, u32, NoteDigest),
+        era: Era,
+        seq: u32,
+        digest: NoteDigest,
         step: &mut Step,
     ) {
         let Some(lane) = self.lanes.get_mut(&contact) else { return };
-        lane.owed.keep_digest(note);
+        lane.owed.keep_digest(era, seq, digest);
         lane.owed.receipt = true;
         self.store_lane(contact, step);
     }
@@ -441,7 +454,8 @@ impl Outbox {
     pub fn void_note(
         &mut self,
         contact: ContactId,
-        (note, seq): (NoteId, u32),
+        note: NoteId,
+        seq: u32,
         step: &mut Step,
     ) -> Vec<Dropped> {
         self.waiting.remove(&(contact, note));
@@ -530,15 +544,10 @@ impl Outbox {
         self.look_at(contact);
     }
 
-    /// Indexes a note of ours that was sealed and lacks a delivery or read receipt.
-    pub fn load_unreceipted(
-        &mut self,
-        contact: ContactId,
-        seq: u32,
-        note: (NoteId, bool),
-        delivered: bool,
-    ) {
-        self.unreceipted[usize::from(delivered)].insert((contact, seq), note);
+    /// An own note that was sealed and has no receipt, or none that it was read.
+    pub fn load_unreceipted(&mut self, sent: UnreceiptedNote) {
+        let UnreceiptedNote { contact, note, seq, is_voided, is_delivered } = sent;
+        self.unreceipted[usize::from(is_delivered)].insert((contact, seq), (note, is_voided));
     }
 
     fn store_lane(&mut self, contact: ContactId, step: &mut Step) {

@@ -207,16 +207,20 @@ impl Profile {
             VERSION => {
                 let scalar = Secret::read_from(r)?;
                 let era = Era::read(r)?;
-                let counters = (r.read_u32()?, r.read_u64()?);
+                let next_contact = r.read_u32()?;
+                let next_note = r.read_u64()?;
                 let mended = r.read_array()?;
                 let card = Card::decode(r.read_var16()?).map_err(|_| DecodeError::Value)?;
-                Ok((Self::from_parts::<B>(scalar, era, counters, mended, card)?, None))
+                let profile =
+                    Self::from_parts::<B>(scalar, era, next_contact, next_note, mended, card)?;
+                Ok((profile, None))
             }
             version @ (FIRST | MENDED) => {
                 let scalar = Secret::read_from(r)?;
                 let era = Era::read(r)?;
                 let _name = read_text(r.read_var8()?)?;
-                let counters = (r.read_u32()?, r.read_u64()?);
+                let next_contact = r.read_u32()?;
+                let next_note = r.read_u64()?;
                 let mailbox = r.read_u32()?;
                 for _ in 0..r.read_u8()? {
                     RelayEntry::read(r)?;
@@ -227,7 +231,9 @@ impl Profile {
                 if mailbox > u32::MAX / 2 {
                     return Err(DecodeError::Value);
                 }
-                Ok((Self::from_parts::<B>(scalar, era, counters, mended, card)?, Some(mailbox)))
+                let profile =
+                    Self::from_parts::<B>(scalar, era, next_contact, next_note, mended, card)?;
+                Ok((profile, Some(mailbox)))
             }
             _ => Err(DecodeError::Value),
         })
@@ -236,7 +242,8 @@ impl Profile {
     fn from_parts<B: Backend>(
         scalar: Secret<32>,
         era: Era,
-        (next_contact, next_note): (u32, u64),
+        next_contact: u32,
+        next_note: u64,
         mended: [u8; 16],
         card: Card,
     ) -> Result<Self, DecodeError> {

@@ -276,7 +276,8 @@ impl<B: Backend> Sessions<B> {
         &mut self,
         id: ContactId,
         body: &[u8],
-        (paddings, outer): (&[Padding], &[u8]),
+        paddings: &[Padding],
+        outer: &[u8],
         at: &mut At<'_>,
     ) -> Result<Vec<u8>, SealError> {
         let padding = self.select_padding(id, body.len(), paddings);

@@ -346,7 +346,8 @@ impl Threads {
         &mut self,
         contact: ContactId,
         era: Era,
-        (from, to): (u32, u32),
+        from: u32,
+        to: u32,
         step: &mut Step,
     ) {
         self.make_room(contact, era, step);
@@ -388,19 +389,14 @@ impl Threads {
         !eras.is_empty()
     }
 
-    /// Returns the answer to a void of the contact, or the report that two copies use its numbers.
-    pub fn answer_void(
-        &self,
-        contact: ContactId,
-        (era, from, to): &(Era, u32, u32),
-    ) -> Vec<Receipt> {
-        // The marker of a conflict is answered by a receipt that confirms nothing (MSG-91).
-        if (*from, *to) == (u32::MAX, u32::MAX) {
-            return [Receipt::for_conflict(*era)].into();
+    /// The answer to a void of the contact, or that its numbers were used twice.
+    pub fn answer_void(&self, contact: ContactId, era: Era, from: u32, to: u32) -> Vec<Receipt> {
+        // The marker of a conflict is answered with a receipt that proves nothing (MSG-91).
+        if (from, to) == (u32::MAX, u32::MAX) {
+            return [Receipt::for_conflict(era)].into();
         }
-        let windows = self.all.get(&contact).and_then(|thread| thread.windows.get(era));
-        windows
-            .map_or(Vec::new(), |(arrived, _)| arrived.answer_void(Receipt::DELIVERED, *from, *to))
+        let windows = self.all.get(&contact).and_then(|thread| thread.windows.get(&era));
+        windows.map_or(Vec::new(), |(arrived, _)| arrived.answer_void(Receipt::DELIVERED, from, to))
     }
 
     /// Adds a fact about a note of ours, which is shown at once. `due` is the end of the carrier's
@@ -432,7 +428,8 @@ impl Threads {
     pub fn record_sealed(
         &mut self,
         id: NoteId,
-        (era, seq): (Era, u32),
+        era: Era,
+        seq: u32,
         by: CarrierId,
         step: &mut Step,
     ) {

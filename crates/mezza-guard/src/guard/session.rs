@@ -34,6 +34,19 @@ pub(crate) struct Session {
     pub(super) owed: Owed,
 }
 
+/// A whole frame that came in on one side of a connection pair.
+pub(super) struct FrameIn<'a> {
+    pub conn: GuardConnection,
+    pub side: GuardSide,
+    pub frame: &'a [u8],
+}
+
+/// The body of OPEN.
+struct OpenRequest {
+    mode: GuardMode,
+    dest: u16,
+}
+
 /// How far client and guard know each other.
 pub(super) enum Talk {
     /// The guard's nonce went out.
@@ -236,15 +249,16 @@ impl Session {
     pub(super) fn on_frame(
         &mut self,
         guard: &mut Guard,
-        conn: GuardConnection,
-        (side, frame): (GuardSide, &[u8]),
-        (now, rng): (Time, &mut dyn CryptoRng),
+        input: &FrameIn<'_>,
+        now: Time,
+        rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
+        let FrameIn { conn, side, frame } = *input;
         let is_control = frame.get(1).is_some_and(|kind| Control::is_kind(*kind));
         match side {
             // Frames of the wire are never control frames, and control frames never leave (GUARD-28).
             GuardSide::Wire if is_control => Err(CloseReason::Control),
-            GuardSide::Inside if is_control => self.on_control(guard, conn, frame, (now, rng)),
+            GuardSide::Inside if is_control => self.on_control(guard, conn, frame, now, rng),
             GuardSide::Inside => self.pass_outgoing(guard, conn, frame, rng),
             GuardSide::Wire => self.pass_incoming(guard, conn, frame, rng),
         }
@@ -255,14 +269,17 @@ impl Session {
         guard: &mut Guard,
         conn: GuardConnection,
         frame: &[u8],
-        (now, rng): (Time, &mut dyn CryptoRng),
+        now: Time,
+        rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
         let Some(channel) = self.sealed_channel() else {
             // Without a channel only HAIL is possible, which travels in clear.
             return self.on_hail(guard, conn, frame, rng);
         };
         match channel.open(frame).map_err(|_| CloseReason::Control)? {
-            Control::Open { mode, dest } => self.on_open(guard, conn, (mode, dest), (now, rng)),
+            Control::Open { mode, dest } => {
+                self.on_open(guard, conn, &OpenRequest { mode, dest }, now, rng)
+            }
             Control::Point(point) => self.on_point(guard, conn, &point),
             _ => Err(CloseReason::Control),
         }
@@ -319,9 +336,11 @@ impl Session {
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
-        (mode, dest): (GuardMode, u16),
-        (now, rng): (Time, &mut dyn CryptoRng),
+        request: &OpenRequest,
+        now: Time,
+        rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
+        let OpenRequest { mode, dest } = *request;
         let (Stage::New, true, None, Some(client)) =
             (&self.stage, self.is_dialling, self.dest, self.client)
         else {
@@ -361,7 +380,8 @@ impl Session {
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
-        (side, frame): (GuardSide, &[u8]),
+        side: GuardSide,
+        frame: &[u8],
         rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
         let Stage::Blind(blinded) = &mut self.stage else { return Err(CloseReason::Control) };

@@ -261,8 +261,7 @@ fn guard_48_refused_callers_alarm_and_lock_out_nobody() {
     assert_eq!((*client, alarms.len()), (me, REFUSALS_BLOCK - 1));
     for (at, alarm) in alarms.iter().enumerate() {
         let refusals = (at + 3).min(REFUSALS_BLOCK);
-        let (client, dest) = (me, *lane);
-        let expected = GuardEvent::Alarm { client, dest, refusals, is_blocked: false };
+        let expected = GuardEvent::Alarm { client: me, dest: *lane, refusals, is_blocked: false };
         assert_eq!(*alarm, expected);
     }
 }

@@ -241,8 +241,9 @@ impl Bench {
         let coins = &mut Uniform;
         let alice = identity(1);
         let bob = identity(2);
-        let ends = (&alice, bob.public_key());
-        let begun = GkxInitiator::begin::<PortableBackend>(&group, ends, coins, self.dice.rng());
+        let peer = bob.public_key();
+        let begun =
+            GkxInitiator::begin::<PortableBackend>(&group, &alice, peer, coins, self.dice.rng());
         let (initiator, g1) = begun.expect("G1");
         self.inside(conn, g1.clone());
         let seen = self.wire.remove(0);

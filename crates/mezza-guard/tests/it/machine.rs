@@ -188,7 +188,8 @@ fn guard_35_a_handshake_that_nobody_accepted_counts() {
     for (at, event) in bench.events[1..].iter().enumerate() {
         let refusals = at + 3;
         let is_blocked = refusals == REFUSALS_BLOCK;
-        assert_eq!(*event, GuardEvent::Alarm { client: me, dest: 1, refusals, is_blocked });
+        let alarm = GuardEvent::Alarm { client: me, dest: 1, refusals, is_blocked };
+        assert_eq!(*event, alarm);
     }
     let conn = bench.fresh();
     bench.dial(conn, GuardMode::Coins);

@@ -109,7 +109,7 @@ impl OwnCells {
     }
 
     /// One of the tokens that own cells cost; there are `rate` a second, and `burst` at once.
-    fn take_token(&mut self, (rate, burst): (u32, u32), now: u64) -> bool {
+    fn take_token(&mut self, rate: u32, burst: u32, now: u64) -> bool {
         let rate = u64::from(rate);
         let burst = u64::from(burst) * SECOND;
         let gained = now.saturating_sub(self.tokens_at).saturating_mul(rate);
@@ -130,13 +130,16 @@ impl Node {
         &mut self,
         ticket: Ticket,
         life: CellLife,
-        (tick, payload): (u32, &[u8]),
+        tick: u32,
+        payload: &[u8],
         now: u64,
     ) -> Result<(), Error> {
         let cell = MeshCell::new(life, tick, payload)?;
         // The cell is checked before a token is spent, so a refused cell costs nothing.
         self.check_admissible(&cell)?;
-        if self.settings.own_rate.is_some_and(|rate| !self.own.take_token(rate, now)) {
+        if let Some((rate, burst)) = self.settings.own_rate
+            && !self.own.take_token(rate, burst, now)
+        {
             return Err(Refusal::Slow.into());
         }
         let out = cell_out(&cell);

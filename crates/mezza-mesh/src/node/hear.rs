@@ -6,7 +6,7 @@ use mezza_core::CryptoRng;
 
 use super::{Bringer, Error, LinkKind, LinkNumber, Node, NodeLink, Output, Source, places};
 use crate::cell::{CellId, MeshCell, short_id};
-use crate::engine::NeighbourId;
+use crate::engine::{EngineCtx, NeighbourId};
 use crate::epoch::Age;
 use crate::frame::{Beacon, MeshFrame, Name, SyncFrame};
 use crate::limits::SECOND;
@@ -16,15 +16,41 @@ use crate::table::ids::{Ids, Origin, StoreClaim};
 use crate::wire::WireFrame;
 use crate::wire::filter::SyncFilter;
 
+/// The properties of a link that the engine and the node need.
+pub(super) struct LinkShape {
+    pub frame_bytes_max: usize,
+    /// The usual age of a frame when it arrives, microseconds.
+    pub delay_us: u64,
+    /// Frames that the link takes at once.
+    pub room: usize,
+}
+
+/// A beacon, with the name and the address that it comes from.
+struct BeaconIn {
+    link: LinkNumber,
+    name: Name,
+    source: Source,
+    beacon: Beacon,
+}
+
+/// The header of a SYNC, and the neighbour that sent it.
+struct SyncIn {
+    link: LinkNumber,
+    from: NeighbourId,
+    name: Name,
+    to: Name,
+}
+
 impl Node {
     pub(super) fn link_up(
         &mut self,
         link: LinkNumber,
         kind: LinkKind,
-        (frame_bytes_max, delay_us, room): (usize, u64, usize),
+        shape: &LinkShape,
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
+        let LinkShape { frame_bytes_max, delay_us, room } = *shape;
         // A machine with many interfaces still has places for streams (MESH-70).
         let of_kind = self.links.values().filter(|other| other.kind == kind).count();
         // Each kind of link has places of its own (MESH-70).
@@ -74,7 +100,7 @@ impl Node {
             if !self.network.is_ours(net, mesh) {
                 return self.dates.record_frame(&self.network, bytes, now);
             }
-            self.hear_beacon(link, (name, source), beacon, now, rng)?;
+            self.hear_beacon(&BeaconIn { link, name, source, beacon }, now, rng)?;
             self.bytes.0 += bytes.len() as u64;
             return Ok(());
         }
@@ -87,7 +113,8 @@ impl Node {
         match frame {
             WireFrame::Data { cell, .. } => self.hear_cell(from, source, cell, now, rng)?,
             WireFrame::Sync { to, filter, .. } => {
-                self.hear_sync(link, (from, name, to), &filter, now, rng)?;
+                let sync = SyncIn { link, from, name, to };
+                self.hear_sync(&sync, &filter, now, rng)?;
             }
             other => self.hear_other(from, other, now, rng),
         }
@@ -123,7 +150,8 @@ impl Node {
             WireFrame::Busy { to, wait_ms, .. } => MeshFrame::Busy { to, wait_ms },
             _ => MeshFrame::Bye,
         };
-        self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| ());
+        let ctx = EngineCtx { now, table: &mut self.ids, rng };
+        self.engine.handle_frame(from, &frame, ctx, |_| ());
     }
 
     /// The slots of announced ids: of those that are not known as many as the neighbour may still have open.
@@ -164,12 +192,11 @@ impl Node {
     /// A beacon binds a name to the address it comes from.
     fn hear_beacon(
         &mut self,
-        link: LinkNumber,
-        (name, source): (Name, Source),
-        beacon: Beacon,
+        input: &BeaconIn,
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
+        let BeaconIn { link, name, source, beacon } = *input;
         let kind = self.links.get(&link).ok_or(Error::NoLink)?.kind;
         if kind == LinkKind::Stream && !self.is_cast_name(name, source) {
             // Whoever has a stream speaks there under its own name alone: the one that its address has on a
@@ -204,7 +231,8 @@ impl Node {
                 from
             }
         };
-        engine.handle_frame(from, &MeshFrame::Beacon(beacon), now, (ids, rng), |_| ());
+        let ctx = EngineCtx { now, table: ids, rng };
+        engine.handle_frame(from, &MeshFrame::Beacon(beacon), ctx, |_| ());
         // Only beacons of cast links open streams, since those addresses are on the link (MESH-67).
         if kind == LinkKind::Cast {
             self.dial_neighbour(name, source, beacon, now);
@@ -244,7 +272,8 @@ impl Node {
         let frame = MeshFrame::Data(Set::from_slot(slot));
         if self.ids.id(slot) == Some(&id) {
             // It is here already: the sender has it, too.
-            self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| ());
+            let ctx = EngineCtx { now, table: &mut self.ids, rng };
+            self.engine.handle_frame(from, &frame, ctx, |_| ());
             return Ok(());
         }
         // Cells that were not requested are dropped before the store is touched (MESH-10).
@@ -268,7 +297,8 @@ impl Node {
         // The engine judges by what the table says of the slot.
         self.ids.put_cell(slot, id, cell, Origin::Neighbour(source));
         let mut taken = false;
-        self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| taken = true);
+        let ctx = EngineCtx { now, table: &mut self.ids, rng };
+        self.engine.handle_frame(from, &frame, ctx, |_| taken = true);
         if taken {
             self.outputs.extend(stored);
             self.outputs.push_back(out);
@@ -281,12 +311,12 @@ impl Node {
 
     fn hear_sync(
         &mut self,
-        link: LinkNumber,
-        (from, name, to): (NeighbourId, Name, Name),
+        sync: &SyncIn,
         filter: &SyncFilter<'_>,
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
+        let SyncIn { link, from, name, to } = *sync;
         // A comparison for another neighbour on this link.
         if to != self.engine.name() {
             return Ok(());
@@ -324,7 +354,8 @@ impl Node {
         let within = Some(within);
         let more = matched.contains(&false);
         let frame = MeshFrame::Sync(Box::new(SyncFrame { to, held, within, more }));
-        self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| ());
+        let ctx = EngineCtx { now, table: &mut self.ids, rng };
+        self.engine.handle_frame(from, &frame, ctx, |_| ());
         Ok(())
     }
 

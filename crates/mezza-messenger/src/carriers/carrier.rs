@@ -12,7 +12,8 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, DateStep, DeliveryProblem,
     Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing, News,
-    PersonRows, Publication, Receiving, RecordKind, Route, Step, StoredRows, Unloaded, fits_vault,
+    PersonRows, Publication, Receiving, RecordKind, Route, RouteTerms, Step, StoredRows, Unloaded,
+    fits_vault,
 };
 use crate::note::Item;
 
@@ -54,7 +55,7 @@ pub trait Carrier {
     fn select_route(
         &self,
         to: &ContactFacts<'_>,
-        pin_own: (u8, bool),
+        terms: RouteTerms,
         now: Time,
     ) -> Result<Route, Missing> {
         Err(Missing::Wait(WaitReason::NoCarrier))

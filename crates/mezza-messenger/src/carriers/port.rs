@@ -13,8 +13,8 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CardParts, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep,
     DeliveryProblem, Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving,
-    Missing, News, PersonRows, Publication, Reach, Receiving, RecordKind, RecordOwner, Step,
-    StoredRows, Unloaded,
+    Missing, News, PersonRows, Publication, Reach, Receiving, RecordKind, RecordOwner, RouteTerms,
+    Step, StoredRows, Unloaded,
 };
 use crate::note::Item;
 
@@ -82,13 +82,13 @@ pub trait Port: Snapshot {
         &mut self,
         id: CarrierId,
         to: &ContactFacts<'_>,
-        pin_own: (u8, bool),
+        terms: RouteTerms,
         at: &mut At<'_>,
     ) -> Result<Reach, Missing> {
         let absent = Missing::Wait(WaitReason::NoCarrier);
         let one = self.carrier_mut(id).ok_or(absent)?;
-        one.prepare_route(to, pin_own.0, at);
-        let route = one.select_route(to, pin_own, at.now)?;
+        one.prepare_route(to, terms.pin, at);
+        let route = one.select_route(to, terms, at.now)?;
         let paddings = one.paddings();
         let outer = one.outer_binding(to);
         let waits = one.waits_for_place();

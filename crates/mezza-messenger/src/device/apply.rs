@@ -56,7 +56,7 @@ pub(super) fn apply_note<P: Port>(
             }
             Item::Retry => again = true,
             Item::Void { era, from, to } => {
-                parts.threads.void_range(id, *era, (*from, *to), at.step);
+                parts.threads.void_range(id, *era, *from, *to, at.step);
                 if owes_receipts(parts, id) {
                     parts.outbox.owe(id, Owe::Receipt, at.step);
                     parts.outbox.owe(id, Owe::Answer(*era, *from, *to), at.step);
@@ -252,7 +252,7 @@ fn keep_note<P: Port>(
         at: at.now,
     };
     let request = contact.phase == ContactPhase::Request;
-    let kept = (note.era, note.seq, received.digest());
+    let digest = received.digest();
     let looked = parts.threads.judge_note(&received, request, at.step);
     match looked {
         Keeping::Keep => {
@@ -271,6 +271,6 @@ fn keep_note<P: Port>(
     }
     parts.outbox.owe(id, Owe::Receipt, at.step);
     if looked != Keeping::Gone {
-        parts.outbox.keep_digest(id, kept, at.step);
+        parts.outbox.keep_digest(id, note.era, note.seq, digest, at.step);
     }
 }

@@ -8,7 +8,7 @@ use mezza_ratchet::{IdentityKey, OpenError, Opened, SuiteList, wire};
 use super::{Parts, apply, contact};
 use crate::card::Card;
 use crate::carriers::{Port, Welcome};
-use crate::contacts::ContactPhase;
+use crate::contacts::{Contact, ContactPhase};
 use crate::io::{
     Arrival, ArrivalOrigin, At, By, ContactId, DeliveryProblem, Event, Forget, Incoming,
     RATCHET_MESSAGE, ResetCause,
@@ -128,7 +128,8 @@ fn receive_stranger<P: Port>(
     let id = parts.profile.contact_number(at.step);
     parts.sessions.adopt_stranger(id, stranger, at.step);
     parts.sessions.remember_first(id, message.bytes, at.step);
-    enter_request(parts, id, (card, Policy::default()), &note, by, at);
+    let contact = Contact::new(card, ContactPhase::Request, Policy::default());
+    enter_request(parts, id, contact, &note, by, at);
     true
 }
 
@@ -193,19 +194,20 @@ fn receive_from_inviter<P: Port>(
     let session = parts.sessions.session_facts(id).id.filter(|_| !opened.first);
     let way = parts.carriers.unmask_inviter(id, session, at);
     let policy = contact::answered_by(way.filter(|(carrier, _)| *carrier == by.carrier));
-    enter_request(parts, id, (card, policy), &note, by, at);
+    let contact = Contact::new(card, ContactPhase::Request, policy);
+    enter_request(parts, id, contact, &note, by, at);
 }
 
 /// Adds a request, which waits for the user's decision.
 fn enter_request<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    (card, policy): (Card, Policy),
+    contact: Contact,
     note: &Note,
     by: By,
     at: &mut At<'_>,
 ) {
-    contact::add_contact(parts, id, card, (ContactPhase::Request, policy), at);
+    contact::add_contact(parts, id, contact, at);
     apply::apply_note(parts, id, note, None, by, at);
     at.step.show(Event::Request(id));
 }

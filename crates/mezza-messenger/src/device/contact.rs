@@ -1,9 +1,8 @@
 //! Changes of one contact, caused by the user, a message or a deadline.
 
 use super::Parts;
-use crate::card::Card;
 use crate::carriers::Port;
-use crate::contacts::ContactPhase;
+use crate::contacts::Contact;
 use crate::io::{At, CarrierId, ContactId, DeliveryProblem, Forget, NoteId};
 use crate::note::Era;
 use crate::outbox::Owe;
@@ -18,11 +17,10 @@ pub(super) fn is_inviter<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
 pub(super) fn add_contact<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    card: Card,
-    how: (ContactPhase, Policy),
+    contact: Contact,
     at: &mut At<'_>,
 ) {
-    parts.contacts.add(id, card, how, at.step);
+    parts.contacts.add(id, contact, at.step);
     parts.threads.open_thread(id);
     parts.outbox.open_lane(id, at.step);
     update_levels(parts, id, at);
@@ -141,7 +139,7 @@ pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>
     // A number of an era before a restore is not ours to declare void: the lost device used it.
     let is_former = parts.outbox.numbered_former(contact, note.era, note.seq) == Some(id);
     let seq = if is_former { 0 } else { note.seq };
-    let mut dropped = parts.outbox.void_note(contact, (id, seq), at.step);
+    let mut dropped = parts.outbox.void_note(contact, id, seq, at.step);
     if is_former {
         dropped.extend(parts.outbox.end_former(contact, id, at.step));
     }

@@ -166,7 +166,8 @@ fn is_bundle_fetched<P: Port>(parts: &Parts<P>, id: ContactId, pin: u8) -> bool 
 pub(super) fn to_tell<P: Port>(
     parts: &Parts<P>,
     id: ContactId,
-    (carrier, pin): (CarrierId, u8),
+    carrier: CarrierId,
+    pin: u8,
 ) -> Option<Vec<u8>> {
     let contact = parts.contacts.get(id).filter(|contact| contact.is_open())?;
     let to = parts.contact_facts(id)?;
@@ -255,8 +256,8 @@ fn send_invitation<P: Port>(
     let note = Note { era, seq: 0, sent: at.now, timer_s: 0, items };
     let body: Wiping<_> = note.encode();
     let padding = [Padding::To(terms.bytes)];
-    match parts.sessions.seal_message(id, &body, (&padding, &[]), at) {
-        // Another length would show that this is not an invitation.
+    match parts.sessions.seal_message(id, &body, &padding, &[], at) {
+        // Another length would show that this is no invitation.
         Ok(message) if message.len() == terms.bytes => {
             parts.outbox.add_parcel(Parcel::new(id, None, route, message), at.now, at.step);
             true

@@ -11,6 +11,7 @@ use crate::contacts::ContactPhase;
 use crate::evidence::WaitReason;
 use crate::io::{
     At, ContactId, DeliveryProblem, Due, FetchPurpose, HelloPlace, Missing, NoteId, Reach,
+    RouteTerms,
 };
 use crate::outbox::{Reached, UNANSWERED_MAX};
 
@@ -43,7 +44,7 @@ fn look_at<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Opt
     if let (Some(best), Some(to)) = (best, parts.contact_facts(id))
         && parts.carriers.wants_bundle(best, &to, at.now)
     {
-        later = fetch_bundle(parts, id, (FetchPurpose::Hold, pin), at);
+        later = fetch_bundle(parts, id, FetchPurpose::Hold, pin, at);
     }
     first::upgrade_suite(parts, id, at);
     first::begin_from_told(parts, id, pin, at);
@@ -61,7 +62,7 @@ fn flush_note<P: Port>(
     at: &mut At<'_>,
 ) -> Option<Time> {
     let pin = parts.threads.get(note).map_or(1, |note| note.level_min);
-    let reach = match find_route(parts, id, (pin, Some(note)), at) {
+    let reach = match find_route(parts, id, pin, Some(note), at) {
         Ok(reach) => reach,
         Err((why, later)) => {
             parts.threads.set_wait_reason(note, why, at.step);
@@ -110,7 +111,8 @@ fn seal_in_turn<P: Port>(
 fn find_route<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    (pin, note): (u8, Option<NoteId>),
+    pin: u8,
+    note: Option<NoteId>,
     at: &mut At<'_>,
 ) -> Result<Reach, (WaitReason, Option<Time>)> {
     let contact = parts.contacts.get(id).ok_or((WaitReason::Keys, None))?;
@@ -123,7 +125,8 @@ fn find_route<P: Port>(
         let Some((to, carriers)) = parts.facts_for_carriers(id) else { break };
         let is_open = to.is_open;
         let trouble = to.trouble;
-        let why = match carriers.select_route(carrier, &to, (pin, note.is_some()), at) {
+        let terms = RouteTerms { pin, is_user_note: note.is_some() };
+        let why = match carriers.select_route(carrier, &to, terms, at) {
             // At most 8 notes leave before the contact has answered (section 2).
             Ok(_) if !is_open && parts.outbox.unanswered_notes(id).count() >= UNANSWERED_MAX => {
                 WaitReason::Answer
@@ -134,7 +137,7 @@ fn find_route<P: Port>(
             Err(Missing::Wait(why)) => why,
             Err(Missing::Session) => {
                 let why = without_session(trouble);
-                later = earlier(later, fetch_bundle(parts, id, (FetchPurpose::Begin, pin), at));
+                later = earlier(later, fetch_bundle(parts, id, FetchPurpose::Begin, pin, at));
                 why
             }
             Err(Missing::First(terms)) => first::begin_invitation(parts, id, carrier, &terms, at),
@@ -150,7 +153,8 @@ fn find_route<P: Port>(
 fn fetch_bundle<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    (purpose, pin): (FetchPurpose, u8),
+    purpose: FetchPurpose,
+    pin: u8,
     at: &mut At<'_>,
 ) -> Option<Time> {
     let allowed = parts.contacts.get(id)?.policy.candidates().to_vec();
@@ -179,7 +183,7 @@ fn send_owed<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> O
     }
     // Owed items wait for a carrier at the level of their cause (MSG-20).
     let pin = contact.policy.level_min.max(owed.level);
-    let reach = match find_route(parts, id, (pin, None), at) {
+    let reach = match find_route(parts, id, pin, None, at) {
         Ok(reach) => reach,
         Err((_, later)) => return later,
     };

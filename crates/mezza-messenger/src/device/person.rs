@@ -7,7 +7,7 @@ use super::admit::{Admitted, Whom};
 use super::{Parts, contact, first, own_card};
 use crate::card::{Card, RelayEntry};
 use crate::carriers::Port;
-use crate::contacts::ContactPhase;
+use crate::contacts::{Contact, ContactPhase};
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{At, Command, ContactId, DateStep, Event, Forget, NoteId, ResetCause};
@@ -114,19 +114,16 @@ fn add_card<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>
             // The card reveals the identity of an inviter.
             let session = parts.sessions.session_facts(id).id;
             let way = parts.carriers.unmask_inviter(id, session, at);
-            contact::add_contact(
-                parts,
-                id,
-                card,
-                (ContactPhase::Request, contact::answered_by(way)),
-                at,
-            );
+            let policy = contact::answered_by(way);
+            let contact = Contact::new(card, ContactPhase::Request, policy);
+            contact::add_contact(parts, id, contact, at);
             id
         }
         Whom::New => {
             let id = parts.profile.contact_number(at.step);
             parts.sessions.add_contact(id, *card.ik());
-            contact::add_contact(parts, id, card, (ContactPhase::Held, Policy::default()), at);
+            let contact = Contact::new(card, ContactPhase::Held, Policy::default());
+            contact::add_contact(parts, id, contact, at);
             id
         }
     }

@@ -37,9 +37,10 @@ pub(super) fn collect_receipts(
     owed: &Owed,
 ) -> (Vec<Item>, Spoken) {
     let mut room = Room::default();
-    // Answers to voids come first, because the writer repeats its floor until they arrive (5.4).
-    let answers =
-        owed.answers.iter().take_while(|answer| room.add_if_fits(threads.answer_void(id, answer)));
+    // Answers to voids come first: they stop the floor of the writer (5.4).
+    let answers = owed.answers.iter().take_while(|answer| {
+        room.add_if_fits(threads.answer_void(id, answer.0, answer.1, answer.2))
+    });
     let answers = answers.count();
     let all_answers = answers == owed.answers.len();
     let kept = |delivered: bool, read: bool| {

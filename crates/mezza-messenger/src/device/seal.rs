@@ -37,19 +37,18 @@ pub(super) fn seal_note<P: Port>(
     let pin = written.map_or(contact.policy.level_min.max(level), |note| note.level_min);
     // A bundle is longer than most texts, so it goes with receipts if the conversation has them.
     if note.is_none() || !contact.policy.delivered {
-        let bundle = first::to_tell(parts, id, (reach.route.carrier, pin));
+        let bundle = first::to_tell(parts, id, reach.route.carrier, pin);
         items.extend(bundle.map(Item::Bundle));
     }
-    let Some((wire, spoken)) = compose_fitting(parts, id, note, (&reach, pin), &items, at) else {
-        return;
-    };
-    let how = (reach.paddings, reach.outer.as_slice());
-    let Ok(message) = parts.sessions.seal_message(id, &wire.encode(), how, at) else { return };
+    let draft = NoteDraft { contact: id, note, reach: &reach, pin, items: &items };
+    let Some((wire, spoken)) = compose_fitting(parts, &draft, at) else { return };
+    let body = wire.encode();
+    let sealed = parts.sessions.seal_message(id, &body, reach.paddings, &reach.outer, at);
+    let Ok(message) = sealed else { return };
     let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
     if let Some(note) = note {
-        let number = (wire.era, wire.seq);
         let carrier = reach.route.carrier;
-        parts.threads.record_sealed(note, number, carrier, at.step);
+        parts.threads.record_sealed(note, wire.era, wire.seq, carrier, at.step);
     }
     let route = reach.route;
     let is_former = wire.seq > 0 && wire.era != contact::own_era(parts, id);
@@ -65,25 +64,36 @@ pub(super) fn seal_note<P: Port>(
     }
 }
 
-/// Returns the fullest note that fits the carrier: with all owed items and their record, otherwise
-/// with the text alone (MSG-25). Returns `None` if the text does not fit next to the header of an
-/// unanswered session. The hello is then sent alone first.
+/// The parts of a note that is composed for one route.
+#[derive(Clone, Copy)]
+struct NoteDraft<'a> {
+    contact: ContactId,
+    /// The note of the user; `None` if the device sends owed items alone.
+    note: Option<NoteId>,
+    reach: &'a Reach,
+    /// The lowest level by which the note may leave.
+    pin: u8,
+    /// Items of the carriers.
+    items: &'a [Item],
+}
+
+/// The fullest note that the carrier takes: with what is owed and what it says of that, else with the
+/// text alone (MSG-25).
+/// `None`: in a session that nobody has answered not even that fits beside what begins it, so that the
+/// greeting goes ahead alone.
 fn compose_fitting<P: Port>(
     parts: &mut Parts<P>,
-    id: ContactId,
-    note: Option<NoteId>,
-    (reach, pin): (&Reach, u8),
-    items: &[Item],
+    draft: &NoteDraft<'_>,
     at: &mut At<'_>,
 ) -> Option<(Note, Option<Spoken>)> {
+    let NoteDraft { contact: id, note, reach, .. } = *draft;
     let carrier = parts.carriers.state(reach.route.carrier, None, at.now);
     let bytes_max = carrier.map_or(usize::MAX, |state| state.caps.parcel_bytes_max);
     let fits = |wire: &Note| {
         let message = parts.sessions.message_bytes(id, wire.encode().len());
         message.is_some_and(|bytes| bytes + size_of_val(&RATCHET_MESSAGE) <= bytes_max)
     };
-    let (full, spoken) =
-        compose_note(parts, id, note, (&reach.place, pin), items.to_vec(), at.now)?;
+    let (full, spoken) = compose_note(parts, draft, at.now)?;
     // Owed items that do not fit wait. The text of the user goes first (MSG-25).
     let Some(note) = note.filter(|_| !fits(&full)) else { return Some((full, Some(spoken))) };
     let answered = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
@@ -107,19 +117,17 @@ fn compose_fitting<P: Port>(
 /// record of these items.
 fn compose_note<P: Port>(
     parts: &Parts<P>,
-    id: ContactId,
-    note: Option<NoteId>,
-    (place, pin): (&HelloPlace, u8),
-    further: Vec<Item>,
+    draft: &NoteDraft<'_>,
     now: Time,
 ) -> Option<(Note, Spoken)> {
+    let NoteDraft { contact: id, note, reach, pin, items: further } = *draft;
     let all = parts.outbox.owed(id)?;
     // Owed items are not attached to a note that may leave below the level of their cause (MSG-20).
     let nothing = Owed::default();
     let owed = if all.level <= pin { all } else { &nothing };
     let mut items = Vec::new();
     if parts.sessions.session_facts(id).pending || owed.hello {
-        items.extend(compose_hello(parts, place));
+        items.extend(compose_hello(parts, &reach.place));
     }
     if let Some(cause) = owed.anew {
         items.extend([Item::Reset(cause), Item::Retry]);
@@ -156,7 +164,7 @@ fn compose_note<P: Port>(
         }
         (sent, timer_s) = (note.sent, note.timer_s);
     }
-    items.extend(further);
+    items.extend_from_slice(further);
     Some((Note { era, seq, sent, timer_s, items }, spoken))
 }
 

@@ -270,7 +270,16 @@ pub struct Reach {
     pub outer: Vec<u8>,
 }
 
-/// The reason why a route cannot be used now.
+/// Requirements of a route.
+#[derive(Clone, Copy)]
+pub struct RouteTerms {
+    /// The lowest level that the carrier may have.
+    pub pin: u8,
+    /// True if a note of the user is to leave; false for items that the device owes.
+    pub is_user_note: bool,
+}
+
+/// Why a way cannot be taken now.
 pub enum Missing {
     /// The note must wait.
     Wait(WaitReason),

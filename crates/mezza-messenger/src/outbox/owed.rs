@@ -107,8 +107,9 @@ impl Owed {
         }
     }
 
-    /// Keeps the digest of a note that arrived or was repeated; the next receipt contains it.
-    pub fn keep_digest(&mut self, note: (Era, u32, NoteDigest)) {
+    /// A note arrived, or came again: the next receipt proves its bytes.
+    pub fn keep_digest(&mut self, era: Era, seq: u32, digest: NoteDigest) {
+        let note = (era, seq, digest);
         if !self.kept.contains(&note) {
             self.kept.push(note);
         }

@@ -17,7 +17,8 @@ impl<S: LinkSuite> Pairing<S> {
     pub(super) fn on_frame(
         &mut self,
         frame: &[u8],
-        (from, on_link): (PeerAddress, bool),
+        from: PeerAddress,
+        on_link: bool,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
@@ -56,8 +57,8 @@ impl<S: LinkSuite> Pairing<S> {
         }
         let _ = match kind {
             B1::KIND => self.heard_b1(frame, sender, from),
-            B2::KIND => self.heard_b2(frame, (sender, from), now),
-            S1::KIND => self.heard_s1(frame, (sender, from)),
+            B2::KIND => self.heard_b2(frame, sender, from, now),
+            S1::KIND => self.heard_s1(frame, sender, from),
             S2::KIND => self.heard_s2(frame, sender, from, now),
             _ => self.heard_s3(frame, sender, from),
         };
@@ -150,7 +151,7 @@ impl<S: LinkSuite> Pairing<S> {
     }
 
     /// B1 or S1: the device asks. We answer it, or it yields to us, or there are two of them.
-    pub(super) fn heard_ask(&mut self, frame: &[u8], (sender, from): (LinkId, PeerAddress)) {
+    pub(super) fn heard_ask(&mut self, frame: &[u8], sender: LinkId, from: PeerAddress) {
         if !self.admit_sender(sender, from) {
             return;
         }
@@ -179,7 +180,8 @@ impl<S: LinkSuite> Pairing<S> {
     pub(super) fn heard_answer(
         &mut self,
         frame: &[u8],
-        (sender, from): (LinkId, PeerAddress),
+        sender: LinkId,
+        from: PeerAddress,
     ) -> Option<EphemeralKey> {
         if !matches!(self.step, Step::Asking(_)) {
             // Only after a first answer is another one a conflict. Before, the frame is out of

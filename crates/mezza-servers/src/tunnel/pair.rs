@@ -61,7 +61,7 @@ impl PairingRun {
         (now, wall): (Time, Time),
     ) -> Self {
         let link = settings.link;
-        let machine = Pairing::open_window(settings, key, (now, wall.as_ms()), &mut OsRng);
+        let machine = Pairing::open_window(settings, key, now, wall.as_ms(), &mut OsRng);
         Self {
             machine,
             ask,

@@ -73,7 +73,7 @@ impl Device {
         let mut settings = PairingSettings::new(own, "cam1", byte.into());
         settings.role = Some(role);
         let key = StoreKey::new(Secret::random(&mut OsRng));
-        let pairing = Pairing::open_window(settings, key, (Time::from_ms(0), 0), &mut OsRng);
+        let pairing = Pairing::open_window(settings, key, Time::from_ms(0), 0, &mut OsRng);
         Self { pairing, sent: Vec::new(), session: None }
     }
 

@@ -18,7 +18,8 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep,
     DeliveryProblem, Dropped, Forget, Handover, InviterFacts, Leaving, Missing, News, PersonRows,
-    Places, RecordKind, Route, Step, StoredRows, Unloaded, fits_vault, key32, loads_again,
+    Places, RecordKind, Route, RouteTerms, Step, StoredRows, Unloaded, fits_vault, key32,
+    loads_again,
 };
 use crate::note::{Item, MixnetStart};
 
@@ -82,15 +83,15 @@ impl<B: Backend> Carrier for Mixnet<B> {
     fn select_route(
         &self,
         to: &ContactFacts<'_>,
-        (pin, own): (u8, bool),
+        terms: RouteTerms,
         now: Time,
     ) -> Result<Route, Missing> {
         let wait = |why| Err(Missing::Wait(why));
         let Some(net) = self.network.as_ref().filter(|net| net.is_up(now)) else {
             return wait(WaitReason::NoCarrier);
         };
-        // No parcel is sent below its lowest level (MSG-20).
-        if net.level < pin {
+        // No parcel leaves below the lowest level (MSG-20).
+        if net.level < terms.pin {
             return wait(WaitReason::BelowPin);
         }
         let knows = net.client.has_contact(to.id.0);
@@ -115,7 +116,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
             return wait(WaitReason::Keys);
         }
         // Device-generated items for a contact above its share wait (MSG-54).
-        if !own && self.is_muted(to.id) {
+        if !terms.is_user_note && self.is_muted(to.id) {
             return wait(WaitReason::Budget);
         }
         let carrier = CarrierId::MIXNET;

@@ -18,8 +18,8 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, DateStep, Dropped, FetchPurpose,
     Forget, Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows, Publication,
-    Receiving, RecordKind, RelayConnectionId, Route, Step, StoredRows, Unloaded, fits_vault, key32,
-    loads_again,
+    Receiving, RecordKind, RelayConnectionId, Route, RouteTerms, Step, StoredRows, Unloaded,
+    fits_vault, key32, loads_again,
 };
 use crate::note::Item;
 
@@ -195,10 +195,10 @@ impl<B: Backend> Carrier for Relay<B> {
     fn select_route(
         &self,
         to: &ContactFacts<'_>,
-        (pin, _): (u8, bool),
+        terms: RouteTerms,
         now: Time,
     ) -> Result<Route, Missing> {
-        self.find_route(to, pin, now)
+        self.find_route(to, terms.pin, now)
     }
 
     fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {

@@ -8,7 +8,7 @@ use crate::carriers::Port;
 use crate::device::{Parts, contact, own_card};
 use crate::evidence::FactKind;
 use crate::io::{At, ContactId, NoteId, Publication, RecordKind};
-use crate::outbox::FormerNote;
+use crate::outbox::{FormerNote, UnreceiptedNote};
 
 /// Makes what can stand in the place of what was quarantined.
 pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
@@ -47,9 +47,13 @@ fn index_sent_notes<P: Port>(parts: &mut Parts<P>) {
             parts.outbox.expect_former(note.contact, former);
         }
         if own && !read {
-            let of = (id, note.voided);
-            let delivered = note.is_delivered();
-            parts.outbox.load_unreceipted(note.contact, note.seq, of, delivered);
+            parts.outbox.load_unreceipted(UnreceiptedNote {
+                contact: note.contact,
+                note: id,
+                seq: note.seq,
+                is_voided: note.voided,
+                is_delivered: note.is_delivered(),
+            });
         }
     }
 }

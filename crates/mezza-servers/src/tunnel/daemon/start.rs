@@ -128,7 +128,7 @@ impl Daemon {
                 plan.peer.exchange_ms = 0;
             }
             let key = self.folder.key();
-            let peer = Peer::restore(stored, key, plan.peer, now)
+            let peer = Peer::restore(stored.0, stored.1, key, plan.peer, now)
                 .map_err(|_| Fault::bug("a pairing of another suite"))?;
             self.store.open(link, file);
             self.bring_up(peer, plan, now);

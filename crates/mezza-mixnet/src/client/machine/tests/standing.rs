@@ -80,8 +80,8 @@ fn mix_83_a_lock_does_not_forget_the_noise_of_the_last_round() {
     let strong = standard();
     let mut weak = successor(&strong);
     for (policy, little) in weak.services.iter_mut().zip(config(3).services) {
-        let (base_round, base_time) = (policy.base_round, policy.base_time);
-        *policy = ServicePolicy { base_round, base_time, ..little };
+        let base_round = policy.base_round;
+        *policy = ServicePolicy { base_round, base_time: policy.base_time, ..little };
     }
     let mut client = proven(&strong, strong.hash());
     let signed = signed(&weak, SignatureSet::Predecessor, &[0, 1]);
